@@ -192,7 +192,7 @@ fn token(text: &str) {
 fn number(text: &str) {
     let read = |json: &str| {
         let mut from = serde_json::Deserializer::from_str(json);
-        let read = number_text::deserialize::<i64, _>(&mut from).ok();
+        let read = number_text::Decimal::deserialize::<i64, _>(&mut from).ok();
         read.filter(|_| from.end().is_ok())
     };
     let Ok(quoted) = serde_json::to_string(text) else {

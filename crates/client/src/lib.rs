@@ -13,12 +13,10 @@
 
 pub mod blocking;
 mod boot_clock;
-mod changes;
 mod client;
 mod connect;
 mod definition;
 mod download;
-mod dry_run;
 mod endpoint;
 mod error;
 mod generator;
@@ -35,13 +33,12 @@ pub use boot_clock::{BootTime, sleep_until};
 pub use client::{Client, Options};
 pub use definition::{UnknownLayout, layout_of};
 pub use download::Download;
-pub use dry_run::DryRun;
 pub use endpoint::{Endpoint, parse_endpoints};
 pub use error::{Attempt, Error};
 pub use generator::{GenerateError, GeneratorOptions, IdGenerator, MAX_COUNT, NotReleased, Status};
 pub use hold::{LockError, LockGuard, LockLost, LockOptions};
 pub use once::{Once, OnceError, OnceOptions, Turn};
-pub use operations::Created;
+pub use operations::{Created, DryRun};
 pub use seqd_api as api;
 pub use seqd_idgen as idgen;
 pub use seqd_tls::ClientFiles;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seqd_api::routes::ROUTES;
+use seqd_api::OPERATIONS;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::http::{self, Reply};
 use seqd_tests::{binary, wait};
@@ -69,7 +69,7 @@ fn a_stranger_without_a_token_learns_nothing_and_changes_nothing() {
 
     let nothing = to_a_stranger(http::get(&url("/v1/no-such-path")).reply());
     assert!(!nothing.0.contains("n1"), "{}", nothing.0);
-    for route in ROUTES {
+    for route in OPERATIONS {
         let path = route.path.replace("{name}", "order");
         let path = path.replace("{grant}", "7").replace("{id}", "7");
         let path = path

@@ -11,6 +11,7 @@
 
 mod access;
 mod addresses;
+mod api_description;
 mod backup;
 mod bad_inputs;
 mod catch_up;

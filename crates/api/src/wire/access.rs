@@ -1,13 +1,13 @@
 //! Tokens of programs and people: what each permits.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::lenient;
-use crate::request::Request;
+use crate::number_text::Lenient;
 use crate::scope::Permission;
 
 /// A token as it is listed: everything but the token itself, which nobody keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessToken {
     /// Its public part, 16 hexadecimal digits.
     pub id: String,
@@ -26,7 +26,7 @@ pub struct AccessToken {
 }
 
 /// A new token: the one answer that shows it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessCreated {
     /// The token, for the header `Authorization: Bearer`. It is shown here and never again.
     pub token: String,
@@ -47,7 +47,7 @@ impl std::fmt::Debug for AccessCreated {
 }
 
 /// A token that was revoked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessRevoked {
     /// Its public part.
     pub id: String,
@@ -67,8 +67,8 @@ requests! {
         /// For people, at most 1024 bytes.
         description: String,
         /// How long it counts, in milliseconds; for ever by default.
-        ttl_ms: u64 as "lenient",
+        ttl_ms: u64 as "Lenient",
         /// Requests that each node serves for it in a second, 1 to 1000000; no limit by default.
-        per_second: u32 as "lenient",
+        per_second: u32 as "Lenient",
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text;
+use crate::number_text::Decimal;
 use crate::request::Request;
 
 /// What a member is in the Raft group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// The voter that appends.
@@ -36,7 +37,7 @@ impl Role {
 }
 
 /// How a member is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberState {
     /// It serves everything.
@@ -73,7 +74,7 @@ impl MemberState {
 }
 
 /// Whether the wall clocks of a majority of the voters agree within `clock.max_peer_skew`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockAgreement {
     /// Those of a majority agree: a clock that disagrees with them is wrong.
@@ -89,7 +90,7 @@ pub enum ClockAgreement {
 }
 
 /// The cluster as the answering node sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cluster {
     /// The cluster; null before it is founded.
     pub cluster_id: Option<String>,
@@ -119,7 +120,7 @@ pub struct Cluster {
 }
 
 /// Who is needed and who is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Quorum {
     /// Members that vote.
     pub voters: u32,
@@ -143,12 +144,12 @@ impl Quorum {
 }
 
 /// One member.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Member {
     /// Its name.
     pub name: String,
     /// Its number; never used again for another node.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub id: u64,
     /// What it is in the Raft group.
     pub role: Role,
@@ -194,7 +195,7 @@ pub struct Member {
 }
 
 /// How long a layout lasts and how full its worker field is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LayoutLife {
     /// The layout.
     pub name: String,
@@ -211,7 +212,7 @@ pub struct LayoutLife {
 }
 
 /// A node that is to join, as a learner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddMember {
     /// Its name.
@@ -233,12 +234,12 @@ requests! {
 }
 
 /// What a change of membership did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberChange {
     /// The member.
     pub name: String,
     /// Its number.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub id: u64,
     /// What it is after the change; null if it was removed.
     pub role: Option<Role>,
@@ -247,7 +248,7 @@ pub struct MemberChange {
 }
 
 /// A reset of a node's workers, which the node obeys once it has applied it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkersReset {
     /// The member.
     pub name: String,
@@ -259,7 +260,7 @@ pub struct WorkersReset {
 }
 
 /// What a node gives up in a layout.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResetLayout {
     /// The layout.
     pub layout: String,
@@ -280,7 +281,7 @@ requests! {
 }
 
 /// Who leads after a move.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaderMoved {
     /// The leader.
     pub leader: String,

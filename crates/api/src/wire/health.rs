@@ -1,26 +1,27 @@
 //! What a node answers about itself: health, version, configuration, what an error code means.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::flag;
-use crate::{ErrorCode, Request, paths};
+use crate::number_text::Flag;
+use crate::{ErrorCode, Request};
 
 /// What `/livez` answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Live {
     /// Always true: a process that does not run answers nothing.
     pub live: bool,
 }
 
 /// What is asked of `/readyz`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadyQuery {
     /// `ids` checks minting alone; everything by default.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub for_what: Option<String>,
     /// Each check in the answer.
-    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "Flag", skip_serializing_if = "Option::is_none")]
     pub verbose: Option<bool>,
 }
 
@@ -29,7 +30,7 @@ impl Request for ReadyQuery {
 }
 
 /// What `/readyz` answers when the node is ready.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ready {
     /// Always true in a 200; a node that is not ready answers with a problem.
     pub ready: bool,
@@ -41,7 +42,7 @@ pub struct Ready {
 }
 
 /// One check of `/readyz`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// What was checked.
     pub name: String,
@@ -59,7 +60,7 @@ pub struct Check {
 }
 
 /// What `/version` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Version {
     /// The version, such as `0.1.0`.
     pub version: String,
@@ -69,14 +70,14 @@ pub struct Version {
 }
 
 /// What `/v1/config` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigEntries {
     /// Every key, in the order of the documentation.
     pub items: Vec<ConfigEntry>,
 }
 
 /// One configuration key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigEntry {
     /// The key.
     pub key: String,
@@ -87,7 +88,7 @@ pub struct ConfigEntry {
 }
 
 /// What `/problems/{code}` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CodePage {
     /// The path of this page.
     #[serde(rename = "type")]
@@ -116,7 +117,7 @@ impl CodePage {
     pub fn of(code: ErrorCode) -> Self {
         let row = code.row();
         Self {
-            kind: paths::fill(paths::PROBLEM, row.code),
+            kind: format!("/problems/{}", row.code),
             code: row.code.to_owned(),
             title: row.title.to_owned(),
             status: row.status,

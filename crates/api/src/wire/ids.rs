@@ -1,9 +1,9 @@
 //! IDs and UUIDs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::{self, flag, lenient};
-use crate::request::Request;
+use crate::number_text::{Decimal, Flag, Lenient};
 
 /// The most IDs or UUIDs in one answer where `http.max_count` is not set.
 pub const DEFAULT_MAX_COUNT: u32 = 10_000;
@@ -12,22 +12,22 @@ requests! {
     /// What is asked of `/v1/id` and `/v1/ids`.
     IdQuery {
         /// How many; `/v1/ids` alone takes it.
-        count: u64 as "lenient",
+        count: u64 as "Lenient",
         /// The layout; `default` by default.
         layout: String,
         /// The text form: `dec`, `hex`, `b62`, `crockford`.
         format: String,
         /// Zeroes are put before the text up to this width.
-        pad: u64 as "lenient",
+        pad: u64 as "Lenient",
         /// A text that is put before each ID.
         id_prefix: String,
         /// JSON numbers instead of strings, for layouts that fit 53 bits.
-        numeric: bool as "flag",
+        numeric: bool as "Flag",
     }
 }
 
 /// One ID.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Id {
     /// The ID in the form that was asked for.
     pub id: String,
@@ -63,7 +63,7 @@ pub enum IdValue<'a> {
 }
 
 /// Many IDs, strictly increasing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ids {
     /// The IDs in the form that was asked for.
     pub ids: Vec<String>,
@@ -86,10 +86,10 @@ requests! {
 }
 
 /// What an ID is made of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdParts {
     /// The ID, decimal.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub id: u64,
     /// The layout it was read in.
     pub layout: String,
@@ -98,7 +98,7 @@ pub struct IdParts {
     /// The start of its tick, in milliseconds of Unix time.
     pub unix_ms: i64,
     /// Its tick since the epoch of the layout.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub tick: u64,
     /// Its datacenter; null where the layout has none.
     pub datacenter: Option<u32>,
@@ -126,20 +126,20 @@ pub struct IdParts {
 }
 
 /// Who held a worker, and for which ticks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
     /// The owner of the lease.
     pub owner: String,
     /// The node, if a node of the cluster is the owner.
     pub node: Option<String>,
     /// The lease.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub lease: u64,
     /// The first tick of the lease.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub from_tick: u64,
     /// The first tick after the lease.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub fence_tick: u64,
 }
 
@@ -147,21 +147,21 @@ requests! {
     /// What is asked of `/v1/uuid` and `/v1/uuids`.
     UuidQuery {
         /// 7, the default, or 4.
-        version: u8 as "lenient",
+        version: u8 as "Lenient",
         /// How many; `/v1/uuids` alone takes it.
-        count: u64 as "lenient",
+        count: u64 as "Lenient",
     }
 }
 
 /// One UUID.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uuid {
     /// Lower case, with hyphens.
     pub uuid: String,
 }
 
 /// Many UUIDs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uuids {
     /// Lower case, with hyphens; version 7 strictly increasing.
     pub uuids: Vec<String>,

@@ -1,11 +1,11 @@
 //! Idempotency keys: who is told to go on, and what came of it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::json_text::JsonText;
-use crate::number_text::{self, flag, lenient};
-use crate::request::Request;
+use crate::number_text::{Flag, Lenient, OptionalDecimal};
 
 /// The header with which a request that takes IDs or values is answered once.
 pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
@@ -16,11 +16,11 @@ pub const REPLAYED_HEADER: &str = "idempotent-replayed";
 requests! {
     /// Asks to be told to go on.
     BeginKey {
-        /// How long the key lives, in milliseconds: [`BeginKey::DEFAULT_TTL_MS`] by default.
-        ttl_ms: u64 as "lenient",
-        /// How long the caller may be at it, in milliseconds: [`BeginKey::DEFAULT_CLAIM_TTL_MS`] by
-        /// default. Then another caller is told to go on.
-        claim_ttl_ms: u64 as "lenient",
+        /// How long the key lives, in milliseconds: 86400000 (a day) by default.
+        ttl_ms: u64 as "Lenient",
+        /// How long the claim is the caller's alone, in milliseconds: 60000 by default. After that
+        /// another caller can receive a claim.
+        claim_ttl_ms: u64 as "Lenient",
         /// What is to be done, such as a hash of the request: at most 128 bytes. Another one under
         /// the same key is refused.
         fingerprint: String,
@@ -51,9 +51,9 @@ requests! {
         /// token, or `address:` and an address.
         tenant: String,
         /// The keys of requests with an `Idempotency-Key`, in place of those that were begun.
-        requests: bool as "flag",
+        requests: bool as "Flag",
         /// Items on a page, or keys that are deleted: 1 to 1000, 100 by default.
-        limit: u32 as "lenient",
+        limit: u32 as "Lenient",
         /// `next_cursor` of the page before.
         cursor: String,
     }
@@ -61,7 +61,7 @@ requests! {
     /// How a key is read.
     GetKeyQuery {
         /// From the answering node's own state, which may be behind.
-        stale: bool as "flag",
+        stale: bool as "Flag",
     }
 }
 
@@ -74,7 +74,7 @@ impl BeginKey {
 }
 
 /// How a key stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyState {
     /// The caller goes on, and completes the key with the claim.
@@ -101,7 +101,7 @@ impl KeyState {
 }
 
 /// The answer to who begins a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyBegun {
     /// The key.
     pub key: String,
@@ -114,7 +114,7 @@ pub struct KeyBegun {
     /// goes on.
     #[serde(
         default,
-        with = "number_text::option",
+        with = "OptionalDecimal",
         skip_serializing_if = "Option::is_none"
     )]
     pub token: Option<u64>,
@@ -131,7 +131,7 @@ pub struct KeyBegun {
 }
 
 /// A key as it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Key {
     /// The key.
     pub key: String,
@@ -152,7 +152,7 @@ pub struct Key {
 }
 
 /// A key in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListedKey {
     /// The key.
     pub key: String,
@@ -170,7 +170,7 @@ pub struct ListedKey {
 }
 
 /// A key that was deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyDeleted {
     /// The key.
     pub key: String,
@@ -179,7 +179,7 @@ pub struct KeyDeleted {
 }
 
 /// A key that was completed or abandoned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyEnded {
     /// The key.
     pub key: String,

@@ -1,12 +1,12 @@
 //! Layouts: what IDs are made of and how long they last.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::{self, lenient, text};
-use crate::request::Request;
+use crate::number_text::{Decimal, Lenient, TimeText};
 
 /// One layout.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Layout {
     /// Its name.
     pub name: String,
@@ -33,7 +33,7 @@ pub struct Layout {
     /// The most IDs that one worker can give in a second.
     pub ids_per_second: u64,
     /// The most IDs that all workers together can give in a second.
-    #[serde(default, with = "number_text")]
+    #[serde(default, with = "Decimal")]
     pub ids_per_second_of_all: u128,
     /// The first sequence of a tick: `zero`, `spread` (any, so that IDs that are made at a low rate
     /// spread over remainders), or `random:N` (below N).
@@ -43,7 +43,7 @@ pub struct Layout {
     #[serde(default)]
     pub bits: u32,
     /// The largest ID.
-    #[serde(default, with = "number_text")]
+    #[serde(default, with = "Decimal")]
     pub largest: u64,
     /// Whether each ID is exact as a number of JavaScript and of JSON readers that use doubles.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct Layout {
 
 /// How the IDs of one worker spread over `id mod modulus`, by counting those of a simulated second
 /// or more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// IDs a second, at random times.
     pub rate: u64,
@@ -88,9 +88,9 @@ requests! {
     /// What is asked about a layout.
     LayoutQuery {
         /// IDs a second, for the spread over remainders; 20 by default.
-        rate: u64 as "lenient",
+        rate: u64 as "Lenient",
         /// The divisor, for the spread over remainders: 2 to 1024; 16 by default.
-        modulus: u32 as "lenient",
+        modulus: u32 as "Lenient",
     }
 
     /// A layout that is to be created.
@@ -98,17 +98,17 @@ requests! {
         /// Its name.
         name: String,
         /// When tick 0 begins, RFC 3339 or milliseconds of Unix time; 2026-01-01 by default.
-        epoch: String as "text",
+        epoch: String as "TimeText",
         /// The length of a tick, 1, 10 or 1000 milliseconds; 1 by default.
-        tick_ms: u32 as "lenient",
+        tick_ms: u32 as "Lenient",
         /// Bits of the tick; 41 by default.
-        time_bits: u8 as "lenient",
+        time_bits: u8 as "Lenient",
         /// Upper bits of the worker field that name a datacenter; 0 by default.
-        datacenter_bits: u8 as "lenient",
+        datacenter_bits: u8 as "Lenient",
         /// Bits of the worker within its datacenter; 10 by default.
-        worker_bits: u8 as "lenient",
+        worker_bits: u8 as "Lenient",
         /// Bits of the place within the tick; 12 by default.
-        sequence_bits: u8 as "lenient",
+        sequence_bits: u8 as "Lenient",
         /// `tick-worker-sequence` (the default) or `tick-sequence-worker`.
         order: String,
         /// `spread` (the default), `zero` or `random:N`.
@@ -118,34 +118,34 @@ requests! {
     /// The parts of an ID that is to be computed.
     EncodeRequest {
         /// RFC 3339, or milliseconds of Unix time.
-        time: String as "text",
+        time: String as "TimeText",
         /// The worker, within its datacenter where one is given; 0 by default.
-        worker: u32 as "lenient",
+        worker: u32 as "Lenient",
         /// The datacenter, for a layout that has some.
-        datacenter: u32 as "lenient",
+        datacenter: u32 as "Lenient",
         /// The place within the tick; 0 by default.
-        sequence: u32 as "lenient",
+        sequence: u32 as "Lenient",
     }
 }
 
 /// An ID that was computed and allocated to nobody, with the bounds of its tick: a scan of all IDs of
 /// a span of time goes from the first of its first tick to the last of its last.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Encoded {
     /// The ID of these parts.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub id: u64,
     /// The layout.
     pub layout: String,
     /// The tick that holds the time.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub tick: u64,
     /// The start of the tick, RFC 3339.
     pub time: String,
     /// The smallest ID of the tick.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub first: u64,
     /// The largest ID of the tick.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub last: u64,
 }

@@ -1,9 +1,9 @@
 //! Locks.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::{self, flag, lenient};
-use crate::request::Request;
+use crate::number_text::{Decimal, Flag, Lenient, OptionalDecimal};
 
 requests! {
     /// What is asked of a lock.
@@ -11,9 +11,9 @@ requests! {
         /// Who asks: a host, pod or service name, 1 to 128 printable ASCII characters.
         owner: String,
         /// How long it is held without a renewal, 100 ms to 24 h; 30 s by default.
-        ttl_ms: u64 as "lenient",
+        ttl_ms: u64 as "Lenient",
         /// How long to wait for it, up to 10 min; not at all by default.
-        wait_ms: u64 as "lenient",
+        wait_ms: u64 as "Lenient",
         /// The lease of a hold that is entered again: the longer time applies. Without it a request
         /// waits like any other, whatever its owner.
         lease: String,
@@ -22,11 +22,11 @@ requests! {
         /// the lease.
         nonce: String,
         /// How many hold the lock at once, 1 to 1024; 1 by default.
-        permits: u32 as "lenient",
+        permits: u32 as "Lenient",
         /// Together with others that share it, and with nobody else.
-        shared: bool as "flag",
+        shared: bool as "Flag",
         /// For how long nobody is granted the lock if this hold runs out, up to 60 s; 0 by default.
-        lock_delay_ms: u64 as "lenient",
+        lock_delay_ms: u64 as "Lenient",
     }
 
     /// A hold that is to last longer.
@@ -34,7 +34,7 @@ requests! {
         /// The lease, from the response to acquire.
         lease: String,
         /// How long it is held from now on, 100 ms to 24 h; 30 s by default. It never gets shorter.
-        ttl_ms: u64 as "lenient",
+        ttl_ms: u64 as "Lenient",
     }
 
     /// A hold that ends.
@@ -46,7 +46,7 @@ requests! {
     /// Holds that an operator ends.
     BreakLockRequest {
         /// The token of the one hold that ends; all holds without it.
-        token: u64 as "number_text::option",
+        token: u64 as "OptionalDecimal",
     }
 
     /// Whether a token holds a lock.
@@ -54,7 +54,7 @@ requests! {
         /// The owner; any by default.
         owner: String,
         /// The token.
-        token: u64 as "number_text::option",
+        token: u64 as "OptionalDecimal",
     }
 
     /// Which locks are wanted.
@@ -62,9 +62,9 @@ requests! {
         /// Only names that begin with this.
         prefix: String,
         /// From this node's own state, without asking the leader.
-        stale: bool as "flag",
+        stale: bool as "Flag",
         /// Items on a page.
-        limit: u32 as "lenient",
+        limit: u32 as "Lenient",
         /// `next_cursor` of the page before.
         cursor: String,
     }
@@ -72,17 +72,17 @@ requests! {
     /// How a lock is read.
     LockQuery {
         /// From this node's own state, without asking the leader.
-        stale: bool as "flag",
+        stale: bool as "Flag",
         /// With `wait_ms`: answered once the first holder's token is another one, or there is no
         /// holder; 0 stands for none.
-        other_than: u64 as "number_text::option",
+        other_than: u64 as "OptionalDecimal",
         /// How long to wait for that, up to 60 s.
-        wait_ms: u64 as "lenient",
+        wait_ms: u64 as "Lenient",
     }
 }
 
 /// A lock that the caller holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldLock {
     /// The lock.
     pub name: String,
@@ -90,7 +90,7 @@ pub struct HeldLock {
     pub owner: String,
     /// Greater than that of every grant before it, of any lock: what the lock protects can refuse
     /// a smaller one than it has seen.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub token: u64,
     /// The secret that renews, releases and re-enters the hold; in the response to acquire alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,17 +101,17 @@ pub struct HeldLock {
 }
 
 /// A hold that an operator ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BrokenHold {
     /// The owner.
     pub owner: String,
     /// The token.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub token: u64,
 }
 
 /// What an operator ended of a lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BrokenLock {
     /// The lock.
     pub name: String,
@@ -122,22 +122,22 @@ pub struct BrokenLock {
 }
 
 /// A lock that is not held any more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleasedLock {
     /// The lock.
     pub name: String,
     /// The token of the hold that ended.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub token: u64,
 }
 
 /// One of those that hold a lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LockHolder {
     /// Who it is.
     pub owner: String,
     /// Its token.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub token: u64,
     /// How long it holds the lock yet.
     pub expires_in_ms: u64,
@@ -147,7 +147,7 @@ pub struct LockHolder {
 }
 
 /// One of those that wait for a lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LockWaiter {
     /// Who it is.
     pub owner: String,
@@ -159,7 +159,7 @@ pub struct LockWaiter {
 }
 
 /// One lock. One that nobody uses has neither holders nor waiters: locks are not created.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lock {
     /// The name.
     pub name: String,

@@ -2,18 +2,18 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::lenient;
-use crate::request::Request;
+use crate::number_text::Lenient;
 
 requests! {
     /// One-time tokens that are wanted.
     IssueTokens {
         /// How long they live, in milliseconds: a day by default.
-        ttl_ms: u64 as "lenient",
+        ttl_ms: u64 as "Lenient",
         /// How many, 1 to 1000. Without it one is answered, not a list.
-        count: u64 as "lenient",
+        count: u64 as "Lenient",
     }
 
     /// Which tokens are listed or deleted.
@@ -22,7 +22,7 @@ requests! {
         /// token, or `address:` and an address.
         tenant: String,
         /// Items on a page, or tokens that are deleted: 1 to 1000, 100 by default.
-        limit: u32 as "lenient",
+        limit: u32 as "Lenient",
         /// `next_cursor` of the page before.
         cursor: String,
     }
@@ -36,7 +36,7 @@ requests! {
 }
 
 /// One-time tokens, shown in this answer alone: one, or a list where a count was asked for.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokensIssued {
     /// The token: 33 of `0-9A-Za-z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ impl fmt::Debug for TokensIssued {
 }
 
 /// A token in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListedToken {
     /// Its first 11 characters; the others are secret, and not kept.
     pub id: String,
@@ -76,7 +76,7 @@ pub struct ListedToken {
 }
 
 /// A token that was deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenDeleted {
     /// Its first 11 characters.
     pub id: String,
@@ -85,7 +85,7 @@ pub struct TokenDeleted {
 }
 
 /// A token that the caller consumed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenConsumed {
     /// Always true: whoever else asks is answered `token-used`.
     pub consumed: bool,

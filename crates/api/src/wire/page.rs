@@ -1,12 +1,12 @@
 //! Lists: a page of items and the cursor to the next.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::lenient;
-use crate::request::Request;
+use crate::number_text::Lenient;
 
 /// One page of a list, ordered by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Page<T> {
     /// The items of this page.
     pub items: Vec<T>,
@@ -15,7 +15,7 @@ pub struct Page<T> {
 }
 
 /// How many were deleted of what a query names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeletedPage {
     /// How many.
     pub deleted: u64,
@@ -28,8 +28,8 @@ requests! {
     ListQuery {
         /// Only names that begin with this.
         prefix: String,
-        /// Items on a page, 1 to [`ListQuery::MAX_LIMIT`].
-        limit: u32 as "lenient",
+        /// Items on a page: 1 to 1000, 100 by default.
+        limit: u32 as "Lenient",
         /// `next_cursor` of the page before.
         cursor: String,
     }

@@ -1,11 +1,12 @@
 //! What a change would do, without its effect.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Layout, Sequence};
 
 /// The answer to `?dry_run=1`: the server checked the request as it checks the real one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Always true: nothing was changed.
     pub dry_run: bool,

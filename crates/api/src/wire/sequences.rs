@@ -1,12 +1,13 @@
 //! Sequences: definitions, values, marks.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::{self, flag, lenient, object};
+use crate::number_text::{Decimal, Flag, Lenient, Object, OptionalDecimal, OptionalDecimals};
 use crate::request::Request;
 
 /// How the values of a sequence are given out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Each node gives from a range of its own.
@@ -33,9 +34,9 @@ requests! {
         /// How long a range should last, such as `1m`.
         target: String,
         /// The smallest range, in values.
-        min: u64 as "lenient",
+        min: u64 as "Lenient",
         /// The largest range, in values.
-        max: u64 as "lenient",
+        max: u64 as "Lenient",
     }
 }
 
@@ -45,24 +46,24 @@ requests! {
         /// How values are given out.
         mode: Mode,
         /// The first value.
-        start: i64 as "number_text::option",
+        start: i64 as "OptionalDecimal",
         /// The step; below zero for a descending sequence, never zero.
-        increment: i64 as "number_text::option",
+        increment: i64 as "OptionalDecimal",
         /// The smallest value.
-        min: i64 as "number_text::option",
+        min: i64 as "OptionalDecimal",
         /// The largest value.
-        max: i64 as "number_text::option",
+        max: i64 as "OptionalDecimal",
         /// Whether it begins again at its end.
-        cycle: bool as "flag",
+        cycle: bool as "Flag",
         /// How large the ranges of a segment sequence are.
-        segment: SegmentSpec as "object",
+        segment: SegmentSpec as "Object::<SegmentSpec>",
         /// A word for people.
         description: String,
     }
 }
 
 /// How large the ranges of a segment sequence are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
     /// How long a range should last, such as `1m`.
     pub target: String,
@@ -73,23 +74,23 @@ pub struct Segment {
 }
 
 /// A sequence: its definition and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sequence {
     /// Its name.
     pub name: String,
     /// How values are given out.
     pub mode: Mode,
     /// The first value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub start: i64,
     /// The step.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub increment: i64,
     /// The smallest value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub min: i64,
     /// The largest value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub max: i64,
     /// Whether it begins again at its end.
     pub cycle: bool,
@@ -100,13 +101,13 @@ pub struct Sequence {
     #[serde(default)]
     pub description: String,
     /// The next value that the cluster grants; null when there is none.
-    #[serde(default, with = "number_text::option")]
+    #[serde(default, with = "OptionalDecimal")]
     pub next: Option<i64>,
     /// Values granted so far.
-    #[serde(default, with = "number_text::option")]
+    #[serde(default, with = "OptionalDecimal")]
     pub allocated: Option<u64>,
     /// Values left; null for a cycling sequence.
-    #[serde(default, with = "number_text::option")]
+    #[serde(default, with = "OptionalDecimal")]
     pub remaining: Option<u64>,
     /// The revision of the definition: the ETag.
     #[serde(default)]
@@ -117,7 +118,7 @@ requests! {
     /// How a sequence is read.
     GetSequenceQuery {
         /// From this node's own state, without asking the leader.
-        stale: bool as "flag",
+        stale: bool as "Flag",
     }
 }
 
@@ -125,11 +126,11 @@ requests! {
     /// What is asked of `next`.
     NextRequest {
         /// How many values; 1 by default.
-        count: u64 as "lenient",
+        count: u64 as "Lenient",
         /// One range or nothing.
-        contiguous: bool as "flag",
+        contiguous: bool as "Flag",
         /// Every value in the answer.
-        expand: bool as "flag",
+        expand: bool as "Flag",
     }
 }
 
@@ -139,40 +140,40 @@ impl NextRequest {
 }
 
 /// Values in a row, `increment` apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Range {
     /// The first value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub first: i64,
     /// The last value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub last: i64,
     /// How many.
     pub count: u64,
 }
 
 /// The values that `next` gave.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Next {
     /// The values, as ranges, in order.
     pub ranges: Vec<Range>,
     /// The first value; null if there are several ranges.
-    #[serde(default, with = "number_text::option")]
+    #[serde(default, with = "OptionalDecimal")]
     pub first: Option<i64>,
     /// The last value; null if there are several ranges.
-    #[serde(default, with = "number_text::option")]
+    #[serde(default, with = "OptionalDecimal")]
     pub last: Option<i64>,
     /// How many values in all.
     pub count: u64,
     /// The step between two values of a range.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub increment: i64,
     /// How the sequence gives its values.
     pub mode: Mode,
     /// Every value, if asked for with `expand`.
     #[serde(
         default,
-        with = "number_text::option_list",
+        with = "OptionalDecimals",
         skip_serializing_if = "Option::is_none"
     )]
     pub values: Option<Vec<i64>>,
@@ -216,11 +217,11 @@ impl Next {
 }
 
 /// Forward to a value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdvanceRequest {
     /// The next granted value is the first at or beyond this.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub to: i64,
 }
 
@@ -229,18 +230,18 @@ impl Request for AdvanceRequest {
 }
 
 /// What `advance` did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Advanced {
     /// The sequence.
     pub name: String,
     /// The next value that the cluster grants; null when there is none.
-    #[serde(default, with = "number_text::option")]
+    #[serde(default, with = "OptionalDecimal")]
     pub next: Option<i64>,
     /// Values granted or passed over so far.
-    #[serde(default, with = "number_text::option")]
+    #[serde(default, with = "OptionalDecimal")]
     pub allocated: Option<u64>,
     /// Values left; null for a cycling sequence.
-    #[serde(default, with = "number_text::option")]
+    #[serde(default, with = "OptionalDecimal")]
     pub remaining: Option<u64>,
     /// Members that may still give older values: they have not confirmed.
     #[serde(default)]
@@ -248,7 +249,7 @@ pub struct Advanced {
 }
 
 /// What DELETE of a sequence did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Deleted {
     /// The sequence.
     pub name: String,

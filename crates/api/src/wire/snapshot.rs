@@ -1,9 +1,9 @@
 //! The state as a file: the request, and the headers of the answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::flag;
-use crate::request::Request;
+use crate::number_text::Flag;
 
 /// The form of the answer.
 pub const SNAPSHOT_CONTENT_TYPE: &str = "application/octet-stream";
@@ -25,12 +25,12 @@ requests! {
     SnapshotQuery {
         /// From this node's own state as it is, without asking the leader: without a quorum there is no
         /// other.
-        stale: bool as "flag",
+        stale: bool as "Flag",
     }
 }
 
 /// What a snapshot is of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotHead {
     /// Index of the last entry that is in it.
     pub index: u64,

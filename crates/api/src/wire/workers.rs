@@ -1,13 +1,13 @@
 //! Worker leases.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::{self, flag, lenient};
-use crate::request::Request;
+use crate::number_text::{Decimal, Flag, Lenient, OptionalDecimal};
 use crate::wire::Layout;
 
 /// One worker and the latest lease on it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Worker {
     /// The layout that the worker belongs to.
     pub layout: String,
@@ -23,13 +23,13 @@ pub struct Worker {
     #[serde(default)]
     pub node: Option<String>,
     /// The lease.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub lease: u64,
     /// The first tick of the lease.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub from_tick: u64,
     /// The first tick after the lease.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub fence_tick: u64,
     /// The start of the fence's tick, RFC 3339.
     pub fence_time: String,
@@ -47,9 +47,9 @@ requests! {
         prefix: String,
         /// The leases that are over and whose workers were granted again, in place of the latest
         /// ones: in the order in which they were granted.
-        past: bool as "flag",
+        past: bool as "Flag",
         /// Items on a page.
-        limit: u32 as "lenient",
+        limit: u32 as "Lenient",
         /// `next_cursor` of the page before.
         cursor: String,
     }
@@ -64,7 +64,7 @@ requests! {
         /// a clean stop the same name gets the same worker again, where that is free.
         owner: String,
         /// The datacenter, for a layout that has some; any by default.
-        datacenter: u32 as "lenient",
+        datacenter: u32 as "Lenient",
     }
 
     /// A later fence for a lease.
@@ -72,7 +72,7 @@ requests! {
         /// The owner, as in the request for the lease.
         owner: String,
         /// The lease, as it was answered.
-        lease: u128 as "number_text::option",
+        lease: u128 as "OptionalDecimal",
     }
 
     /// A lease that comes back.
@@ -80,16 +80,16 @@ requests! {
         /// The owner, as in the request for the lease.
         owner: String,
         /// The lease, as it was answered.
-        lease: u128 as "number_text::option",
+        lease: u128 as "OptionalDecimal",
         /// The last tick in which an ID was made, one before `from_tick` if there was none, by a
         /// generator that makes no more. Without it the worker stays taken up to its fence.
-        last_tick: u64 as "number_text::option",
+        last_tick: u64 as "OptionalDecimal",
     }
 }
 
 /// A worker that belongs to the caller, who alone may make IDs with it in the ticks from `from_tick`
 /// up to, but without, `fence_tick`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lease {
     /// The worker within its datacenter.
     pub worker: u32,
@@ -101,13 +101,13 @@ pub struct Lease {
     pub owner: String,
     /// Its name, with which it is renewed and released: an integer of 128 bits that nobody else can
     /// guess.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub lease: u128,
     /// The first tick of the caller.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub from_tick: u64,
     /// The first tick that is not the caller's any more.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub fence_tick: u64,
     /// The start of the fence's tick, RFC 3339.
     pub fence_time: String,
@@ -118,14 +118,14 @@ pub struct Lease {
 }
 
 /// A lease that came back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Released {
     /// The layout.
     pub layout: String,
     /// The whole worker field.
     pub id: u32,
     /// The first tick that a later holder may use.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub fence_tick: u64,
     /// The start of that tick, RFC 3339.
     pub fence_time: String,

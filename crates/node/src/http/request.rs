@@ -11,14 +11,14 @@ use axum::http::{self, HeaderMap};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use seqd_api::request::{MAX_BODY_BYTES, decode, each_once};
-use seqd_api::{ErrorCode, Problem};
+use seqd_api::{ErrorCode, Media, Problem};
 use seqd_raft::net::ClientConnection;
 use seqd_raft::{Part, Pool};
 use seqd_state::{Share, Tenant};
 use tokio::time::Instant;
 
 use super::lanes::Slot;
-use super::negotiate::Media;
+
 use super::request_key::RequestKey;
 use crate::access::Caller;
 
