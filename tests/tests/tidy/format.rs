@@ -7,7 +7,7 @@ use seqd_tests::binary::workspace;
 
 use crate::sources::{one, product};
 
-const DOCUMENT: &str = "docs/FORMAT.md";
+const DOCUMENT: &str = "docs/internals/FORMAT.md";
 const GOLDEN: &str = "crates/raft/tests/golden/data-v1";
 
 /// The examples: a golden file, and bytes that must be in it.
@@ -98,7 +98,7 @@ fn frames_in_code() -> BTreeSet<(u8, String)> {
 
 #[test]
 fn the_protocol_of_peers_has_every_kind_of_frame() {
-    let document = one("docs/PEERS.md").unwrap();
+    let document = one("docs/internals/PEERS.md").unwrap();
     let rows = document.text.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
         let kind = cells.next()?.parse().ok()?;

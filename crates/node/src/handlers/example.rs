@@ -1,5 +1,5 @@
-//! The worked example of `docs/EXTENDING.md`: an endpoint from its contract to its response, each
-//! step with the file that it belongs into.
+//! The worked example of `docs/internals/EXTENDING.md`: an endpoint from its contract to its response,
+//! each step with the file that it belongs into.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The frames of a connection between nodes. `docs/PEERS.md` has the protocol on one page.
+//! The frames of a connection between nodes. `docs/internals/PEERS.md` has the protocol on one page.
 //!
 //! ```text
 //! frame    [length of what follows, u32][CRC-32C of what follows it, u32][kind, u8][call, u64][body]

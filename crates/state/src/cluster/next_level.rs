@@ -1,7 +1,7 @@
 //! What [`Level::NEXT`] changes, as a release would: a command's second version, and one more field
 //! of the member's record.
 //!
-//! Only in tests and behind a feature; see `docs/EXTENDING.md`.
+//! Only in tests and behind a feature; see `docs/internals/EXTENDING.md`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! What a fuzzer calls, with any bytes: connections of clients, and headers. `docs/FUZZING.md` has
-//! the targets.
+//! What a fuzzer calls, with any bytes: connections of clients, and headers.
+//! `docs/internals/FUZZING.md` has the targets.
 //!
 //! The server is the one of a node, down to the stream; behind its router each handler reads its
 //! request and answers with what it read.
