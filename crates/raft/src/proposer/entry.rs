@@ -5,13 +5,13 @@ use std::time::Duration;
 use openraft::errors::ClientWriteError;
 use openraft::impls::ProgressResponder;
 use seqd_guards::is_out;
+use seqd_state::idgen::{Standing, WallMs};
 use seqd_state::{
     CodecError, Command, Entry as StateEntry, EntryError, Outcome, Stamp, WorkerCommand,
 };
 use tokio::time::Instant;
 
 use super::route::given_up;
-use crate::clocks;
 use crate::context::NodeContext;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
@@ -37,12 +37,30 @@ pub(super) fn encode(
         return Err(no_window());
     }
     let stamp = Stamp {
-        wall_ms: clocks::stamp(context, leading),
+        wall_ms: wall_time(context, leading),
         cluster_ms: leading.cluster_ms(),
     };
     let level = replica.applied.read().state.level();
     let proposal = Proposal::new(StateEntry { stamp, commands }, level);
     proposal.map_err(|error| not_encoded(&error))
+}
+
+/// The wall-clock time in the stamp of an entry under this leadership. It is this node's clock if
+/// that clock agrees with a majority. Otherwise it is the time of the majority, as measured now or as
+/// last measured plus the monotonic time since then. A process that has never measured a majority
+/// continues from the last stamp before this leadership.
+fn wall_time(context: &NodeContext, leading: Leading) -> WallMs {
+    let wall = context.settings.clock.wall();
+    let clocks = context.clocks();
+    let is_right = clocks.is_alone || clocks.standing(wall) == Standing::Right;
+    if is_right || is_out!(StampOfMajority) {
+        return wall;
+    }
+    let of_majority = clocks
+        .agreed
+        .map(|line| line.wall_at(clocks.since.elapsed()));
+    let continued = of_majority.or_else(|| leading.stamped_before());
+    continued.unwrap_or(wall)
 }
 
 /// Whether this leader proposes commands that ask for a window.
