@@ -24,10 +24,12 @@ const ARROWS: [(&str, &[&str]); 13] = [
 ];
 
 /// Dependency and the crates whose manifests may name it.
-const KEPT: [(&str, &[&str]); 6] = [
+const KEPT: [(&str, &[&str]); 8] = [
     ("openraft", &["raft"]),
     ("sled", &["store"]),
     ("axum", &["node"]),
+    ("hyper", &["node"]),
+    ("hyper-util", &["node"]),
     ("bincode", &["state"]),
     ("rustls", &["tls"]),
     ("rcgen", &["tls"]),

@@ -8,13 +8,13 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use seqd_api::paths;
 use seqd_api::routes::Method::{self, Delete, Get, Patch, Post, Put};
-use seqd_raft::net::{Answered, Unreadable};
 
 use super::keyed::{keyed, one_id};
 use super::{
     access, cluster, ids, keys, layouts, locks, node, one_time, segments, sequences, snapshot,
     uuids, workers,
 };
+use crate::connections::{Answered, Unreadable};
 use crate::http::{Context, Endpoint, Extras, Media, Path, Stranger, build};
 use crate::services::Services;
 

@@ -10,7 +10,6 @@ use axum::http;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use seqd_api::routes::{self, Method};
 use seqd_api::{ErrorCode, Need, Problem, Scope};
-use seqd_raft::net::ClientConnection;
 use seqd_state::Tenant;
 use tokio::time::Instant;
 
@@ -25,6 +24,7 @@ use super::request::{Request, is_without_body};
 use super::response::Response;
 use super::serving::Serving;
 use crate::access::{Access, Caller};
+use crate::connections::ClientConnection;
 
 /// Refuses a request on a connection in a reserved place, unless it is about the node's health or the
 /// caller may use the reserve.

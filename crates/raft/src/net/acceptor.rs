@@ -97,11 +97,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn from(&self) -> Option<IpAddr> {
+    /// The address of the other side; `None` if the network has no addresses.
+    #[must_use]
+    pub fn from(&self) -> Option<IpAddr> {
         self.accepted.from
     }
 
-    pub(crate) fn certified(&self) -> Option<Certified> {
+    /// The node at the other side, once its certificate is known; `None` without TLS.
+    #[must_use]
+    pub fn certified(&self) -> Option<Certified> {
         self.accepted.certified.clone()
     }
 }

@@ -23,7 +23,7 @@ use seqd_api::{
     AddMember, AdvanceRequest, GetSequenceQuery, GrantRequest, IdQuery, LeaderMove, ListQuery,
     NextRequest, NoFields, Problem, ReadyQuery, ReturnRequest, SequenceSpec, paths,
 };
-use seqd_raft::net::{self, Accepted, Accepting, Acceptor, Answered, Listen, Unreadable};
+use seqd_raft::net::{Accepted, Accepting, Acceptor, Listen};
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::oneshot;
@@ -37,6 +37,7 @@ use super::request::Request;
 use super::response::Response;
 use super::router::{Path, build};
 use super::server::LIMITS;
+use crate::connections::{self, Answered, Unreadable};
 use crate::metrics::Metrics;
 
 pub use header::node_header;
@@ -189,7 +190,7 @@ async fn exchange(bytes: &[u8], piece: usize) -> Vec<u8> {
         answers
     };
     let (_, answers) = tokio::join!(
-        net::serve(acceptor, LIMITS, answer, unreadable, stop),
+        connections::serve(acceptor, LIMITS, answer, unreadable, stop),
         client
     );
     answers

@@ -179,7 +179,7 @@ impl Entry {
 /// Marks a request that waits for something that others do: the rest of its body, or the turn of a
 /// lock. Its connection may end for others meanwhile.
 #[derive(Debug)]
-pub struct Pause(Entry);
+pub(crate) struct Pause(Entry);
 
 impl Drop for Pause {
     fn drop(&mut self) {

@@ -10,39 +10,23 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
-use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
+use seqd_raft::net::Acceptor;
 use seqd_state::Tenant;
 use tokio::task::JoinSet;
 
-use super::acceptor::Acceptor;
 use super::held::{Entry, Held, Pause};
+use super::limits::{HttpLimits, Unreadable};
 use super::paced::Paced;
-
-/// The bounds of a connection and of the heads of its requests.
-#[derive(Clone, Copy, Debug)]
-pub struct HttpLimits {
-    pub head_bytes: usize,
-    pub headers: usize,
-    /// How long a head may take, the wait for it on an idle connection included; `None`: for ever.
-    pub head_wait: Option<Duration>,
-    /// How long a new connection may be without its first byte.
-    pub first_byte: Duration,
-    /// How long a client may take nothing of its answer.
-    pub write_wait: Duration,
-    /// Bytes of answers that all clients together have not taken.
-    pub unsent_bytes: usize,
-}
 
 /// A request's extension: the connection that it came on.
 #[derive(Clone, Debug)]
-pub struct ClientConnection {
+pub(crate) struct ClientConnection {
     entry: Entry,
     is_reserved: bool,
     is_first: bool,
@@ -51,65 +35,49 @@ pub struct ClientConnection {
 impl ClientConnection {
     /// The address that it comes from, where there is such a thing.
     #[must_use]
-    pub fn address(&self) -> Option<IpAddr> {
+    pub(crate) fn address(&self) -> Option<IpAddr> {
         self.entry.from()
     }
 
     /// Whether it is in a reserved place, as it came while no other could end. One request of it is
     /// answered.
     #[must_use]
-    pub fn is_reserved(&self) -> bool {
+    pub(crate) fn is_reserved(&self) -> bool {
         self.is_reserved
     }
 
     /// Whether its address had no other connection when it came; known of those in reserved places.
     #[must_use]
-    pub fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         self.is_first
     }
 
     /// Charges it to the tenant that its latest request is of.
-    pub fn charge(&self, tenant: Tenant) {
+    pub(crate) fn charge(&self, tenant: Tenant) {
         self.entry.charge(tenant);
     }
 
     /// Lets it end for others, while the request waits for something that others do.
     #[must_use]
-    pub fn pause(&self) -> Pause {
+    pub(crate) fn pause(&self) -> Pause {
         self.entry.pause()
     }
 }
 
-/// Makes the answer to a head that cannot be read, of this status.
-pub type Unreadable = Arc<dyn Fn(StatusCode) -> Response<Bytes> + Send + Sync>;
-
 /// A response's extension: its body is read as it is sent, so that no more than a piece of it is in
 /// memory, however long it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Streamed;
-
-impl HttpLimits {
-    pub(super) fn builder(&self) -> Builder {
-        let mut builder = Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.head_wait)
-            .max_buf_size(self.head_bytes)
-            .max_header_size(self.head_bytes)
-            .max_headers(self.headers);
-        builder
-    }
-}
+pub(crate) struct Streamed;
 
 /// The answer to a request, in a box: an idle connection has no room for one.
-pub type Answered<B> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
+pub(crate) type Answered<B> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
 
 /// Answers the requests of all connections, and heads that cannot be read with `unreadable`. When
 /// `stop` yields a grace, it accepts no more connections, lets requests in flight finish for that
 /// long, and then cuts them. If it is dropped, it cuts them at once.
 ///
 /// Returns whether all requests were answered.
-pub async fn serve<S, B>(
+pub(crate) async fn serve<S, B>(
     mut acceptor: Acceptor,
     limits: HttpLimits,
     answer: S,

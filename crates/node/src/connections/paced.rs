@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::held::Entry;
-use super::http::{HttpLimits, Unreadable};
+use super::limits::{HttpLimits, Unreadable};
 
 /// What a client begins with that speaks HTTP/2 without having asked whether it may, and what it is
 /// answered: hyper closes without a word.
