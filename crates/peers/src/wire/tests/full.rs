@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
+use seqd_net::{Accepted, Accepting, Listen};
 use tokio::io::duplex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -16,7 +17,6 @@ use crate::wire::places::{MEMBERS, STRANGERS};
 use crate::wire::route::Route;
 use crate::wire::server;
 use crate::wire::transport::Link;
-use seqd_net::{Accepted, Accepting, Listen};
 
 /// Connections that a test makes.
 struct Arrivals(mpsc::UnboundedReceiver<Accepted>);
