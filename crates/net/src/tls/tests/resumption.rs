@@ -17,7 +17,7 @@ fn resuming(
     }
     let chain = crate::tls::files::read_certificates(&folder.path(&format!("{name}.crt"))).unwrap();
     let key = crate::tls::files::read_key(&folder.path(&format!("{name}.key"))).unwrap();
-    ClientConfig::builder_with_provider(crate::material::provider())
+    ClientConfig::builder_with_provider(crate::tls::material::provider())
         .with_protocol_versions(&[version])
         .unwrap()
         .with_root_certificates(trusted)
