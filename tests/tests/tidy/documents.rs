@@ -216,7 +216,10 @@ fn stands_in(lines: &[String], text: &str) -> bool {
 #[test]
 fn worked_examples_are_the_code_that_is_compiled() {
     let mut blocks = Vec::new();
-    for (path, least) in [("docs/internals/EXTENDING.md", 5), ("docs/GENERATORS.md", 3)] {
+    for (path, least) in [
+        ("docs/internals/EXTENDING.md", 5),
+        ("docs/GENERATORS.md", 3),
+    ] {
         let quoted = quoted(&one(path).expect(path));
         assert!(quoted.len() >= least, "only {} in {path}", quoted.len());
         blocks.extend(quoted);

@@ -7,10 +7,10 @@ use axum::http;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use seqd_api::{Method, Typed as _, op};
-use seqd_raft::net::{Answered, Unreadable};
 
 use super::keyed::one_id;
 use super::table::table;
+use crate::connections::{Answered, Unreadable};
 use crate::http::{Context, Endpoint, Stranger, build};
 use crate::services::Services;
 

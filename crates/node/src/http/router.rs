@@ -11,7 +11,6 @@ use axum::body::Body;
 use axum::http::{self, StatusCode};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use seqd_api::{ErrorCode, Method, Need, Operation, Plan, Problem, Scope, Typed};
-use seqd_raft::net::ClientConnection;
 use seqd_state::Tenant;
 use tokio::time::Instant;
 
@@ -26,6 +25,7 @@ use super::request::{Request, is_without_body};
 use super::response::Response;
 use super::serving::Serving;
 use crate::access::{Access, Caller};
+use crate::connections::ClientConnection;
 
 /// Refuses a request on a connection in a reserved place, unless it is about the node's health or the
 /// caller may use the reserve.

@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use seqd_api::{Media, Problem, Typed, op};
-use seqd_raft::net::{self, Accepted, Accepting, Acceptor, Answered, Listen, Unreadable};
+use seqd_net::{Accepted, Accepting, Acceptor, Listen};
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::oneshot;
@@ -33,6 +33,7 @@ use super::request::Request;
 use super::response::Response;
 use super::router::{Route, build};
 use super::server::LIMITS;
+use crate::connections::{self, Answered, Unreadable};
 use crate::metrics::Metrics;
 
 pub use header::node_header;
@@ -184,7 +185,7 @@ async fn exchange(bytes: &[u8], piece: usize) -> Vec<u8> {
         answers
     };
     let (_, answers) = tokio::join!(
-        net::serve(acceptor, LIMITS, answer, unreadable, stop),
+        connections::serve(acceptor, LIMITS, answer, unreadable, stop),
         client
     );
     answers
