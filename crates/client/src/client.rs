@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::header::{self, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use seqd_api::{ErrorCode, Problem, Token, paths};
-use seqd_tls::ClientFiles;
+use seqd_net::tls::ClientFiles;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -256,7 +256,7 @@ impl Client {
         let request = self.request(endpoint, call, limit).send();
         let response = request.await.map_err(|error| {
             // A node that refuses this client's certificate acts on nothing that was sent.
-            if error.is_connect() || seqd_tls::is_certificate_refused(&error) {
+            if error.is_connect() || seqd_net::tls::is_certificate_refused(&error) {
                 self.endpoints.was_silent(at);
                 Tried::NotSent(attempt(&error))
             } else {
@@ -420,7 +420,7 @@ pub(crate) fn innermost(error: &reqwest::Error) -> String {
         }
         .to_owned();
     }
-    if let Some(words) = seqd_tls::words_of(error) {
+    if let Some(words) = seqd_net::tls::words_of(error) {
         return words;
     }
     let mut cause: &dyn std::error::Error = error;

@@ -44,6 +44,6 @@ pub use once::{Once, OnceError, OnceOptions, Turn};
 pub use operations::Created;
 pub use seqd_api as api;
 pub use seqd_idgen as idgen;
-pub use seqd_tls::ClientFiles;
+pub use seqd_net::tls::ClientFiles;
 pub use system_clock::SystemClock;
 pub use verify::{Finding, Verifier, VerifierError};

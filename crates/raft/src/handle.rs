@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clocks::MemberClock;
 use crate::levels::LevelRange;
-use crate::net::Listen;
 use crate::wire::transport::Transport;
+use seqd_net::Listen;
 
 /// Everything that a replica needs to start. The listener is bound by the caller.
 pub struct Options {

@@ -42,7 +42,6 @@ mod latency;
 mod leadership;
 mod levels;
 mod membership;
-pub mod net;
 mod network;
 mod node;
 mod openraft_config;

@@ -18,7 +18,6 @@ use crate::export;
 use crate::handle::{Options, Phase, Stop, StopReason};
 use crate::handshake::admission::{self, Admission};
 use crate::membership::leader;
-use crate::net::Listen;
 use crate::node::Node;
 use crate::peers::file;
 use crate::peers::starts::Peers;
@@ -32,6 +31,7 @@ use crate::storage::driver;
 use crate::storage::opening::Storage;
 use crate::tasks::{self, Background};
 use crate::wire::server;
+use seqd_net::Listen;
 use seqd_store::folder::Identity;
 
 pub(crate) struct Started {

@@ -11,14 +11,14 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("guards", &[]),
     ("idgen", &["guards"]),
     ("disk", &[]),
-    ("tls", &["guards"]),
+    ("net", &["guards"]),
     ("wal", &["disk", "guards"]),
     ("state", &["idgen"]),
     ("api", &[]),
     ("store", &["wal", "disk", "state"]),
     ("offline", &["store", "wal", "disk", "state"]),
-    ("raft", &["store", "wal", "disk", "state", "tls"]),
-    ("client", &["api", "idgen", "tls"]),
+    ("raft", &["store", "wal", "disk", "state", "net"]),
+    ("client", &["api", "idgen", "net"]),
     ("node", &["raft", "disk", "api"]),
     ("seqd", &["node", "offline", "client"]),
 ];
@@ -31,8 +31,8 @@ const KEPT: [(&str, &[&str]); 8] = [
     ("hyper", &["node"]),
     ("hyper-util", &["node"]),
     ("bincode", &["state"]),
-    ("rustls", &["tls"]),
-    ("rcgen", &["tls"]),
+    ("rustls", &["net"]),
+    ("rcgen", &["net"]),
 ];
 
 /// What the pure crates have no business with: clocks, tasks, sockets, disks, chance.

@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
-use seqd_raft::net::Acceptor;
+use seqd_net::Acceptor;
 use seqd_state::Tenant;
 use tokio::task::JoinSet;
 

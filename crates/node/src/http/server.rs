@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http;
 use hyper::body::Incoming;
-use seqd_raft::net::{Acceptor, Listen};
+use seqd_net::{Acceptor, Listen};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

@@ -17,8 +17,8 @@ use super::frame::{Frame, FrameCodec, VERSION};
 use super::route::Route;
 use super::transport::{CallError, Limit, Link, Payload};
 use super::writer::{Parts, URGENT, Writer};
-use crate::net::{BoxStream, Dial};
 use crate::platform;
+use seqd_net::{BoxStream, Dial};
 
 /// The longest time that a connection to a peer may take to come about.
 const CONNECT: Duration = Duration::from_millis(500);

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seqd_tls::{PeerTls, Rotating};
+use seqd_net::tls::{PeerTls, Rotating};
 use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::route::Route;
 use super::transport::{Answering, CallError, Limit, Link, Payload, Transport};
-use crate::net::{Dial, SecureDial, TcpDial, WhoIsAt};
+use seqd_net::{Dial, SecureDial, TcpDial, WhoIsAt};
 
 /// The transport of a node that is not simulated.
 #[must_use]

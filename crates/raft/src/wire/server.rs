@@ -15,9 +15,9 @@ use super::incoming::Handler;
 use super::places::{CONNECTIONS, Places};
 use super::serving;
 use super::transport::{Rejection, RejectionCode};
-use crate::net::{Acceptor, Listen};
 use crate::platform;
 use crate::watched::Watched;
+use seqd_net::{Acceptor, Listen};
 
 /// How long answers that are under way may take once the node has ended.
 const GRACE: Duration = Duration::from_millis(100);

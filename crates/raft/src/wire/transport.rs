@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
 use super::route::Route;
-use crate::net::WhoIsAt;
+use seqd_net::WhoIsAt;
 
 /// The largest message between peers, bytes: a replication message is at most 1 MiB and one
 /// entry, and an entry at most 8 MiB.

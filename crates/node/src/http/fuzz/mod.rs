@@ -23,7 +23,7 @@ use seqd_api::{
     AddMember, AdvanceRequest, GetSequenceQuery, GrantRequest, IdQuery, LeaderMove, ListQuery,
     NextRequest, NoFields, Problem, ReadyQuery, ReturnRequest, SequenceSpec, paths,
 };
-use seqd_raft::net::{Accepted, Accepting, Acceptor, Listen};
+use seqd_net::{Accepted, Accepting, Acceptor, Listen};
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::oneshot;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seqd_tls::Certified;
+use seqd_net::tls::Certified;
 
 use crate::wire::incoming::Sender;
 use crate::wire::places::Places;

@@ -11,12 +11,12 @@ use tokio::time::{Instant, timeout};
 use tokio_util::codec::Decoder;
 
 use super::support::{Far, TestHandler, call};
-use crate::net::{Accepted, Accepting, Listen};
 use crate::wire::frame::{Frame, FrameCodec};
 use crate::wire::places::{MEMBERS, STRANGERS};
 use crate::wire::route::Route;
 use crate::wire::server;
 use crate::wire::transport::Link;
+use seqd_net::{Accepted, Accepting, Listen};
 
 /// Connections that a test makes.
 struct Arrivals(mpsc::UnboundedReceiver<Accepted>);

@@ -12,7 +12,6 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep};
 use tokio_util::codec::{Decoder, Framed};
 
-use crate::net::{BoxStream, Dial, Dialing};
 use crate::watched::Watched;
 use crate::wire::dialer::Dialer;
 use crate::wire::frame::{Frame, FrameCodec, Part, VERSION};
@@ -23,6 +22,7 @@ use crate::wire::serving;
 use crate::wire::transport::{
     CallError, Limit, Link, MESSAGE_BYTES, Payload, Rejection, RejectionCode, Transport,
 };
+use seqd_net::{BoxStream, Dial, Dialing};
 
 /// What a TCP connection holds under way in these tests.
 const BUFFER: usize = 64 << 10;

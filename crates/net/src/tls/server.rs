@@ -7,8 +7,8 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 use seqd_guards::is_out;
 
-use crate::error::TlsError;
-use crate::material::{Material, provider};
+use crate::tls::error::TlsError;
+use crate::tls::material::{Material, provider};
 
 /// The one protocol that is spoken inside.
 pub(crate) const HTTP: &[u8] = b"http/1.1";

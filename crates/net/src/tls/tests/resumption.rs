@@ -3,7 +3,7 @@
 use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion};
 
 use super::*;
-use crate::Accept;
+use crate::tls::Accept;
 
 /// A client with a session cache, and the certificate in these files.
 fn resuming(
@@ -12,12 +12,12 @@ fn resuming(
     version: &'static SupportedProtocolVersion,
 ) -> ClientConfig {
     let mut trusted = rustls::RootCertStore::empty();
-    for cert in crate::files::read_certificates(&folder.path("ca.crt")).unwrap() {
+    for cert in crate::tls::files::read_certificates(&folder.path("ca.crt")).unwrap() {
         trusted.add(cert).unwrap();
     }
-    let chain = crate::files::read_certificates(&folder.path(&format!("{name}.crt"))).unwrap();
-    let key = crate::files::read_key(&folder.path(&format!("{name}.key"))).unwrap();
-    ClientConfig::builder_with_provider(crate::material::provider())
+    let chain = crate::tls::files::read_certificates(&folder.path(&format!("{name}.crt"))).unwrap();
+    let key = crate::tls::files::read_key(&folder.path(&format!("{name}.key"))).unwrap();
+    ClientConfig::builder_with_provider(crate::tls::material::provider())
         .with_protocol_versions(&[version])
         .unwrap()
         .with_root_certificates(trusted)

@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::error::TlsError;
+use crate::tls::error::TlsError;
 
 /// What stands before a node's name in the URI that its certificate has among its names.
 const NODE_URI: &str = "seqd:node:";

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use seqd_tls::Certified;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::listen::{Accepted, Listen};
+use crate::listen::{Accepted, Listen};
+use crate::tls::Certified;
 
 /// Pause after an accept that failed, for example for want of file descriptors.
 const AFTER_ERROR: Duration = Duration::from_millis(50);

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use seqd_tls::{Accept, PeerTls, Rotating, accept, dial};
 use tokio::time::Instant;
 
-use super::dial::{Dial, Dialing, TcpDial, WhoIsAt};
-use super::listen::{Accepted, Accepting, BoxStream, Listen};
+use crate::dial::{Dial, Dialing, TcpDial, WhoIsAt};
+use crate::listen::{Accepted, Accepting, BoxStream, Listen};
+use crate::tls::{Accept, PeerTls, Rotating, accept, dial};
 
 /// One line about an address in this time: whatever dials with a wrong certificate dials again.
 const TOLD_FOR: Duration = Duration::from_secs(30);

@@ -24,12 +24,12 @@ use rustls::{
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsConnector, TlsStream};
 
-use crate::certificate::Certificate;
-use crate::error::TlsError;
-use crate::material::{Material, provider};
-use crate::server::disable_resumption;
-use crate::stream::Secured;
-use crate::words::{io_words, words};
+use crate::tls::certificate::Certificate;
+use crate::tls::error::TlsError;
+use crate::tls::material::{Material, provider};
+use crate::tls::server::disable_resumption;
+use crate::tls::stream::Secured;
+use crate::tls::words::{io_words, words};
 
 /// How connections between nodes are accepted and made.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 
-use crate::certificate::Certificate;
-use crate::error::TlsError;
-use crate::files;
+use crate::tls::certificate::Certificate;
+use crate::tls::error::TlsError;
+use crate::tls::files;
 
 /// Where the files are.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::io;
 
 use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatible};
 
-use crate::certificate::date;
+use crate::tls::certificate::date;
 
 /// The words for an error that TLS is the reason of, wherever in its chain of causes; `None` if it
 /// is not.

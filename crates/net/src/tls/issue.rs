@@ -10,8 +10,8 @@ use rcgen::{
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use crate::certificate::{Certificate, Validity, node_uri};
-use crate::error::TlsError;
+use crate::tls::certificate::{Certificate, Validity, node_uri};
+use crate::tls::error::TlsError;
 
 /// A certificate and its key, as PEM.
 #[derive(Clone)]

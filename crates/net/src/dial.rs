@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
-use super::listen::{BoxStream, set_options};
+use crate::listen::{BoxStream, set_options};
 
 /// A stream to an address, to come.
 pub type Dialing<'a> = Pin<Box<dyn Future<Output = io::Result<BoxStream>> + Send + 'a>>;

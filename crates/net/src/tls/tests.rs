@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
-use crate::issue::{Authority, Subject};
-use crate::testing::{Certificates, DAY, days, node, now};
-use crate::{Files, Look, PeerTls, Rotating, Validity, accept, client_port, dial, words_of};
+use crate::tls::issue::{Authority, Subject};
+use crate::tls::testing::{Certificates, DAY, days, node, now};
+use crate::tls::{Files, Look, PeerTls, Rotating, Validity, accept, client_port, dial, words_of};
 
 fn valid() -> Validity {
     days(100)
@@ -283,7 +283,7 @@ fn a_certificate_is_to_be_renewed_in_its_last_tenth_or_two_weeks() {
     assert_eq!(of(365, -1).days_left(0), 0);
 }
 
-fn clients_port(folder: &Folder, ca: Option<PathBuf>) -> crate::ServerTls {
+fn clients_port(folder: &Folder, ca: Option<PathBuf>) -> crate::tls::ServerTls {
     let files = Files {
         ca,
         ..folder.issue("n1", valid())
@@ -292,8 +292,8 @@ fn clients_port(folder: &Folder, ca: Option<PathBuf>) -> crate::ServerTls {
 }
 
 async fn connect(
-    tls: &crate::ServerTls,
-    files: &crate::ClientFiles,
+    tls: &crate::tls::ServerTls,
+    files: &crate::tls::ClientFiles,
     host: &str,
 ) -> Result<(), String> {
     let (near, far) = duplex(1 << 16);
@@ -305,7 +305,7 @@ async fn connect(
             accepted.write_all(&first).await.unwrap();
         }
     };
-    let config = crate::client(files, true).map_err(|error| error.to_string())?;
+    let config = crate::tls::client(files, true).map_err(|error| error.to_string())?;
     let host = host.to_owned().try_into().unwrap();
     let client = async {
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
@@ -321,7 +321,7 @@ async fn connect(
 async fn a_client_is_told_what_is_wrong() {
     let folder = Folder::new();
     let tls = clients_port(&folder, None);
-    let trusting = crate::ClientFiles {
+    let trusting = crate::tls::ClientFiles {
         cacert: Some(folder.path("ca.crt")),
         ..Default::default()
     };
@@ -333,7 +333,7 @@ async fn a_client_is_told_what_is_wrong() {
         "its certificate is for localhost, 127.0.0.1, seqd:node:n1 and not for n9.example"
     );
     let foreign = Folder::new();
-    let strange = crate::ClientFiles {
+    let strange = crate::tls::ClientFiles {
         cacert: Some(foreign.path("ca.crt")),
         ..Default::default()
     };
@@ -345,7 +345,7 @@ async fn a_client_is_told_what_is_wrong() {
 async fn a_port_that_requires_certificates_lets_in_those_of_its_ca_alone() {
     let folder = Folder::new();
     let tls = clients_port(&folder, Some(folder.path("ca.crt")));
-    let mut files = crate::ClientFiles {
+    let mut files = crate::tls::ClientFiles {
         cacert: Some(folder.path("ca.crt")),
         ..Default::default()
     };

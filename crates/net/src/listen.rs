@@ -7,9 +7,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use seqd_tls::Certified;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::tls::Certified;
 
 /// Connections that wait to be accepted: of a flood of them in the moments in which all cores are
 /// busy. One that finds the queue full is tried again by its system a second later. The system may
@@ -121,7 +122,7 @@ impl From<std::net::TcpListener> for Box<dyn Listen> {
 
 /// No delay: small answers would wait for the other side's delayed acknowledgements. And an end for
 /// connections whose host has gone without closing them: after a minute without an answer.
-pub(super) fn set_options(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn set_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(30))?;

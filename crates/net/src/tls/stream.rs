@@ -14,9 +14,9 @@ use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio_rustls::{LazyConfigAcceptor, TlsStream};
 
-use crate::peer::{PeerTls, node_of};
-use crate::server::ServerTls;
-use crate::words::{io_words, is_certificate_refused};
+use crate::tls::peer::{PeerTls, node_of};
+use crate::tls::server::ServerTls;
+use crate::tls::words::{io_words, is_certificate_refused};
 
 /// The first byte of a TLS connection: a record of the handshake.
 const HANDSHAKE: u8 = 0x16;

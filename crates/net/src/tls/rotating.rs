@@ -6,9 +6,9 @@
 
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use crate::certificate::{Certificate, Validity};
-use crate::error::TlsError;
-use crate::material::{Contents, Files, Material};
+use crate::tls::certificate::{Certificate, Validity};
+use crate::tls::error::TlsError;
+use crate::tls::material::{Contents, Files, Material};
 
 /// How connections are set up with what was read.
 type Build<T> = Box<dyn Fn(&Material) -> Result<T, TlsError> + Send + Sync>;

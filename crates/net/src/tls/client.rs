@@ -5,10 +5,10 @@ use std::path::PathBuf;
 pub use rustls::ClientConfig;
 use rustls::RootCertStore;
 
-use crate::error::TlsError;
-use crate::files;
-use crate::material::{provider, roots};
-use crate::server::HTTP;
+use crate::tls::error::TlsError;
+use crate::tls::files;
+use crate::tls::material::{provider, roots};
+use crate::tls::server::HTTP;
 
 /// A client's files, none of which has to be given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::error::TlsError;
+use crate::tls::error::TlsError;
 
 /// The longest file: some hundred certificates, and the bundles of operating systems.
 const MAX_BYTES: u64 = 1 << 20;

@@ -6,8 +6,8 @@ use std::path::Path;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 
-use crate::files;
-use crate::material::provider;
+use crate::tls::files;
+use crate::tls::material::provider;
 
 /// What was found about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]

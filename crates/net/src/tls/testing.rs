@@ -5,8 +5,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::certificate::Validity;
-use crate::issue::{Authority, Issued, Subject};
+use crate::tls::certificate::Validity;
+use crate::tls::issue::{Authority, Issued, Subject};
 
 /// Seconds of a day.
 pub const DAY: i64 = 24 * 3600;
