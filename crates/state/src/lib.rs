@@ -47,6 +47,7 @@ mod testing;
 mod text;
 mod tokens;
 mod v1;
+mod waits;
 mod workers;
 
 pub use access::{
@@ -85,7 +86,7 @@ pub use locks::names::{
     Nonce,
 };
 pub use locks::record::{Claim, LockHolder, LockRecord, LockWaiter, MAX_HOLDERS, MAX_WAITERS};
-pub use locks::tally::{LockCounts, LockTurn};
+pub use locks::tally::LockCounts;
 pub use locks::view::{ClaimView, LockView};
 pub use newtypes::{
     AccessId, ClusterMs, Digest, Epoch, GrantToken, LeaseId, NodeId, Revision, SequenceName,
@@ -113,6 +114,7 @@ pub use tokens::commands::{
 };
 pub use tokens::record::{OneTimeId, OneTimeRecord, OneTimeUse};
 pub use v1::EntryV1;
+pub use waits::Wait;
 pub use workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };

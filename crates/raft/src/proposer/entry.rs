@@ -6,9 +6,7 @@ use openraft::errors::ClientWriteError;
 use openraft::impls::ProgressResponder;
 use seqd_guards::is_out;
 use seqd_state::idgen::{Standing, WallMs};
-use seqd_state::{
-    CodecError, Command, Entry as StateEntry, EntryError, Outcome, Stamp, WorkerCommand,
-};
+use seqd_state::{CodecError, Command, Entry as StateEntry, EntryError, Outcome, Stamp};
 use tokio::time::Instant;
 
 use super::route::given_up;
@@ -33,8 +31,8 @@ pub(super) fn encode(
     leading: Leading,
     commands: Vec<Command>,
 ) -> Result<Proposal, ProposeError> {
-    if !grants_windows(context) && commands.iter().any(asks_for_window) {
-        return Err(no_window());
+    if !is_clock_known(context) && commands.iter().any(Command::needs_known_clock) {
+        return Err(clock_unknown());
     }
     let stamp = Stamp {
         wall_ms: wall_time(context, leading),
@@ -63,24 +61,16 @@ fn wall_time(context: &NodeContext, leading: Leading) -> WallMs {
     continued.unwrap_or(wall)
 }
 
-/// Whether this leader proposes commands that ask for a window.
-pub(super) fn grants_windows(context: &NodeContext) -> bool {
+/// Returns whether this leader proposes commands that need a known clock.
+pub(super) fn is_clock_known(context: &NodeContext) -> bool {
     context.clocks().is_known() || is_out!(GrantWhenKnown)
 }
 
-/// The answer to those that ask for one meanwhile.
-pub(super) fn no_window() -> ProposeError {
+/// The refusal of such commands until then.
+pub(super) fn clock_unknown() -> ProposeError {
     ProposeError::NoQuorum {
         detail: "the leader does not know yet whether its clock is right".to_owned(),
     }
-}
-
-/// Whether a command raises a fence, which apply compares with the stamp.
-pub(super) fn asks_for_window(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Workers(WorkerCommand::TakeLease(_) | WorkerCommand::ExtendLease { .. })
-    )
 }
 
 fn not_encoded(error: &EntryError) -> ProposeError {

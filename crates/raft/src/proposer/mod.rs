@@ -188,7 +188,7 @@ impl ProposalBatcher {
         let fate = Arc::new(Fate::default());
         let item = Item {
             count: commands.len(),
-            asks_for_window: commands.iter().any(entry::asks_for_window),
+            needs_known_clock: commands.iter().any(Command::needs_known_clock),
             bytes,
             commands,
             deadline,

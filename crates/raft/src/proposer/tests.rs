@@ -45,7 +45,7 @@ fn item(commands: Vec<Command>) -> Item {
     let (reply, _) = oneshot::channel();
     Item {
         count: commands.len(),
-        asks_for_window: commands.iter().any(entry::asks_for_window),
+        needs_known_clock: commands.iter().any(Command::needs_known_clock),
         bytes: commands.iter().map(|one| one.frame_bytes().unwrap()).sum(),
         commands,
         deadline: deadline(),

@@ -119,7 +119,7 @@ impl Applied {
         self.turns.wake_all();
     }
 
-    /// Who waits here for a lock.
+    /// The requests that wait at this node.
     pub(crate) fn turns(&self) -> &Arc<Turns> {
         &self.turns
     }
@@ -177,7 +177,7 @@ impl Applied {
                 let membership = records::position_of(&core.membership);
                 core.stamped = Some(proposal.0.stamp.wall_ms);
                 let outcomes = core.state.apply(&proposal.0, membership);
-                self.turns.wake(core.state.lock_turns());
+                self.turns.wake(core.state.ended_waits());
                 Answer(outcomes)
             }
             Payload::Membership(membership) => {

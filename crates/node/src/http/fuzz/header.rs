@@ -10,8 +10,8 @@ use seqd_api::{Need, Problem, Scope, paths};
 use seqd_idgen::{WallClock, WallMs};
 use seqd_raft::{ProposeError, Turn};
 use seqd_state::{
-    AccessCommand, AccessId, ClusterCommand, Command, Entry, Found, LockTurn, NodeId, Outcome,
-    Permission, Stamp, State, TokenHash,
+    AccessCommand, AccessId, ClusterCommand, Command, Entry, Found, NodeId, Outcome, Permission,
+    Stamp, State, TokenHash, Wait,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -179,7 +179,7 @@ impl Replica for Fixed {
         at(&self.0);
     }
 
-    fn wait_for_turn(&self, _: LockTurn) -> Option<Turn> {
+    fn wait_for_turn(&self, _: Wait) -> Option<Turn> {
         None
     }
 
