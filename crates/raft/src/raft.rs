@@ -15,6 +15,7 @@ use crate::handle::{
     StorageStats,
 };
 use crate::membership;
+use crate::messages::{Changed, MemberChange, Stopping};
 #[cfg(test)]
 use crate::node::Node;
 #[cfg(test)]
@@ -23,7 +24,6 @@ use crate::space;
 use crate::start::{self, Started};
 use crate::status;
 use crate::turns::Turn;
-use crate::wire::messages::{Changed, MemberChange, Stopping};
 
 /// A node's part in the cluster. Clones are the same node.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use seqd_tests::binary::workspace;
 use crate::sources::{assert_none, one};
 
 /// Crate and the crates that it may name directly. What those may name, it may name too.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("guards", &[]),
     ("idgen", &["guards"]),
     ("disk", &[]),
@@ -17,7 +17,8 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("api", &[]),
     ("store", &["wal", "disk", "state"]),
     ("offline", &["store", "wal", "disk", "state"]),
-    ("raft", &["store", "wal", "disk", "state", "net"]),
+    ("peers", &["net", "store"]),
+    ("raft", &["peers", "store", "wal", "disk", "state"]),
     ("client", &["api", "idgen", "net"]),
     ("node", &["raft", "disk", "api"]),
     ("seqd", &["node", "offline", "client"]),

@@ -69,7 +69,7 @@ fn kinds_in_code() -> BTreeSet<(u8, u8)> {
                 kind = None;
             }
             // The table of peers' messages: all of version 1.
-            if source.path.ends_with("wire/messages.rs")
+            if source.path.ends_with("raft/src/messages.rs")
                 && let Some(kind) = number(" = ").filter(|_| line.trim_end().ends_with(','))
             {
                 kinds.insert((kind, 1));
@@ -84,7 +84,7 @@ fn kinds_in_code() -> BTreeSet<(u8, u8)> {
 
 /// Kind and name of each frame of a connection between nodes, as its file has them.
 fn frames_in_code() -> BTreeSet<(u8, String)> {
-    let source = one("crates/raft/src/wire/frame.rs").unwrap();
+    let source = one("crates/peers/src/wire/frame.rs").unwrap();
     let constants = source
         .text
         .lines()

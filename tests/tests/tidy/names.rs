@@ -50,10 +50,11 @@ fn a_name_stands_only_where_the_design_puts_it() {
 
 /// The crates whose files must survive a power cut, and where they may go past the disk's seam: the
 /// lock is the operating system's, and sled's own files are measured for a gauge.
-const DURABLE: [&str; 5] = [
+const DURABLE: [&str; 6] = [
     "crates/wal/src/",
     "crates/store/src/",
     "crates/offline/src/",
+    "crates/peers/src/",
     "crates/raft/src/",
     "crates/node/src/",
 ];

@@ -15,9 +15,9 @@ use crate::context::NodeContext;
 use crate::handle::MemberError;
 use crate::handshake::hello;
 use crate::leadership::Leading;
+use crate::messages::{ChangeRefusal, Standing};
 use crate::replica::Replica;
 use crate::types::Member;
-use crate::wire::messages::{ChangeRefusal, Standing};
 
 /// A member's new addresses; those that are `None` stay as they are.
 pub(super) struct Addresses<'a> {

@@ -7,9 +7,9 @@ use seqd_state::{Command, MAX_COMMANDS_PER_ENTRY, Outcome};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::messages::ForwardRefusal;
 use crate::pool::Part;
 use crate::round_robin::RoundRobin;
-use crate::wire::messages::ForwardRefusal;
 
 /// Commands in one group: a few hundred KiB of ordinary commands.
 const GROUP_COMMANDS: usize = 1024;

@@ -42,10 +42,10 @@ use self::group::{Fate, Item};
 use self::inbox::Inbox;
 use self::send::{collect, not_proposed, unread};
 use crate::handle::{Phase, ProposeError, StopReason};
+use crate::messages::{Forward, ForwardRefusal, ForwardReply, ReadPoint};
 use crate::node::Node;
 use crate::platform;
 use crate::pool::{Part, Pool};
-use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply, ReadPoint};
 
 /// Proposals waiting on one node: some seconds of full load, far more than there are connections.
 const WAITING: usize = 65_536;

@@ -3,6 +3,8 @@
 use std::sync::{Arc, LazyLock};
 
 use seqd_guards::is_out;
+use seqd_peers::wire;
+use seqd_peers::wire::transport::{CallError, Link};
 use seqd_state::codec::frame::{self, Framed as _};
 use seqd_state::{CodecError, Command, Level, State, check_command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,12 +17,10 @@ use super::route::{RETRY, Route, given_up, replaced, route, time_left};
 use crate::conversation;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
+use crate::messages::{Forward, ForwardRefusal, ForwardReply};
 use crate::node::Node;
 use crate::peer_stops;
 use crate::platform;
-use crate::wire;
-use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
-use crate::wire::transport::{CallError, Link};
 
 /// Groups on their way at once. One keeps the entries largest; a second lets the next group's
 /// network and disk time overlap with the first's, which is what a lonely proposal needs.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use openraft::entry::RaftEntry;
+use seqd_peers::watched::Watched;
 use seqd_state::idgen::WallMs;
 use seqd_state::{ClusterMs, State};
 use seqd_store::checkpoint::{Change, Checkpoint};
@@ -15,7 +16,6 @@ use tokio::time::Instant;
 use crate::records::{self, ToRecord};
 use crate::turns::Turns;
 use crate::types::{Answer, LogId, Payload, StoredMembership, TypeConfig};
-use crate::watched::Watched;
 
 /// openraft's snapshot over our handle.
 pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, SnapshotHandle>;

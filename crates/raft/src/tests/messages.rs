@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use seqd_peers::levels::LevelRange;
 use seqd_state::codec::frame::Framed;
 use seqd_state::codec::{Versioned, decode, encode};
 use seqd_state::{ClusterOutcome, EncodedEntry, Entry, Level, NodeId, Stamp};
@@ -19,8 +20,7 @@ use seqd_store::records::{
 
 use super::harness::create;
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report, Role};
-use crate::levels::LevelRange;
-use crate::wire::messages::*;
+use crate::messages::*;
 
 /// Names, kinds, versions and bytes.
 #[derive(Default)]

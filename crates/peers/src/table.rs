@@ -16,17 +16,17 @@ use std::fmt;
 
 use seqd_guards::is_out;
 
-pub(crate) use seqd_store::records::{PeerRecord, Start, SyncedPosition};
+pub use seqd_store::records::{PeerRecord, Start, SyncedPosition};
 
 /// More than the members of a cluster: a table is bounded, whatever peers send.
 const NODES: usize = 256;
 
 /// What is known of a node, with the node's ID, as tables are stored and passed on.
-pub(crate) type Row = (u64, PeerRecord);
+pub type Row = (u64, PeerRecord);
 
 /// Why a start must not take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stale {
+pub enum Stale {
     /// A later start of this node was seen.
     Later { seen: u64, this: u64 },
     /// Another start of the same number was seen: another copy of the folder runs, or ran.
@@ -58,32 +58,32 @@ impl fmt::Display for Stale {
 
 /// What this node knows that the others have acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Table {
+pub struct Table {
     records: BTreeMap<u64, PeerRecord>,
     /// Raised by every change.
     version: u64,
 }
 
 impl Table {
-    pub(crate) fn from_rows(rows: impl IntoIterator<Item = Row>) -> Self {
+    pub fn from_rows(rows: impl IntoIterator<Item = Row>) -> Self {
         let mut table = Self::default();
         table.merge(rows);
         table
     }
 
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<Row> {
         self.records
             .iter()
             .map(|(node, record)| (*node, *record))
             .collect()
     }
 
-    pub(crate) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.version
     }
 
     /// Whether a start of a node that begins with this much may take part.
-    pub(crate) fn judge(&self, node: u64, start: Start, has: SyncedPosition) -> Result<(), Stale> {
+    pub fn judge(&self, node: u64, start: Start, has: SyncedPosition) -> Result<(), Stale> {
         let Some(record) = self.records.get(&node) else {
             return Ok(());
         };
@@ -100,7 +100,7 @@ impl Table {
     }
 
     /// Whether no later start of a node was seen, and no twin of this one.
-    pub(crate) fn is_latest(&self, node: u64, start: Start) -> Result<(), Stale> {
+    pub fn is_latest(&self, node: u64, start: Start) -> Result<(), Stale> {
         match self.records.get(&node) {
             Some(record) if record.start.boot > start.boot => Err(Stale::Later {
                 seen: record.start.boot,
@@ -118,12 +118,12 @@ impl Table {
     }
 
     /// Notes a start that may take part.
-    pub(crate) fn note_start(&mut self, node: u64, start: Start) {
+    pub fn note_start(&mut self, node: u64, start: Start) {
         self.record(node, start, SyncedPosition::default());
     }
 
     /// Notes what a start reported as synced.
-    pub(crate) fn record(&mut self, node: u64, start: Start, synced: SyncedPosition) {
+    pub fn record(&mut self, node: u64, start: Start, synced: SyncedPosition) {
         let before = SyncedPosition::default();
         let record = PeerRecord {
             start,
@@ -133,7 +133,7 @@ impl Table {
         self.merge([(node, record)]);
     }
 
-    pub(crate) fn merge(&mut self, rows: impl IntoIterator<Item = Row>) {
+    pub fn merge(&mut self, rows: impl IntoIterator<Item = Row>) {
         for (node, theirs) in rows {
             let Some(own) = self.records.get_mut(&node) else {
                 if self.records.len() < NODES {
@@ -151,7 +151,7 @@ impl Table {
     }
 
     /// Forgets nodes that are gone for good.
-    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(u64) -> bool) {
+    pub fn retain(&mut self, mut keeps: impl FnMut(u64) -> bool) {
         let before = self.records.len();
         self.records.retain(|node, _| keeps(*node));
         self.version += u64::from(self.records.len() != before);

@@ -5,18 +5,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
+use seqd_net::{Accepted, Accepting, Listen};
 use tokio::io::duplex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::codec::Decoder;
 
 use super::support::{Far, TestHandler, call};
+use crate::tasks::TokioTasks;
 use crate::wire::frame::{Frame, FrameCodec};
 use crate::wire::places::{MEMBERS, STRANGERS};
 use crate::wire::route::Route;
 use crate::wire::server;
 use crate::wire::transport::Link;
-use seqd_net::{Accepted, Accepting, Listen};
 
 /// Connections that a test makes.
 struct Arrivals(mpsc::UnboundedReceiver<Accepted>);
@@ -59,7 +60,7 @@ async fn one_more_takes_the_place_of_a_stranger_also_where_all_members_are_there
     let (arrivals, accepted) = mpsc::unbounded_channel();
     let handler = TestHandler::new();
     let port = Box::new(Arrivals(accepted));
-    server::serve(port, handler, std::future::pending()).unwrap();
+    server::serve(port, handler, &TokioTasks, std::future::pending()).unwrap();
     let address = |number: usize| IpAddr::from([10, 0, (number >> 8) as u8, number as u8]);
     let mut members = Vec::new();
     for number in 0..MEMBERS {

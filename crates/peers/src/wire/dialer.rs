@@ -5,34 +5,40 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use seqd_net::tls::{PeerTls, Rotating};
+use seqd_net::{Dial, SecureDial, TcpDial, WhoIsAt};
 use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::route::Route;
 use super::transport::{Answering, CallError, Limit, Link, Payload, Transport};
-use seqd_net::{Dial, SecureDial, TcpDial, WhoIsAt};
+use crate::tasks::{Tasks, TokioTasks};
 
 /// The transport of a node that is not simulated.
 #[must_use]
 pub fn peer_transport() -> Arc<dyn Transport> {
-    Arc::new(Dialer::new(Arc::new(TcpDial)))
+    Arc::new(Dialer::new(Arc::new(TcpDial), &TokioTasks))
 }
 
 /// The same over TLS.
 #[must_use]
 pub fn secure_peer_transport(tls: Arc<Rotating<PeerTls>>) -> Arc<dyn Transport> {
-    Arc::new(Dialer::new(Arc::new(SecureDial::new(tls))))
+    Arc::new(Dialer::new(Arc::new(SecureDial::new(tls)), &TokioTasks))
 }
 
-pub(crate) struct Dialer {
+pub struct Dialer {
     dial: Arc<dyn Dial>,
+    tasks: &'static dyn Tasks,
     connections: Mutex<BTreeMap<(Link, String), Arc<Connection>>>,
 }
 
 impl Dialer {
-    pub(crate) fn new(dial: Arc<dyn Dial>) -> Self {
-        let connections = Mutex::default();
-        Self { dial, connections }
+    /// A transport over the connections that `dial` makes. Their tasks start with `tasks`.
+    pub fn new(dial: Arc<dyn Dial>, tasks: &'static dyn Tasks) -> Self {
+        Self {
+            dial,
+            tasks,
+            connections: Mutex::default(),
+        }
     }
 
     fn connection(&self, link: Link, addr: &str) -> Arc<Connection> {
@@ -48,7 +54,7 @@ impl Dialer {
         }
         connections.retain(|_, kept| kept.calls().takes_calls());
         let dial = Arc::clone(&self.dial);
-        let opened = Arc::new(Connection::open(dial, addr.to_owned(), link));
+        let opened = Arc::new(Connection::open(dial, self.tasks, addr.to_owned(), link));
         connections.insert(key, Arc::clone(&opened));
         opened
     }

@@ -26,10 +26,10 @@ use super::transport::{Rejection, RejectionCode};
 const CALLS: usize = 1024;
 
 /// The bytes of a reply, or why there is none, to come.
-pub(crate) type Replying = Pin<Box<dyn Future<Output = Result<Bytes, Rejection>> + Send>>;
+pub type Replying = Pin<Box<dyn Future<Output = Result<Bytes, Rejection>> + Send>>;
 
 /// Answers what peers send, whatever carries it.
-pub(crate) trait Handler: Send + Sync {
+pub trait Handler: Send + Sync {
     fn handle(self: Arc<Self>, route: Route, body: Body) -> Replying;
 }
 
@@ -252,7 +252,7 @@ impl Incoming {
 }
 
 /// What a call carries, as far as its handler takes it.
-pub(crate) struct Body {
+pub struct Body {
     parts: mpsc::UnboundedReceiver<Held>,
     /// Looked at, and not taken.
     first: Option<Held>,
@@ -261,12 +261,12 @@ pub(crate) struct Body {
 }
 
 /// The other side of a connection, by its certificate; without TLS it may be anybody.
-pub(crate) struct Sender(pub(super) Arc<Place>);
+pub struct Sender(pub(super) Arc<Place>);
 
 impl Sender {
     /// Refuses a message of node `id` on a connection with another node's certificate. `name_of`
     /// finds the name of a node ID; it is asked at the first message of a connection.
-    pub(crate) fn check_id(
+    pub fn check_id(
         &self,
         id: u64,
         name_of: impl FnOnce() -> Option<String>,
@@ -284,7 +284,7 @@ impl Sender {
     }
 
     /// Refuses what comes in the name of a node on a connection with another one's certificate.
-    pub(crate) fn check_name(&self, name: &str) -> Result<(), Rejection> {
+    pub fn check_name(&self, name: &str) -> Result<(), Rejection> {
         match self.0.certified() {
             Some(certified) if certified != name => {
                 let why = format!("the certificate is that of {certified}, the message of {name}");
@@ -294,14 +294,14 @@ impl Sender {
         }
     }
 
-    pub(crate) fn is_certified(&self) -> bool {
+    pub fn is_certified(&self) -> bool {
         self.0.certified().is_some()
     }
 }
 
 /// A whole body. Its bytes count among those that are held for peers until it is dropped.
-pub(crate) struct Collected {
-    pub(crate) bytes: Bytes,
+pub struct Collected {
+    pub bytes: Bytes,
     _rooms: Vec<OwnedSemaphorePermit>,
 }
 
@@ -311,7 +311,7 @@ fn malformed(detail: impl Into<String>) -> Rejection {
 
 impl Body {
     /// The first bytes, which are still to be taken.
-    pub(crate) async fn first(&mut self) -> Result<&Bytes, Rejection> {
+    pub async fn first(&mut self) -> Result<&Bytes, Rejection> {
         if self.first.is_none() {
             self.first = self.parts.recv().await;
         }
@@ -335,13 +335,13 @@ impl Body {
     }
 
     /// The next bytes; `None` behind the last ones.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
         let held = self.next_held().await?;
         Ok(held.map(|held| held.bytes))
     }
 
     /// All bytes, `limit` at most.
-    pub(crate) async fn collect(mut self, limit: usize) -> Result<Collected, Rejection> {
+    pub async fn collect(mut self, limit: usize) -> Result<Collected, Rejection> {
         // Of the stranger that its sender was, and of a member.
         let (mut bytes, mut rooms) = (Bytes::new(), Vec::<OwnedSemaphorePermit>::new());
         let mut all = BytesMut::new();
@@ -370,13 +370,13 @@ impl Body {
     }
 
     /// Who is at the other side of the connection.
-    pub(crate) fn sender(&self) -> Sender {
+    pub fn sender(&self) -> Sender {
         Sender(Arc::clone(&self.place))
     }
 
     /// Notes that the message is a member's: its connection moves from the strangers' places to the
     /// members'.
-    pub(crate) fn admit_sender(&self) -> Result<(), Rejection> {
+    pub fn admit_sender(&self) -> Result<(), Rejection> {
         if self.place.admit() {
             return Ok(());
         }

@@ -10,10 +10,10 @@ macro_rules! routes {
 
         impl Route {
             #[cfg(test)]
-            pub(crate) const ALL: &[Self] = &[$(Self::$route),+];
+            pub const ALL: &[Self] = &[$(Self::$route),+];
 
             /// The route of a byte that came in; `None` for one of a newer program.
-            pub(crate) fn of(byte: u8) -> Option<Self> {
+            pub fn of(byte: u8) -> Option<Self> {
                 match byte {
                     $($byte => Some(Self::$route),)+
                     _ => None,
@@ -43,7 +43,7 @@ routes! {
 }
 
 impl Route {
-    pub(crate) fn byte(self) -> u8 {
+    pub fn byte(self) -> u8 {
         self as u8
     }
 }

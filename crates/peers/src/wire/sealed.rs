@@ -11,21 +11,17 @@ use std::io;
 
 use seqd_state::Level;
 use seqd_state::codec::Versioned;
+use seqd_store::records;
 
-use super::messages::Envelope;
-use crate::records;
+use super::envelope::Envelope;
 
-pub(crate) struct Sealed<M> {
-    pub(crate) envelope: Envelope,
-    pub(crate) message: M,
+pub struct Sealed<M> {
+    pub envelope: Envelope,
+    pub message: M,
 }
 
 /// The bytes of a message behind its envelope, in the version that a cluster at `level` reads.
-pub(crate) fn seal<M: Versioned>(
-    envelope: &Envelope,
-    message: &M,
-    level: Level,
-) -> io::Result<Vec<u8>> {
+pub fn seal<M: Versioned>(envelope: &Envelope, message: &M, level: Level) -> io::Result<Vec<u8>> {
     let envelope = records::encode(envelope)?;
     let length = u32::try_from(envelope.len()).map_err(io::Error::other)?;
     let mut bytes = [&length.to_le_bytes()[..], &envelope].concat();
@@ -35,7 +31,7 @@ pub(crate) fn seal<M: Versioned>(
 
 /// The bytes of a message that has no envelope: in its first version, whatever the cluster's level,
 /// since nothing is known of the receiver yet.
-pub(crate) fn encode<M: Versioned>(message: &M) -> io::Result<Vec<u8>> {
+pub fn encode<M: Versioned>(message: &M) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     append(message, Level::FIRST, &mut bytes)?;
     Ok(bytes)
@@ -58,7 +54,7 @@ fn append<M: Versioned>(message: &M, level: Level, bytes: &mut Vec<u8>) -> io::R
 }
 
 /// The envelope, and the bytes of the message behind it.
-pub(crate) fn unseal(bytes: &[u8]) -> io::Result<(Envelope, &[u8])> {
+pub fn unseal(bytes: &[u8]) -> io::Result<(Envelope, &[u8])> {
     let cut = || {
         io::Error::new(
             io::ErrorKind::InvalidData,
@@ -71,15 +67,25 @@ pub(crate) fn unseal(bytes: &[u8]) -> io::Result<(Envelope, &[u8])> {
     Ok((records::decode(envelope)?, message))
 }
 
-pub(crate) fn decode<M: Versioned>(bytes: &[u8]) -> io::Result<M> {
+pub fn decode<M: Versioned>(bytes: &[u8]) -> io::Result<M> {
     records::decode(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::table::Start;
-    use crate::wire::messages::ReadIndex;
+    use crate::table::Start;
+
+    /// A message for these tests.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Question {
+        timeout_ms: u64,
+    }
+
+    impl Versioned for Question {
+        const KIND: u8 = 80;
+        const VERSION: u8 = 1;
+    }
 
     fn envelope() -> Envelope {
         Envelope {
@@ -92,28 +98,28 @@ mod tests {
 
     #[test]
     fn a_sealed_message_comes_back() {
-        let bytes = seal(&envelope(), &ReadIndex { timeout_ms: 7 }, Level::FIRST).unwrap();
+        let bytes = seal(&envelope(), &Question { timeout_ms: 7 }, Level::FIRST).unwrap();
         let (found, message) = unseal(&bytes).unwrap();
         assert_eq!(found, envelope());
-        assert_eq!(decode::<ReadIndex>(message).unwrap().timeout_ms, 7);
+        assert_eq!(decode::<Question>(message).unwrap().timeout_ms, 7);
     }
 
     #[test]
     fn the_envelope_is_read_also_before_a_message_of_a_newer_version() {
-        let mut bytes = seal(&envelope(), &ReadIndex { timeout_ms: 7 }, Level::FIRST).unwrap();
-        let message = bytes.len() - encode(&ReadIndex { timeout_ms: 7 }).unwrap().len();
+        let mut bytes = seal(&envelope(), &Question { timeout_ms: 7 }, Level::FIRST).unwrap();
+        let message = bytes.len() - encode(&Question { timeout_ms: 7 }).unwrap().len();
         bytes[message + 1] += 1;
         let (found, message) = unseal(&bytes).unwrap();
         assert_eq!(found, envelope());
-        let error = decode::<ReadIndex>(message).err().unwrap();
+        let error = decode::<Question>(message).err().unwrap();
         assert!(seqd_store::faults::is_newer(&error), "{error}");
     }
 
     #[test]
     fn cut_messages_are_malformed() {
-        let bytes = seal(&envelope(), &ReadIndex { timeout_ms: 7 }, Level::FIRST).unwrap();
+        let bytes = seal(&envelope(), &Question { timeout_ms: 7 }, Level::FIRST).unwrap();
         for end in 0..bytes.len() {
-            let whole = unseal(&bytes[..end]).and_then(|(_, rest)| decode::<ReadIndex>(rest));
+            let whole = unseal(&bytes[..end]).and_then(|(_, rest)| decode::<Question>(rest));
             assert!(whole.is_err(), "cut at {end}");
         }
     }

@@ -13,7 +13,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
 
 /// A higher version than the reader's own is a newer program's.
-pub(super) const VERSION: u16 = 1;
+pub const VERSION: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"seqdpeer";
 
@@ -50,10 +50,10 @@ const CANCEL: u8 = 7;
 
 /// Bytes of a call or of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub struct Part {
     /// Whether nothing follows.
-    pub(super) is_last: bool,
-    pub(super) bytes: Bytes,
+    pub is_last: bool,
+    pub bytes: Bytes,
 }
 
 impl Part {
@@ -64,7 +64,7 @@ impl Part {
 
 /// The calls of a connection are numbered from 1 by the side that opened it; 0 is the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub enum Frame {
     /// The first frame of either side. The link is what the connection is opened for.
     Opening {
         version: u16,
@@ -230,10 +230,16 @@ fn read_part(bytes: &mut Bytes) -> io::Result<Part> {
 
 /// Frames from bytes and back.
 #[derive(Debug)]
-pub(super) struct FrameCodec(LengthDelimitedCodec);
+pub struct FrameCodec(LengthDelimitedCodec);
+
+impl Default for FrameCodec {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl FrameCodec {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let mut lengths = LengthDelimitedCodec::builder();
         lengths.little_endian().max_frame_length(FRAME_BYTES);
         Self(lengths.new_codec())

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use seqd_net::{Acceptor, Listen};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::codec::Encoder;
 
@@ -15,9 +16,8 @@ use super::incoming::Handler;
 use super::places::{CONNECTIONS, Places};
 use super::serving;
 use super::transport::{Rejection, RejectionCode};
-use crate::platform;
+use crate::tasks::Tasks;
 use crate::watched::Watched;
-use seqd_net::{Acceptor, Listen};
 
 /// How long answers that are under way may take once the node has ended.
 const GRACE: Duration = Duration::from_millis(100);
@@ -34,22 +34,24 @@ pub fn answer_without_tls() -> Vec<u8> {
 }
 
 /// Serves the peers' port until `until` is over.
-pub(crate) fn serve(
+pub fn serve(
     listener: Box<dyn Listen>,
     handler: Arc<dyn Handler>,
+    tasks: &'static dyn Tasks,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     // More are never held: a stranger too many takes another one's place, a member too many none. So
     // one that comes when all places are taken must be accepted, too.
     let acceptor = Acceptor::open(listener, CONNECTIONS + 1)?;
     let places = Places::of(acceptor.most() - 1);
-    Ok(platform::spawn(run(acceptor, places, handler, until)))
+    Ok(tasks.spawn(Box::pin(run(acceptor, places, handler, tasks, until))))
 }
 
 async fn run(
     mut acceptor: Acceptor,
     places: Arc<Places>,
     handler: Arc<dyn Handler>,
+    tasks: &'static dyn Tasks,
     until: impl Future<Output = ()> + Send,
 ) {
     let stopping = Arc::new(Watched::new(false));
@@ -66,7 +68,7 @@ async fn run(
         let place = places.enter(stream.from(), stream.certified());
         let (handler, stopping) = (Arc::clone(&handler), Arc::clone(&stopping));
         let serving = serving::serve(stream, place, handler, stopping);
-        connections.spawn(platform::owned(serving));
+        connections.spawn(tasks.bind(Box::pin(serving)));
     }
     drop(acceptor);
     stopping.set(true);

@@ -8,30 +8,30 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
-pub(crate) struct Watched<T> {
+pub struct Watched<T> {
     value: Mutex<T>,
     changed: Notify,
 }
 
 impl<T: Copy> Watched<T> {
-    pub(crate) fn new(value: T) -> Self {
+    pub fn new(value: T) -> Self {
         Self {
             value: Mutex::new(value),
             changed: Notify::new(),
         }
     }
 
-    pub(crate) fn get(&self) -> T {
+    pub fn get(&self) -> T {
         *self.lock()
     }
 
-    pub(crate) fn set(&self, value: T) {
+    pub fn set(&self, value: T) {
         *self.lock() = value;
         self.changed.notify_waiters();
     }
 
     /// Returns the first value that `is` holds for, at once if it holds already.
-    pub(crate) async fn wait_for(&self, is: impl Fn(T) -> bool) -> T {
+    pub async fn wait_for(&self, is: impl Fn(T) -> bool) -> T {
         loop {
             // Registered before the look, so that no change is missed after it.
             let changed = self.changed.notified();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use seqd_net::{BoxStream, Dial};
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
@@ -17,8 +18,7 @@ use super::frame::{Frame, FrameCodec, VERSION};
 use super::route::Route;
 use super::transport::{CallError, Limit, Link, Payload};
 use super::writer::{Parts, URGENT, Writer};
-use crate::platform;
-use seqd_net::{BoxStream, Dial};
+use crate::tasks::Tasks;
 
 /// The longest time that a connection to a peer may take to come about.
 const CONNECT: Duration = Duration::from_millis(500);
@@ -49,7 +49,7 @@ struct Outgoing {
 
 impl Connection {
     /// Connects in the background: no caller's limit ends that.
-    pub(super) fn open(dial: Arc<dyn Dial>, addr: String, link: Link) -> Self {
+    pub(super) fn open(dial: Arc<dyn Dial>, tasks: &dyn Tasks, addr: String, link: Link) -> Self {
         let calls = Arc::new(Calls::new(link.window()));
         let (queue, outgoing) = mpsc::unbounded_channel();
         let (urgent, urgent_frames) = mpsc::channel(URGENT);
@@ -58,7 +58,7 @@ impl Connection {
             urgent: urgent.clone(),
             urgent_frames,
         };
-        let task = platform::spawn(run(dial, addr, link, Arc::clone(&calls), ends));
+        let task = tasks.spawn(Box::pin(run(dial, addr, link, Arc::clone(&calls), ends)));
         Self {
             calls,
             places: Arc::new(Semaphore::new(CALLS)),

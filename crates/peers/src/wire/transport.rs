@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use seqd_net::WhoIsAt;
 
 use super::route::Route;
-use seqd_net::WhoIsAt;
 
 /// The largest message between peers, bytes: a replication message is at most 1 MiB and one
 /// entry, and an entry at most 8 MiB.
-pub(crate) const MESSAGE_BYTES: usize = 16 << 20;
+pub const MESSAGE_BYTES: usize = 16 << 20;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CallError {
@@ -41,7 +41,7 @@ pub enum CallError {
 impl CallError {
     /// Whether the peer certainly did nothing with the message. A `malformed` one does not show that: a
     /// reply that cannot be encoded is rejected so after the message was carried out.
-    pub(crate) fn is_unsent(&self) -> bool {
+    pub fn is_unsent(&self) -> bool {
         match self {
             Self::Refused | Self::Unsent(_) | Self::Unwritable(_) => true,
             Self::Rejected(rejection) => rejection.code != RejectionCode::Malformed,
@@ -102,7 +102,7 @@ impl std::fmt::Display for RejectionCode {
 }
 
 impl Rejection {
-    pub(crate) fn new(code: RejectionCode, detail: impl Into<String>) -> Self {
+    pub fn new(code: RejectionCode, detail: impl Into<String>) -> Self {
         Self {
             code,
             detail: detail.into(),
@@ -110,7 +110,7 @@ impl Rejection {
     }
 
     /// What a peer wrote.
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let (word, detail) = text.split_once(": ").unwrap_or(("", text));
         let code = CODES
             .iter()
@@ -137,7 +137,7 @@ pub enum Link {
 }
 
 impl Link {
-    pub(crate) const ALL: [Self; 5] = [
+    pub const ALL: [Self; 5] = [
         Self::Log,
         Self::Forward,
         Self::Control,
@@ -146,7 +146,7 @@ impl Link {
     ];
 
     /// What stands for it in the opening of a connection.
-    pub(crate) fn byte(self) -> u8 {
+    pub fn byte(self) -> u8 {
         match self {
             Self::Log => 1,
             Self::Forward => 2,
@@ -157,7 +157,7 @@ impl Link {
     }
 
     /// Bytes under way in either direction that the receiver's handlers have not taken.
-    pub(crate) fn window(self) -> u32 {
+    pub fn window(self) -> u32 {
         match self {
             Self::Log | Self::Forward | Self::Snapshots => 1 << 20,
             Self::Control | Self::Watch => 256 << 10,
@@ -165,7 +165,7 @@ impl Link {
     }
 
     /// Whether a call is handled only when the one before it was answered.
-    pub(crate) fn is_ordered(self) -> bool {
+    pub fn is_ordered(self) -> bool {
         self == Self::Log
     }
 }
@@ -186,7 +186,7 @@ pub enum Limit {
 
 impl Limit {
     /// What is left of it after a while in which nothing was sent.
-    pub(crate) fn after(self, passed: Duration) -> Self {
+    pub fn after(self, passed: Duration) -> Self {
         match self {
             Self::Total(total) => Self::Total(total.saturating_sub(passed)),
             Self::Progress { .. } => self,

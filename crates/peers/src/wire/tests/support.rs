@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use seqd_net::{BoxStream, Dial, Dialing};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep};
 use tokio_util::codec::{Decoder, Framed};
 
+use crate::tasks::TokioTasks;
 use crate::watched::Watched;
 use crate::wire::dialer::Dialer;
 use crate::wire::frame::{Frame, FrameCodec, Part, VERSION};
@@ -22,7 +24,6 @@ use crate::wire::serving;
 use crate::wire::transport::{
     CallError, Limit, Link, MESSAGE_BYTES, Payload, Rejection, RejectionCode, Transport,
 };
-use seqd_net::{BoxStream, Dial, Dialing};
 
 /// What a TCP connection holds under way in these tests.
 const BUFFER: usize = 64 << 10;
@@ -77,7 +78,7 @@ impl Network {
             far: sender,
         });
         let dial: Arc<dyn Dial> = wires.clone();
-        let dialer = Arc::new(Dialer::new(dial));
+        let dialer = Arc::new(Dialer::new(dial, &TokioTasks));
         Self { wires, dialer, far }
     }
 

@@ -8,10 +8,10 @@ use seqd_store::faults::is_newer;
 use seqd_store::folder::Folder;
 use seqd_store::stop::Stop;
 
-use super::table::Table;
+use crate::table::Table;
 
 /// The table as it was stored for this cluster; an empty one where there is none, or a damaged one.
-pub(crate) fn load(folder: &Folder, cluster_id: Option<&str>) -> Result<Table, Stop> {
+pub fn load(folder: &Folder, cluster_id: Option<&str>) -> Result<Table, Stop> {
     let path = folder.root().join("peers");
     Ok(match folder.peers() {
         Ok(Some(record)) if Some(record.cluster_id.as_str()) == cluster_id => {
@@ -35,19 +35,25 @@ pub(crate) fn load(folder: &Folder, cluster_id: Option<&str>) -> Result<Table, S
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
-    use seqd_store::records::{PeersRecord, Start};
+    use seqd_store::records::{self, Ballot, LogIdRecord, PeersRecord, Start, SyncedPosition};
     use seqd_store::testing::small_file_of_a_newer_program;
 
-    use crate::records;
-    use crate::types;
+    use super::*;
 
     fn table() -> Table {
         let mut table = Table::default();
-        let vote = types::vote(5, 2, true);
-        let last = types::log_id(5, 100);
-        let start = Start { boot: 3, nonce: 7 };
-        table.record(1, start, records::synced_position(Some(&vote), Some(&last)));
+        let synced = SyncedPosition {
+            vote: Some(Ballot {
+                term: 5,
+                committed: true,
+                node: 2,
+            }),
+            last: Some(LogIdRecord {
+                term: 5,
+                index: 100,
+            }),
+        };
+        table.record(1, Start { boot: 3, nonce: 7 }, synced);
         table
     }
 

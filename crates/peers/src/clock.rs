@@ -8,15 +8,15 @@ use tokio::time::Instant;
 
 /// A peer's clock against this node's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Measured {
-    pub(crate) line: Line,
-    pub(crate) seen: Instant,
+pub struct Measured {
+    pub line: Line,
+    pub seen: Instant,
 }
 
 impl Measured {
     /// From an answer: taken as written half-way between `asked`, by this node's monotonic clock,
     /// and now, `took` later. It may have been written at either end.
-    pub(crate) fn of_answer(asked: Duration, took: Duration, answered: WallMs) -> Self {
+    pub fn of_answer(asked: Duration, took: Duration, answered: WallMs) -> Self {
         let half_ms = u64::try_from(took.as_millis() / 2).unwrap_or(u64::MAX);
         Self {
             line: Line::of(answered, asked + took / 2, half_ms.saturating_add(1)),
@@ -38,13 +38,13 @@ const STEP_MS: u64 = 100;
 
 /// How fast two clocks move apart.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Drift {
+pub struct Drift {
     /// When, by the monotonic clock, with how far the one was ahead of the other, milliseconds.
     samples: VecDeque<(Duration, i64)>,
 }
 
 impl Drift {
-    pub(crate) fn sample(&mut self, at: Duration, ahead_ms: i64) {
+    pub fn sample(&mut self, at: Duration, ahead_ms: i64) {
         if let Some((last_at, last_ms)) = self.samples.back() {
             if last_ms.abs_diff(ahead_ms) > STEP_MS {
                 self.samples.clear();
@@ -59,7 +59,7 @@ impl Drift {
     }
 
     /// Microseconds a second; above zero if the one gains on the other. `None` while it is not known.
-    pub(crate) fn ppm(&self) -> Option<f64> {
+    pub fn ppm(&self) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let span = last.0.checked_sub(first.0)?;
         let gained_ms = last.1.saturating_sub(first.1);

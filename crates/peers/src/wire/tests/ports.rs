@@ -6,20 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use seqd_state::Level;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::support::{Far, Network, TestHandler, call, post, until};
-use crate::tests::harness::pair;
+use crate::tasks::TokioTasks;
 use crate::watched::Watched;
 use crate::wire::dialer::{Dialer, peer_transport};
 use crate::wire::frame::{Frame, FrameCodec, Part, VERSION};
-use crate::wire::messages::Forward;
 use crate::wire::places::Places;
 use crate::wire::route::Route;
-use crate::wire::sealed;
 use crate::wire::transport::{CallError, Link, Payload};
 use crate::wire::{server, serving};
 
@@ -209,45 +206,6 @@ async fn what_is_taken_of_a_stranger_is_little_too() {
     }
 }
 
-#[tokio::test]
-async fn a_message_is_refused_by_its_envelope_before_the_rest_of_it_has_come() {
-    let (mut cluster, leader, follower) = pair().await;
-    let target = cluster.raft(leader).status().node_id.unwrap().0;
-    let mut envelope = cluster
-        .raft(follower)
-        .node()
-        .context
-        .envelope(target)
-        .unwrap();
-    envelope.cluster_id = "another".to_owned();
-    let group = Forward {
-        commands: Vec::new(),
-        timeout_ms: 3_000,
-    };
-    let message = sealed::seal(&envelope, &group, Level::FIRST).unwrap();
-    let head = [&60_000_u32.to_le_bytes()[..], &message].concat();
-    for (link, route, bytes) in [
-        (Link::Forward, Route::Forward, message),
-        (Link::Snapshots, Route::Snapshot, head),
-    ] {
-        let stream = TcpStream::connect(&cluster.spots[leader].addr)
-            .await
-            .unwrap();
-        let mut far = Far(tokio_util::codec::Decoder::framed(
-            FrameCodec::new(),
-            stream,
-        ));
-        far.open(link).await;
-        assert!(matches!(far.read().await, Some(Frame::Opening { .. })));
-        far.write(&call(1, route, false, bytes.into())).await;
-        let Some(Frame::Rejection { call: 1, text }) = far.read().await else {
-            panic!("it is refused");
-        };
-        assert!(text.starts_with("wrong-cluster: "), "{text}");
-    }
-    cluster.stop_all().await;
-}
-
 fn small_frames() -> impl Strategy<Value = Frame> {
     let part = (any::<bool>(), prop::collection::vec(any::<u8>(), 0..9));
     let part = part.prop_map(|(is_last, bytes)| Part {
@@ -373,7 +331,13 @@ fn port(handler: &Arc<TestHandler>) -> String {
     let listener = StdListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap().to_string();
     let handler = Arc::clone(handler);
-    server::serve(listener.into(), handler, std::future::pending()).unwrap();
+    server::serve(
+        listener.into(),
+        handler,
+        &TokioTasks,
+        std::future::pending(),
+    )
+    .unwrap();
     addr
 }
 
@@ -385,7 +349,7 @@ async fn idle_strangers_keep_no_member_out() {
     for _ in 0..300 {
         idle.push(TcpStream::connect(&addr).await.unwrap());
     }
-    let ping = |transport: Arc<dyn crate::Transport>| {
+    let ping = |transport: Arc<dyn crate::wire::transport::Transport>| {
         let addr = addr.clone();
         async move {
             let payload = Payload::Bytes("x".into());
@@ -409,13 +373,13 @@ async fn idle_strangers_keep_no_member_out() {
 
 #[tokio::test]
 async fn a_closed_port_is_distinguished_from_a_silent_one() {
-    let transport = Dialer::new(Arc::new(crate::net::TcpDial));
+    let transport = Dialer::new(Arc::new(seqd_net::TcpDial), &TokioTasks);
     let listener = StdListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap().to_string();
     let ask = async || {
         let payload = Payload::Bytes("x".into());
         let limit = 2 * SECOND;
-        let dialer: &dyn crate::Transport = &transport;
+        let dialer: &dyn crate::wire::transport::Transport = &transport;
         dialer
             .post(Link::Control, &addr, Route::Ping, payload, limit.into())
             .await

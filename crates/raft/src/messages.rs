@@ -1,15 +1,15 @@
-//! What peers send to each other, and the envelope before it.
+//! The messages of peers, requests and replies.
 //!
-//! Every message, request and reply, names its cluster, its sender, the node it is meant for, and
-//! the sender's boot number and nonce. A message for another node or cluster is refused, however
-//! it got here. Only `Hello`, `Prepare` and `Adopt` travel without an envelope: a node sends and
-//! answers them before it has an identity.
-//!
-//! The envelope stands before the message and is a value of its own, so that a node reads it also
-//! where the message is of a newer version.
+//! An [envelope](seqd_peers::wire::envelope) precedes each message. Only `Hello`, `Prepare` and
+//! `Adopt` travel without one: a node sends and answers them before it has an identity.
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 
 use std::collections::BTreeMap;
 
+use seqd_peers::levels::LevelRange;
+use seqd_peers::table::{Row, Start, SyncedPosition};
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::Frame;
 use seqd_state::{ClusterMs, Level};
@@ -17,24 +17,7 @@ use seqd_store::records::Member;
 use serde::{Deserialize, Serialize};
 
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report};
-use crate::levels::LevelRange;
-use crate::peers::table::{Row, Start, SyncedPosition};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Envelope {
-    pub(crate) cluster_id: String,
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-    /// The sender's start: how often its folder was started, and the number drawn at that start,
-    /// in which two copies of one folder differ.
-    pub(crate) start: Start,
-}
-
-impl Versioned for Envelope {
-    const KIND: u8 = 110;
-    const VERSION: u8 = 2;
-}
 
 /// Gives each message its kind, 70 to 95. A message that changes its shape takes its line out of
 /// the table and implements [`Versioned`] by hand, with the versions that it had.

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::table::{Row, Stale, Start, SyncedPosition, Table};
 use crate::levels::LevelRange;
+use crate::table::{Row, Stale, Start, SyncedPosition, Table};
 
 /// Introductions that are kept; as many as the table has rows.
 const INTRODUCED: usize = 256;
@@ -22,7 +22,7 @@ const HELLO_AGAIN: Duration = Duration::from_millis(200);
 
 /// Why the messages of a start are not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StartRefusal {
+pub enum StartRefusal {
     /// It must not take part.
     Stale(Stale),
     /// It has not sent a hello to this process, or must send it again.
@@ -30,10 +30,10 @@ pub(crate) enum StartRefusal {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Peers {
+pub struct Peers {
     inner: Mutex<Inner>,
     /// Whether the file `peers` is closed; locked while it is written.
-    pub(crate) file_closed: Mutex<bool>,
+    pub file_closed: Mutex<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ struct Introduced {
 }
 
 impl Peers {
-    pub(crate) fn new(table: Table) -> Self {
+    pub fn new(table: Table) -> Self {
         let inner = Inner {
             table,
             ..Inner::default()
@@ -68,7 +68,7 @@ impl Peers {
     }
 
     /// Judges a start by what it began with; one that may take part is introduced from here on.
-    pub(crate) fn meet(
+    pub fn meet(
         &self,
         node: u64,
         start: Start,
@@ -90,17 +90,17 @@ impl Peers {
     }
 
     /// The levels that the program of a node's latest introduced start supports.
-    pub(crate) fn levels(&self, node: u64) -> Option<LevelRange> {
+    pub fn levels(&self, node: u64) -> Option<LevelRange> {
         self.lock().introduced.get(&node).map(|known| known.levels)
     }
 
     /// A node's latest introduced start.
-    pub(crate) fn start_of(&self, node: u64) -> Option<Start> {
+    pub fn start_of(&self, node: u64) -> Option<Start> {
         self.lock().introduced.get(&node).map(|known| known.start)
     }
 
     /// Whether a message of this start is taken. What was learnt since its hello counts.
-    pub(crate) fn check(&self, node: u64, start: Start) -> Result<(), StartRefusal> {
+    pub fn check(&self, node: u64, start: Start) -> Result<(), StartRefusal> {
         let inner = self.lock();
         inner
             .table
@@ -117,28 +117,28 @@ impl Peers {
     }
 
     /// Records what a start reported as synced.
-    pub(crate) fn record(&self, node: u64, start: Start, synced: SyncedPosition) {
+    pub fn record(&self, node: u64, start: Start, synced: SyncedPosition) {
         self.lock().table.record(node, start, synced);
     }
 
     /// Takes in what a peer's table holds of nodes other than `own`.
-    pub(crate) fn merge(&self, own: u64, rows: Vec<Row>) {
+    pub fn merge(&self, own: u64, rows: Vec<Row>) {
         let others = rows.into_iter().filter(|(node, _)| *node != own);
         self.lock().table.merge(others);
     }
 
     /// All that this node's table holds, and its version.
-    pub(crate) fn rows(&self) -> (Vec<Row>, u64) {
+    pub fn rows(&self) -> (Vec<Row>, u64) {
         let inner = self.lock();
         (inner.table.rows(), inner.table.version())
     }
 
-    pub(crate) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.lock().table.version()
     }
 
     /// Forgets nodes that are gone for good.
-    pub(crate) fn retain(&self, mut keeps: impl FnMut(u64) -> bool) {
+    pub fn retain(&self, mut keeps: impl FnMut(u64) -> bool) {
         let mut inner = self.lock();
         inner.table.retain(&mut keeps);
         inner.introduced.retain(|node, _| keeps(*node));
@@ -147,7 +147,7 @@ impl Peers {
 
     /// Whether it is time to send a hello to a peer that did not take a message; records it as
     /// sent.
-    pub(crate) fn hello_is_due(&self, node: u64) -> bool {
+    pub fn hello_is_due(&self, node: u64) -> bool {
         let mut inner = self.lock();
         let now = Instant::now();
         let waits = |asked: &Instant| now.duration_since(*asked) < HELLO_AGAIN;
