@@ -1,4 +1,4 @@
-//! A peer's wall clock: its line, by one exchange of messages, and how it drifts.
+//! A peer's wall clock: its line, measured with one exchange of messages, and its drift.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,8 +14,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// From an answer: taken as written half-way between `asked`, by this node's monotonic clock,
-    /// and now, `took` later. It may have been written at either end.
+    /// The measurement of an answer. It counts as written half-way between `asked`, by this node's
+    /// monotonic clock, and now, `took` later. It may have been written at either end.
     pub fn of_answer(asked: Duration, took: Duration, answered: WallMs) -> Self {
         let half_ms = u64::try_from(took.as_millis() / 2).unwrap_or(u64::MAX);
         Self {
@@ -29,17 +29,17 @@ impl Measured {
 const SAMPLE_EVERY: Duration = Duration::from_secs(10);
 const SAMPLES: usize = 60;
 
-/// The shortest time that a drift is known from: over less, half a round trip of a millisecond
-/// would be more than a bad clock drifts.
+/// The shortest time over which a drift is computed. Over less, half a round trip of a millisecond
+/// would exceed the drift of a bad clock.
 const LEAST_SPAN: Duration = Duration::from_secs(60);
 
-/// A larger change between two samples is a step, and the drift is measured anew.
+/// A larger change between two samples is a step, and the measurement of the drift starts again.
 const STEP_MS: u64 = 100;
 
-/// How fast two clocks move apart.
+/// The speed at which two clocks move apart.
 #[derive(Clone, Debug, Default)]
 pub struct Drift {
-    /// When, by the monotonic clock, with how far the one was ahead of the other, milliseconds.
+    /// The monotonic time of each sample, and by how many milliseconds one clock was ahead.
     samples: VecDeque<(Duration, i64)>,
 }
 
@@ -58,7 +58,7 @@ impl Drift {
         self.samples.push_back((at, ahead_ms));
     }
 
-    /// Microseconds a second; above zero if the one gains on the other. `None` while it is not known.
+    /// Microseconds per second, positive if the first clock gains. `None` while it is not known.
     pub fn ppm(&self) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let span = last.0.checked_sub(first.0)?;

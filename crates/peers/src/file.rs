@@ -1,8 +1,8 @@
-//! The file `peers`: the table as of a second ago at most, so that a cluster that was stopped
-//! altogether still knows who acknowledged what.
+//! The file `peers`: the table, at most a second old. With it a cluster still has its records after
+//! all of its nodes stopped.
 //!
-//! It only ever refuses others. Lost or damaged it makes this node know less, and nothing worse. One
-//! of a newer program is left to that program.
+//! The table only serves to refuse starts, so a lost or damaged file is harmless apart from the
+//! lost records. A file of a newer program is left to that program.
 
 use seqd_store::faults::is_newer;
 use seqd_store::folder::Folder;
@@ -10,7 +10,7 @@ use seqd_store::stop::Stop;
 
 use crate::table::Table;
 
-/// The table as it was stored for this cluster; an empty one where there is none, or a damaged one.
+/// The table as it was stored for this cluster. It is empty if there is no file, or a damaged one.
 pub fn load(folder: &Folder, cluster_id: Option<&str>) -> Result<Table, Stop> {
     let path = folder.root().join("peers");
     Ok(match folder.peers() {

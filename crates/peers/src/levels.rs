@@ -1,7 +1,7 @@
 //! The levels of format that a program supports.
 //!
-//! The cluster's level is replicated and only rises. A node below it would meet what it cannot
-//! read, so it is refused in the handshake, before anything is sent to it.
+//! The cluster's level is replicated and only rises. A node below it could not read all messages,
+//! so the handshake refuses it before anything else is sent to it.
 
 use std::fmt;
 
@@ -16,13 +16,13 @@ pub struct LevelRange {
 }
 
 impl LevelRange {
-    /// What this program supports.
+    /// The range of this program.
     pub const OWN: Self = Self {
         oldest: Level::FIRST.0,
         newest: Level::NEWEST.0,
     };
 
-    /// Whether a program with this range can be part of a cluster at `level`.
+    /// Returns whether a program with this range can be part of a cluster at `level`.
     #[must_use]
     pub fn contains(self, level: Level) -> bool {
         (self.oldest..=self.newest).contains(&level.0)

@@ -5,8 +5,8 @@
 //!
 //! Layers, lowest first:
 //!
-//! - [`watched`], [`tasks`], [`levels`]: a value that tasks wait for, how tasks start, the levels of
-//!   format that a program supports
+//! - [`watched`], [`tasks`], [`levels`]: a value that tasks wait for, how tasks start, the levels
+//!   of format that a program supports
 //! - [`clock`], [`table`]: a peer's clock, and what each node has acknowledged
 //! - [`starts`], [`file`](mod@file): the starts of peers that were introduced, and the file `peers`
 //! - [`wire`]: envelopes, frames, connections, the peers' port

@@ -1,8 +1,9 @@
-//! The peers' starts, as this process knows them.
+//! The starts of peers that this process has met.
 //!
-//! A start introduces itself by a hello that shows what it began with. Until then nothing else is
-//! taken from it, neither a request nor a reply: so a folder that lost its memory is found by each
-//! peer that knows more, at the first contact, whenever that comes.
+//! A start introduces itself with a hello, which carries the position that it began with. Until
+//! then this node accepts neither requests nor replies of it. A peer with a record of a higher
+//! position therefore detects a folder that has lost data at the first contact, whenever that
+//! comes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,14 +14,14 @@ use tokio::time::Instant;
 use crate::levels::LevelRange;
 use crate::table::{Row, Stale, Start, SyncedPosition, Table};
 
-/// Introductions that are kept; as many as the table has rows.
+/// The most introductions that are kept: as many as the table has rows.
 const INTRODUCED: usize = 256;
 
-/// Pause between two hellos to one peer that did not take a message: many calls may be refused at
-/// once, and one hello is enough for all of them.
+/// Pause between two hellos to a peer that refused a message: many calls may be refused at once,
+/// and one hello is enough for all of them.
 const HELLO_AGAIN: Duration = Duration::from_millis(200);
 
-/// Why the messages of a start are not taken.
+/// The reason for which the messages of a start are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartRefusal {
     /// It must not take part.
@@ -43,7 +44,7 @@ struct Inner {
     asked: BTreeMap<u64, Instant>,
 }
 
-/// A start that sent a hello, what it began with, and the levels that its program supports.
+/// A start that sent a hello, its first position, and the levels that its program supports.
 #[derive(Clone, Copy, Debug)]
 struct Introduced {
     start: Start,
@@ -67,7 +68,7 @@ impl Peers {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Judges a start by what it began with; one that may take part is introduced from here on.
+    /// Checks the position that a start began with. If the start may take part, it is introduced.
     pub fn meet(
         &self,
         node: u64,
@@ -99,7 +100,7 @@ impl Peers {
         self.lock().introduced.get(&node).map(|known| known.start)
     }
 
-    /// Whether a message of this start is taken. What was learnt since its hello counts.
+    /// Returns an error if messages of this start are refused. Records made since its hello count.
     pub fn check(&self, node: u64, start: Start) -> Result<(), StartRefusal> {
         let inner = self.lock();
         inner
@@ -116,18 +117,18 @@ impl Peers {
         }
     }
 
-    /// Records what a start reported as synced.
+    /// Records the position that a start reported as synced.
     pub fn record(&self, node: u64, start: Start, synced: SyncedPosition) {
         self.lock().table.record(node, start, synced);
     }
 
-    /// Takes in what a peer's table holds of nodes other than `own`.
+    /// Merges the rows of a peer's table about nodes other than `own`.
     pub fn merge(&self, own: u64, rows: Vec<Row>) {
         let others = rows.into_iter().filter(|(node, _)| *node != own);
         self.lock().table.merge(others);
     }
 
-    /// All that this node's table holds, and its version.
+    /// All rows of this node's table, and its version.
     pub fn rows(&self) -> (Vec<Row>, u64) {
         let inner = self.lock();
         (inner.table.rows(), inner.table.version())
@@ -137,7 +138,7 @@ impl Peers {
         self.lock().table.version()
     }
 
-    /// Forgets nodes that are gone for good.
+    /// Drops the nodes that were removed for good.
     pub fn retain(&self, mut keeps: impl FnMut(u64) -> bool) {
         let mut inner = self.lock();
         inner.table.retain(&mut keeps);
@@ -145,8 +146,7 @@ impl Peers {
         inner.asked.retain(|node, _| keeps(*node));
     }
 
-    /// Whether it is time to send a hello to a peer that did not take a message; records it as
-    /// sent.
+    /// Returns whether a hello to a peer that refused a message is due, and records it as sent.
     pub fn hello_is_due(&self, node: u64) -> bool {
         let mut inner = self.lock();
         let now = Instant::now();

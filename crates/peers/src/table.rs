@@ -1,15 +1,16 @@
-//! What each other node has acknowledged: the table by which a disk that lost its memory is known.
+//! The table of positions that each other node has acknowledged. It detects a disk that has lost
+//! data.
 //!
-//! A node may not come back with less than it has acknowledged. That is in the tables of its peers:
-//! for each node the highest (vote, last log ID) that it reported as synced, by acknowledging it or,
-//! as the leader, by sending it.
+//! A node may not come back with less than it has acknowledged. Its peers keep that in their
+//! tables: for each node the highest (vote, last log ID) that the node reported as synced, by
+//! acknowledging it or, as the leader, by sending it.
 //!
 //! Invariants of [`Table`]:
-//! - Only what was synced before it was reported is recorded; so a start of an honest disk has at
-//!   least all that was recorded of the starts before it.
-//! - What is recorded of a node never falls, and a merge loses nothing of either table.
-//! - What a start acknowledged is never held against that start itself, but against all later
-//!   ones; what earlier starts acknowledged is held against it for as long as it runs.
+//! - Only synced positions are reported and recorded. A start on an intact disk therefore has at
+//!   least everything that was recorded of the starts before it.
+//! - The record of a node never decreases, and a merge keeps everything of both tables.
+//! - A start is not compared with its own acknowledgements, but all later starts are. It is
+//!   compared with the acknowledgements of earlier starts for as long as it runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,10 +19,10 @@ use seqd_guards::is_out;
 
 pub use seqd_store::records::{PeerRecord, Start, SyncedPosition};
 
-/// More than the members of a cluster: a table is bounded, whatever peers send.
+/// More than the members of a cluster. Bounds the table, whatever peers send.
 const NODES: usize = 256;
 
-/// What is known of a node, with the node's ID, as tables are stored and passed on.
+/// The record of a node, with the node's ID, as tables are stored and sent.
 pub type Row = (u64, PeerRecord);
 
 /// Why a start must not take part.
@@ -56,7 +57,7 @@ impl fmt::Display for Stale {
     }
 }
 
-/// What this node knows that the others have acknowledged.
+/// The positions that other nodes have acknowledged, as far as this node has recorded them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     records: BTreeMap<u64, PeerRecord>,
@@ -82,7 +83,7 @@ impl Table {
         self.version
     }
 
-    /// Whether a start of a node that begins with this much may take part.
+    /// Returns an error if a start of a node that begins with `has` must not take part.
     pub fn judge(&self, node: u64, start: Start, has: SyncedPosition) -> Result<(), Stale> {
         let Some(record) = self.records.get(&node) else {
             return Ok(());
@@ -99,7 +100,7 @@ impl Table {
         Ok(())
     }
 
-    /// Whether no later start of a node was seen, and no twin of this one.
+    /// Returns an error if a later start of a node was seen, or a twin of this one.
     pub fn is_latest(&self, node: u64, start: Start) -> Result<(), Stale> {
         match self.records.get(&node) {
             Some(record) if record.start.boot > start.boot => Err(Stale::Later {
@@ -117,12 +118,12 @@ impl Table {
         }
     }
 
-    /// Notes a start that may take part.
+    /// Records a start that may take part.
     pub fn note_start(&mut self, node: u64, start: Start) {
         self.record(node, start, SyncedPosition::default());
     }
 
-    /// Notes what a start reported as synced.
+    /// Records the position that a start reported as synced.
     pub fn record(&mut self, node: u64, start: Start, synced: SyncedPosition) {
         let before = SyncedPosition::default();
         let record = PeerRecord {
@@ -150,7 +151,7 @@ impl Table {
         }
     }
 
-    /// Forgets nodes that are gone for good.
+    /// Drops the nodes that were removed for good.
     pub fn retain(&mut self, mut keeps: impl FnMut(u64) -> bool) {
         let before = self.records.len();
         self.records.retain(|node, _| keeps(*node));
@@ -172,8 +173,7 @@ fn merged(one: &PeerRecord, other: &PeerRecord) -> PeerRecord {
             before: before.max(earlier.synced),
         };
     }
-    // Of twins the one that was seen first stays; what either acknowledged, no later start may
-    // lack.
+    // Of two twins the first one stays. Later starts must have what either twin acknowledged.
     PeerRecord {
         start: one.start,
         synced: one.synced.max(other.synced),

@@ -1,7 +1,7 @@
-//! How connections start their tasks.
+//! The tasks of connections.
 //!
-//! In a simulated cluster a task belongs to one of the simulated nodes: it stands still and ends with
-//! its node. So whoever wires a node passes in how tasks start.
+//! In a simulated cluster a task belongs to one of the simulated nodes: it pauses and ends with its
+//! node. The code that wires a node therefore passes in how tasks start.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
-//! A value that several tasks wait for. A change wakes them in the order in which they came.
+//! A value that several tasks wait for. A change wakes the tasks in the order of their waits.
 //!
-//! tokio's watch channel wakes them in an order that it draws: two runs of the simulated cluster
+//! The watch channel of tokio wakes tasks in a random order, so two runs of the simulated cluster
 //! from one seed would differ.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ impl<T: Copy> Watched<T> {
     /// Returns the first value that `is` holds for, at once if it holds already.
     pub async fn wait_for(&self, is: impl Fn(T) -> bool) -> T {
         loop {
-            // Registered before the look, so that no change is missed after it.
+            // Registered before the value is read, so that no later change is missed.
             let changed = self.changed.notified();
             let value = self.get();
             if is(value) {

@@ -1,9 +1,9 @@
-//! The calls that one connection has sent, or is about to send, and what each is waiting for.
+//! The calls that one connection has sent or is about to send.
 //!
 //! Invariants:
-//! - A call is `Unsent` only if no byte of it was given to the operating system: once its first frame
-//!   is put, it ends as `NoAnswer`, `Broken`, `Rejected` or with its answer.
-//! - What a call has taken of the window returns with credit or with the call's end.
+//! - A call is `Unsent` only if no byte of it was passed to the operating system. Once its first
+//!   frame is queued, it ends as `NoAnswer`, `Broken`, `Rejected` or with its answer.
+//! - The bytes that a call has taken of the window return with credit or with the end of the call.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,49 +17,49 @@ use super::frame::{Frame, Part, VERSION};
 use super::transport::{CallError, Limit, MESSAGE_BYTES, Rejection};
 use super::window::Window;
 
-/// A connection on which so long nothing has come, and a call was given up, takes no more calls. An
-/// answer that was only slow still comes before that, and one that is lost is repeated by then.
+/// A connection takes no more calls after a call was given up and nothing has arrived for this
+/// long. A slow answer still arrives within this time, and a lost segment is sent again within it.
 const SILENCE: Duration = Duration::from_millis(800);
 
 type Reply = oneshot::Sender<Result<Bytes, CallError>>;
 pub(super) type Waiting = oneshot::Receiver<Result<Bytes, CallError>>;
 
-/// Why a connection has ended.
+/// The end of a connection.
 pub(super) enum Ended {
-    /// The peer has certainly handled no call of it.
+    /// The peer has certainly handled no call of this connection.
     Unused(CallError),
-    /// It broke; which calls were sent until then, the bytes that were accepted show.
+    /// The connection broke. The number of accepted bytes shows which calls were sent before.
     Broken(String),
 }
 
 pub(super) struct Calls {
     inner: Mutex<Inner>,
     pub(super) window: Window,
-    /// Answered bytes that are returned at once.
+    /// The number of answered bytes that are returned together.
     credit_step: u64,
 }
 
 struct Inner {
     calls: BTreeMap<u64, Call>,
     last: u64,
-    /// Answered bytes that were not returned yet.
+    /// Answered bytes that are not returned yet.
     owed: u64,
     is_connected: bool,
     /// Whether the peer has answered the opening.
     is_open: bool,
-    /// It takes no more calls; those under way may still be answered.
+    /// The connection takes no more calls. Calls in flight may still be answered.
     is_retired: bool,
     is_ended: bool,
     was_used: bool,
     last_frame: Instant,
-    /// Since when some call has been without its end.
+    /// The time since which at least one call has been open.
     busy_since: Instant,
 }
 
 struct Call {
-    /// `None` once nobody waits.
+    /// `None` once the caller no longer waits.
     reply: Option<Reply>,
-    /// Where its first frame begins, once that is put.
+    /// The position of its first frame, once that is queued.
     position: Option<u64>,
     answer: BytesMut,
     unreturned: u64,
@@ -70,7 +70,7 @@ struct Call {
 }
 
 impl Call {
-    /// Until when it may go on.
+    /// The deadline of the call.
     fn deadline(&self, began: Instant, limit: Limit) -> Instant {
         match limit {
             Limit::Total(total) => began + total,
@@ -114,7 +114,7 @@ impl Calls {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether new calls may use the connection.
+    /// Returns whether new calls may use the connection.
     pub(super) fn takes_calls(&self) -> bool {
         let inner = self.lock();
         !inner.is_retired && !inner.is_ended
@@ -160,7 +160,7 @@ impl Calls {
         Some((number, waiting))
     }
 
-    /// Whether a part of a call is still to be sent; it is put at `position` then.
+    /// Returns whether a part of a call is still to be sent. If so, its position is `position`.
     pub(super) fn sends(&self, call: u64, part: &Part, position: u64) -> bool {
         let mut inner = self.lock();
         let Some(call) = inner
@@ -178,15 +178,15 @@ impl Calls {
         true
     }
 
-    /// The deadline of a call as of now; `None` if it has ended.
+    /// The present deadline of a call; `None` if it has ended.
     pub(super) fn deadline(&self, call: u64, began: Instant, limit: Limit) -> Option<Instant> {
         let inner = self.lock();
         let call = inner.calls.get(&call)?;
         Some(call.deadline(began, limit))
     }
 
-    /// Nobody waits for a call any more. Returns whether the peer may have got some of it, and gets a
-    /// cancellation; `None` if the call has ended.
+    /// Gives up a call for which its caller no longer waits. Returns whether the peer may have
+    /// received some of it and must receive a cancellation; `None` if the call has ended.
     pub(super) fn give_up(&self, number: u64) -> Option<bool> {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -203,13 +203,12 @@ impl Calls {
         Some(was_sent)
     }
 
-    /// Takes no more calls; the connection ends with those under way.
+    /// Takes no more calls. The connection ends with the calls in flight.
     pub(super) fn retire(&self) {
         self.lock().is_retired = true;
     }
 
-    /// Ends a call whose bytes cannot be read to their end. Returns whether the peer gets a
-    /// cancellation.
+    /// Ends a call whose stream failed. Returns whether the peer must receive a cancellation.
     pub(super) fn fail(&self, number: u64, why: String) -> bool {
         let mut inner = self.lock();
         let Some(call) = inner.calls.get_mut(&number) else {
@@ -230,7 +229,8 @@ impl Calls {
         was_sent
     }
 
-    /// Takes in a frame. Returns the frame that it is answered with; the error ends the connection.
+    /// Handles a received frame and returns the frame that answers it. An error ends the
+    /// connection.
     pub(super) fn arrived(&self, frame: Frame) -> Result<Option<Frame>, Ended> {
         let mut inner = self.lock();
         let now = Instant::now();
@@ -258,7 +258,7 @@ impl Calls {
             }
             Frame::Credit { call, bytes } => {
                 let bytes = u64::from(bytes);
-                // One that has ended has returned all that it had.
+                // A call that has ended has returned all of its bytes.
                 let Some(call) = inner.calls.get_mut(&call) else {
                     return Ok(None);
                 };
@@ -308,7 +308,7 @@ impl Calls {
         Some(Frame::Credit { call: 0, bytes })
     }
 
-    /// Ends the connection if no call has used it since the last time.
+    /// Ends the connection if no call has used it since the last check.
     pub(super) fn end_if_idle(&self) -> bool {
         let mut inner = self.lock();
         let is_idle = inner.calls.is_empty() && !inner.was_used;
@@ -317,7 +317,7 @@ impl Calls {
         is_idle
     }
 
-    /// Ends all calls of a connection of which the operating system has taken so many bytes.
+    /// Ends all calls of a connection of which the operating system has accepted `accepted` bytes.
     pub(super) fn end(&self, ended: &Ended, accepted: u64) {
         let mut inner = self.lock();
         inner.is_ended = true;

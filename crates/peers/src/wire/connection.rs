@@ -1,4 +1,4 @@
-//! One connection to a peer, opened by the caller: its task, and the calls on it.
+//! One connection to a peer at the calling side: its task, and the calls on it.
 
 use std::io;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use super::transport::{CallError, Limit, Link, Payload};
 use super::writer::{Parts, URGENT, Writer};
 use crate::tasks::Tasks;
 
-/// The longest time that a connection to a peer may take to come about.
+/// The longest time for connecting to a peer.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// A connection that was not used for so long is closed.
+/// A connection that was not used for this long is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Calls of one connection at once. A follower watches its leader once, a node has two groups on
-/// their way, and everything else is rarer.
+/// The most concurrent calls of one connection. A follower watches its leader once, a node has two
+/// groups in flight, and all other calls are rarer.
 const CALLS: usize = 256;
 
-/// A connection, or one that is coming about. Dropped, it is closed.
+/// A connection that is open or being opened. It is closed when this is dropped.
 pub(super) struct Connection {
     calls: Arc<Calls>,
     places: Arc<Semaphore>,
@@ -48,7 +48,7 @@ struct Outgoing {
 }
 
 impl Connection {
-    /// Connects in the background: no caller's limit ends that.
+    /// Connects in the background, so that no limit of a caller interrupts that.
     pub(super) fn open(dial: Arc<dyn Dial>, tasks: &dyn Tasks, addr: String, link: Link) -> Self {
         let calls = Arc::new(Calls::new(link.window()));
         let (queue, outgoing) = mpsc::unbounded_channel();
@@ -80,7 +80,7 @@ impl Connection {
     ) -> Result<Bytes, CallError> {
         let began = Instant::now();
         let (first, limit_ms) = match limit {
-            // Whole milliseconds, upwards: the receiver never ends a call before its caller does.
+            // Rounded up to milliseconds: the receiver never ends a call before its caller does.
             Limit::Total(total) => (total, u32::try_from(total.as_millis() + 1)),
             Limit::Progress { moving, .. } => (moving, Ok(0)),
         };
@@ -143,14 +143,14 @@ struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
-    /// Returns whether it was sent; `None` if it has ended.
+    /// Returns whether the call was sent; `None` if it has ended.
     fn give_up(&mut self) -> Option<bool> {
         let was_sent = self.connection.calls.give_up(self.call)?;
         self.is_over = true;
         if was_sent {
             let cancel = Frame::Cancel { call: self.call };
             if self.connection.urgent.try_send(cancel).is_err() {
-                // The connection takes no bytes: its end is all that ends the call at the peer.
+                // The connection takes no bytes, so only its end can end the call at the peer.
                 self.connection.calls.retire();
             }
         }
@@ -166,7 +166,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// What the connection's task takes calls and urgent frames from.
+/// The queues of the connection's task: calls and urgent frames.
 struct Ends {
     outgoing: mpsc::UnboundedReceiver<Outgoing>,
     urgent: mpsc::Sender<Frame>,
@@ -189,14 +189,14 @@ async fn run(dial: Arc<dyn Dial>, addr: String, link: Link, calls: Arc<Calls>, e
     calls.end(&ended, accepted);
 }
 
-/// Carries calls and answers until the connection ends; returns why, and how many bytes the
-/// operating system has taken of it.
+/// Carries calls and answers until the connection ends. Returns the reason, and the number of bytes
+/// that the operating system has accepted.
 async fn converse(stream: BoxStream, link: Link, calls: &Calls, ends: Ends) -> (Ended, u64) {
     let (read, write) = tokio::io::split(stream);
     let mut frames = FramedRead::new(read, FrameCodec::new());
     let mut writer = Writer::new(write, ends.urgent_frames);
     let mut outgoing = ends.outgoing;
-    // One task does it all: a call costs no change of tasks but its caller's own.
+    // One task for all of this: a call needs no task switch except to its caller.
     let ended = tokio::select! {
         biased;
         ended = receive(&mut frames, calls, &ends.urgent) => ended,
@@ -248,7 +248,7 @@ async fn send<W: AsyncWrite + Unpin>(
     writer.close().await
 }
 
-/// Sends a call, as long as somebody waits for it.
+/// Sends a call while its caller waits for it.
 async fn send_call<W: AsyncWrite + Unpin>(
     writer: &mut Writer<W>,
     calls: &Calls,
@@ -297,7 +297,7 @@ async fn send_call<W: AsyncWrite + Unpin>(
     }
 }
 
-/// Returns once no call has used the connection for a while.
+/// Returns once no call has used the connection for [`IDLE`].
 async fn idle(calls: &Calls) {
     loop {
         sleep(IDLE).await;

@@ -1,5 +1,5 @@
-//! The peers' transport over framed connections: one for each peer and link, opened at the first call,
-//! kept, and opened again when it has broken.
+//! The peers' transport over framed connections: one connection for each peer and link. It is
+//! opened at the first call, kept, and opened again after it broke.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,7 +82,7 @@ impl Transport for Dialer {
             };
             let answer = connection.call(route, payload, limit).await;
             match (answer, again) {
-                // A kept connection turned out to be closed before anything of the call was sent.
+                // A kept connection was closed before anything of the call was sent.
                 (Err(CallError::Unsent(_)), Some(bytes)) if connection.calls().has_ended() => {
                     let left = limit.after(began.elapsed());
                     let payload = Payload::Bytes(bytes);

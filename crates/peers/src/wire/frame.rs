@@ -1,30 +1,30 @@
 //! The frames of a connection between nodes. `docs/PEERS.md` has the protocol on one page.
 //!
 //! ```text
-//! frame    [length of what follows, u32][CRC-32C of what follows it, u32][kind, u8][call, u64][body]
+//! frame    [length of the rest, u32][CRC-32C of what follows it, u32][kind, u8][call, u64][body]
 //! ```
 //!
-//! Little-endian. Any bytes are a frame or an error, and no frame makes its reader reserve more than
-//! [`FRAME_BYTES`].
+//! Numbers are little-endian. Any bytes are a frame or an error, and no frame makes its reader
+//! reserve more than [`FRAME_BYTES`].
 
 use std::io;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
 
-/// A higher version than the reader's own is a newer program's.
+/// The version of the protocol. A higher one belongs to a newer program.
 pub const VERSION: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"seqdpeer";
 
-/// Bytes of a call or an answer in one frame, as sent: a credit for each comes back within a fifth of a
-/// second at 1 Mbit/s.
+/// The bytes of a call or an answer that are sent in one frame: at 1 Mbit/s the credit for each
+/// frame returns within a fifth of a second.
 pub(super) const PART_BYTES: usize = 16 << 10;
 
-/// The same, as taken.
+/// The most bytes in one frame that a receiver accepts.
 const MOST_PART_BYTES: usize = 64 << 10;
 
-/// Checksum, kind, call, and what stands before a part: route, limit, flag.
+/// Checksum, kind, call, and the fields before a part: route, limit, flag.
 const HEAD_BYTES: usize = 4 + 1 + 8 + 1 + 4 + 1;
 
 /// The longest frame without its length.
@@ -33,13 +33,13 @@ const FRAME_BYTES: usize = HEAD_BYTES + MOST_PART_BYTES;
 /// The longest text of a rejection; the rest is cut off.
 const TEXT_BYTES: usize = 4 << 10;
 
-/// What a part costs of a window besides its bytes, so that empty ones are bounded too.
+/// The cost of a part in a window in addition to its bytes, so that empty parts are bounded too.
 const PART_COST: u32 = 32;
 
 /// The most that a part costs.
 pub(super) const MOST_COST: usize = MOST_PART_BYTES + PART_COST as usize;
 
-/// The kinds; never used again for another.
+/// The kinds. A kind is never reused for another frame.
 const OPENING: u8 = 1;
 const CALL: u8 = 2;
 const PART: u8 = 3;
@@ -51,7 +51,7 @@ const CANCEL: u8 = 7;
 /// Bytes of a call or of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Whether nothing follows.
+    /// Whether this is the last part.
     pub is_last: bool,
     pub bytes: Bytes,
 }
@@ -62,10 +62,10 @@ impl Part {
     }
 }
 
-/// The calls of a connection are numbered from 1 by the side that opened it; 0 is the connection.
+/// The side that opened a connection numbers its calls from 1; 0 is the connection itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// The first frame of either side. The link is what the connection is opened for.
+    /// The first frame of either side. The link is the purpose of the connection.
     Opening {
         version: u16,
         link: u8,
@@ -74,7 +74,7 @@ pub enum Frame {
     Call {
         call: u64,
         route: u8,
-        /// After so long nobody waits for an answer; 0: no such time.
+        /// The time after which the caller no longer waits for an answer; 0 if there is none.
         limit_ms: u32,
         part: Part,
     },
@@ -91,13 +91,13 @@ pub enum Frame {
         call: u64,
         text: String,
     },
-    /// The receiver has taken so much of a call of several parts, or of all answers (0). What it does
-    /// not return of a call so, it returns with the end of the call.
+    /// The receiver has taken this many bytes of a call with several parts, or of all answers (0).
+    /// The end of a call returns the rest of its bytes.
     Credit {
         call: u64,
         bytes: u32,
     },
-    /// Nobody waits for the answer; the receiver ends the call.
+    /// The caller no longer waits for the answer; the receiver ends the call.
     Cancel {
         call: u64,
     },
@@ -175,7 +175,7 @@ impl Frame {
                 bytes.advance(MAGIC.len());
                 let version = bytes.try_get_u16_le()?;
                 let link = bytes.try_get_u8()?;
-                // A later version may have more behind it.
+                // A later version may have more fields after these.
                 return Ok(Self::Opening { version, link });
             }
             CALL => Self::Call {
@@ -217,7 +217,7 @@ fn write_part(part: &Part, bytes: &mut BytesMut) {
     bytes.put_slice(&part.bytes);
 }
 
-/// Takes all that is left.
+/// Reads the rest of the bytes.
 fn read_part(bytes: &mut Bytes) -> io::Result<Part> {
     let is_last = match bytes.try_get_u8()? {
         0 => false,

@@ -1,9 +1,9 @@
-//! The calls that came in on one connection and are not answered yet, and their bodies.
+//! The received calls of one connection that are not answered yet, and their bodies.
 //!
 //! Invariants:
-//! - A body's bytes are held only as far as the connection's window and the room of all connections
-//!   go; what a handler takes returns to the window.
-//! - A call has one end. What arrives of it later is dropped, and counts for no window.
+//! - The bytes of bodies stay within the window of the connection and the room of all connections.
+//!   The bytes that a handler takes return to the window.
+//! - A call has one end. Parts that arrive later are dropped, and count for no window.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -22,18 +22,18 @@ use super::places::Place;
 use super::route::Route;
 use super::transport::{Rejection, RejectionCode};
 
-/// Calls of one connection that wait for their answers: more than any sender has under way.
+/// The most unanswered calls of one connection: more than any sender has in flight.
 const CALLS: usize = 1024;
 
-/// The bytes of a reply, or why there is none, to come.
+/// The future bytes of a reply, or the rejection.
 pub type Replying = Pin<Box<dyn Future<Output = Result<Bytes, Rejection>> + Send>>;
 
-/// Answers what peers send, whatever carries it.
+/// Answers the calls of peers, whatever carries them.
 pub trait Handler: Send + Sync {
     fn handle(self: Arc<Self>, route: Route, body: Body) -> Replying;
 }
 
-/// One connection's open calls.
+/// The open calls of one connection.
 pub(super) struct Incoming {
     calls: Mutex<Calls>,
     urgent: mpsc::Sender<Frame>,
@@ -44,10 +44,10 @@ pub(super) struct Incoming {
 
 struct Calls {
     open: BTreeMap<u64, Open>,
-    /// Bytes that arrived and were not returned.
+    /// Bytes that arrived and are not returned yet.
     unreturned: u64,
     last_frame: Instant,
-    /// The connection took no credits any more.
+    /// The connection stopped taking credits.
     is_stuck: bool,
 }
 
@@ -57,12 +57,12 @@ struct Open {
     unreturned: u64,
     /// Whether it has more than one part, and its sender waits for credit.
     has_parts: bool,
-    /// There was no room for one of its parts.
+    /// One of its parts was dropped for lack of room.
     is_cut: bool,
     abort: AbortHandle,
 }
 
-/// A part, with what it takes until it is dropped.
+/// A part, with the room and the credit that it holds until it is dropped.
 struct Held {
     bytes: Bytes,
     is_last: bool,
@@ -104,7 +104,7 @@ impl Incoming {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a call's first part. The error ends the connection.
+    /// Receives the first part of a call. An error ends the connection.
     pub(super) fn begin(
         self: &Arc<Self>,
         call: u64,
@@ -141,7 +141,7 @@ impl Incoming {
         })
     }
 
-    /// Takes in a part of a call. The error ends the connection.
+    /// Receives a part of a call. An error ends the connection.
     pub(super) fn part(self: &Arc<Self>, call: u64, part: Part) -> io::Result<()> {
         let cost = part.cost();
         let mut calls = self.calls();
@@ -160,7 +160,7 @@ impl Incoming {
             return Err(io::Error::other("more bytes than the window has"));
         }
         let Some(room) = self.place.room(cost) else {
-            // The handler has not had all of it, and does not act on it.
+            // The handler has not received the whole call, and does not act on it.
             open.is_cut = true;
             open.abort.abort();
             return Ok(());
@@ -173,7 +173,7 @@ impl Incoming {
         let bytes = if self.place.is_member() {
             part.bytes
         } else {
-            // A few bytes would hold the buffer that they were read into.
+            // A few bytes would keep the buffer that they were read into.
             Bytes::copy_from_slice(&part.bytes)
         };
         let held = Held {
@@ -183,7 +183,7 @@ impl Incoming {
             _credit,
         };
         open.unreturned += u64::from(cost);
-        // A handler that has ended takes no more of it.
+        // A handler that has ended takes no more parts.
         let dropped = sender.send(held).err();
         if part.is_last {
             open.parts = None;
@@ -208,7 +208,7 @@ impl Incoming {
         }
     }
 
-    /// The sender waits no longer.
+    /// Ends a call for which its sender no longer waits.
     pub(super) fn cancel(&self, call: u64) {
         let calls = self.calls();
         if let Some(open) = calls.open.get(&call) {
@@ -216,7 +216,7 @@ impl Incoming {
         }
     }
 
-    /// Its end was put on the connection.
+    /// Removes a call whose end was queued on the connection.
     pub(super) fn end(&self, call: u64) {
         let mut calls = self.calls();
         let ended = calls.open.remove(&call);
@@ -232,7 +232,7 @@ impl Incoming {
         drop(ended);
     }
 
-    /// How many calls wait for their answers.
+    /// The number of calls that wait for their answers.
     pub(super) fn open(&self) -> usize {
         self.calls().open.len()
     }
@@ -244,28 +244,28 @@ impl Incoming {
         }
     }
 
-    /// Since when nothing was asked or answered; `None` while a call is open.
+    /// The time of the last call or answer; `None` while a call is open.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let calls = self.calls();
         calls.open.is_empty().then_some(calls.last_frame)
     }
 }
 
-/// What a call carries, as far as its handler takes it.
+/// The body of a call, which its handler reads.
 pub struct Body {
     parts: mpsc::UnboundedReceiver<Held>,
-    /// Looked at, and not taken.
+    /// The first part, if it was read and not taken yet.
     first: Option<Held>,
     is_whole: bool,
     place: Arc<Place>,
 }
 
-/// The other side of a connection, by its certificate; without TLS it may be anybody.
+/// The other side of a connection, as its certificate names it. Without TLS it may be anybody.
 pub struct Sender(pub(super) Arc<Place>);
 
 impl Sender {
     /// Refuses a message of node `id` on a connection with another node's certificate. `name_of`
-    /// finds the name of a node ID; it is asked at the first message of a connection.
+    /// returns the name of a node ID; it is called for the first message of a connection.
     pub fn check_id(
         &self,
         id: u64,
@@ -283,7 +283,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Refuses what comes in the name of a node on a connection with another one's certificate.
+    /// Refuses a message in the name of a node on a connection with another node's certificate.
     pub fn check_name(&self, name: &str) -> Result<(), Rejection> {
         match self.0.certified() {
             Some(certified) if certified != name => {
@@ -299,7 +299,7 @@ impl Sender {
     }
 }
 
-/// A whole body. Its bytes count among those that are held for peers until it is dropped.
+/// A whole body. Its bytes count as held for peers until it is dropped.
 pub struct Collected {
     pub bytes: Bytes,
     _rooms: Vec<OwnedSemaphorePermit>,
@@ -310,7 +310,7 @@ fn malformed(detail: impl Into<String>) -> Rejection {
 }
 
 impl Body {
-    /// The first bytes, which are still to be taken.
+    /// The first bytes. They are not taken.
     pub async fn first(&mut self) -> Result<&Bytes, Rejection> {
         if self.first.is_none() {
             self.first = self.parts.recv().await;
@@ -334,15 +334,15 @@ impl Body {
         Ok(Some(held))
     }
 
-    /// The next bytes; `None` behind the last ones.
+    /// The next bytes; `None` after the last ones.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
         let held = self.next_held().await?;
         Ok(held.map(|held| held.bytes))
     }
 
-    /// All bytes, `limit` at most.
+    /// All bytes, at most `limit`.
     pub async fn collect(mut self, limit: usize) -> Result<Collected, Rejection> {
-        // Of the stranger that its sender was, and of a member.
+        // The sender may become a member while its body arrives: then there are two kinds of room.
         let (mut bytes, mut rooms) = (Bytes::new(), Vec::<OwnedSemaphorePermit>::new());
         let mut all = BytesMut::new();
         while let Some(held) = self.next_held().await? {
@@ -369,13 +369,13 @@ impl Body {
         })
     }
 
-    /// Who is at the other side of the connection.
+    /// The other side of the connection.
     pub fn sender(&self) -> Sender {
         Sender(Arc::clone(&self.place))
     }
 
-    /// Notes that the message is a member's: its connection moves from the strangers' places to the
-    /// members'.
+    /// Records that the sender is a member: its connection moves from the places of strangers to
+    /// those of members.
     pub fn admit_sender(&self) -> Result<(), Rejection> {
         if self.place.admit() {
             return Ok(());

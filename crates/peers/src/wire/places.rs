@@ -1,9 +1,9 @@
-//! Who may hold a connection to the peers' port.
+//! The places for connections to the peers' port.
 //!
-//! A connection is a stranger's until a message with a valid envelope has come on it. Strangers have a
-//! part of the places, and few for each network; one too many takes the place of the one that has
-//! waited longest in the network that has most. What they send is held in an account of their own.
-//! So none keeps a member out.
+//! The other side of a connection is a stranger until it has sent a message with a valid envelope.
+//! Strangers have a part of the places, and few for each network. If there are too many, a new
+//! stranger takes the place of the one that has waited longest in the network with most strangers.
+//! The bytes of strangers have an account of their own. So no stranger can keep a member out.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -15,30 +15,30 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::frame::MOST_COST;
 
-/// Connections at once, where there are descriptors for them: 64 members with five links each, twice while
-/// they connect anew.
+/// The most concurrent connections, if there are descriptors for them: 64 members with five links
+/// each, and twice that while they connect again.
 pub(super) const CONNECTIONS: usize = MEMBERS + STRANGERS;
 pub(super) const MEMBERS: usize = 768;
 
-/// A quarter of them.
+/// A quarter of the connections.
 pub(super) const STRANGERS: usize = 256;
 
-/// The part of strangers that may be of one network: the nodes of a cluster that is tried out on one
-/// host.
+/// One in this many strangers may come from one network: enough for the nodes of a test cluster on
+/// one host.
 const OF_ONE: usize = 4;
 
-/// Bytes of messages that are held for all members together.
+/// The most bytes of messages that are held for all members together.
 const ROOM: usize = 128 << 20;
 
-/// Bytes of messages that are held for one stranger, up to which more is read of it; what else it
-/// sends stays in its connection.
+/// The most bytes of messages that are held for one stranger before reading stops. The rest stays
+/// in its connection.
 const STRANGER_BYTES: usize = 64 << 10;
 
-/// And the largest frame that is read then: 32 MiB for all strangers.
+/// The same and the largest frame: 32 MiB for all strangers.
 const STRANGER_ROOM: usize = STRANGER_BYTES + MOST_COST;
 
-/// Calls of one stranger at once: a node that joins has one, and what a member sends before its first
-/// message was looked at waits in its connection.
+/// The most concurrent calls of one stranger. A joining node has one. The calls of a member wait in
+/// its connection until its first message was checked.
 const STRANGER_CALLS: usize = 4;
 
 pub(super) struct Places {
@@ -50,7 +50,7 @@ pub(super) struct Places {
 struct Strangers {
     most: usize,
     last: u64,
-    /// Those that came first stand first.
+    /// In the order of arrival.
     waiting: VecDeque<Stranger>,
 }
 
@@ -60,7 +60,7 @@ struct Stranger {
     evict: oneshot::Sender<()>,
 }
 
-/// The network that an address stands for: of IPv6 the first half, which is what one host may have.
+/// The network of an address. For IPv6 it is the first half, because one host may have all of it.
 fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(address) => {
@@ -72,7 +72,7 @@ fn network(from: IpAddr) -> IpAddr {
 }
 
 impl Strangers {
-    /// The one whose place a new one of this network takes.
+    /// The stranger whose place a new one of this network takes.
     fn leaves(&self, from: Option<IpAddr>) -> Option<usize> {
         let mut counts = HashMap::new();
         for stranger in &self.waiting {
@@ -95,16 +95,16 @@ impl Strangers {
     }
 }
 
-/// A connection's place; free again when it is dropped.
+/// The place of a connection. It is free again when this is dropped.
 pub(super) struct Place {
     places: Arc<Places>,
     number: u64,
     member: OnceLock<OwnedSemaphorePermit>,
-    /// The node that its certificate names, if it has TLS.
+    /// The node that the certificate names, if the connection has TLS.
     certified: Option<Certified>,
-    /// The node ID that was found to be that node's.
+    /// The ID of that node, once it is known.
     known: OnceLock<u64>,
-    /// What is held of it while it is a stranger.
+    /// The room for its bytes while it is a stranger.
     own: Arc<Semaphore>,
     /// The connection may read on.
     readable: Notify,
@@ -116,7 +116,7 @@ impl Places {
         Self::of(CONNECTIONS)
     }
 
-    /// For so many connections, two at least.
+    /// Places for this many connections, at least two.
     pub(super) fn of(connections: usize) -> Arc<Self> {
         let strangers = (connections * STRANGERS).div_ceil(CONNECTIONS);
         Self::parted(connections.saturating_sub(strangers), strangers, ROOM)
@@ -145,7 +145,7 @@ impl Places {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a stranger a place. It is asked to leave by the receiver.
+    /// Gives a stranger a place. The receiver fires when another stranger takes that place.
     pub(super) fn enter(
         self: &Arc<Self>,
         from: Option<IpAddr>,
@@ -177,7 +177,7 @@ impl Places {
         (Arc::new(place), evicted)
     }
 
-    /// Members' places and bytes that are free.
+    /// The free places and bytes of members.
     #[cfg(test)]
     pub(super) fn free(&self) -> (usize, usize) {
         (
@@ -197,24 +197,24 @@ impl Place {
         self.member.get().is_some()
     }
 
-    /// The name that the certificate at the other side has; `None` without TLS. Once something has
-    /// come it is known.
+    /// The name in the certificate of the other side; `None` without TLS. It is known once
+    /// something was received.
     pub(super) fn certified(&self) -> Option<&str> {
         let certified = self.certified.as_ref()?;
         Some(certified.get().map_or("", String::as_str))
     }
 
-    /// Whether node `id` is known to be the one of the certificate.
+    /// Returns whether the certificate is known to be that of node `id`.
     pub(super) fn is_known(&self, id: u64) -> bool {
         self.known.get() == Some(&id)
     }
 
-    /// Notes that node `id` is the one of the certificate. A node has one name for ever.
+    /// Records that the certificate is that of node `id`. The name of a node never changes.
     pub(super) fn know(&self, id: u64) {
         let _ = self.known.set(id);
     }
 
-    /// Makes it a member's; `false` if there is no such place left.
+    /// Makes it the place of a member; `false` if all places of members are taken.
     pub(super) fn admit(&self) -> bool {
         if self.is_member() {
             return true;
@@ -229,14 +229,14 @@ impl Place {
         true
     }
 
-    /// Some of what was read is not held any more.
+    /// Called when some of the received bytes were released.
     pub(super) fn freed(&self) {
         if !self.is_member() {
             self.readable.notify_one();
         }
     }
 
-    /// Waits until more may be read: of a stranger, until little of what came is held, for few calls.
+    /// Waits until more may be read. Of a stranger only few bytes and calls are held at once.
     pub(super) async fn may_read(&self, calls: impl Fn() -> usize) {
         let is_full = || self.held() >= STRANGER_BYTES || calls() >= STRANGER_CALLS;
         while !self.is_member() && is_full() && !is_out!(StrangersBounded) {
@@ -244,13 +244,13 @@ impl Place {
         }
     }
 
-    /// Bytes that are held of it as of a stranger.
+    /// The bytes that are held for it as a stranger.
     fn held(&self) -> usize {
         STRANGER_ROOM - self.own.available_permits()
     }
 
-    /// Room for so many bytes of a message; `None` if there is none left. Of a stranger there always is,
-    /// as far as it may be read.
+    /// Room for this many bytes of a message; `None` if there is none left. A stranger always has
+    /// room for the bytes that may be read.
     pub(super) fn room(&self, bytes: u32) -> Option<OwnedSemaphorePermit> {
         let room = if self.is_member() || is_out!(StrangersApart) {
             &self.places.room

@@ -1,6 +1,6 @@
-//! What a call asks for: one byte in its first frame.
+//! The request of a call, one byte in its first frame.
 
-/// Gives each route its byte, which is never used again for another one.
+/// Gives each route its byte. A byte is never reused for another route.
 macro_rules! routes {
     ($($route:ident = $byte:literal),+ $(,)?) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ macro_rules! routes {
             #[cfg(test)]
             pub const ALL: &[Self] = &[$(Self::$route),+];
 
-            /// The route of a byte that came in; `None` for one of a newer program.
+            /// The route of a received byte; `None` for a route of a newer program.
             pub fn of(byte: u8) -> Option<Self> {
                 match byte {
                     $($byte => Some(Self::$route),)+

@@ -1,4 +1,4 @@
-//! The bytes of a message: alone, or behind its envelope.
+//! The bytes of a message, with or without an envelope.
 //!
 //! ```text
 //! sealed   [length of the envelope, u32 little-endian][envelope][message]
@@ -20,7 +20,7 @@ pub struct Sealed<M> {
     pub message: M,
 }
 
-/// The bytes of a message behind its envelope, in the version that a cluster at `level` reads.
+/// The bytes of a message after its envelope, in the version that a cluster at `level` reads.
 pub fn seal<M: Versioned>(envelope: &Envelope, message: &M, level: Level) -> io::Result<Vec<u8>> {
     let envelope = records::encode(envelope)?;
     let length = u32::try_from(envelope.len()).map_err(io::Error::other)?;
@@ -29,8 +29,8 @@ pub fn seal<M: Versioned>(envelope: &Envelope, message: &M, level: Level) -> io:
     Ok(bytes)
 }
 
-/// The bytes of a message that has no envelope: in its first version, whatever the cluster's level,
-/// since nothing is known of the receiver yet.
+/// The bytes of a message without an envelope. It is written in its first version, whatever the
+/// cluster's level, because nothing is known of the receiver yet.
 pub fn encode<M: Versioned>(message: &M) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     append(message, Level::FIRST, &mut bytes)?;
@@ -53,7 +53,7 @@ fn append<M: Versioned>(message: &M, level: Level, bytes: &mut Vec<u8>) -> io::R
     Ok(())
 }
 
-/// The envelope, and the bytes of the message behind it.
+/// The envelope, and the bytes of the message after it.
 pub fn unseal(bytes: &[u8]) -> io::Result<(Envelope, &[u8])> {
     let cut = || {
         io::Error::new(

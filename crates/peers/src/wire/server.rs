@@ -19,29 +19,29 @@ use super::transport::{Rejection, RejectionCode};
 use crate::tasks::Tasks;
 use crate::watched::Watched;
 
-/// How long answers that are under way may take once the node has ended.
+/// The longest time for answers in flight after the node has ended.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// What a peer that speaks no TLS is answered at a port that does: a rejection of its connection.
+/// The answer of a port with TLS to a peer without TLS: a rejection of its connection.
 #[must_use]
 pub fn answer_without_tls() -> Vec<u8> {
     let why = "this node speaks TLS with its peers, and you do not: set tls.peer_cert there too";
     let text = Rejection::new(RejectionCode::WrongCertificate, why).to_string();
     let mut bytes = BytesMut::new();
     let encoded = FrameCodec::new().encode(&Frame::Rejection { call: 0, text }, &mut bytes);
-    // A frame that does not fit is none, and then the connection is just closed.
+    // Without a frame the connection is closed without an answer.
     encoded.map(|()| bytes.to_vec()).unwrap_or_default()
 }
 
-/// Serves the peers' port until `until` is over.
+/// Serves the peers' port until `until` ends.
 pub fn serve(
     listener: Box<dyn Listen>,
     handler: Arc<dyn Handler>,
     tasks: &'static dyn Tasks,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    // More are never held: a stranger too many takes another one's place, a member too many none. So
-    // one that comes when all places are taken must be accepted, too.
+    // One more than there are places: a stranger that arrives at a full port takes the place of
+    // another stranger, so its connection must be accepted.
     let acceptor = Acceptor::open(listener, CONNECTIONS + 1)?;
     let places = Places::of(acceptor.most() - 1);
     Ok(tasks.spawn(Box::pin(run(acceptor, places, handler, tasks, until))))
@@ -55,7 +55,7 @@ async fn run(
     until: impl Future<Output = ()> + Send,
 ) {
     let stopping = Arc::new(Watched::new(false));
-    // Held here, so that what outlasts the grace ends with it.
+    // Connections that outlast the grace period are dropped with this set.
     let mut connections = JoinSet::new();
     let mut until = pin!(until);
     loop {

@@ -22,10 +22,10 @@ use super::window::Window;
 use super::writer::{Parts, URGENT, Writer};
 use crate::watched::Watched;
 
-/// How long the first frame may take.
+/// The longest time until the first frame.
 const OPENING: Duration = Duration::from_secs(3);
 
-/// How long a stranger may ask nothing. A joining node sends a hello five times a second.
+/// The longest time without a call of a stranger. A joining node sends five hellos a second.
 const STRANGER_IDLE: Duration = Duration::from_secs(10);
 
 type Frames<S> = FramedRead<ReadHalf<S>, FrameCodec>;
@@ -39,14 +39,14 @@ struct Job {
     aborted: AbortRegistration,
 }
 
-/// What a call ends with.
+/// The end of a call.
 struct End {
     call: u64,
     answer: Result<Bytes, Rejection>,
 }
 
-/// Serves a connection until it ends, its place is taken, or all calls are answered once `stopping`
-/// is true.
+/// Serves a connection until it ends, another stranger takes its place, or `stopping` is true and
+/// all calls are answered.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
     stream: S,
     (place, evicted): (Arc<Place>, oneshot::Receiver<()>),
@@ -113,15 +113,15 @@ async fn run<S: AsyncRead + AsyncWrite>(
             () = drained(stopping, &incoming) => {},
         }
     };
-    // With the handlers the sender of ends goes, and with that the writer closes.
+    // The end of the handlers drops the sender of ends, and that closes the writer.
     let handled = async {
         handled.await;
         std::future::pending::<()>().await;
     };
-    // One task does it all: a call costs no change of tasks.
+    // One task for all of this: a call needs no task switch.
     tokio::select! {
         biased;
-        // What has come is worked on and answered before more is read.
+        // Received calls are handled and answered before more is read.
         () = handled => Ok(()),
         written = answer(&mut writer, ended, &incoming, &window) => written,
         received = receive(&mut frames, &place, &incoming, &window, &jobs) => received,
@@ -168,7 +168,7 @@ async fn receive<S: AsyncRead + AsyncWrite>(
                     body,
                     aborted,
                 };
-                // While the connection stops nobody takes it, and it is cut.
+                // While the connection stops the call is not taken, and the connection is cut.
                 let _ = jobs.send(job);
             }
             Frame::Part { call, part } => incoming.part(call, part)?,
@@ -179,7 +179,7 @@ async fn receive<S: AsyncRead + AsyncWrite>(
     }
 }
 
-/// Has each call handled: on an ordered link one after another, on the others all at once.
+/// Handles the calls, on an ordered link one after another, on other links concurrently.
 async fn handle(
     link: Link,
     mut jobs: mpsc::UnboundedReceiver<Job>,
@@ -225,7 +225,7 @@ impl Job {
         };
         let answer = match handled {
             Ok(Ok(answer)) => answer,
-            // Its sender waits no longer, or it was broken off before its handler had all of it.
+            // The sender gave up the call, or its body was broken off.
             Ok(Err(_)) => {
                 let why = "no room for more messages of peers";
                 rejected(RejectionCode::NotRunning, why.to_owned())
@@ -239,7 +239,7 @@ impl Job {
     }
 }
 
-/// Writes the ends of calls, until there is nobody who could send one.
+/// Writes the ends of calls until all of their senders are gone.
 async fn answer<W: AsyncWrite + Unpin>(
     writer: &mut Writer<W>,
     mut ends: mpsc::UnboundedReceiver<End>,
@@ -270,13 +270,13 @@ async fn answer<W: AsyncWrite + Unpin>(
     writer.close().await
 }
 
-/// Returns when no call is open any more once the server stops.
+/// Returns once the server stops and no call is open.
 async fn drained(stopping: Arc<Watched<bool>>, incoming: &Incoming) {
     stopping.wait_for(|stopping| stopping).await;
     incoming.emptied().await;
 }
 
-/// Returns when a stranger has asked nothing for too long.
+/// Returns when a stranger has sent no call for too long.
 async fn idle_stranger(place: &Place, incoming: &Incoming) {
     let mut until = Instant::now() + STRANGER_IDLE;
     loop {

@@ -1,5 +1,4 @@
-//! How messages reach peers, whatever carries them. What a failure means for the caller (sent or
-//! not?) is in the error.
+//! Calls to peers, whatever carries them. An error states whether the message was sent.
 
 use std::future::Future;
 use std::io;
@@ -24,23 +23,24 @@ pub enum CallError {
     /// Nothing was sent.
     #[error("{0}")]
     Unsent(String),
-    /// The message cannot be encoded. Nothing was sent, nor would the same message be the next time.
+    /// The message cannot be encoded. Nothing was sent, and a retry would fail in the same way.
     #[error("{0}")]
     Unwritable(String),
-    /// It was sent, and the time for an answer is over.
+    /// It was sent, and no answer came in time.
     #[error("no answer in time")]
     NoAnswer,
-    /// It was sent, and no whole answer came.
+    /// It was sent, and the answer did not arrive in full.
     #[error("{0}")]
     Broken(String),
-    /// The peer answered that it does not take the message.
+    /// The peer refused the message.
     #[error("{0}")]
     Rejected(#[from] Rejection),
 }
 
 impl CallError {
-    /// Whether the peer certainly did nothing with the message. A `malformed` one does not show that: a
-    /// reply that cannot be encoded is rejected so after the message was carried out.
+    /// Returns whether the peer certainly did nothing with the message. The code `malformed` does
+    /// not show that: it is also the code of a reply that could not be encoded after the message
+    /// was carried out.
     pub fn is_unsent(&self) -> bool {
         match self {
             Self::Refused | Self::Unsent(_) | Self::Unwritable(_) => true,
@@ -50,7 +50,7 @@ impl CallError {
     }
 }
 
-/// Why a peer does not take a message; travels as `code: detail`.
+/// The reason for which a peer refuses a message. It is sent as `code: detail`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {detail}")]
 pub struct Rejection {
@@ -61,7 +61,7 @@ pub struct Rejection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectionCode {
     Malformed,
-    /// The message, or its version, is of a newer program.
+    /// The message or its version belongs to a newer program.
     NewerFormat,
     WrongCluster,
     WrongTarget,
@@ -72,9 +72,9 @@ pub enum RejectionCode {
     /// The sender's cluster was restored into this one, whose ID is the detail.
     Superseded,
     Removed,
-    /// The certificate of the connection is that of another node than the sender.
+    /// The certificate of the connection belongs to another node than the sender.
     WrongCertificate,
-    /// The receiver's Raft does not run yet, or no more, or it has no room for the message.
+    /// The receiver's Raft does not run, or the receiver has no room for the message.
     NotRunning,
 }
 
@@ -109,7 +109,7 @@ impl Rejection {
         }
     }
 
-    /// What a peer wrote.
+    /// The rejection of this text, as a peer wrote it.
     pub fn parse(text: &str) -> Self {
         let (word, detail) = text.split_once(": ").unwrap_or(("", text));
         let code = CODES
@@ -120,18 +120,18 @@ impl Rejection {
     }
 }
 
-/// What a connection is for: a full log must not delay a heartbeat, nor a snapshot the log.
+/// The purpose of a connection. Entries must not delay heartbeats, nor snapshots the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
-    /// Entries of the log, handled one after another: appends reach Raft in the order in which they
-    /// were sent.
+    /// Entries of the log. They are handled one after another, so that appends reach Raft in the
+    /// order in which they were sent.
     Log,
-    /// Groups of commands for the leader. Groups are independent: whichever is committed first is
-    /// answered first.
+    /// Groups of commands for the leader. They are independent: each is answered once it is
+    /// committed.
     Forward,
     /// Heartbeats, votes, pings, reads, changes of members, the handshake: small, and independent.
     Control,
-    /// The one call that the leader keeps for seconds; a connection that breaks is its answer.
+    /// The one call that the leader keeps open for seconds. A broken connection is its answer.
     Watch,
     Snapshots,
 }
@@ -145,7 +145,7 @@ impl Link {
         Self::Snapshots,
     ];
 
-    /// What stands for it in the opening of a connection.
+    /// The byte of the link in the opening of a connection.
     pub fn byte(self) -> u8 {
         match self {
             Self::Log => 1,
@@ -156,7 +156,7 @@ impl Link {
         }
     }
 
-    /// Bytes under way in either direction that the receiver's handlers have not taken.
+    /// The most bytes in flight in either direction that the receiver's handlers have not taken.
     pub fn window(self) -> u32 {
         match self {
             Self::Log | Self::Forward | Self::Snapshots => 1 << 20,
@@ -164,18 +164,18 @@ impl Link {
         }
     }
 
-    /// Whether a call is handled only when the one before it was answered.
+    /// Returns whether a call is handled only after the call before it was answered.
     pub fn is_ordered(self) -> bool {
         self == Self::Log
     }
 }
 
-/// When a call is given up.
+/// The time after which a call is given up.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
-    /// After so long, whatever has come.
+    /// After this time, whatever has arrived.
     Total(Duration),
-    /// While its bytes move, never.
+    /// Never while its bytes move.
     Progress {
         /// After the last sign that the receiver takes its bytes.
         moving: Duration,
@@ -185,7 +185,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// What is left of it after a while in which nothing was sent.
+    /// The rest of the limit after a time in which nothing was sent.
     pub fn after(self, passed: Duration) -> Self {
         match self {
             Self::Total(total) => Self::Total(total.saturating_sub(passed)),
@@ -200,14 +200,14 @@ impl From<Duration> for Limit {
     }
 }
 
-/// What is sent in one call.
+/// The content of a call.
 pub enum Payload {
     Bytes(Bytes),
-    /// A message and a file behind it.
+    /// A message and a file after it.
     Stream(BoxStream<'static, io::Result<Vec<u8>>>),
 }
 
-/// The bytes of an answer, to come.
+/// The future bytes of an answer.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
 
 /// Carries calls to peers.
@@ -222,7 +222,8 @@ pub trait Transport: Send + Sync {
         limit: Limit,
     ) -> Answering<'a>;
 
-    /// Says once who is where, before the first call, for a transport that verifies it.
+    /// Sets, before the first call, how a transport with TLS finds the name of the node at an
+    /// address.
     fn know(&self, _who: WhoIsAt) {}
 }
 

@@ -1,13 +1,13 @@
-//! The bytes that one side may send before the other has taken what came earlier.
+//! The bytes that one side may send before the other side has taken the earlier ones.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Semaphore;
 
-/// What a sender may still send on one connection.
+/// The bytes that a sender may still send on one connection.
 pub(super) struct Window {
     left: Semaphore,
-    /// Taken, and not given back.
+    /// Bytes that were taken and not returned.
     under_way: AtomicU64,
 }
 
@@ -19,7 +19,7 @@ impl Window {
         }
     }
 
-    /// Waits until so much may be sent. What is taken stays taken also if nothing is sent.
+    /// Waits until `bytes` may be sent. They stay taken even if nothing is sent.
     pub(super) async fn take(&self, bytes: u32) {
         // The semaphore is never closed.
         if let Ok(permit) = self.left.acquire_many(bytes).await {
@@ -29,13 +29,13 @@ impl Window {
         }
     }
 
-    /// Gives back some of what was taken.
+    /// Returns some of the taken bytes.
     pub(super) fn give(&self, bytes: u64) {
         self.under_way.fetch_sub(bytes, Ordering::Relaxed);
         self.add(bytes);
     }
 
-    /// Takes in what the other side returns; `false` where that is more than it was sent.
+    /// Takes bytes that the other side returns; `false` if it returns more than it received.
     pub(super) fn returned(&self, bytes: u64) -> bool {
         let subtract = |under_way: u64| under_way.checked_sub(bytes);
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -46,7 +46,7 @@ impl Window {
         is_sent
     }
 
-    /// At most what a window has.
+    /// Adds bytes, up to the size of the window.
     fn add(&self, bytes: u64) {
         self.left
             .add_permits(usize::try_from(bytes).unwrap_or(usize::MAX));

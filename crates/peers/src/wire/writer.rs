@@ -1,4 +1,4 @@
-//! Writes frames in the order in which they are put, many with one system call.
+//! Writes frames in the order in which they are queued, many with one system call.
 
 use std::future::Future;
 use std::io;
@@ -13,11 +13,11 @@ use tokio_util::codec::Encoder;
 use super::frame::{Frame, FrameCodec, PART_BYTES, Part};
 use super::transport::Payload;
 
-/// Bytes that are collected for one system call.
+/// The bytes that are collected for one system call.
 const AT_ONCE: usize = 64 << 10;
 
-/// Credits and cancellations that wait until the connection takes bytes. More only pile up where it
-/// takes none.
+/// The most credits and cancellations that wait until the connection takes bytes. More pile up only
+/// if the connection takes none.
 pub(super) const URGENT: usize = 1024;
 
 pub(super) struct Writer<W> {
@@ -25,7 +25,7 @@ pub(super) struct Writer<W> {
     codec: FrameCodec,
     buffer: BytesMut,
     accepted: u64,
-    /// Frames that wait for no window.
+    /// Frames that do not need the window.
     urgent: mpsc::Receiver<Frame>,
 }
 
@@ -45,7 +45,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.accepted
     }
 
-    /// Where the next frame begins: nothing of it was sent unless more than this was accepted.
+    /// The position of the next frame. None of it was sent unless more bytes than this were
+    /// accepted.
     pub(super) fn position(&self) -> u64 {
         self.accepted + self.buffer.len() as u64
     }
@@ -54,8 +55,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.codec.encode(frame, &mut self.buffer)
     }
 
-    /// Waits for what the next frame needs. Meanwhile all that was put is written, and urgent frames
-    /// go out.
+    /// Waits until the next frame can be made. Meanwhile the queued bytes and urgent frames are
+    /// written.
     pub(super) async fn wait<T>(&mut self, next: impl Future<Output = T>) -> io::Result<T> {
         let mut next = pin!(next);
         while let Ok(frame) = self.urgent.try_recv() {
@@ -87,7 +88,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.write.flush().await
     }
 
-    /// Writes what was put and ends this direction.
+    /// Writes the queued bytes and ends this direction.
     pub(super) async fn close(&mut self) -> io::Result<()> {
         self.flush().await?;
         self.write.shutdown().await
@@ -97,7 +98,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
 /// Cuts a payload into parts.
 pub(super) struct Parts {
     payload: Payload,
-    /// Of a stream: what was read and is not cut off yet.
+    /// Bytes that were read from a stream and are not in a part yet.
     read: Bytes,
 }
 
@@ -107,7 +108,7 @@ impl Parts {
         Self { payload, read }
     }
 
-    /// The next part, not called after the last one. An error is the stream's.
+    /// The next part. Not called after the last one. An error is an error of the stream.
     pub(super) async fn next(&mut self) -> io::Result<Part> {
         match &mut self.payload {
             Payload::Bytes(bytes) => {

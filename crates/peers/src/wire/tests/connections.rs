@@ -321,7 +321,8 @@ async fn a_call_that_is_dropped_ends_its_handler_and_frees_its_place() {
     assert_eq!(served.dialed(), 1);
 }
 
-/// The peer takes no bytes, and so many answers wait for their credits that nothing more can be queued.
+/// The peer takes no bytes, and so many answers wait for their credits that nothing more can be
+/// queued.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_cannot_be_cancelled_has_its_connection_replaced() {
     let mut network = Network::new();

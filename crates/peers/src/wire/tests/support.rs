@@ -82,8 +82,8 @@ impl Network {
         Self { wires, dialer, far }
     }
 
-    /// Serves all connections from here on. Returns what stops that: softly by `true`, at once when it
-    /// is dropped.
+    /// Serves all connections from here on. Returns the value that stops that: gracefully if it is
+    /// set to `true`, at once if it is dropped.
     pub(super) fn serve(self, handler: &Arc<TestHandler>) -> (Served, Arc<Watched<bool>>) {
         let Self {
             wires,
@@ -199,9 +199,10 @@ pub(super) async fn post(
         .await
 }
 
-/// Answers `Ping` with what it got, `Watch` once `gate` has a permit, `Append` after as many
-/// milliseconds as its body has bytes, `Prepare` with its body twice, `Snapshot` with the length of what it took slowly, `Forward`
-/// never, and takes nothing of it, `Vote` with a rejection. `Hello`, `Forward` and `Vote` are strangers'.
+/// Answers `Ping` with its body, `Watch` once `gate` has a permit, `Append` after as many
+/// milliseconds as its body has bytes, `Prepare` with its body twice, `Snapshot` with the length of
+/// a body that it takes slowly, and `Vote` with a rejection. It never answers `Forward`, and takes
+/// nothing of it. Strangers may send `Hello`, `Forward` and `Vote`.
 pub(super) struct TestHandler {
     pub(super) gate: Semaphore,
     pub(super) events: Mutex<Vec<String>>,
