@@ -1,4 +1,4 @@
-//! Accepts a bounded number of connections: the next one waits in the operating system's queue.
+//! Accepts a bounded number of connections. Further ones wait in the operating system's queue.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,25 +13,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::listen::{Accepted, Listen};
 use crate::tls::Certified;
 
-/// Pause after an accept that failed, for example for want of file descriptors.
+/// Pause after a failed accept, for example without a free file descriptor.
 const AFTER_ERROR: Duration = Duration::from_millis(50);
 
-/// Accepts at most as many connections at once as it has permits.
+/// Accepts connections while it has permits.
 pub struct Acceptor {
     listener: Box<dyn Listen>,
     addr: SocketAddr,
     permits: Arc<Semaphore>,
     most: usize,
-    /// The last attempt failed and was logged: one line for a row of failures.
+    /// The last attempt failed and was logged. Consecutive failures are logged once.
     is_failing: bool,
 }
 
 impl Acceptor {
-    /// Opens `listener` on the caller's runtime; at most `limit` of its connections are held, and no more
-    /// than [`Listen::most`].
+    /// Opens `listener` on the caller's runtime, for at most `limit` concurrent connections, and no
+    /// more than [`Listen::most`].
     ///
-    /// # Errors
-    /// As [`Listen::open`].
+    /// # Errors As [`Listen::open`].
     pub fn open(mut listener: Box<dyn Listen>, limit: usize) -> io::Result<Self> {
         let addr = listener.open()?;
         let most = limit.min(listener.most());
@@ -44,13 +43,13 @@ impl Acceptor {
         })
     }
 
-    /// The address that connections come to.
+    /// The address of the port.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Connections that are held at once.
+    /// The most concurrent connections.
     #[must_use]
     pub fn most(&self) -> usize {
         self.most
@@ -160,7 +159,7 @@ mod tests {
     use super::super::listen::Accepting;
     use super::*;
 
-    /// A network without sockets: what is queued is accepted, `None` is an accept that fails.
+    /// A network without sockets. It accepts the queued streams; `None` is a failed accept.
     struct Simulated(VecDeque<Option<DuplexStream>>);
 
     impl Listen for Simulated {

@@ -1,4 +1,4 @@
-//! Where connections to peers lead.
+//! Connections to peers.
 
 use std::future::Future;
 use std::io;
@@ -9,18 +9,18 @@ use tokio::net::TcpStream;
 
 use crate::listen::{BoxStream, set_options};
 
-/// A stream to an address, to come.
+/// The future stream to an address.
 pub type Dialing<'a> = Pin<Box<dyn Future<Output = io::Result<BoxStream>> + Send + 'a>>;
 
-/// The name of the node at a peer's address; `None` where it is not known.
+/// Returns the name of the node at a peer's address; `None` if it is not known.
 pub type WhoIsAt = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Connects to the address of a peer, `HOST:PORT`.
 pub trait Dial: Send + Sync {
-    /// A port without a process behind it is [`io::ErrorKind::ConnectionRefused`].
+    /// Connects. For a port without a process the error is [`io::ErrorKind::ConnectionRefused`].
     fn dial<'a>(&'a self, addr: &'a str) -> Dialing<'a>;
 
-    /// Says once who is where, before the first connection: certificates are compared with it.
+    /// Sets, once before the first connection, the names with which certificates are compared.
     fn know(&self, _who: WhoIsAt) {}
 }
 

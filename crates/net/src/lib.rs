@@ -7,7 +7,7 @@
 //! Layers, lowest first:
 //!
 //! - [`tls`]: certificates and TLS on a stream; all that the client needs
-//! - `listen`, `dial`: TCP, and what replaces it in a simulation
+//! - `listen`, `dial`: the traits of both ends, and TCP
 //! - `secure`: TLS around a listener and around dialled connections
 //! - `acceptor`: the bound on connections
 

@@ -1,4 +1,4 @@
-//! Where connections come from.
+//! Sources of connections.
 
 use std::future::Future;
 use std::io;
@@ -12,8 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::tls::Certified;
 
-/// Connections that wait to be accepted: of a flood of them in the moments in which all cores are
-/// busy. One that finds the queue full is tried again by its system a second later. The system may
+/// The most connections that wait to be accepted: many may arrive while all cores are busy. If the
+/// queue is full, the system of the client tries again a second later. The system of the node may
 /// allow fewer (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
@@ -24,27 +24,26 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 pub type BoxStream = Box<dyn Stream>;
 
-/// A stream, and the address that it comes from where there is such a thing.
+/// A stream, and the address of the other side if the network has addresses.
 pub struct Accepted {
     pub stream: BoxStream,
     pub from: Option<IpAddr>,
-    /// Which node is at the other side, once that is known; `None` without TLS.
+    /// The node at the other side, once its certificate is known; `None` without TLS.
     pub certified: Option<Certified>,
 }
 
-/// The next stream of a [`Listen`], to come.
+/// The future next stream of a [`Listen`].
 pub type Accepting<'a> = Pin<Box<dyn Future<Output = io::Result<Accepted>> + Send + 'a>>;
 
-/// A source of connections that is bound to its address already.
+/// A source of connections. It is already bound to its address.
 pub trait Listen: Send {
-    /// Registers with the runtime of the caller, once, before the first [`Listen::accept`]; returns
+    /// Registers with the runtime of the caller, once, before the first [`Listen::accept`]. Returns
     /// the address.
     ///
-    /// # Errors
-    /// The operating system refuses.
+    /// # Errors The operating system refuses.
     fn open(&mut self) -> io::Result<SocketAddr>;
 
-    /// Connections at once that the process has descriptors for, two at least.
+    /// The number of concurrent connections for which the process has descriptors, at least two.
     fn most(&self) -> usize {
         usize::MAX
     }
@@ -53,7 +52,7 @@ pub trait Listen: Send {
     fn accept(&mut self) -> Accepting<'_>;
 }
 
-/// A TCP port. Binding needs no runtime, accepting does.
+/// A TCP port. Accepting needs a runtime, binding does not.
 #[derive(Debug)]
 pub struct TcpPort {
     bound: Option<std::net::TcpListener>,
@@ -62,7 +61,7 @@ pub struct TcpPort {
 }
 
 impl TcpPort {
-    /// The port that `bound` holds.
+    /// The port of `bound`.
     #[must_use]
     pub fn new(bound: std::net::TcpListener) -> Self {
         let (bound, open) = (Some(bound), None);
@@ -70,7 +69,7 @@ impl TcpPort {
         Self { bound, open, most }
     }
 
-    /// The same for so many connections at once, two at least.
+    /// The same port for `most` concurrent connections, at least two.
     #[must_use]
     pub fn with_most(self, most: usize) -> Self {
         let most = most.max(2);
@@ -82,7 +81,7 @@ impl Listen for TcpPort {
     fn open(&mut self) -> io::Result<SocketAddr> {
         if let Some(bound) = self.bound.take() {
             bound.set_nonblocking(true)?;
-            // Again, with a longer queue than the standard library asks for.
+            // Listens again, with a longer queue than that of the standard library.
             rustix::net::listen(&bound, BACKLOG)?;
             self.open = Some(TcpListener::from_std(bound)?);
         }
@@ -120,8 +119,8 @@ impl From<std::net::TcpListener> for Box<dyn Listen> {
     }
 }
 
-/// No delay: small answers would wait for the other side's delayed acknowledgements. And an end for
-/// connections whose host has gone without closing them: after a minute without an answer.
+/// Sets TCP_NODELAY, because small answers would wait for the delayed acknowledgements of the other
+/// side, and keepalive, which ends a connection a minute after its host disappeared.
 pub(crate) fn set_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;

@@ -1,4 +1,4 @@
-//! TLS at a port and to peers: around whatever listens, and around the connections of TCP.
+//! TLS around a listener, and around TCP connections to peers.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,23 +12,23 @@ use crate::dial::{Dial, Dialing, TcpDial, WhoIsAt};
 use crate::listen::{Accepted, Accepting, BoxStream, Listen};
 use crate::tls::{Accept, PeerTls, Rotating, accept, dial};
 
-/// One line about an address in this time: whatever dials with a wrong certificate dials again.
+/// An address is logged once in this time: a node with a wrong certificate dials again and again.
 const TOLD_FOR: Duration = Duration::from_secs(30);
 
-/// Lines in this time, from however many addresses: a scan of ports is no reason to fill a disk.
+/// The most lines in this time for all addresses, so that a port scan does not fill the disk.
 const TOLD: usize = 16;
 
-/// A port whose connections speak TLS, each with what is in force when it comes.
+/// A port with TLS. Each connection uses the certificates in force at its beginning.
 pub struct SecurePort<T> {
     inner: Box<dyn Listen>,
     tls: Arc<Rotating<T>>,
-    /// What comes without TLS is answered.
+    /// The answer to connections without TLS.
     plain: Option<Arc<[u8]>>,
     told: Arc<Told>,
 }
 
 impl<T: Accept> SecurePort<T> {
-    /// TLS on the connections of `inner`, which is the port for `whom`.
+    /// TLS on the connections of `inner`, the port for `whom`.
     #[must_use]
     pub fn new(inner: Box<dyn Listen>, tls: Arc<Rotating<T>>, whom: &'static str) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl<T: Accept> SecurePort<T> {
         }
     }
 
-    /// The same; what comes without TLS gets this answer.
+    /// The same port with an answer to connections without TLS.
     #[must_use]
     pub fn with_plain_answer(self, answer: Vec<u8>) -> Self {
         let plain = Some(answer.into());
@@ -74,7 +74,7 @@ impl<T: Accept + Send + Sync + 'static> Listen for SecurePort<T> {
     }
 }
 
-/// TLS on TCP connections to peers, each with what is in force when it is made.
+/// TLS on TCP connections to peers. Each uses the certificates in force at its beginning.
 pub struct SecureDial {
     tls: Arc<Rotating<PeerTls>>,
     who: OnceLock<WhoIsAt>,
@@ -105,12 +105,12 @@ impl Dial for SecureDial {
     }
 
     fn know(&self, who: WhoIsAt) {
-        // Set once: a transport is of one node.
+        // Set once: a transport belongs to one node.
         let _ = self.who.set(who);
     }
 }
 
-/// The addresses that were told of lately.
+/// The addresses that were logged lately.
 struct Told {
     whom: &'static str,
     lately: Mutex<VecDeque<(String, Instant)>>,

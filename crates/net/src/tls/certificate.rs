@@ -1,4 +1,4 @@
-//! What a certificate states: for whom it is, for what, and how long.
+//! The statements of a certificate: its subject, its purpose, and its validity.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,19 +9,19 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::tls::error::TlsError;
 
-/// What stands before a node's name in the URI that its certificate has among its names.
+/// The prefix of a node's name in the URI of its certificate.
 const NODE_URI: &str = "seqd:node:";
 
 /// Seconds of a day.
 const DAY: i64 = 24 * 3600;
 
-/// The URI by which a certificate names the node that it belongs to.
+/// The URI that names the node of a certificate.
 #[must_use]
 pub fn node_uri(node: &str) -> String {
     format!("{NODE_URI}{node}")
 }
 
-/// From when until when a certificate counts, in seconds since 1970.
+/// The period in which a certificate is valid, in Unix seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     pub from: i64,
@@ -29,24 +29,23 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// A certificate is renewed once less than a tenth of its time is left, or two weeks of a longer
-    /// one.
+    /// A certificate is renewed once less than a tenth of its period is left, at most two weeks.
     const SOON: i64 = 14 * DAY;
 
-    /// Whether it is time to renew.
+    /// Returns whether the certificate should be renewed.
     #[must_use]
     pub fn ends_soon(self, now: i64) -> bool {
         let left = self.until - now;
         left < Self::SOON.min((self.until - self.from) / 10)
     }
 
-    /// Whole days that are left, none of a certificate that has expired.
+    /// The whole days that are left; 0 for an expired certificate.
     #[must_use]
     pub fn days_left(self, now: i64) -> i64 {
         ((self.until - now) / DAY).max(0)
     }
 
-    /// Why it does not count; `None` if it does.
+    /// The reason for which it is not valid; `None` if it is.
     #[must_use]
     pub fn state(self, now: i64) -> Option<String> {
         self.check(now).err()
@@ -70,18 +69,18 @@ pub(crate) fn date(seconds: i64) -> String {
         .map_or_else(|_| format!("{seconds} s"), |at| at.to_string())
 }
 
-/// What is read of a certificate.
+/// The fields that are read from a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     pub subject: String,
     pub issuer: String,
     /// Host names and addresses.
     pub hosts: Vec<String>,
-    /// The node that it belongs to, if it is a node's.
+    /// The node that it belongs to, if it is the certificate of a node.
     pub node: Option<String>,
     pub validity: Validity,
     pub is_ca: bool,
-    /// Whether it may be shown by a server, and by a client.
+    /// Whether a server may present it, and whether a client may.
     pub for_server: bool,
     pub for_client: bool,
 }
@@ -90,7 +89,7 @@ impl Certificate {
     /// Reads a certificate.
     ///
     /// # Errors
-    /// It is none.
+    /// The bytes are not a certificate.
     pub fn read(der: &CertificateDer<'_>) -> Result<Self, TlsError> {
         let unreadable = || TlsError::new("a certificate cannot be read");
         let (_, parsed) = X509Certificate::from_der(der).map_err(|_| unreadable())?;
@@ -135,14 +134,14 @@ impl Certificate {
             }
             GeneralName::URI(uri) => {
                 let node = uri.strip_prefix(NODE_URI).map(str::to_owned);
-                // One certificate, one node: a second name is not looked at.
+                // One certificate names one node: further names are ignored.
                 self.node = self.node.take().or(node);
             }
             _ => {}
         }
     }
 
-    /// Whom it belongs to, for messages: `n1`, or its subject.
+    /// The owner, for messages: `n1`, or its subject.
     #[must_use]
     pub fn owner(&self) -> &str {
         self.node.as_deref().unwrap_or(&self.subject)

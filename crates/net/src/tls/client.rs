@@ -1,4 +1,4 @@
-//! A client of the HTTP interface: the CAs that it trusts, and the certificate that it shows.
+//! A client of the HTTP interface: the CAs that it trusts, and the certificate that it presents.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use crate::tls::files;
 use crate::tls::material::{provider, roots};
 use crate::tls::server::HTTP;
 
-/// A client's files, none of which has to be given.
+/// The files of a client. All are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// The CAs that nodes' certificates are signed by; those of the operating system if not given.
+    /// The CAs of the nodes' certificates; by default those of the operating system.
     pub cacert: Option<PathBuf>,
     /// The client's own certificate and key.
     pub cert: Option<PathBuf>,
@@ -21,17 +21,18 @@ pub struct ClientFiles {
 }
 
 impl ClientFiles {
-    /// Whether any is given: then TLS is wanted.
+    /// Returns whether any file is given, so that the client uses TLS.
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.cacert.is_some() || self.cert.is_some() || self.key.is_some()
     }
 }
 
-/// How a client connects. The CAs of the operating system are read only for `https` endpoints.
+/// The TLS configuration of a client. The CAs of the operating system are read only for `https`
+/// endpoints.
 ///
 /// # Errors
-/// What is wrong with the files.
+/// The files cannot be used.
 pub fn client(files: &ClientFiles, any_https: bool) -> Result<ClientConfig, TlsError> {
     let trusted = match &files.cacert {
         Some(path) => roots(path, files::read_certificates(path)?)?,

@@ -1,6 +1,6 @@
-//! What is wrong with a file or a certificate, in words for an operator.
+//! Errors of files and certificates, in words for an operator.
 
-/// A sentence that says what is wrong, and where it helps what to do.
+/// A sentence that states the error and, if there is one, the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsError(pub(crate) String);

@@ -13,8 +13,8 @@ use crate::tls::error::TlsError;
 /// The longest file: some hundred certificates, and the bundles of operating systems.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The bits of a mode with which every user of the machine can read or write. The group may read: it
-/// is how a key of root's is lent to a service.
+/// The bits of a mode with which every user of the machine can read or write. The group may read,
+/// so that a service can use a key of root.
 const EVERYBODY: u32 = 0o007;
 
 /// The bytes of a file.
@@ -40,7 +40,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 /// Refuses a key that every user of the machine can read.
 pub(crate) fn check_private(path: &Path) -> Result<(), TlsError> {
     let Ok(known) = std::fs::metadata(path) else {
-        // What is wrong is said where it is read.
+        // The reader of the file reports the error.
         return Ok(());
     };
     let mode = known.mode() & 0o777;
@@ -54,7 +54,7 @@ pub(crate) fn check_private(path: &Path) -> Result<(), TlsError> {
     )))
 }
 
-/// The certificates of a file, at least one; a private key beside them is left alone.
+/// The certificates of a file, at least one. A private key in the same file is ignored.
 pub(crate) fn certificates(
     path: &Path,
     bytes: &[u8],
@@ -86,7 +86,7 @@ pub(crate) fn key(path: &Path, bytes: &[u8]) -> Result<PrivateKeyDer<'static>, T
 /// The certificates of a PEM file.
 ///
 /// # Errors
-/// It cannot be read, or has none.
+/// The file cannot be read, or has none.
 pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     certificates(path, &read(path)?)
 }
@@ -94,7 +94,7 @@ pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Tl
 /// The private key of a PEM file.
 ///
 /// # Errors
-/// It cannot be read, or has none.
+/// The file cannot be read, or has none.
 pub(crate) fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     key(path, &read(path)?)
 }

@@ -1,4 +1,4 @@
-//! Whether a file has the key of a certificate.
+//! Checks whether a file has the key of a certificate.
 
 use std::fmt;
 use std::path::Path;
@@ -9,13 +9,13 @@ use rustls::sign::CertifiedKey;
 use crate::tls::files;
 use crate::tls::material::provider;
 
-/// What was found about a key.
+/// The result of the check of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyFit {
     Fits,
-    /// It is another certificate's.
+    /// It is the key of another certificate.
     Other,
-    /// What is wrong with the file.
+    /// The file cannot be used, for this reason.
     Unfit(String),
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for KeyFit {
     }
 }
 
-/// Whether the file `key` has the private key of a certificate, and is closed to other users.
+/// Checks that the file `key` has the private key of a certificate and is closed to other users.
 #[must_use]
 pub fn key_fit(cert: &CertificateDer<'static>, key: &Path) -> KeyFit {
     let read = files::check_private(key).and_then(|()| files::read_key(key));

@@ -1,4 +1,4 @@
-//! Making certificates: a cluster's own CA, and what it signs.
+//! Makes certificates: the CA of a cluster, and the certificates that it signs.
 
 use std::net::IpAddr;
 
@@ -26,23 +26,23 @@ impl std::fmt::Debug for Issued {
     }
 }
 
-/// For whom a certificate is.
+/// The subject of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A node: for both of its ports, as server and as client.
+    /// A node, for both of its ports, as server and as client.
     Node { name: String, hosts: Vec<String> },
     /// A client of the HTTP interface.
     Client { name: String },
 }
 
-/// A CA that signs.
+/// A CA with its key.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     validity: Validity,
 }
 
 impl Authority {
-    /// A new CA, whose name ends with the beginning of its key's digest: no two have the same.
+    /// A new CA. Its name ends with the first digits of the digest of its key, so names are unique.
     ///
     /// # Errors
     /// No key can be made.
@@ -51,7 +51,7 @@ impl Authority {
         let digest = CertificateParams::default().key_identifier(&key);
         let digest: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
         let mut params = params(&format!("{name} {digest}"), validity);
-        // It signs what nodes and clients show, and no further CA.
+        // It signs certificates of nodes and clients, and no further CA.
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let issued = Issued {
@@ -65,7 +65,7 @@ impl Authority {
     /// The CA of these PEM texts.
     ///
     /// # Errors
-    /// They are none, or do not belong together.
+    /// The texts are not a certificate and its key.
     pub fn load(cert: &str, key: &str) -> Result<Self, TlsError> {
         let der = CertificateDer::from_pem_slice(cert.as_bytes())
             .map_err(|_| TlsError::new("it has no certificate"))?;
@@ -88,7 +88,7 @@ impl Authority {
     /// A certificate with a new key, for no longer than the CA itself.
     ///
     /// # Errors
-    /// A name cannot stand in a certificate.
+    /// A certificate cannot have such a name.
     pub fn issue(&self, subject: &Subject, validity: Validity) -> Result<Issued, TlsError> {
         let until = validity.until.min(self.validity.until);
         let validity = Validity { until, ..validity };

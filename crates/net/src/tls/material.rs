@@ -1,4 +1,4 @@
-//! A certificate, its key and the CAs beside it, read from files and checked to fit each other.
+//! A certificate, its key and the CAs, read from files and checked to fit each other.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::tls::certificate::Certificate;
 use crate::tls::error::TlsError;
 use crate::tls::files;
 
-/// Where the files are.
+/// The paths of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     pub cert: PathBuf,
     pub key: PathBuf,
-    /// The CAs that the other side's certificates are signed by.
+    /// The CAs of the other side's certificates.
     pub ca: Option<PathBuf>,
 }
 
-/// The bytes of all files, to see whether they are others by now.
+/// The bytes of all files, to detect changes.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Contents {
     cert: Vec<u8>,
@@ -40,12 +40,12 @@ impl Files {
     }
 }
 
-/// What was read.
+/// The content of the files.
 #[derive(Debug)]
 pub struct Material {
     pub(crate) certified: Arc<CertifiedKey>,
     pub(crate) roots: Option<Arc<RootCertStore>>,
-    /// The certificate that is shown, and where it stands.
+    /// The certificate that is presented, and its file.
     pub leaf: Certificate,
     pub(crate) files: Files,
 }
@@ -115,7 +115,7 @@ impl Material {
         })
     }
 
-    /// The chain that is shown.
+    /// The chain that is presented.
     pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified.cert
     }

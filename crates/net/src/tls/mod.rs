@@ -1,10 +1,12 @@
-//! Certificates and keys, and TLS with them: what nodes, clients and the tools share.
+//! Certificates, keys and TLS for nodes, clients and the tools.
 //!
-//! From below: `error`, and the `words` for what TLS refuses; PEM `files`; what a
-//! `certificate` states; `material`, a certificate, its key and the CAs beside it, checked to
-//! fit; `server`, `peer` and `client`, how each kind of connection is set up; `rotating`, which
-//! takes new files while connections go on; `stream`, a connection that shakes hands when it is
-//! first used. Beside these `issue` makes certificates, and `fit` compares keys with them.
+//! Layers, lowest first:
+//!
+//! - `error`, `certificate`: errors in words, and the statements of a certificate
+//! - `words`, `files`, `issue`: the words for TLS errors, PEM files, making certificates
+//! - `material`: a certificate, its key and the CAs, checked to fit each other
+//! - `fit`, `rotating`, `server`: keys of certificates, new files in use, the clients' port
+//! - `client`, `peer`, `stream`: connections of clients and between nodes
 //!
 //! The current time is an argument, except in a handshake: rustls reads the clock there.
 

@@ -1,8 +1,8 @@
-//! The peers' ports: each side shows its node's certificate, signed by the cluster's own CA.
+//! The peers' port: each side presents the certificate of its node, signed by the cluster's CA.
 //!
 //! Invariants:
-//! - Both sides' certificates are signed by a CA of `tls.peer_ca`, and name a node.
-//! - A node dials a name, not an address: whoever answers there must be that node.
+//! - The certificates of both sides are signed by a CA of `tls.peer_ca`, and name a node.
+//! - A node dials a name, not an address: the other side must be that node.
 
 use std::fmt;
 use std::io;
@@ -31,7 +31,7 @@ use crate::tls::server::disable_resumption;
 use crate::tls::stream::Secured;
 use crate::tls::words::{io_words, words};
 
-/// How connections between nodes are accepted and made.
+/// The TLS configuration of connections between nodes.
 #[derive(Clone, Debug)]
 pub struct PeerTls {
     pub(crate) accept: Arc<ServerConfig>,
@@ -43,7 +43,7 @@ impl PeerTls {
     /// TLS between this node, `node`, and its peers.
     ///
     /// # Errors
-    /// The certificate is another node's, or the peers would not accept it.
+    /// The certificate is that of another node, or the peers would not accept it.
     pub fn new(material: &Material, node: &str) -> Result<Self, TlsError> {
         let shown = material.files.cert.display();
         let owner = material.leaf.owner();
@@ -94,12 +94,11 @@ impl PeerTls {
     }
 }
 
-/// TLS on a connection to a peer: to `node`, or to whichever node of the cluster where it is not known
-/// who is at that address. `failed` is called if one of the two sides refuses the other, also when the
-/// peer does so once this side's part of the handshake is over.
+/// TLS on a connection to a peer: to `node`, or to any node of the cluster if it is not known which
+/// node has that address. `failed` is called if one side refuses the other, even if the peer does
+/// so after this side has finished its part of the handshake.
 ///
-/// # Errors
-/// In words: the connection broke, or one side refused the other's certificate.
+/// # Errors The connection broke, or one side refused the certificate of the other, in words.
 pub async fn dial<S>(
     tls: &PeerTls,
     node: Option<String>,
@@ -116,7 +115,7 @@ where
             judge: Arc::clone(&tls.judge),
             node,
         }));
-    // Not sent, and not looked at: the certificate is judged by the node's name.
+    // Neither sent nor checked: the verifier compares the name of the node.
     let name = ServerName::try_from("node").map_err(io::Error::other)?;
     let connected = TlsConnector::from(Arc::new(config))
         .connect(name, stream)
@@ -142,7 +141,7 @@ pub(crate) fn node_of(chain: Option<&[CertificateDer<'_>]>) -> Option<String> {
     Certificate::read(chain?.first()?).ok()?.node
 }
 
-/// Judges nodes' certificates.
+/// Verifies the certificates of nodes.
 #[derive(Debug)]
 struct Judge {
     roots: Arc<RootCertStore>,
@@ -163,7 +162,7 @@ impl Judge {
         })
     }
 
-    /// What peers will find out about this side's own certificate, as a server's and as a client's.
+    /// Verifies this side's own certificate as peers will, as a server's and as a client's.
     fn check_own(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
         let Some((leaf, rest)) = chain.split_first() else {
             return Err(rustls::Error::NoCertificatesPresented);
@@ -192,7 +191,7 @@ impl Judge {
     }
 }
 
-/// Refuses a certificate that names no node, or another one than `expected`.
+/// Refuses a certificate that names no node, or another node than `expected`.
 fn check_node(leaf: &CertificateDer<'_>, expected: Option<&str>) -> Result<(), rustls::Error> {
     let read = Certificate::read(leaf).map_err(|_| CertificateError::BadEncoding)?;
     let why = match (&read.node, expected) {
@@ -208,7 +207,7 @@ fn check_node(leaf: &CertificateDer<'_>, expected: Option<&str>) -> Result<(), r
     Err(CertificateError::Other(OtherError(Arc::new(why))).into())
 }
 
-/// A certificate of the right CA that is not the right one.
+/// A certificate of the right CA for another node.
 #[derive(Debug)]
 enum NotThisNode {
     Other { found: String, expected: String },
@@ -273,7 +272,7 @@ impl ClientCertVerifier for Judge {
     }
 }
 
-/// Judges the certificate of a peer that was dialled.
+/// Verifies the certificate of a dialled peer.
 #[derive(Debug)]
 struct Expecting {
     judge: Arc<Judge>,

@@ -1,8 +1,9 @@
-//! Material in force, and new files in its place while connections go on.
+//! The certificates in force. New files replace them without a restart.
 //!
 //! Invariants:
-//! - What is in force was checked as a whole; files that do not fit leave it as it is.
-//! - A connection keeps what it began with.
+//! - Certificates come into force only after a check of all files together. Files that do not fit
+//!   change nothing.
+//! - A connection keeps the certificates that it began with.
 
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -10,21 +11,21 @@ use crate::tls::certificate::{Certificate, Validity};
 use crate::tls::error::TlsError;
 use crate::tls::material::{Contents, Files, Material};
 
-/// How connections are set up with what was read.
+/// Makes the configuration of connections from the files.
 type Build<T> = Box<dyn Fn(&Material) -> Result<T, TlsError> + Send + Sync>;
 
-/// What another look at the files has shown.
+/// The result of reading the files again.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Nothing to tell.
+    /// Nothing to report.
     Same,
-    /// New connections use new files; the certificate among them.
+    /// New connections use the new files, with this certificate.
     Taken(Certificate),
-    /// The files changed and cannot be used: what was in force stays. Returned once for each change.
+    /// The changed files cannot be used; the old ones stay in force. Returned once for each change.
     Refused(TlsError),
 }
 
-/// Material in force.
+/// The certificates in force.
 pub struct Rotating<T> {
     files: Files,
     build: Build<T>,
@@ -32,18 +33,18 @@ pub struct Rotating<T> {
     seen: Mutex<Seen>,
 }
 
-/// What the last looks found.
+/// The results of the last reads.
 struct Seen {
     in_force: Contents,
-    /// What could not be used, and whether it was told.
+    /// Files that could not be used, and whether that was reported.
     unfit: Option<(Result<Contents, TlsError>, bool)>,
 }
 
 impl<T: Clone> Rotating<T> {
-    /// Reads the files, and sets up what they are for.
+    /// Reads the files and builds the configuration.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The files cannot be used.
     pub fn load(
         files: Files,
         now: i64,
@@ -63,20 +64,20 @@ impl<T: Clone> Rotating<T> {
         })
     }
 
-    /// What a new connection is set up with.
+    /// The configuration of new connections.
     pub fn get(&self) -> T {
         let in_force = self.in_force.read();
         in_force.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// How long the certificate in force counts.
+    /// The validity of the certificate in force.
     pub fn validity(&self) -> Validity {
         let in_force = self.in_force.read();
         in_force.unwrap_or_else(PoisonError::into_inner).1
     }
 
-    /// Reads the files again. What cannot be used is told at the second look that finds it: between
-    /// two of the files that somebody copies they do not fit.
+    /// Reads the files again. Unusable files are reported when a second read finds the same: while
+    /// an operator copies several files, they do not fit each other.
     pub fn look(&self, now: i64) -> Look {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let contents = self.files.contents();

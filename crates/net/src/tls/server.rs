@@ -1,4 +1,5 @@
-//! The clients' port: this node's certificate, and if clients must show theirs, by which CAs.
+//! The clients' port: the certificate of this node, and the CAs of clients if they need
+//! certificates.
 
 use std::sync::Arc;
 
@@ -10,20 +11,19 @@ use seqd_guards::is_out;
 use crate::tls::error::TlsError;
 use crate::tls::material::{Material, provider};
 
-/// The one protocol that is spoken inside.
+/// The only protocol inside TLS.
 pub(crate) const HTTP: &[u8] = b"http/1.1";
 
-/// How connections of clients are accepted.
+/// The TLS configuration of the clients' port.
 #[derive(Clone, Debug)]
 pub struct ServerTls(pub(crate) Arc<ServerConfig>);
 
-/// TLS at the clients' port. With a CA each client must show a certificate.
+/// TLS at the clients' port. With a CA each client must present a certificate.
 ///
-/// TLS 1.2 is accepted too: Java 8 and older Windows speak nothing newer, and the HTTP library brings
-/// its code in any case.
+/// TLS 1.2 is accepted too: Java 8 and older Windows support nothing newer, and the HTTP library
+/// compiles its code in any case.
 ///
-/// # Errors
-/// The certificate is not made for a server.
+/// # Errors The certificate is not made for a server.
 pub fn client_port(material: &Material) -> Result<ServerTls, TlsError> {
     if !material.leaf.for_server {
         let shown = material.files.cert.display();
@@ -51,9 +51,10 @@ pub fn client_port(material: &Material) -> Result<ServerTls, TlsError> {
     Ok(ServerTls(Arc::new(config)))
 }
 
-/// Makes a port that requires certificates judge each connection by the CAs and the time of its own
-/// beginning. A resumed session would keep the identity of a certificate that has expired since, or
-/// whose CA was replaced, and its tickets could be chained without end.
+/// Disables session resumption, so that a port that requires certificates checks each connection
+/// with the CAs and the time of its own beginning. A resumed session would keep the identity of a
+/// certificate that has expired since, or whose CA was replaced, and its tickets could be chained
+/// without end.
 pub(crate) fn disable_resumption(config: &mut ServerConfig) {
     if is_out!(NoResumption) {
         return;

@@ -1,7 +1,7 @@
-//! A connection that shakes hands when it is first used, and whose errors are words.
+//! A connection that runs its handshake at its first use, with errors in words.
 //!
-//! So a handshake runs where the connection is served, within the limits of the first bytes there,
-//! and never where connections are accepted.
+//! A handshake therefore runs in the task that serves the connection, within the time limit of its
+//! first bytes, and never in the task that accepts connections.
 
 use std::future::Future;
 use std::io;
@@ -21,16 +21,16 @@ use crate::tls::words::{io_words, is_certificate_refused};
 /// The first byte of a TLS connection: a record of the handshake.
 const HANDSHAKE: u8 = 0x16;
 
-/// What is read of a request without TLS before its connection is closed: unread bytes would take the
-/// answer with them.
+/// The most bytes that are read of a request without TLS before its connection is closed: with
+/// unread bytes the system would drop the answer.
 const PLAIN_BYTES: usize = 64 << 10;
 
-/// The node that the certificate of the other side names; empty until the handshake is over.
+/// The node in the certificate of the other side; empty until the handshake has ended.
 pub type Certified = Arc<OnceLock<String>>;
 
 type Shaking<S> = Pin<Box<dyn Future<Output = io::Result<TlsStream<S>>> + Send>>;
 
-/// Told why a handshake failed.
+/// Called with the error of a failed handshake.
 pub(crate) type Failed = Box<dyn FnOnce(&io::Error) + Send>;
 
 #[expect(
@@ -50,7 +50,7 @@ pub struct Secured<S> {
     failed: Option<Failed>,
 }
 
-/// How a port accepts connections.
+/// A configuration with which a port accepts connections.
 pub trait Accept: Clone {
     #[doc(hidden)]
     fn config(&self) -> Arc<ServerConfig>;
@@ -68,8 +68,9 @@ impl Accept for PeerTls {
     }
 }
 
-/// TLS on a connection that came in. What begins without it is answered `plain`, if that is given.
-/// `failed` is called when the handshake fails, except where the other side closed the connection.
+/// TLS on an accepted connection. A connection that begins without TLS is answered with `plain`, if
+/// that is given. `failed` is called if the handshake fails, unless the other side closed the
+/// connection.
 pub fn accept<S>(
     tls: &impl Accept,
     stream: S,
@@ -114,8 +115,8 @@ where
 }
 
 impl<S> Secured<S> {
-    /// A connection whose handshake is over at this side. `failed` is called if the other side refuses
-    /// the certificate after that.
+    /// A connection whose handshake has ended at this side. `failed` is called if the other side
+    /// refuses the certificate after that.
     pub(crate) fn open(stream: TlsStream<S>, failed: Failed) -> Self {
         Self {
             state: State::Open(stream),
@@ -124,7 +125,7 @@ impl<S> Secured<S> {
         }
     }
 
-    /// Where the name of the node at the other side will be.
+    /// The cell that receives the name of the node at the other side.
     #[must_use]
     pub fn certified(&self) -> Certified {
         Arc::clone(&self.certified)
@@ -137,7 +138,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
             match ready!(shaking.as_mut().poll(cx)) {
                 Ok(stream) => {
                     if let Some(node) = node_of(stream.get_ref().1.peer_certificates()) {
-                        // Set here alone.
+                        // Only set here.
                         let _ = self.certified.set(node);
                     }
                     self.state = State::Open(stream);
@@ -180,8 +181,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secured<S> {
     ) -> Poll<io::Result<()>> {
         let stream = ready!(self.poll_open(cx))?;
         match ready!(Pin::new(stream).poll_read(cx, buffer)) {
-            // A process that was killed closes without TLS's own word for it. Nothing is mistaken for
-            // whole by that: requests, answers and frames state their lengths.
+            // A killed process closes without a closing alert. A truncation is detected anyway,
+            // because requests, answers and frames state their lengths.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
             Err(error) => {
                 let is_refused = is_certificate_refused(&error);

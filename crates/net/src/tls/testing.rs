@@ -1,4 +1,4 @@
-//! Certificates for tests: a CA, the folder with its certificate, and those that it signed.
+//! Certificates for tests: a CA, and a folder with its certificate and the ones that it signed.
 
 #![allow(clippy::expect_used, clippy::missing_panics_doc)]
 
@@ -24,7 +24,7 @@ pub fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-/// A certificate that counts for so many seconds from now on, and since yesterday.
+/// A certificate that is valid since yesterday and for this many seconds from now on.
 #[must_use]
 pub fn for_seconds(seconds: i64) -> Validity {
     let yesterday = days(1);
@@ -34,7 +34,7 @@ pub fn for_seconds(seconds: i64) -> Validity {
     }
 }
 
-/// A certificate that counts for so many days from yesterday on.
+/// A certificate that is valid for this many days from yesterday on.
 #[must_use]
 pub fn days(days: i64) -> Validity {
     let from = now() - DAY;

@@ -1,4 +1,4 @@
-//! What TLS refuses, in words: no error reaches an operator in the library's own names.
+//! The words for TLS errors, so that operators do not see the names of the library.
 
 use std::error::Error;
 use std::io;
@@ -7,15 +7,14 @@ use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatibl
 
 use crate::tls::certificate::date;
 
-/// The words for an error that TLS is the reason of, wherever in its chain of causes; `None` if it
-/// is not.
+/// The words for an error with a TLS error in its chain of causes; `None` if there is none.
 #[must_use]
 pub fn words_of(error: &(dyn Error + 'static)) -> Option<String> {
     find(error).map(words)
 }
 
-/// Whether the other side ended the connection because of this side's certificate, or for want of
-/// one: then it has acted on nothing that was sent.
+/// Returns whether the other side ended the connection because this side's certificate is wrong or
+/// missing. It has then acted on nothing that was sent.
 #[must_use]
 pub fn is_certificate_refused(error: &(dyn Error + 'static)) -> bool {
     use AlertDescription as Alert;
@@ -52,7 +51,7 @@ fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     None
 }
 
-/// The same as an I/O error whose text is the words.
+/// The same error as an I/O error with the words as its text.
 pub(crate) fn io_words(error: io::Error) -> io::Error {
     match words_of(&error) {
         Some(words) => io::Error::new(error.kind(), words),
@@ -84,7 +83,7 @@ pub(crate) fn words(error: &rustls::Error) -> String {
     }
 }
 
-/// What is wrong with the other side's certificate.
+/// The words for an error of the other side's certificate.
 fn certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::ExpiredContext { not_after, .. } => {
@@ -122,13 +121,13 @@ fn certificate(error: &CertificateError) -> String {
     }
 }
 
-/// `DnsName("a")` and `IpAddress(127.0.0.1)` as the library shows them, without their kinds.
+/// A name that the library prints as `DnsName("a")` or `IpAddress(127.0.0.1)`, without its kind.
 fn shown_name(name: &str) -> &str {
     let inside = name.split_once('(').map_or(name, |(_, inside)| inside);
     inside.trim_end_matches(')').trim_matches('"')
 }
 
-/// What the other side sent of its reason.
+/// The words for an alert of the other side.
 fn alert_words(alert: AlertDescription) -> String {
     let why = match alert {
         AlertDescription::UnknownCA => "does not trust the CA of this side's certificate",
@@ -136,7 +135,7 @@ fn alert_words(alert: AlertDescription) -> String {
             "finds this side's certificate expired, or not valid yet: compare the clocks"
         }
         AlertDescription::CertificateRequired => "requires a client's certificate",
-        // Of a node, this is what `NotThisNode` ends as.
+        // For a node this alert is the result of `NotThisNode`.
         AlertDescription::CertificateUnknown => {
             "refuses this side's certificate: it is not that of the node which it looked for"
         }

@@ -1,9 +1,9 @@
-//! The connections of a clients' port: which of them ends where there are too many, or where too
-//! much of their answers is not taken.
+//! Closes connections of the clients' port if there are too many of them, or too many unsent bytes
+//! of answers.
 //!
-//! A connection is charged to the address that it comes from, and to the token of its latest
-//! request once that is known. Where there is no place, the tenant with most connections at rest
-//! loses some; where too much of answers is not taken, the tenant that has most of it.
+//! A connection is charged to its address, and to the token of its latest request once that is
+//! known. If there are too many connections, the tenant with most connections at rest loses some.
+//! If too many bytes are unsent, the tenant with most of them loses connections.
 
 #[cfg(test)]
 mod tests;
@@ -23,28 +23,28 @@ use seqd_state::Tenant;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// One place in so many is kept for a connection that comes while no other can end.
+/// One place in this many is reserved for connections that arrive while no other one can end.
 const RESERVED: usize = 64;
 
-/// A tenant with fewer connections loses none on which a request is being served: those of a client
-/// that uses a pool of the usual size.
+/// A tenant with fewer connections loses none with a request in service: a pool of the usual size
+/// has fewer.
 const FEW: usize = 16;
 
-/// What a connection does.
+/// The activity of a connection.
 #[derive(Debug)]
 struct Activity {
     from: Option<IpAddr>,
-    /// Whom the connection is charged to, as a number.
+    /// The tenant that the connection is charged to, as a number.
     tenant: AtomicU64,
     /// Requests that are being answered.
     requests: AtomicUsize,
-    /// Those of them that wait for something that others do.
+    /// Those of them that wait for an action of another client.
     pauses: AtomicUsize,
     has_asked: AtomicBool,
-    /// When it was accepted, its latest request began, or it took some of an answer: the place of
-    /// that in the order of all such events.
+    /// The number of its latest event: it was accepted, a request began, or its client took some of
+    /// an answer. All connections share the numbers.
     since: AtomicU64,
-    /// Bytes of answers that it has not taken.
+    /// Bytes of answers that its client has not taken.
     unsent: AtomicUsize,
     shared: Arc<Shared>,
 }
@@ -58,8 +58,8 @@ impl Activity {
         self.requests.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether no request of it is being served, which may be interrupted without harm: all that
-    /// there are wait.
+    /// Returns whether all of its requests wait, if there are any. It may then be interrupted
+    /// without harm.
     fn is_at_rest(&self) -> bool {
         let requests = self.requests.load(Ordering::Relaxed);
         let pauses = if is_out!(WaitsEvicted) {
@@ -70,7 +70,7 @@ impl Activity {
         requests <= pauses
     }
 
-    /// Counts up to so many bytes as no longer unsent; returns how many that were.
+    /// Subtracts up to `bytes` from the unsent bytes. Returns the number of subtracted bytes.
     fn count_off(&self, bytes: usize) -> usize {
         let less = |unsent: usize| (unsent > 0).then(|| unsent.saturating_sub(bytes));
         let before = self
@@ -82,7 +82,7 @@ impl Activity {
     }
 }
 
-/// In which order the connections of a tenant end.
+/// The order in which the connections of a tenant end.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     is_served: bool,
@@ -95,19 +95,19 @@ struct Rank {
 /// The connections of a tenant.
 struct Load {
     count: usize,
-    /// Those of them on which no request is being served.
+    /// The connections at rest.
     at_rest: usize,
-    /// The earliest `since` of them.
+    /// The earliest `since` of the connections at rest.
     oldest: u64,
 }
 
-/// What all connections of a port share.
+/// The shared state of all connections of a port.
 #[derive(Debug)]
 struct Shared {
     events: AtomicU64,
     unsent: AtomicUsize,
     most_unsent: usize,
-    /// More is unsent than may be.
+    /// Notified if too many bytes are unsent.
     is_too_much: Notify,
 }
 
@@ -118,7 +118,7 @@ pub(super) struct Held {
     shared: Arc<Shared>,
 }
 
-/// One connection's part of [`Held`].
+/// The part of one connection in [`Held`].
 #[derive(Clone, Debug)]
 pub(super) struct Entry(Arc<Activity>);
 
@@ -152,10 +152,10 @@ impl Entry {
         Pause(self.clone())
     }
 
-    /// So many bytes of an answer are to be sent.
+    /// Adds bytes of an answer that are to be sent.
     fn gave(&self, bytes: usize) {
         let shared = &self.0.shared;
-        // In this order: what is counted off the connection is among all.
+        // In this order: bytes that are subtracted from the connection are in the sum.
         let before = shared.unsent.fetch_add(bytes, Ordering::Relaxed);
         self.0.unsent.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > shared.most_unsent {
@@ -163,21 +163,21 @@ impl Entry {
         }
     }
 
-    /// So many bytes were sent. Heads of answers are among them, and were not counted before.
+    /// Subtracts sent bytes. They include the heads of answers, which were not added.
     pub(super) fn sent(&self, bytes: usize) {
         if self.0.count_off(bytes) > 0 {
             self.event();
         }
     }
 
-    /// The connection is over.
+    /// The connection has ended.
     pub(super) fn left(&self) {
         self.sent(usize::MAX);
     }
 }
 
-/// Marks a request that waits for something that others do: the rest of its body, or the turn of a
-/// lock. Its connection may end for others meanwhile.
+/// Marks a request that waits for an action of its own or another client: the rest of its body, or
+/// the grant of a lock. Meanwhile its connection may be closed in favour of others.
 #[derive(Debug)]
 pub(crate) struct Pause(Entry);
 
@@ -191,8 +191,8 @@ impl Drop for Pause {
 pub(super) struct Answering(Entry);
 
 impl Answering {
-    /// The body of the answer, which is being answered until its end. One that is there as a whole
-    /// counts at once; one that is streamed, or of unknown length, as it comes.
+    /// The body of the answer. The request counts as being answered until the body ends. A complete
+    /// body counts as unsent at once, a streamed one, or one of unknown length, as its pieces come.
     pub(super) fn with<B: Body>(self, body: B, is_streamed: bool) -> Answer<B> {
         let exact = body.size_hint().exact().filter(|_| !is_streamed);
         if let Some(bytes) = exact {
@@ -246,8 +246,8 @@ impl<B: Body + Unpin> Body for Answer<B> {
 }
 
 impl Held {
-    /// Of a port for so many connections, two at least, and so many bytes of answers that are not
-    /// taken.
+    /// The connections of a port with at most `most` of them, at least two, and at most
+    /// `most_unsent` unsent bytes of answers.
     pub(super) fn new(most: usize, most_unsent: usize) -> Self {
         let shared = Shared {
             events: AtomicU64::new(0),
@@ -262,7 +262,7 @@ impl Held {
         }
     }
 
-    /// The entry of a connection from this address, not among the others yet.
+    /// The entry of a connection from this address. It is not added yet.
     pub(super) fn entry(&self, from: Option<IpAddr>) -> Entry {
         let tenant = from.map_or(Tenant::OPERATOR, Tenant::of_address);
         let entry = Entry(Arc::new(Activity {
@@ -279,11 +279,12 @@ impl Held {
         entry
     }
 
-    /// Makes a place for another connection: where there is none, some of one tenant end, see
-    /// [`Held::tenant_that_loses`]. First those without a request, of these first those that have
-    /// taken their answers and have never asked; then those whose requests wait; at last those that
-    /// are being served, if the tenant has more than a few. Of equal ones those end that have done
-    /// nothing for longest. `false` where no connection can end: the new one gets a reserved place.
+    /// Makes a place for another connection. If all are taken, some connections of one tenant end,
+    /// see [`Held::tenant_that_loses`]: first connections without a request, and of these first the
+    /// ones without unsent bytes that never had a request; then connections whose requests wait; at
+    /// last connections with a request in service, if the tenant has more than a few. Of equal
+    /// connections the one with the earliest event ends first. Returns `false` if no connection can
+    /// end: the new one gets a reserved place.
     pub(super) fn make_place(&mut self) -> bool {
         if self.connections.len() < self.places {
             return true;
@@ -310,8 +311,8 @@ impl Held {
             })
             .collect();
         own.sort_unstable();
-        // Several at once: to look through all of them for each connection of a flood would take a
-        // core. Of those that are being served one at a time.
+        // Several at once: a search through all connections for each one of a flood would take a
+        // core. Connections with a request in service end one at a time.
         let some = (self.places / RESERVED).clamp(1, more);
         let at_rest = own.iter().filter(|(rank, _)| !rank.is_served).count();
         own.truncate(some.min(at_rest.max(1)));
@@ -324,14 +325,14 @@ impl Held {
         true
     }
 
-    /// The tenant that loses connections, and how many: by how many more it has at rest than the
-    /// next one, one at least.
+    /// The tenant that loses connections, and their number: its surplus of connections at rest over
+    /// the next tenant, at least one.
     ///
-    /// First a connection at rest ends, of the tenant that has most of those. A tenant that has
-    /// less than half as many connections as the largest one loses none of its own to it, unless
-    /// those at rest of all tenants together are as many: then they fill the port, from however
-    /// many addresses they come, and none that is served ends for them. At last the tenant with
-    /// most connections loses one that is being served.
+    /// First the tenant with most connections at rest loses one of these. A tenant with less than
+    /// half as many connections as the largest tenant loses none to it, unless the connections at
+    /// rest of all tenants together are as many as those of the largest. Then they fill the port,
+    /// whatever their addresses, and no connection with a request in service ends for them. At last
+    /// the tenant with most connections loses one with a request in service.
     fn tenant_that_loses(&self) -> Option<(Tenant, usize)> {
         let of_tenant = self.loads();
         let clients = of_tenant.iter();
@@ -342,7 +343,7 @@ impl Held {
         let mut may_lose = Vec::new();
         let mut largest = None;
         for (tenant, load) in of_tenant {
-            // The operator's own end only where they are all that there is.
+            // The operator's connections end only if there are no others.
             let is_client = tenant != Tenant::OPERATOR;
             let count = if is_client { load.count } else { 0 };
             let (at_rest, since) = (load.at_rest, Reverse(load.oldest));
@@ -376,7 +377,7 @@ impl Held {
         of_tenant
     }
 
-    /// Returns whether the address of a connection has none among the others.
+    /// Returns whether the address of a connection has no other connection.
     pub(super) fn is_first(&self, entry: &Entry) -> bool {
         let others = self.connections.iter();
         others
@@ -384,25 +385,26 @@ impl Held {
             .all(|(_, one)| one.from != entry.0.from)
     }
 
-    /// Takes in a connection.
+    /// Adds a connection.
     pub(super) fn add(&mut self, connection: AbortHandle, entry: &Entry) {
         self.connections.push((connection, Arc::clone(&entry.0)));
     }
 
-    /// Waits until more is unsent than may be. May be dropped while it waits.
+    /// Waits until too many bytes are unsent. May be dropped while it waits.
     pub(super) async fn too_much(&self) {
         self.shared.is_too_much.notified().await;
     }
 
-    /// Ends connections until no more is unsent than may be: each time the one that has taken
-    /// nothing for longest, of the tenant that has most to take. The operator's own are last.
+    /// Ends connections until the unsent bytes are within their bound: each time, of the tenant
+    /// with most unsent bytes, the connection that has taken nothing for longest. The operator's
+    /// are last.
     pub(super) fn relieve(&mut self) {
         while self.shared.unsent.load(Ordering::Relaxed) > self.shared.most_unsent {
             let Some(at) = self.owes_most() else {
                 return;
             };
             let (connection, one) = self.connections.swap_remove(at);
-            // Its task ends later, and another call is not to end others for its bytes.
+            // Its task ends later. The next call must not end other connections for its bytes.
             one.count_off(usize::MAX);
             connection.abort();
         }

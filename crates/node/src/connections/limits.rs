@@ -13,13 +13,13 @@ use hyper_util::rt::TokioTimer;
 pub(crate) struct HttpLimits {
     pub(crate) head_bytes: usize,
     pub(crate) headers: usize,
-    /// How long a head may take, the wait for it on an idle connection included; `None`: for ever.
+    /// The longest time for a head, including the wait on an idle connection; `None` for no limit.
     pub(crate) head_wait: Option<Duration>,
-    /// How long a new connection may be without its first byte.
+    /// The longest time until the first byte of a new connection.
     pub(crate) first_byte: Duration,
-    /// How long a client may take nothing of its answer.
+    /// The longest time in which a client takes nothing of its answer.
     pub(crate) write_wait: Duration,
-    /// Bytes of answers that all clients together have not taken.
+    /// The most unsent bytes of answers of all clients together.
     pub(crate) unsent_bytes: usize,
 }
 
@@ -36,5 +36,5 @@ impl HttpLimits {
     }
 }
 
-/// Makes the answer to a head that cannot be read, of this status.
+/// Makes the answer to an unreadable head, with this status.
 pub(crate) type Unreadable = Arc<dyn Fn(StatusCode) -> Response<Bytes> + Send + Sync>;

@@ -1,9 +1,9 @@
-//! A client's connection with bounds on what is not sent and on how long nothing happens.
+//! A client's connection with bounds on unsent bytes and on idle time.
 //!
-//! Answers to pipelined requests leave together, which is worth a factor of six to clients that
-//! pipeline: they are held back until the next request is wanted from the connection, or until its
-//! owner has nothing to add. hyper's own way of doing so has no bound, and withholds answers behind
-//! the beginning of a next request.
+//! Answers to pipelined requests leave together, which makes clients with pipelining six times as
+//! fast. They are held back until hyper reads the next request, or has nothing to add. The
+//! corresponding option of hyper has no bound, and withholds answers while the next request is
+//! incomplete.
 
 use std::future::Future;
 use std::io;
@@ -21,16 +21,16 @@ use tokio::time::{Sleep, sleep};
 use super::held::Entry;
 use super::limits::{HttpLimits, Unreadable};
 
-/// What a client begins with that speaks HTTP/2 without having asked whether it may, and what it is
-/// answered: hyper closes without a word.
+/// The first bytes of a client that uses HTTP/2 without an upgrade, and the answer to it. hyper
+/// would close the connection without an answer.
 const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n";
 const NO_HTTP_2: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\n\
     content-type: text/plain; charset=utf-8\r\ncontent-length: 32\r\n\r\nHTTP/1.1 is what is spoken here\n";
 
-/// In the head of an answer without a body.
+/// A part of the head of an answer without a body.
 const NO_BODY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
-/// Bytes of answers that wait for others to leave together. A longer answer goes by itself.
+/// The most bytes of answers that are held back. A longer answer is written directly.
 const TOGETHER: usize = 32 * 1024;
 
 pub(super) struct Paced<S> {
@@ -38,15 +38,15 @@ pub(super) struct Paced<S> {
     entry: Entry,
     unreadable: Unreadable,
     write_wait: Duration,
-    /// Answers that have not been written yet, [`TOGETHER`] at most.
+    /// Answers that are not written yet, at most [`TOGETHER`] bytes.
     held: BytesMut,
     /// Something was held since the last flush.
     is_new: bool,
-    /// What was read last has more than the head of one request.
+    /// The bytes of the last read contain more than the head of one request.
     may_follow: bool,
-    /// Ends the connection before its first byte.
+    /// The timer for the first byte.
     silent: Option<Pin<Box<Sleep>>>,
-    /// Ends the connection while nothing can be written.
+    /// The timer while nothing can be written.
     blocked: Option<Pin<Box<Sleep>>>,
 }
 
@@ -71,23 +71,24 @@ impl<S> Paced<S> {
     }
 }
 
-/// Whether there is something behind the head of a request, or may be: its body, or another request.
+/// Returns whether bytes follow the head of a request or may follow it: its body, or another
+/// request.
 fn follows(read: &[u8]) -> bool {
     memmem::find(read, b"\r\n\r\n").is_some_and(|end| end + 4 < read.len())
 }
 
-/// The status of an answer without a body that hyper has made itself: to a head that it could not
-/// read. All others that refuse have a body.
+/// The status of an answer that hyper made itself to an unreadable head. It has no body, unlike all
+/// other refusals.
 fn status_of_unreadable(slices: &[io::IoSlice<'_>]) -> Option<StatusCode> {
     let first = slices.iter().find(|slice| !slice.is_empty())?;
     let status = first.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
-    // Looked at in this order, as nearly all answers are successes.
+    // In this order, because nearly all answers are successes.
     let is_refusal = status.starts_with(b"4") && memmem::find(first, NO_BODY).is_some();
     is_refusal.then(|| StatusCode::from_bytes(status).ok())?
 }
 
-/// Writes the head and the body that stand for hyper's empty answer, which has said that the
-/// connection ends.
+/// Writes the head and the body that replace the empty answer of hyper. hyper closes the connection
+/// after it.
 fn write_unreadable(answer: &Response<Bytes>, empty: &[u8], into: &mut BytesMut) {
     let at = memmem::find(empty, NO_BODY).map_or(0, |at| at + 2);
     into.extend_from_slice(&empty[..at]);
@@ -108,7 +109,7 @@ fn timed_out(what: &str) -> io::Error {
 }
 
 impl<S: AsyncWrite + Unpin> Paced<S> {
-    /// The result of a write, or the end of the connection after too long a wait for it.
+    /// The result of a write, or an error if the client has taken nothing for too long.
     fn written(
         &mut self,
         cx: &mut Context<'_>,
@@ -151,7 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Paced<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // A client that takes no answers is not read either.
+        // While a client takes no answers, its requests are not read.
         ready!(self.poll_write_held(cx))?;
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
@@ -216,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if std::mem::take(&mut self.is_new) {
-            // The owner is asked once more: it adds the next answer, reads, or flushes again.
+            // hyper is polled again: it adds the next answer, reads, or flushes.
             cx.waker().wake_by_ref();
             return Poll::Ready(Ok(()));
         }
@@ -280,8 +281,9 @@ mod tests {
         }
     }
 
-    /// The client's side of a served connection that holds as many bytes on its way, and how many
-    /// requests were answered. `/slow` takes a minute, any other path has an answer of `length` bytes.
+    /// The client's side of a served connection with a buffer of `on_its_way` bytes, and the number
+    /// of answered requests. `/slow` takes a minute, any other path has an answer of `length`
+    /// bytes.
     fn served(on_its_way: usize, length: usize) -> (DuplexStream, Arc<AtomicUsize>) {
         let (near, far) = duplex(on_its_way);
         let answered = Arc::new(AtomicUsize::new(0));
@@ -422,7 +424,7 @@ mod tests {
         let end = client.read_u8().await;
         assert!(end.is_err());
         assert!(began.elapsed() >= LIMITS.first_byte && began.elapsed() < 2 * LIMITS.first_byte);
-        // One that has sent a request may be idle for longer.
+        // After a request a connection may be idle for longer.
         let (mut client, _) = served(1 << 10, 3);
         client.write_all(ONE).await.unwrap();
         answer(&mut client, 3).await;

@@ -1,7 +1,7 @@
-//! HTTP/1 on every connection of an [`Acceptor`]: bounds, pipelining, a stop that drains.
+//! HTTP/1 on every connection of an [`Acceptor`], with bounds, pipelining and a graceful stop.
 //!
-//! hyper rather than `axum::serve`, for its bounds on heads. HTTP/1 alone: no client of a node uses
-//! HTTP/2, and to understand both would add half a megabyte to the binary.
+//! It uses hyper instead of `axum::serve` for the bounds on heads. It supports HTTP/1 only: no
+//! client of a node uses HTTP/2, and both together would add half a megabyte to the binary.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -24,7 +24,7 @@ use super::held::{Entry, Held, Pause};
 use super::limits::{HttpLimits, Unreadable};
 use super::paced::Paced;
 
-/// A request's extension: the connection that it came on.
+/// An extension of a request: its connection.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientConnection {
     entry: Entry,
@@ -33,48 +33,49 @@ pub(crate) struct ClientConnection {
 }
 
 impl ClientConnection {
-    /// The address that it comes from, where there is such a thing.
+    /// The address of the client; `None` if the network has no addresses.
     #[must_use]
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.entry.from()
     }
 
-    /// Whether it is in a reserved place, as it came while no other could end. One request of it is
-    /// answered.
+    /// Returns whether it has a reserved place, because it arrived while no other connection could
+    /// end. Only one of its requests is answered.
     #[must_use]
     pub(crate) fn is_reserved(&self) -> bool {
         self.is_reserved
     }
 
-    /// Whether its address had no other connection when it came; known of those in reserved places.
+    /// Returns whether its address had no other connection when it arrived. Only known of
+    /// connections in reserved places.
     #[must_use]
     pub(crate) fn is_first(&self) -> bool {
         self.is_first
     }
 
-    /// Charges it to the tenant that its latest request is of.
+    /// Charges it to the tenant of its latest request.
     pub(crate) fn charge(&self, tenant: Tenant) {
         self.entry.charge(tenant);
     }
 
-    /// Lets it end for others, while the request waits for something that others do.
+    /// Allows that it is closed in favour of others while the request waits.
     #[must_use]
     pub(crate) fn pause(&self) -> Pause {
         self.entry.pause()
     }
 }
 
-/// A response's extension: its body is read as it is sent, so that no more than a piece of it is in
-/// memory, however long it is.
+/// An extension of a response: its body is read as it is sent, so that only a piece of it is in
+/// memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streamed;
 
-/// The answer to a request, in a box: an idle connection has no room for one.
+/// The future answer to a request. It is boxed, so that an idle connection needs no memory for it.
 pub(crate) type Answered<B> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
 
-/// Answers the requests of all connections, and heads that cannot be read with `unreadable`. When
-/// `stop` yields a grace, it accepts no more connections, lets requests in flight finish for that
-/// long, and then cuts them. If it is dropped, it cuts them at once.
+/// Answers the requests of all connections, and unreadable heads with `unreadable`. When `stop`
+/// yields a grace period, it accepts no more connections, lets requests in flight finish for that
+/// long, and then cuts them. If the future is dropped, it cuts them at once.
 ///
 /// Returns whether all requests were answered.
 pub(crate) async fn serve<S, B>(
@@ -90,7 +91,7 @@ where
 {
     let builder = limits.builder();
     let graceful = GracefulShutdown::new();
-    // Held here, so that what outlasts the grace ends with it.
+    // Connections that outlast the grace period are dropped with this set.
     let mut connections = JoinSet::new();
     let mut held = Held::new(acceptor.most(), limits.unsent_bytes);
     let mut stop = pin!(stop);

@@ -1,4 +1,4 @@
-//! Which connections end for others.
+//! The order in which connections end in favour of others.
 
 use std::convert::Infallible;
 
@@ -12,7 +12,7 @@ use super::*;
 struct Port(Held);
 
 impl Port {
-    /// Of so many places besides the one that is kept.
+    /// A port with this many places and a reserved one.
     fn new(places: usize) -> Self {
         Self(Held::new(places + 1, 100))
     }
@@ -259,7 +259,7 @@ async fn the_tenant_that_has_most_to_take_loses_connections_although_it_takes_a_
     for (task, _) in held.drain(1..) {
         ended.push(is_over(&task).await);
     }
-    // The first of these has got an answer since.
+    // The first of these has received an answer since.
     assert_eq!(ended, [false, true, false]);
     assert_eq!(port.0.shared.unsent.load(Ordering::Relaxed), 88);
 }
