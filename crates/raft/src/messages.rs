@@ -1,39 +1,26 @@
 //! The messages of peers, requests and replies.
 //!
-//! An [envelope](seqd_peers::wire::envelope) precedes each message. Only `Hello`, `Prepare` and
-//! `Adopt` travel without one: a node sends and answers them before it has an identity.
+//! An [envelope](seqd_peers::wire::envelope) precedes each message. The messages of the
+//! [handshake](seqd_peers::wire::hello) have none.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 
-use std::collections::BTreeMap;
-
 use seqd_peers::levels::LevelRange;
-use seqd_peers::table::{Row, Start, SyncedPosition};
+use seqd_peers::table::Row;
+use seqd_state::ClusterMs;
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::Frame;
-use seqd_state::{ClusterMs, Level};
-use seqd_store::records::Member;
 use serde::{Deserialize, Serialize};
 
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 
-/// Gives each message its kind, 70 to 95. A message that changes its shape takes its line out of
-/// the table and implements [`Versioned`] by hand, with the versions that it had.
-macro_rules! messages {
-    ($($message:ty = $kind:literal),+ $(,)?) => {
-        $(impl Versioned for $message {
-            const KIND: u8 = $kind;
-            const VERSION: u8 = 1;
-        })+
-
-        #[cfg(test)]
-        pub(crate) const KINDS: &[u8] = &[$($kind),+];
-    };
-}
-
-messages! {
+// The kinds are 70 to 95. A message that changes its shape takes its line out of the table and
+// implements `Versioned` by hand, with the versions that it had.
+seqd_peers::kinds! {
+    #[cfg(test)]
+    pub(crate) const KINDS;
     AppendRequest = 70,
     AppendReply = 71,
     BallotRequest = 72,
@@ -50,11 +37,6 @@ messages! {
     ChangeReply = 83,
     Ping = 84,
     Watch = 85,
-    Hello = 86,
-    HelloReply = 87,
-    Prepare = 88,
-    Adopt = 89,
-    Taken = 90,
     AskSnapshotKept = 91,
     SnapshotKept = 92,
     SnapshotRest = 93,
@@ -295,130 +277,19 @@ pub(crate) struct Ping {
     pub(crate) levels: LevelRange,
 }
 
-/// Asks a peer who it is; sent by every start to every configured peer.
-///
-/// It is sent before it is known what the peer's program can read: this shape stays for ever.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Hello {
-    pub(crate) name: String,
-    /// The configured peers, name to address.
-    pub(crate) peers: BTreeMap<String, String>,
-    /// The client address, for the membership.
-    pub(crate) http: String,
-    pub(crate) levels: LevelRange,
-    pub(crate) identity: Option<HelloIdentity>,
-}
-
-/// What a hello carries of an identity that its sender has.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct HelloIdentity {
-    pub(crate) cluster_id: String,
-    /// Clusters that this one was restored from.
-    pub(crate) ancestors: Vec<String>,
-    pub(crate) node: u64,
-    pub(crate) start: Start,
-    /// What was on the disk when this start began.
-    pub(crate) began: SyncedPosition,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct HelloReply {
-    pub(crate) name: String,
-    pub(crate) peers: BTreeMap<String, String>,
-    pub(crate) http: String,
-    pub(crate) levels: LevelRange,
-    pub(crate) standing: Standing,
-    /// Whether the answering node votes, as far as it knows.
-    pub(crate) votes: bool,
-    /// The answering node's own start: one hello introduces both.
-    pub(crate) identity: Option<HelloIdentity>,
-    pub(crate) verdict: Verdict,
-}
-
-/// How far a node is in its life.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Standing {
-    /// Its folder is empty.
-    Empty,
-    /// It was prepared for this cluster and has neither vote nor entry.
-    Prepared { cluster_id: String, node: u64 },
-    /// It is part of this cluster, whose members have these names. To a sender without an identity
-    /// that is listed the leader is named only if it confirmed them.
-    Member {
-        cluster_id: String,
-        node: u64,
-        members: Vec<String>,
-        leader: Option<String>,
-    },
-}
-
-/// What the answering node knows about the sender of the hello.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Verdict {
-    Welcome,
-    /// Its identity is of another cluster.
-    Foreign,
-    /// A later start of its folder, or a twin of this one, was seen, or it shows less than it has
-    /// acknowledged.
-    Stale {
-        why: String,
-    },
-    Removed,
-    /// Its cluster was restored into this one, whose ID this is.
-    Superseded {
-        by: String,
-    },
-    /// Its program does not support the cluster's level.
-    LeftBehind {
-        level: Level,
-    },
-}
-
-/// The founder's first phase: take this identity, sync it, answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Prepare {
-    pub(crate) cluster_id: String,
-    pub(crate) founders: Vec<(u64, Member)>,
-    /// The receiver among them.
-    pub(crate) you: String,
-}
-
-/// Whether a node took the identity that it was given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Taken {
-    /// It is on its disk.
-    Yes {
-        http: String,
-    },
-    /// It has this identity, and its log has a vote or an entry.
-    Used,
-    No {
-        why: String,
-    },
-}
-
-/// Gives a waiting node its ID in a cluster that exists.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Adopt {
-    pub(crate) cluster_id: String,
-    pub(crate) node: u64,
-    pub(crate) you: String,
-    /// The members, so that it finds them after a restart.
-    pub(crate) members: Vec<(u64, Member)>,
-    /// The clusters that this one took the place of.
-    pub(crate) ancestors: Vec<String>,
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use seqd_peers::wire::hello;
 
     use super::*;
 
     #[test]
     fn no_two_messages_share_a_kind() {
-        let kinds: BTreeSet<u8> = KINDS.iter().copied().collect();
-        assert_eq!(kinds.len(), KINDS.len());
+        let all = KINDS.iter().chain(hello::KINDS);
+        let kinds: BTreeSet<u8> = all.copied().collect();
+        assert_eq!(kinds.len(), KINDS.len() + hello::KINDS.len());
         assert!(kinds.iter().all(|kind| (70..=95).contains(kind)));
     }
 }

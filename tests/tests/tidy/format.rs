@@ -9,6 +9,10 @@ use crate::sources::{one, product};
 
 const DOCUMENT: &str = "docs/FORMAT.md";
 const GOLDEN: &str = "crates/raft/tests/golden/data-v1";
+const PEERS_MESSAGES: [&str; 2] = [
+    "crates/raft/src/messages.rs",
+    "crates/peers/src/wire/hello.rs",
+];
 
 /// The examples: a golden file, and bytes that must be in it.
 fn examples(text: &str) -> Vec<(String, String)> {
@@ -68,8 +72,8 @@ fn kinds_in_code() -> BTreeSet<(u8, u8)> {
                 kinds.insert((of, version));
                 kind = None;
             }
-            // The table of peers' messages: all of version 1.
-            if source.path.ends_with("raft/src/messages.rs")
+            // The tables of peers' messages: all of version 1.
+            if PEERS_MESSAGES.contains(&source.path.as_str())
                 && let Some(kind) = number(" = ").filter(|_| line.trim_end().ends_with(','))
             {
                 kinds.insert((kind, 1));

@@ -1,6 +1,7 @@
 //! Framed connections between nodes.
 //!
-//! - a message as bytes: [`sealed`], behind its [`envelope`], under the number of its [`route`]
+//! - a message as bytes: [`sealed`], after its [`envelope`], under the number of its [`route`]
+//! - the messages of the handshake: [`hello`]
 //! - a call, whatever carries it: [`transport`], and at the receiver [`incoming`]
 //! - the bytes on a connection: [`frame`], written by `writer` within a `window`
 //! - sending: [`dialer`], with a `connection` for each peer and link, and its `calls`
@@ -13,6 +14,7 @@ pub mod envelope;
 pub mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod hello;
 pub mod incoming;
 mod places;
 pub mod route;

@@ -1,5 +1,6 @@
 //! What the founder does: it gives every member of the bootstrap its identity, then begins the log.
 
+use seqd_peers::wire::hello::{Prepare, Taken};
 use seqd_peers::wire::route::Route;
 use seqd_store::folder::Identity;
 
@@ -8,7 +9,6 @@ use super::wiped::wiped;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop};
 use crate::handshake::hello::{self, ROUND};
-use crate::messages::{Prepare, Taken};
 use crate::replica::Replica;
 
 /// The founder's first phase; repeated from the start after a crash.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_peers::wire::hello::{HelloReply, Standing};
 use seqd_store::cluster_id;
 use seqd_store::folder::Identity;
 use tokio::time::Instant;
@@ -13,7 +14,6 @@ use super::wiped::wiped;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
 use crate::handshake::hello::{self, HELLO_LIMIT, ROUND, Round, peer_list};
-use crate::messages::{HelloReply, Standing};
 use crate::platform;
 use crate::types::Member;
 

@@ -6,13 +6,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_peers::wire::hello::{Adopt, Prepare, Taken};
 use seqd_store::folder::Identity;
 use seqd_wal::WalOptions;
 
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::handshake::hello::peer_list;
-use crate::messages::{Adopt, Prepare, Taken};
 use crate::storage::driver;
 
 /// How long a peer may take to sync the identity that it is given, and its first log segment.

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use seqd_peers::wire::hello::{HelloReply, Standing};
 use seqd_store::folder::Identity;
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use super::hello::{self, HELLO_LIMIT, ROUND, Round};
 use super::introduce::judge_reply;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
-use crate::messages::{HelloReply, Standing};
 use crate::storage::opening::Loaded;
 
 /// Pause between two rounds while only the rest is waited for.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use seqd_guards::is_out;
 use seqd_peers::levels::LevelRange;
+use seqd_peers::wire::hello::{Hello, HelloIdentity, HelloReply, Standing, Verdict};
 use seqd_peers::wire::route::Route;
 
 use super::hello;
 use crate::context::NodeContext;
 use crate::handle::Stop;
-use crate::messages::{Hello, HelloIdentity, HelloReply, Standing, Verdict};
 use crate::peer_stops;
 
 /// How long a peer may take to answer a hello in the middle of a conversation.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use openraft::ChangeMembers;
 use seqd_peers::levels::LevelRange;
+use seqd_peers::wire::hello::{Adopt, HelloReply, Standing, Taken};
 use seqd_peers::wire::route::Route;
 use seqd_state::{
     AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Command, Outcome, Refusal,
@@ -17,7 +18,7 @@ use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, ProposeError};
 use crate::handshake::hello;
 use crate::leadership::Leading;
-use crate::messages::{Adopt, ChangeRefusal, HelloReply, Standing, Taken};
+use crate::messages::ChangeRefusal;
 use crate::platform;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;

@@ -6,6 +6,7 @@
 use std::io;
 
 use seqd_peers::wire::envelope::Envelope;
+use seqd_peers::wire::hello::{Adopt, Hello, HelloReply, Prepare, Taken};
 use seqd_peers::wire::sealed;
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::read_all;

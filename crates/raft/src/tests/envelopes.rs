@@ -6,6 +6,7 @@ use futures_util::StreamExt as _;
 use seqd_peers::table::Start;
 use seqd_peers::wire::envelope::Envelope;
 use seqd_peers::wire::frame::{Frame, FrameCodec, Part, VERSION};
+use seqd_peers::wire::hello::{Hello, HelloReply, Verdict};
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::sealed::{self, Sealed};
 use seqd_peers::wire::transport::{CallError, Link, Payload, RejectionCode};
@@ -18,7 +19,7 @@ use super::harness::{Cluster, next, pair};
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::handshake::hello;
-use crate::messages::{Forward, Hello, HelloReply, ReadIndex, ReadIndexReply, ReadPoint, Verdict};
+use crate::messages::{Forward, ReadIndex, ReadIndexReply, ReadPoint};
 
 type Change = fn(&mut Envelope);
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use openraft::ChangeMembers;
 use seqd_peers::table::Start;
+use seqd_peers::wire::hello::{HelloIdentity, HelloReply, Verdict};
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::sealed;
 use seqd_peers::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
@@ -18,9 +19,7 @@ use super::harness::{
 use crate::handshake::{hello, introduce};
 use crate::membership::change::change_membership;
 use crate::membership::majority::Seen;
-use crate::messages::{
-    AppendRequest, ChangeRefusal, HelloIdentity, HelloReply, ReadIndex, Verdict,
-};
+use crate::messages::{AppendRequest, ChangeRefusal, ReadIndex};
 use crate::records::{ToRecord, position_of};
 use crate::tasks::raise_level;
 use crate::types::Member;
