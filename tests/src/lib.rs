@@ -19,6 +19,7 @@
 
 pub mod asker;
 pub mod binary;
+pub mod callers;
 pub mod certificates;
 pub mod checkers;
 pub mod clock;

@@ -96,18 +96,6 @@ fn no_value_is_granted_twice_under_load_and_kills() {
     increasing::values_per_node(&history).unwrap();
 }
 
-#[test]
-fn an_exhausted_sequence_says_so_and_hands_out_its_last_value_once() {
-    let cluster = Cluster::started(3);
-    for mode in ["segment", "strict"] {
-        let name = format!("small-{mode}");
-        cluster.create_sequence(0, &name, &json!({"mode": mode, "max": "3"}));
-        assert_eq!(cluster.next(0, &name, 3), (1, 3), "{mode}");
-        let url = cluster.url(0, &format!("/v1/sequences/{name}/next"));
-        http::post(&url).reply().refused(409, "sequence-exhausted");
-    }
-}
-
 /// Tokens are numbers in a row, and a node's own grants have such tokens too.
 #[test]
 fn nobody_gives_back_or_goes_on_with_what_it_was_not_granted_over_http() {

@@ -11,7 +11,7 @@ use seqd_tests::cluster::Cluster;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::tokens::{Caller, guarded};
+use seqd_tests::callers::{Caller, guarded};
 
 /// A quarter of it is a tenant's share.
 const LIMIT: usize = 40;
