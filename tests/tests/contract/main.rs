@@ -37,4 +37,6 @@ scripts! {
     layouts
     locks
     sequences
+    tenants
+    workers
 }

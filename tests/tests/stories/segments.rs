@@ -95,39 +95,3 @@ fn no_value_is_granted_twice_under_load_and_kills() {
     disjoint::segments(&history, 1, i64::MAX).unwrap();
     increasing::values_per_node(&history).unwrap();
 }
-
-/// Tokens are numbers in a row, and a node's own grants have such tokens too.
-#[test]
-fn nobody_gives_back_or_goes_on_with_what_it_was_not_granted_over_http() {
-    let cluster = Cluster::started(3);
-    cluster.create_sequence(0, "ticket", &of_one_size());
-    let (node, other) = (cluster.follower(), cluster.leader());
-    assert_eq!(cluster.next(node, "ticket", 1), (1, 1));
-    let segments = |index: usize| cluster.url(index, "/v1/sequences/ticket/segments");
-    let give_back = |index: usize, grant: &str, unused: u64| {
-        let url = format!("{}/{grant}?unused={unused}", segments(index));
-        http::request("DELETE", &url).reply()
-    };
-    for token in 0..40_u128 {
-        for forged in [token, token << 64, token << 64 | 7] {
-            let forged = forged.to_string();
-            give_back(other, &forged, 10).refused(409, "grant-superseded");
-            let after = json!({"after": forged});
-            let adopted = http::post(&segments(other)).json(&after).reply();
-            adopted.refused(409, "grant-superseded");
-        }
-    }
-    // What the node holds is its own still.
-    assert_eq!(cluster.next(node, "ticket", 98), (2, 99));
-
-    let grant = http::post(&segments(node)).json(&json!({"size": 10}));
-    let grant = grant.reply().ok().json();
-    let name = grant["grant"].as_str().unwrap().to_owned();
-    let more = json!({"size": 10, "after": name});
-    let more = http::post(&segments(other)).json(&more).reply().ok().json();
-    let name = more["grant"].as_str().unwrap();
-    // Both together are one run, which any node takes back.
-    let returned = give_back(node, name, 15).ok().json();
-    assert_eq!(returned["returned"], 15);
-    give_back(node, name, 1).refused(409, "grant-superseded");
-}
