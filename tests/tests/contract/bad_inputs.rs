@@ -1,7 +1,7 @@
 //! Some nine hundred bad inputs, over HTTP, at the command line and in configuration: each is
 //! refused in time with its status or exit code and with words that help, and none has an effect.
 //!
-//! The inputs stand in `tests/tests/bad-inputs`, one a line; how a line reads is at the top of each
+//! The inputs stand in `tests/tests/contract/bad-inputs`, one a line; how a line reads is at the top of each
 //! file.
 
 use std::io::{Read as _, Write as _};
@@ -16,17 +16,14 @@ use seqd_tests::http::request;
 use seqd_tests::wait;
 use serde_json::{Value, json};
 
+use crate::effects::all_that_counts;
+use crate::pattern::missing;
+use crate::script::{lines, words_of};
+
 /// No refusal takes longer: none needs more than one round of the cluster.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 const SEPARATOR: &str = " | ";
-
-/// The lines of a file that are no comments, each with its number.
-fn lines(text: &'static str) -> impl Iterator<Item = (usize, &'static str)> {
-    let lines = text.lines().enumerate();
-    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|(at, line)| (at + 1, line))
-}
 
 /// The bytes that a text stands for: `<c*N>` and `\xNN` are what they say.
 fn expanded(text: &str) -> Vec<u8> {
@@ -63,12 +60,6 @@ fn repeated(text: &str) -> Option<(String, &str)> {
     Some((what.to_string().repeat(count.parse().ok()?), behind))
 }
 
-/// The parts of the expected words that a text has not.
-fn missing<'a>(words: &'a str, text: &str) -> Vec<&'a str> {
-    let parts = words.split(" ... ").filter(|part| *part != "-");
-    parts.filter(|part| !text.contains(part.trim())).collect()
-}
-
 /// Three nodes with sequences of each kind, of which values were given.
 fn with_sequences() -> Cluster {
     let cluster = Cluster::started(3);
@@ -93,43 +84,6 @@ fn with_sequences() -> Cluster {
         (live["allocated"] == json!("200")).then_some(())
     });
     cluster
-}
-
-/// All that a request could have changed: sequences, members, leases, leadership.
-fn all_that_counts(cluster: &Cluster) -> Value {
-    let list = |path: &str| cluster.get(0, path).ok().json()["items"].clone();
-    let sequences: Vec<Value> = cluster
-        .sequence_names(0)
-        .iter()
-        .map(|name| cluster.get(0, &format!("/v1/sequences/{name}")).ok().json())
-        .collect();
-    let members = list("/v1/cluster/members");
-    let members = members.as_array().expect("members").iter();
-    let members: Vec<Value> = members
-        .map(|member| {
-            json!([
-                member["name"],
-                member["role"],
-                member["peer"],
-                member["http"]
-            ])
-        })
-        .collect();
-    let leases = list("/v1/workers");
-    let leases = leases.as_array().expect("leases").iter();
-    let leases: Vec<Value> = leases
-        .map(|lease| json!([lease["layout"], lease["id"], lease["lease"], lease["owner"]]))
-        .collect();
-    let locks = list("/v1/locks");
-    let view = cluster.get(0, "/v1/cluster").ok().json();
-    json!([
-        sequences,
-        members,
-        leases,
-        locks,
-        view["leader"],
-        view["term"]
-    ])
 }
 
 /// What came for a request: its status, the code, and detail and hint.
@@ -185,7 +139,7 @@ fn send(address: &str, line: &str, head: &[&str], body: Option<&str>) -> Answer 
 
 #[test]
 fn a_bad_request_is_refused_with_its_code_and_words_and_has_no_effect() {
-    let inputs = include_str!("../bad-inputs/http.txt");
+    let inputs = include_str!("bad-inputs/http.txt");
     let cluster = with_sequences();
     let before = all_that_counts(&cluster);
     let mut wrong = Vec::new();
@@ -246,34 +200,9 @@ fn run(command: &mut Command, what: &str) -> (Option<i32>, String) {
     (ended.and_then(|status| status.code()), text)
 }
 
-/// The words of a command line, with single quotes as in a shell.
-fn words_of(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let (mut word, mut is_word, mut in_quotes) = (String::new(), false, false);
-    for c in line.chars() {
-        match c {
-            '\'' => (in_quotes, is_word) = (!in_quotes, true),
-            ' ' if !in_quotes => {
-                if is_word {
-                    words.push(std::mem::take(&mut word));
-                }
-                is_word = false;
-            }
-            c => {
-                word.push(c);
-                is_word = true;
-            }
-        }
-    }
-    if is_word {
-        words.push(word);
-    }
-    words
-}
-
 #[test]
 fn a_bad_command_line_is_refused_with_its_exit_code_and_words_and_has_no_effect() {
-    let inputs = include_str!("../bad-inputs/cli.txt");
+    let inputs = include_str!("bad-inputs/cli.txt");
     let cluster = with_sequences();
     let before = all_that_counts(&cluster);
     let mut wrong = Vec::new();
@@ -335,7 +264,7 @@ fn config_with(bad: &str, folder: &Path) -> Vec<u8> {
 
 #[test]
 fn a_bad_configuration_is_refused_with_words_by_the_check_and_by_the_server() {
-    let inputs = include_str!("../bad-inputs/config.txt");
+    let inputs = include_str!("bad-inputs/config.txt");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("bad.toml");
     let mut wrong = Vec::new();
