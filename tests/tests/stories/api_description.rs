@@ -63,7 +63,8 @@ fn every_answer_is_one_that_the_description_of_the_api_has() {
     if skips::ends("API description", is_missing()) {
         return;
     }
-    let open = Cluster::planned(3).ready();
+    // One node: a removal of the only voter is refused, so that every operation can be sent.
+    let open = Cluster::planned(1).ready();
     compare(&open, open.folder(), None);
 
     let mut guarded = Cluster::planned(1);

@@ -155,9 +155,9 @@ pub struct Member {
     pub role: Role,
     /// How it is.
     pub state: MemberState,
-    /// Where clients reach it, with scheme.
+    /// Its URL for clients, with the scheme.
     pub http: Option<String>,
-    /// Where peers reach it, `host:port`.
+    /// Its address for peers, `host:port`.
     pub peer: String,
     /// The index of its last applied (or, of another node, acknowledged) entry, where known.
     #[serde(default)]
@@ -211,15 +211,15 @@ pub struct LayoutLife {
     pub workers_exhausted_at: Option<String>,
 }
 
-/// A node that is to join, as a learner.
+/// A node that joins as a learner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddMember {
     /// Its name.
     pub name: String,
-    /// Where peers reach it, `host:port`.
+    /// Its address for peers, `host:port`.
     pub peer: String,
-    /// Where clients reach it, with scheme.
+    /// Its URL for clients, with the scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
 }
@@ -233,7 +233,7 @@ requests! {
     NoFields {}
 }
 
-/// What a change of membership did.
+/// The result of a membership change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberChange {
     /// The member.
@@ -241,7 +241,7 @@ pub struct MemberChange {
     /// Its number.
     #[serde(with = "Decimal")]
     pub id: u64,
-    /// What it is after the change; null if it was removed.
+    /// Its role after the change. Null if it was removed.
     pub role: Option<Role>,
     /// The quorum after the change.
     pub quorum: Quorum,
@@ -252,7 +252,7 @@ pub struct MemberChange {
 pub struct WorkersReset {
     /// The member.
     pub name: String,
-    /// What the reset does, for people.
+    /// The effect of the reset, for people.
     pub effect: String,
     /// The layouts in which the member had windows ahead of the clock; empty if it had none, and
     /// nothing was reset.
@@ -273,14 +273,14 @@ pub struct ResetLayout {
 }
 
 requests! {
-    /// Who is to lead.
+    /// The new leader.
     LeaderMove {
-        /// The voter that is to lead; any other than the leader by default.
+        /// The voter that becomes the leader. Any other voter by default.
         node: String,
     }
 }
 
-/// Who leads after a move.
+/// The result of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaderMoved {
     /// The leader.

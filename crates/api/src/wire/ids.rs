@@ -9,19 +9,19 @@ use crate::number_text::{Decimal, Flag, Lenient};
 pub const DEFAULT_MAX_COUNT: u32 = 10_000;
 
 requests! {
-    /// What is asked of `/v1/id` and `/v1/ids`.
+    /// The options of `/v1/id` and `/v1/ids`.
     IdQuery {
-        /// How many; `/v1/ids` alone takes it.
+        /// The number of IDs. Only for `/v1/ids`.
         count: u64 as "Lenient",
-        /// The layout; `default` by default.
+        /// The layout. `default` if omitted.
         layout: String,
-        /// The text form: `dec`, `hex`, `b62`, `crockford`.
+        /// The text form: `dec`, `hex`, `b62` or `crockford`.
         format: String,
-        /// Zeroes are put before the text up to this width.
+        /// Pads the text with leading zeros to this width.
         pad: u64 as "Lenient",
-        /// A text that is put before each ID.
+        /// A prefix of each ID.
         id_prefix: String,
-        /// JSON numbers instead of strings, for layouts that fit 53 bits.
+        /// Returns JSON numbers instead of strings, for layouts that fit 53 bits.
         numeric: bool as "Flag",
     }
 }
@@ -29,7 +29,7 @@ requests! {
 /// One ID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Id {
-    /// The ID in the form that was asked for.
+    /// The ID in the requested form.
     pub id: String,
     /// The layout it was minted in.
     pub layout: String,
@@ -39,7 +39,7 @@ pub struct Id {
     pub node: String,
 }
 
-/// One ID as a server writes it, nothing copied; a client reads it as [`Id`].
+/// One ID as a server writes it, without copies. A client reads it as [`Id`].
 #[derive(Debug, Clone, Serialize)]
 pub struct IdBody<'a> {
     /// The ID.
@@ -56,16 +56,16 @@ pub struct IdBody<'a> {
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum IdValue<'a> {
-    /// In the form that was asked for.
+    /// In the requested form.
     Text(&'a str),
-    /// As a number: `numeric` was asked for, and the layout fits 53 bits.
+    /// As a number: the request has `numeric`, and the layout fits 53 bits.
     Number(u64),
 }
 
 /// Many IDs, strictly increasing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ids {
-    /// The IDs in the form that was asked for.
+    /// The IDs in the requested form.
     pub ids: Vec<String>,
     /// The layout they were minted in.
     pub layout: String,
@@ -76,22 +76,22 @@ pub struct Ids {
 }
 
 requests! {
-    /// How an ID that is to be taken apart was written.
+    /// The form of an ID to decode.
     IdPartsQuery {
-        /// The layout; `default` by default.
+        /// The layout. `default` if omitted.
         layout: String,
-        /// The form of the input; decimal by default.
+        /// The text form of the input. Decimal by default.
         format: String,
     }
 }
 
-/// What an ID is made of.
+/// The parts of an ID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdParts {
     /// The ID, decimal.
     #[serde(with = "Decimal")]
     pub id: u64,
-    /// The layout it was read in.
+    /// The layout.
     pub layout: String,
     /// The start of its tick, RFC 3339.
     pub time: String,
@@ -100,24 +100,24 @@ pub struct IdParts {
     /// Its tick since the epoch of the layout.
     #[serde(with = "Decimal")]
     pub tick: u64,
-    /// Its datacenter; null where the layout has none.
+    /// Its datacenter. Null if the layout has none.
     pub datacenter: Option<u32>,
     /// Its worker within the datacenter.
     pub worker: u32,
-    /// Its place within the tick.
+    /// Its sequence within the tick.
     pub sequence: u32,
     /// Hexadecimal.
     pub hex: String,
-    /// base62, 11 wide.
+    /// Base 62, 11 characters wide.
     pub base62: String,
-    /// Crockford's base 32, 13 wide.
+    /// Crockford's base 32, 13 characters wide.
     pub crockford: String,
-    /// Who held the worker at that tick; null if no record has it.
+    /// The holder of the worker at that tick. Null if no record has it.
     pub holder: Option<Holder>,
-    /// `held` (there is a holder), `nobody` (no generator of this cluster had the worker then, so
-    /// the ID is not one of this cluster and layout), `unknown` (leases from that time are not
-    /// known any more) or `ahead` (its time has not come); null for
-    /// whoever may not see the workers.
+    /// `held` (there is a holder), `nobody` (no generator of this cluster had the worker at that time,
+    /// so the ID is not one of this cluster and layout), `unknown` (leases of that time are no longer
+    /// recorded) or `ahead` (its time is in the future). Null for callers that may not see the
+    /// workers.
     #[serde(default)]
     pub origin: Option<String>,
     /// The same in a sentence.
@@ -125,7 +125,7 @@ pub struct IdParts {
     pub origin_detail: Option<String>,
 }
 
-/// Who held a worker, and for which ticks.
+/// The holder of a worker, and its ticks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
     /// The owner of the lease.
@@ -144,9 +144,9 @@ pub struct Holder {
 }
 
 requests! {
-    /// What is asked of `/v1/uuid` and `/v1/uuids`.
+    /// The options of `/v1/uuid` and `/v1/uuids`.
     UuidQuery {
-        /// 7, the default, or 4.
+        /// The version: 7 (the default) or 4.
         version: u8 as "Lenient",
         /// How many; `/v1/uuids` alone takes it.
         count: u64 as "Lenient",
@@ -163,7 +163,7 @@ pub struct Uuid {
 /// Many UUIDs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uuids {
-    /// Lower case, with hyphens; version 7 strictly increasing.
+    /// Lower case, with hyphens. Version 7 is strictly increasing.
     pub uuids: Vec<String>,
 }
 

@@ -10,12 +10,12 @@ use super::{Layout, Sequence};
 pub struct Plan {
     /// Always true: nothing was changed.
     pub dry_run: bool,
-    /// What the request would do, for people.
+    /// The effect of the request, for people.
     pub effect: String,
-    /// The sequence as it would be afterwards; null if it would be gone, or for another request.
+    /// The resulting sequence. Null if it would be deleted, or for other requests.
     #[serde(default)]
     pub sequence: Option<Sequence>,
-    /// The layout as it would be; null for another request.
+    /// The resulting layout. Null for other requests.
     #[serde(default)]
     pub layout: Option<Layout>,
 }

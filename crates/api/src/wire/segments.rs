@@ -1,4 +1,4 @@
-//! Segments for client-side allocators: a range to a client, and its unused end back.
+//! Segments for allocators of clients: the grant of a range, and the return of its unused end.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::number_text::{Decimal, OptionalDecimal};
 
 requests! {
-    /// How large a range is wanted.
+    /// A request for a range.
     GrantRequest {
-        /// How many values, up to 100000000; 10000 by default.
+        /// The number of values: up to 100000000, 10000 by default.
         size: u64 as "OptionalDecimal",
-        /// The grant that this one follows: granted only if no other came in between.
+        /// The previous grant of the caller. The range is granted only if no other grant came between.
         after: u128 as "OptionalDecimal",
     }
 }
@@ -27,7 +27,7 @@ impl GrantRequest {
 /// A range that belongs to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Grant {
-    /// Its name, with which its end is given back: an integer of 128 bits that nobody else can guess.
+    /// The secret name of the grant, with which its end is returned: an integer of 128 bits.
     #[serde(with = "Decimal")]
     pub grant: u128,
     /// The first value.
@@ -36,7 +36,7 @@ pub struct Grant {
     /// The last value.
     #[serde(with = "Decimal")]
     pub last: i64,
-    /// How many.
+    /// The number of values.
     pub count: u64,
     /// The step between two values.
     #[serde(with = "Decimal")]
@@ -44,16 +44,16 @@ pub struct Grant {
 }
 
 requests! {
-    /// How much of a grant comes back.
+    /// The unused part of a grant.
     ReturnRequest {
-        /// How many of its last values were not used.
+        /// The number of unused values at the end of the range.
         unused: u64 as "OptionalDecimal",
     }
 }
 
-/// What came back.
+/// The result of a return.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Returned {
-    /// How many values will be granted again.
+    /// The number of values that will be granted again.
     pub returned: u64,
 }

@@ -20,16 +20,16 @@ pub const ROWS_HEADER: &str = "seqd-snapshot-rows";
 pub const DIGEST_HEADER: &str = "seqd-snapshot-digest";
 
 requests! {
-    /// How a snapshot is asked for.
+    /// Options of a snapshot.
     #[derive(Copy)]
     SnapshotQuery {
-        /// From this node's own state as it is, without asking the leader: without a quorum there is no
-        /// other.
+        /// Whether to return the state of this node without the leader. Without a quorum, this is the only
+        /// way.
         stale: bool as "Flag",
     }
 }
 
-/// What a snapshot is of.
+/// The description of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotHead {
     /// Index of the last entry that is in it.
