@@ -1,3 +1,3 @@
 //! Target `peer_connection`.
 #![no_main]
-seqd_fuzz::target!(seqd_raft::fuzz::peer_connection);
+seqd_fuzz::target!(seqd_peers::wire::fuzz::peer_connection);

@@ -1,3 +1,3 @@
 //! Target `peer_frames`.
 #![no_main]
-seqd_fuzz::target!(seqd_raft::fuzz::peer_frames);
+seqd_fuzz::target!(seqd_peers::wire::fuzz::peer_frames);

@@ -1,8 +1,8 @@
 //! Certificates for a cluster under test.
 
-pub use seqd_tls::testing::{Certificates, DAY, days, for_seconds, node};
+pub use seqd_net::tls::testing::{Certificates, DAY, days, for_seconds, node};
 
-use seqd_tls::Validity;
+use seqd_net::tls::Validity;
 
 use crate::cluster::Cluster;
 use crate::node::Node;

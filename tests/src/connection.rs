@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use seqd_tls::ClientFiles;
+use seqd_net::tls::ClientFiles;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
@@ -19,7 +19,7 @@ pub(crate) fn connector(cacert: PathBuf) -> TlsConnector {
         cacert: Some(cacert),
         ..ClientFiles::default()
     };
-    let config = seqd_tls::client(&files, true).expect("the CA of the servers");
+    let config = seqd_net::tls::client(&files, true).expect("the CA of the servers");
     TlsConnector::from(Arc::new(config))
 }
 

@@ -13,7 +13,7 @@ use crate::cluster::READY;
 use crate::node::Node;
 
 /// The document, from the workspace's root.
-pub const DOCUMENT: &str = "docs/DAMAGE.md";
+pub const DOCUMENT: &str = "docs/DISASTER.md";
 
 /// How an entry begins: with the name of the damage.
 const HEAD: &str = "\n### ";

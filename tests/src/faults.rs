@@ -9,8 +9,14 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::checkers::Violation;
 use crate::node::Node;
 use crate::{skips, wait};
+
+/// The violation of a fault that had no effect: its run shows nothing.
+pub fn never_bit(detail: impl Into<String>) -> Violation {
+    Violation::new("a fault that never bit", detail.into())
+}
 
 /// A node whose process stands still until this is dropped.
 #[derive(Debug)]
@@ -23,6 +29,18 @@ impl Paused {
     pub fn new(node: &Node) -> Self {
         node.signal(Signal::STOP);
         Self { pid: node.pid() }
+    }
+
+    /// Keeps the process still for this long; an error if it ran.
+    pub fn hold(self, length: Duration) -> Result<(), Violation> {
+        std::thread::sleep(length);
+        let detail = || {
+            never_bit(format!(
+                "the stopped process {} ran",
+                self.pid.as_raw_nonzero()
+            ))
+        };
+        if self.stands() { Ok(()) } else { Err(detail()) }
     }
 
     /// Whether the process stands still, as the kernel has it.

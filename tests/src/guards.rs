@@ -8,7 +8,7 @@ use seqd_guards::Guard;
 use crate::binary::workspace;
 
 /// The document, from the workspace's root.
-pub const DOCUMENT: &str = "docs/GUARDS.md";
+pub const DOCUMENT: &str = "docs/internals/GUARDS.md";
 
 /// The test that must miss a guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,13 +35,13 @@ pub struct Place {
 impl Place {
     /// The place of a source file, as the document links it.
     fn of(link: &str) -> Option<Self> {
-        if link.starts_with("../tests/src/") {
+        if link.starts_with("../../tests/src/") {
             return Some(Self {
                 folder: "tests".to_owned(),
                 target: None,
             });
         }
-        let (name, inside) = link.strip_prefix("../crates/")?.split_once('/')?;
+        let (name, inside) = link.strip_prefix("../../crates/")?.split_once('/')?;
         let target = match inside.strip_prefix("tests/") {
             Some(file) => Some(file.split(['/', '.']).next()?.to_owned()),
             None => inside.strip_prefix("src/").map(|_| None)?,
@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn a_row_names_the_crate_and_the_file_of_its_test() {
-        let line = "| `PreVote` | It asks. | [`t_t`](../crates/raft/src/tests/a.rs) | `raised` | |";
+        let line =
+            "| `PreVote` | It asks. | [`t_t`](../../crates/raft/src/tests/a.rs) | `raised` | |";
         let row = parse(line);
         assert_eq!(
             (row.guard, row.holds.as_str()),
@@ -131,21 +132,21 @@ mod tests {
         assert_eq!(row.place.package(), "seqd-raft");
         assert_eq!(row.place.target, None);
         for file in [
-            "../crates/wal/tests/cuts/main.rs",
-            "../crates/wal/tests/cuts.rs",
+            "../../crates/wal/tests/cuts/main.rs",
+            "../../crates/wal/tests/cuts.rs",
         ] {
             let target = Place::of(file).expect("a place").target;
             assert_eq!(target.as_deref(), Some("cuts"));
         }
-        let place = Place::of("../tests/src/model/tests.rs").expect("a place");
+        let place = Place::of("../../tests/src/model/tests.rs").expect("a place");
         assert_eq!(place.package(), "seqd-tests");
         assert_eq!(place.target, None);
-        assert_eq!(Place::of("../tests/tests/stories/main.rs"), None);
+        assert_eq!(Place::of("../../tests/tests/stories/main.rs"), None);
     }
 
     #[test]
     fn the_seconds_are_written_into_the_last_cell_of_their_row_and_nowhere_else() {
-        let line = "| `PreVote` | It asks. | [`t_t`](../crates/raft/src/a.rs) | `raised` | |";
+        let line = "| `PreVote` | It asks. | [`t_t`](../../crates/raft/src/a.rs) | `raised` | |";
         let row = parse(line);
         let other = line.replace("t_t", "u_u").replace("| |", "| 1.0 |");
         let text = format!("# |\n{line}\n{other}\n| `VoteSynced` | a | b | c | 1.0 |\n");

@@ -19,6 +19,7 @@
 
 pub mod asker;
 pub mod binary;
+pub mod callers;
 pub mod certificates;
 pub mod checkers;
 pub mod clock;
@@ -58,6 +59,7 @@ pub mod runs;
 pub mod seed;
 pub mod sequence_load;
 pub mod skips;
+pub mod strikes;
 pub mod takeover;
 pub mod wait;
 pub mod workload;

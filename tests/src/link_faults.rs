@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::checkers::Violation;
 use crate::cluster::Cluster;
-use crate::faults::Strace;
+use crate::faults::{Strace, never_bit};
 use crate::links::{Condition, Fault, Links, Pairs};
 
 /// How many connections an idle flood opens: what a small pool of misbehaving clients holds, and
@@ -149,6 +150,16 @@ impl LinkFault {
 }
 
 impl InForce {
+    /// Keeps it in force for this long; an error if a part of it did not bite.
+    pub fn hold(self, name: &str, length: Duration) -> Result<(), Violation> {
+        std::thread::sleep(length);
+        let (touched, has_bitten) = self.heal();
+        if has_bitten {
+            return Ok(());
+        }
+        Err(never_bit(format!("{name} touched {touched}")))
+    }
+
     /// Ends it; how many packets or connections it was, and whether each part of it bit.
     pub fn heal(self) -> (u64, bool) {
         match self {

@@ -1,5 +1,5 @@
-//! What a fuzzer calls, with any bytes: requests and small texts. `docs/FUZZING.md` has the
-//! targets.
+//! What a fuzzer calls, with any bytes: requests and small texts.
+//! `docs/internals/FUZZING.md` has the targets.
 //!
 //! A target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the tests
 //! below, so that they are checked without a fuzzer too.
@@ -192,7 +192,7 @@ fn token(text: &str) {
 fn number(text: &str) {
     let read = |json: &str| {
         let mut from = serde_json::Deserializer::from_str(json);
-        let read = number_text::deserialize::<i64, _>(&mut from).ok();
+        let read = number_text::Decimal::deserialize::<i64, _>(&mut from).ok();
         read.filter(|_| from.end().is_ok())
     };
     let Ok(quoted) = serde_json::to_string(text) else {

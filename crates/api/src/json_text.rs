@@ -1,7 +1,9 @@
 //! A value of JSON as the text that it was given as: neither its numbers nor its order change.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -30,6 +32,20 @@ impl JsonText {
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.get()
+    }
+}
+
+impl JsonSchema for JsonText {
+    fn schema_name() -> Cow<'static, str> {
+        "JsonText".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        true.into()
+    }
+
+    fn inline_schema() -> bool {
+        true
     }
 }
 

@@ -1,14 +1,78 @@
 //! Integers that may pass 2^53: strings out, strings or numbers in.
 //!
 //! JavaScript reads JSON numbers as doubles, so an ID that is sent as a number arrives changed.
-//! Use `#[serde(with = "number_text")]`, or [`option`] and [`list`] for optional fields and lists.
-//! [`lenient`] and [`flag`] read what a query string holds (only strings) for small numbers
-//! and booleans.
+//! Fields use these types as `#[serde(with = "Decimal")]`, which also gives the schema of the field.
+//! [`Lenient`] and [`Flag`] read small numbers and booleans also from strings, as a query has only
+//! strings.
 
+use std::borrow::Cow;
 use std::fmt::Display;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// Types that stand for a form of a field, each with its schema.
+macro_rules! forms {
+    ($($(#[$about:meta])* $name:ident $schema:tt)+) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name;
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+        }
+    )+};
+}
+
+forms! {
+    /// An integer that is written as a string.
+    Decimal { "type": "string", "pattern": "^-?[0-9]+$" }
+    /// An optional integer that is written as a string. Null stands for none.
+    OptionalDecimal { "type": ["string", "null"], "pattern": "^-?[0-9]+$" }
+    /// An optional list of integers that are written as strings.
+    OptionalDecimals {
+        "type": ["array", "null"],
+        "items": { "type": "string", "pattern": "^-?[0-9]+$" }
+    }
+    /// A small integer that is written as a number, and read from a number or a string.
+    Lenient { "type": ["integer", "null"], "minimum": 0 }
+    /// A boolean that is read from `true`, `false`, or the strings `true`, `1`, empty, `false`, `0`.
+    Flag { "type": ["boolean", "null"] }
+    /// A text, or an integer as it is written: a time, which people write and programs count.
+    TimeText { "type": ["string", "integer", "null"] }
+}
+
+/// An object. Without this form serde would also read a list of the values of its fields.
+#[derive(Debug, Clone, Copy)]
+pub struct Object<T>(PhantomData<T>);
+
+impl<T: JsonSchema> JsonSchema for Object<T> {
+    fn schema_name() -> Cow<'static, str> {
+        <Option<T>>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        <Option<T>>::json_schema(generator)
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}
 
 /// An integer as it may be given.
 #[derive(Deserialize)]
@@ -44,20 +108,19 @@ fn parse<T: FromStr, E: serde::de::Error>(given: Given) -> Result<T, E> {
         .map_err(|_| E::custom(format_args!("{text} is outside the range of this field")))
 }
 
-/// Writes the integer as a string.
-pub fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(value)
+impl Decimal {
+    /// Writes the integer as a string.
+    pub fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    /// Reads an integer from a string or a number.
+    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+        parse(Given::deserialize(from)?)
+    }
 }
 
-/// Reads an integer from a string or a number.
-pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-    parse(Given::deserialize(from)?)
-}
-
-/// The same for an `Option`: null stands for none.
-pub mod option {
-    use super::{Deserialize, Deserializer, Display, FromStr, Given, Serializer, parse};
-
+impl OptionalDecimal {
     /// Writes the integer as a string, or null.
     pub fn serialize<T: Display, S: Serializer>(
         value: &Option<T>,
@@ -77,10 +140,7 @@ pub mod option {
     }
 }
 
-/// A text, or an integer as it is written: for a time, which people write and programs count.
-pub mod text {
-    use super::{Deserialize, Deserializer, Given, Serialize, Serializer};
-
+impl TimeText {
     /// Writes the text, or null.
     pub fn serialize<S: Serializer>(value: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
         value.serialize(to)
@@ -100,35 +160,14 @@ pub mod text {
     }
 }
 
-/// The same for a list.
-pub mod list {
-    use super::{Deserialize, Deserializer, Display, FromStr, Given, Serializer, parse};
-
-    /// Writes a list of strings.
-    pub fn serialize<T: Display, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(values.iter().map(ToString::to_string))
-    }
-
-    /// Reads a list of strings or numbers.
-    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-        Vec::<Given>::deserialize(from)?
-            .into_iter()
-            .map(parse)
-            .collect()
-    }
-}
-
-/// The same for an optional list.
-pub mod option_list {
-    use super::{Deserialize, Deserializer, Display, FromStr, Given, Serializer, list, parse};
-
+impl OptionalDecimals {
     /// Writes a list of strings, or null.
     pub fn serialize<T: Display, S: Serializer>(
         values: &Option<Vec<T>>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         match values {
-            Some(values) => list::serialize(values, to),
+            Some(values) => to.collect_seq(values.iter().map(ToString::to_string)),
             None => to.serialize_none(),
         }
     }
@@ -144,10 +183,7 @@ pub mod option_list {
     }
 }
 
-/// Small integers: numbers out, numbers or strings in.
-pub mod lenient {
-    use super::{Deserialize, Deserializer, FromStr, Given, Serialize, Serializer, parse};
-
+impl Lenient {
     /// Writes the number as a number.
     pub fn serialize<T: Serialize, S: Serializer>(
         value: &Option<T>,
@@ -164,42 +200,29 @@ pub mod lenient {
     }
 }
 
-/// An object; serde would take a list of its fields' values for one.
-pub mod object {
-    use super::{Deserialize, Deserializer, Serialize, Serializer};
-    use serde::de::{DeserializeOwned, Error as _};
-    use serde_json::{Map, Value};
-
+impl<T: Serialize + DeserializeOwned> Object<T> {
     /// Writes the object.
-    pub fn serialize<T: Serialize, S: Serializer>(
-        value: &Option<T>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
         value.serialize(to)
     }
 
     /// Reads an object, or null.
-    pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<T>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
         let fields = Option::<Map<String, Value>>::deserialize(from)?;
         let object = fields.map(|fields| serde_json::from_value(Value::Object(fields)));
         object.transpose().map_err(D::Error::custom)
     }
 }
 
-/// Booleans: `true` and `false` out; those, and `"true"`, `"1"`, `""`, `"false"`, `"0"` in.
-pub mod flag {
-    use super::{Deserialize, Deserializer, Serialize, Serializer};
-    use serde::de::Error as _;
+/// A boolean as it may be given.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected true or false")]
+enum GivenFlag {
+    Bool(bool),
+    Text(String),
+}
 
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected true or false")]
-    enum Given {
-        Bool(bool),
-        Text(String),
-    }
-
+impl Flag {
     /// Writes the boolean.
     pub fn serialize<S: Serializer>(value: &Option<bool>, to: S) -> Result<S::Ok, S::Error> {
         value.serialize(to)
@@ -207,10 +230,10 @@ pub mod flag {
 
     /// Reads a boolean, or its text in a query; a bare `?key` is true.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
-        match Option::<Given>::deserialize(from)? {
+        match Option::<GivenFlag>::deserialize(from)? {
             None => Ok(None),
-            Some(Given::Bool(value)) => Ok(Some(value)),
-            Some(Given::Text(text)) => match text.as_str() {
+            Some(GivenFlag::Bool(value)) => Ok(Some(value)),
+            Some(GivenFlag::Text(text)) => match text.as_str() {
                 "true" | "1" | "" => Ok(Some(true)),
                 "false" | "0" => Ok(Some(false)),
                 _ => Err(D::Error::custom(format_args!(
@@ -227,15 +250,15 @@ mod tests {
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Row {
-        #[serde(with = "crate::number_text")]
+        #[serde(with = "Decimal")]
         id: u64,
-        #[serde(with = "crate::number_text::option", default)]
+        #[serde(with = "OptionalDecimal", default)]
         to: Option<i64>,
-        #[serde(with = "crate::number_text::list", default)]
-        ids: Vec<u64>,
-        #[serde(with = "crate::number_text::lenient", default)]
+        #[serde(with = "OptionalDecimals", default)]
+        ids: Option<Vec<u64>>,
+        #[serde(with = "Lenient", default)]
         count: Option<u32>,
-        #[serde(with = "crate::number_text::flag", default)]
+        #[serde(with = "Flag", default)]
         expand: Option<bool>,
     }
 
@@ -244,7 +267,7 @@ mod tests {
         let row = Row {
             id: u64::MAX,
             to: Some(i64::MIN),
-            ids: vec![1, 2],
+            ids: Some(vec![1, 2]),
             count: Some(3),
             expand: Some(true),
         };

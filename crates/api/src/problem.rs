@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -17,7 +18,7 @@ const RETRY_AFTER_MS: u32 = 1000;
 /// Why a request was not served, as it is sent and as a client reads it.
 ///
 /// Its texts are `Box<str>` so that a `Result` that carries it stays small.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// `/problems/{code}`: a page that explains the code.
     #[serde(rename = "type", default)]
@@ -52,7 +53,7 @@ impl Problem {
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         let row = code.row();
         Self {
-            kind: crate::paths::fill(crate::paths::PROBLEM, row.code).into(),
+            kind: format!("/problems/{}", row.code).into(),
             title: row.title.into(),
             status: row.status,
             code: row.code.into(),

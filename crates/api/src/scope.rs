@@ -1,9 +1,11 @@
 //! What a token permits, and what a request needs: `read`, `allocate` or `admin`, each perhaps for
 //! the names that begin with a prefix alone.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// The most bytes of a prefix.
@@ -79,6 +81,17 @@ impl FromStr for Permission {
             }),
             _ => Err(PermissionError(text.chars().take(80).collect())),
         }
+    }
+}
+
+impl JsonSchema for Permission {
+    fn schema_name() -> Cow<'static, str> {
+        "Permission".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let pattern = format!("^(read|allocate|admin)(:[!-~]{{1,{MAX_PREFIX_BYTES}}})?$");
+        json_schema!({ "type": "string", "pattern": pattern })
     }
 }
 

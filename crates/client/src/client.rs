@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use reqwest::header::{self, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
-use seqd_api::{ErrorCode, Problem, Token, paths};
-use seqd_tls::ClientFiles;
+use seqd_api::{ErrorCode, Problem, Token, Typed as _, op};
+use seqd_net::tls::ClientFiles;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -256,7 +256,7 @@ impl Client {
         let request = self.request(endpoint, call, limit).send();
         let response = request.await.map_err(|error| {
             // A node that refuses this client's certificate acts on nothing that was sent.
-            if error.is_connect() || seqd_tls::is_certificate_refused(&error) {
+            if error.is_connect() || seqd_net::tls::is_certificate_refused(&error) {
                 self.endpoints.was_silent(at);
                 Tried::NotSent(attempt(&error))
             } else {
@@ -290,7 +290,7 @@ impl Client {
     /// that could have an effect.
     pub(crate) async fn sign_of_life(&self, at: usize, limit: Duration) -> Result<(), Tried> {
         let endpoint = self.endpoints.at(at);
-        let request = self.request(endpoint, &Call::get(paths::LIVEZ), limit);
+        let request = self.request(endpoint, &Call::get(op::GetLive::ROW.path), limit);
         let answer = async {
             let response = request.send().await?;
             let status = response.status();
@@ -300,14 +300,14 @@ impl Client {
         let reason = match answer.await {
             // A proxy answers so for a node that it does not reach.
             Ok(status) if status.is_server_error() => {
-                format!("status {status} for {}", paths::LIVEZ)
+                format!("status {status} for {}", op::GetLive::ROW.path)
             }
             Ok(_) => {
                 self.endpoints.answered(at, true);
                 return Ok(());
             }
             Err(error) if error.is_connect() => innermost(&error),
-            Err(error) => format!("{} {}", paths::LIVEZ, innermost(&error)),
+            Err(error) => format!("{} {}", op::GetLive::ROW.path, innermost(&error)),
         };
         self.endpoints.was_silent(at);
         Err(Tried::NotSent(Attempt::new(endpoint, reason)))
@@ -420,7 +420,7 @@ pub(crate) fn innermost(error: &reqwest::Error) -> String {
         }
         .to_owned();
     }
-    if let Some(words) = seqd_tls::words_of(error) {
+    if let Some(words) = seqd_net::tls::words_of(error) {
         return words;
     }
     let mut cause: &dyn std::error::Error = error;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::redirect;
-use seqd_tls::ClientFiles;
+use seqd_net::tls::ClientFiles;
 
 use crate::error::Error;
 
@@ -18,7 +18,7 @@ pub(crate) fn connector(
     files: &ClientFiles,
     any_https: bool,
 ) -> Result<reqwest::Client, Error> {
-    let tls = seqd_tls::client(files, any_https);
+    let tls = seqd_net::tls::client(files, any_https);
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls.map_err(|error| Error::Tls(error.to_string()))?)
         .connect_timeout(MAX_CONNECT.min(whole / 2))

@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use reqwest::{RequestBuilder, Response};
-use seqd_api::{SNAPSHOT_CONTENT_TYPE, SnapshotHead, SnapshotQuery, paths};
+use seqd_api::{SNAPSHOT_CONTENT_TYPE, SnapshotHead, SnapshotQuery, op};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use crate::client::{Call, Client, innermost, refused, share};
 use crate::endpoint::Endpoint;
 use crate::error::{Attempt, Error};
+use crate::operations::call_of;
 use crate::round::{Round, Tried, silence};
 
 /// How long a node may take until its answer begins: it writes the snapshot first, and a state of
@@ -41,8 +42,7 @@ impl Client {
     /// # Errors
     /// What was answered, or why no answer came.
     pub async fn snapshot(&self, query: &SnapshotQuery) -> Result<Download, Error> {
-        let call = Call::get(paths::SNAPSHOT).accept(SNAPSHOT_CONTENT_TYPE);
-        let call = call.query(query)?;
+        let call = call_of::<op::GetSnapshot>(&[], query)?.accept(SNAPSHOT_CONTENT_TYPE);
         let mut round = Round::default();
         let order = self.endpoints().in_turn();
         for at in &order {

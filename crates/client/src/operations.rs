@@ -1,31 +1,184 @@
-//! Every operation of the surface, one method each.
+//! A method for each operation of the API, from its table. Methods that do more than send a request
+//! and read the answer are at the end of this file and in `locks` and `download`.
 
-use reqwest::header::{HeaderName, HeaderValue};
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue, IF_MATCH};
 use reqwest::{Method, StatusCode};
-use seqd_api::{
-    AbandonKey, AccessCreated, AccessRevoked, AccessToken, AddMember, AdvanceRequest, Advanced,
-    BeginKey, Cluster, CodePage, ConfigEntries, ConsumeToken, CreateAccess, CreateLayout, Deleted,
-    DeletedPage, EncodeRequest, Encoded, GetKeyQuery, Grant, GrantRequest, IDEMPOTENCY_KEY_HEADER,
-    Id, IdParts, IdPartsQuery, IdQuery, Ids, IssueTokens, JsonText, Key, KeyBegun, KeyDeleted,
-    KeyEnded, KeysQuery, Layout, LayoutQuery, LeaderMove, LeaderMoved, Lease, LeaseRequest,
-    ListQuery, ListedKey, ListedToken, Live, Member, MemberChange, Next, NextRequest, Page, Ready,
-    ReleaseRequest, Released, RenewRequest, ReturnRequest, Returned, Sequence, SequenceSpec,
-    TokenConsumed, TokenDeleted, TokensIssued, TokensQuery, Uuid, UuidQuery, Uuids, Version,
-    Worker, WorkersQuery, WorkersReset, paths,
-};
+use seqd_api::{self as api, for_each_operation, op, *};
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::changes;
 use crate::client::{Call, Client};
 use crate::error::Error;
 
-/// Whether a PUT made something or found it made.
+/// Whether a PUT created something or found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// Whether it is new; otherwise an equal one was there.
+    /// Whether it is new. Otherwise an equal one existed.
     pub new: bool,
-    /// What is there.
+    /// The sequence.
     pub sequence: Sequence,
+}
+
+/// The call of an operation with the parameters of its path and its fields.
+pub(crate) fn call_of<O: Typed>(
+    parameters: &[&(dyn ToString + Sync)],
+    request: &impl Serialize,
+) -> Result<Call, Error> {
+    let row = O::ROW;
+    let mut path = row.path.to_owned();
+    for parameter in parameters {
+        path = api::paths::fill(&path, &parameter.to_string());
+    }
+    let fields = serde_json::to_value(request).map_err(Error::setup)?;
+    let is_repeatable = match row.repeat {
+        Repeat::Harmless => true,
+        Repeat::WithNonce => fields["nonce"]
+            .as_str()
+            .is_some_and(|nonce| !nonce.is_empty()),
+        Repeat::Never => false,
+    };
+    let method = method_of(row.method);
+    let call = if is_repeatable {
+        Call::get(path).method(method)
+    } else {
+        Call::change(method, path)
+    };
+    let wait = fields["wait_ms"].as_u64().filter(|_| row.waits);
+    let call = call.waiting(Duration::from_millis(wait.unwrap_or(0)));
+    match row.method {
+        api::Method::Get | api::Method::Delete => call.query(&fields),
+        // A result of JSON keeps its text.
+        api::Method::Post | api::Method::Put | api::Method::Patch => call.body(request),
+    }
+}
+
+const fn method_of(method: api::Method) -> Method {
+    match method {
+        api::Method::Get => Method::GET,
+        api::Method::Post => Method::POST,
+        api::Method::Put => Method::PUT,
+        api::Method::Patch => Method::PATCH,
+        api::Method::Delete => Method::DELETE,
+    }
+}
+
+/// The changes of a client without their effect.
+#[derive(Debug, Clone, Copy)]
+pub struct DryRun<'a>(&'a Client);
+
+impl DryRun<'_> {
+    async fn plan(&self, call: Call) -> Result<Plan, Error> {
+        let mut dry = Value::default();
+        dry["dry_run"] = 1.into();
+        self.0.answer(call.query(&dry)?).await
+    }
+}
+
+impl Client {
+    /// The same changes, checked and not made.
+    #[must_use]
+    pub fn dry_run(&self) -> DryRun<'_> {
+        DryRun(self)
+    }
+}
+
+macro_rules! methods {
+    ($(
+        $(#[doc = $about:literal])+
+        [$($kind:ident)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
+            $method:ident $path:literal, $Request:ty => $Response:ty, $row:expr;
+    )+) => {$(
+        methods!(
+            @ [$($kind)+] [$(#[doc = $about])+] $Op $id($($name: $type),*) $Request => $Response
+        );
+    )+};
+    (@ [custom] $($rest:tt)*) => {};
+    (@ [call] $($rest:tt)*) => { methods!(@call $($rest)*); };
+    (@ [plain] $($rest:tt)*) => { methods!(@plain $($rest)*); };
+    (@ [custom dry] $($rest:tt)*) => { methods!(@dry $($rest)*); };
+    (@ [call dry] $($rest:tt)*) => { methods!(@call $($rest)*); methods!(@dry $($rest)*); };
+    (@ [plain dry] $($rest:tt)*) => { methods!(@plain $($rest)*); methods!(@plain_dry $($rest)*); };
+    (
+        @call [$($about:tt)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
+        $Request:ty => $Response:ty
+    ) => {
+        impl Client {
+            $($about)+
+            ///
+            /// # Errors
+            /// What was answered, or why no answer came.
+            pub async fn $id(
+                &self,
+                $($name: $type,)*
+                request: &$Request,
+            ) -> Result<$Response, Error> {
+                let call = call_of::<op::$Op>(&[$(&$name),*], request)?;
+                self.answer(call).await
+            }
+        }
+    };
+    (
+        @plain [$($about:tt)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
+        $Request:ty => $Response:ty
+    ) => {
+        impl Client {
+            $($about)+
+            ///
+            /// # Errors
+            /// What was answered, or why no answer came.
+            pub async fn $id(&self $(, $name: $type)*) -> Result<$Response, Error> {
+                let call = call_of::<op::$Op>(&[$(&$name),*], &<$Request>::default())?;
+                self.answer(call).await
+            }
+        }
+    };
+    (
+        @dry [$($about:tt)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
+        $Request:ty => $Response:ty
+    ) => {
+        impl DryRun<'_> {
+            #[doc = concat!("The effect of [`Client::", stringify!($id), "`].")]
+            ///
+            /// # Errors
+            /// Those of the change itself.
+            pub async fn $id(
+                &self,
+                $($name: $type,)*
+                request: &$Request,
+            ) -> Result<Plan, Error> {
+                let call = call_of::<op::$Op>(&[$(&$name),*], request)?;
+                self.plan(call).await
+            }
+        }
+    };
+    (
+        @plain_dry [$($about:tt)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
+        $Request:ty => $Response:ty
+    ) => {
+        impl DryRun<'_> {
+            #[doc = concat!("The effect of [`Client::", stringify!($id), "`].")]
+            ///
+            /// # Errors
+            /// Those of the change itself.
+            pub async fn $id(&self $(, $name: $type)*) -> Result<Plan, Error> {
+                let call = call_of::<op::$Op>(&[$(&$name),*], &<$Request>::default())?;
+                self.plan(call).await
+            }
+        }
+    };
+}
+
+for_each_operation!(methods);
+
+fn update_call(name: &str, change: &SequenceSpec, revision: Option<u64>) -> Result<Call, Error> {
+    let call = call_of::<op::PatchSequence>(&[&name], change)?;
+    let Some(revision) = revision else {
+        return Ok(call);
+    };
+    let tag = HeaderValue::try_from(format!("\"{revision}\"")).map_err(Error::setup)?;
+    Ok(call.header(IF_MATCH, tag))
 }
 
 /// Each method fails with an [`Error`]: what was answered, or why no answer came.
@@ -34,148 +187,50 @@ pub struct Created {
     reason = "all of them fail in the same way, described above"
 )]
 impl Client {
-    /// One ID, minted by the node that answers.
-    pub async fn id(&self, query: &IdQuery) -> Result<Id, Error> {
-        self.answer(Call::get(paths::ID).query(query)?).await
-    }
-
-    /// Many IDs, strictly increasing, minted by the node that answers.
-    pub async fn ids(&self, query: &IdQuery) -> Result<Ids, Error> {
-        self.answer(Call::get(paths::IDS).query(query)?).await
-    }
-
-    /// What an ID is made of and who held its worker.
-    pub async fn id_parts(&self, id: &str, query: &IdPartsQuery) -> Result<IdParts, Error> {
-        self.answer(Call::get(paths::fill(paths::ID_PARTS, id)).query(query)?)
-            .await
-    }
-
-    /// One UUID.
-    pub async fn uuid(&self, query: &UuidQuery) -> Result<Uuid, Error> {
-        self.answer(Call::get(paths::UUID).query(query)?).await
-    }
-
-    /// Many UUIDs.
-    pub async fn uuids(&self, query: &UuidQuery) -> Result<Uuids, Error> {
-        self.answer(Call::get(paths::UUIDS).query(query)?).await
-    }
-
-    /// One page of the layouts.
-    pub async fn layouts(&self, query: &ListQuery) -> Result<Page<Layout>, Error> {
-        self.answer(Call::get(paths::LAYOUTS).query(query)?).await
-    }
-
-    /// One layout, with the spread of its IDs if a rate or a modulus is given.
-    pub async fn layout(&self, name: &str, query: &LayoutQuery) -> Result<Layout, Error> {
-        let path = paths::fill(paths::LAYOUT, name);
-        self.answer(Call::get(path).query(query)?).await
-    }
-
-    /// Makes a layout; harmless where an equal one is there. Whether it is new, and the layout.
+    /// Creates a layout. An equal layout that exists is returned. Returns whether it is new.
     pub async fn create_layout(&self, request: &CreateLayout) -> Result<(bool, Layout), Error> {
-        let (status, layout) = self.send(changes::create_layout(request)?).await?;
+        let call = call_of::<op::CreateLayoutOp>(&[], request)?;
+        let (status, layout) = self.send(call).await?;
         Ok((status == StatusCode::CREATED, layout))
     }
 
-    /// The ID of a time, a worker and a sequence: computed, and allocated to nobody.
-    pub async fn encode_id(&self, layout: &str, parts: &EncodeRequest) -> Result<Encoded, Error> {
-        let path = paths::fill(paths::LAYOUT_ENCODE, layout);
-        self.answer(Call::get(path).method(Method::POST).body(parts)?)
-            .await
-    }
-
-    /// One page of the sequences.
-    pub async fn sequences(&self, query: &ListQuery) -> Result<Page<Sequence>, Error> {
-        self.answer(Call::get(paths::SEQUENCES).query(query)?).await
-    }
-
-    /// One sequence, linearizable.
-    pub async fn sequence(&self, name: &str) -> Result<Sequence, Error> {
-        self.answer(Call::get(paths::fill(paths::SEQUENCE, name)))
-            .await
-    }
-
-    /// Makes a sequence; harmless where an equal one is there.
+    /// Creates a sequence. An equal sequence that exists is returned.
     pub async fn create_sequence(&self, name: &str, spec: &SequenceSpec) -> Result<Created, Error> {
-        let (status, sequence) = self.send(changes::create_sequence(name, spec)?).await?;
+        let call = call_of::<op::PutSequence>(&[&name], spec)?;
+        let (status, sequence) = self.send(call).await?;
         Ok(Created {
             new: status == StatusCode::CREATED,
             sequence,
         })
     }
 
-    /// Changes what may change of a sequence that is in use: what is given of its description, its
-    /// segments and the bound that it runs to. With a revision only while the definition has it.
+    /// Changes the description, the segments or the limit of a sequence that is in use. With a
+    /// revision, only a definition of that revision is changed.
     pub async fn update_sequence(
         &self,
         name: &str,
         change: &SequenceSpec,
         revision: Option<u64>,
     ) -> Result<Sequence, Error> {
-        let call = changes::update_sequence(name, change, revision)?;
-        self.answer(call).await
+        self.answer(update_call(name, change, revision)?).await
     }
 
-    /// Deletes a sequence; its definition and mark are kept.
-    pub async fn delete_sequence(&self, name: &str) -> Result<Deleted, Error> {
-        self.answer(changes::delete_sequence(name)).await
-    }
-
-    /// The next values of a sequence.
-    pub async fn next(&self, name: &str, request: &NextRequest) -> Result<Next, Error> {
-        let path = paths::fill(paths::SEQUENCE_NEXT, name);
-        self.answer(Call::change(Method::POST, path).body(request)?)
-            .await
-    }
-
-    /// The next values of a sequence, once for this key: it may be repeated after a lost answer, and
-    /// is then given the same values. At most 1000.
+    /// Returns the next values of a sequence, once for this key: a request that is repeated after a
+    /// lost answer returns the same values. At most 1000 values.
     pub async fn next_once(
         &self,
         name: &str,
         request: &NextRequest,
         key: &str,
     ) -> Result<Next, Error> {
-        let path = paths::fill(paths::SEQUENCE_NEXT, name);
         let key = HeaderValue::from_str(key).map_err(Error::setup)?;
+        let path = api::paths::fill(op::NextValues::ROW.path, name);
         let call = Call::get(path).method(Method::POST).body(request)?;
         let header = HeaderName::from_static(IDEMPOTENCY_KEY_HEADER);
         self.answer(call.header(header, key)).await
     }
 
-    /// Moves a sequence forward.
-    pub async fn advance(&self, name: &str, request: &AdvanceRequest) -> Result<Advanced, Error> {
-        self.answer(changes::advance(name, request)?).await
-    }
-
-    /// Takes a range of a segment sequence for an allocator of one's own.
-    pub async fn grant_segment(&self, name: &str, request: &GrantRequest) -> Result<Grant, Error> {
-        let path = paths::fill(paths::SEGMENTS, name);
-        self.answer(Call::change(Method::POST, path).body(request)?)
-            .await
-    }
-
-    /// Gives the unused end of a range back.
-    pub async fn return_segment(
-        &self,
-        name: &str,
-        grant: u128,
-        request: &ReturnRequest,
-    ) -> Result<Returned, Error> {
-        let path = paths::fill(&paths::fill(paths::SEGMENT, name), &grant.to_string());
-        self.answer(Call::change(Method::DELETE, path).body(request)?)
-            .await
-    }
-
-    /// Asks to be told to go on with a key, or what came of it. With a nonce it may be repeated after a
-    /// lost answer.
-    pub async fn begin_key(&self, key: &str, request: &BeginKey) -> Result<KeyBegun, Error> {
-        let path = paths::fill(paths::KEY_BEGIN, key);
-        let call = once_for(request.nonce.as_deref(), path);
-        self.answer(call.body(request)?).await
-    }
-
-    /// Keeps what came of it: any JSON, given back as it was written. It may be repeated.
+    /// Completes an idempotency key with any JSON, which is returned as it was written.
     pub async fn complete_key(
         &self,
         key: &str,
@@ -187,202 +242,37 @@ impl Client {
             claim: &'a str,
             result: &'a JsonText,
         }
-        let path = paths::fill(paths::KEY_COMPLETE, key);
-        let call = Call::get(path).method(Method::POST);
-        self.answer(call.body(&Body { claim, result })?).await
+        let call = call_of::<op::CompleteKeyOp>(&[&key], &Body { claim, result })?;
+        self.answer(call).await
     }
 
-    /// Ends a claim without a result: the next caller goes on at once.
+    /// Ends a claim without a result. The next caller that begins the key is the first.
     pub async fn abandon_key(&self, key: &str, claim: &str) -> Result<KeyEnded, Error> {
         let request = AbandonKey {
             claim: Some(claim.to_owned()),
         };
-        let path = paths::fill(paths::KEY_ABANDON, key);
-        self.answer(Call::change(Method::POST, path).body(&request)?)
+        self.answer(call_of::<op::AbandonKeyOp>(&[&key], &request)?)
             .await
     }
 
-    /// A key as it stands, linearizable unless `stale`.
-    pub async fn key(&self, key: &str, query: &GetKeyQuery) -> Result<Key, Error> {
-        self.answer(Call::get(paths::fill(paths::KEY, key)).query(query)?)
-            .await
-    }
-
-    /// One page of the keys, for an operator.
-    pub async fn keys(&self, query: &KeysQuery) -> Result<Page<ListedKey>, Error> {
-        self.answer(Call::get(paths::KEYS).query(query)?).await
-    }
-
-    /// Deletes a key: it can be begun anew, also where it was done.
-    pub async fn delete_key(&self, key: &str) -> Result<KeyDeleted, Error> {
-        self.answer(changes::delete_key(key)).await
-    }
-
-    /// Deletes a page of the keys that a query names: by prefix, by tenant or both.
-    pub async fn delete_keys(&self, query: &KeysQuery) -> Result<DeletedPage, Error> {
-        self.answer(changes::delete_keys(query)?).await
-    }
-
-    /// One page of the one-time tokens, for an operator.
-    pub async fn one_time_tokens(&self, query: &TokensQuery) -> Result<Page<ListedToken>, Error> {
-        self.answer(Call::get(paths::ONE_TIME).query(query)?).await
-    }
-
-    /// Deletes a one-time token by its ID, the first 11 characters.
-    pub async fn delete_one_time(&self, id: &str) -> Result<TokenDeleted, Error> {
-        self.answer(changes::delete_one_time(id)).await
-    }
-
-    /// Deletes a page of the one-time tokens of a tenant.
-    pub async fn delete_all_one_time(&self, query: &TokensQuery) -> Result<DeletedPage, Error> {
-        self.answer(changes::delete_all_one_time(query)?).await
-    }
-
-    /// Issues one-time tokens. A lost answer leaves some that nobody has.
-    pub async fn issue_tokens(&self, request: &IssueTokens) -> Result<TokensIssued, Error> {
-        let call = Call::get(paths::ONE_TIME).method(Method::POST);
-        self.answer(call.body(request)?).await
-    }
-
-    /// Consumes a one-time token. With a nonce it may be repeated after a lost answer.
-    pub async fn consume_token(
-        &self,
-        token: &str,
-        request: &ConsumeToken,
-    ) -> Result<TokenConsumed, Error> {
-        let path = paths::fill(paths::ONE_TIME_CONSUME, token);
-        let call = once_for(request.nonce.as_deref(), path);
-        self.answer(call.body(request)?).await
-    }
-
-    /// One page of the worker leases.
-    pub async fn workers(&self, query: &WorkersQuery) -> Result<Page<Worker>, Error> {
-        self.answer(Call::get(paths::WORKERS).query(query)?).await
-    }
-
-    /// Takes a worker for a generator of one's own. A lost answer costs a worker for one window.
-    pub async fn lease_worker(&self, request: &LeaseRequest) -> Result<Lease, Error> {
-        self.answer(Call::change(Method::POST, paths::WORKERS).body(request)?)
-            .await
-    }
-
-    /// Raises the fence of a lease. It may be repeated: a fence never falls by it.
-    pub async fn renew_worker(
-        &self,
-        layout: &str,
-        worker: u32,
-        request: &RenewRequest,
-    ) -> Result<Lease, Error> {
-        let call = Call::get(lease_path(layout, worker)).method(Method::PUT);
-        self.answer(call.body(request)?).await
-    }
-
-    /// Gives a worker back.
-    pub async fn release_worker(
-        &self,
-        layout: &str,
-        worker: u32,
-        request: &ReleaseRequest,
-    ) -> Result<Released, Error> {
-        let call = Call::change(Method::DELETE, lease_path(layout, worker));
-        self.answer(call.query(request)?).await
-    }
-
-    /// The cluster as the node that answers sees it.
-    pub async fn cluster(&self) -> Result<Cluster, Error> {
-        self.answer(Call::get(paths::CLUSTER)).await
-    }
-
-    /// One page of the members as the node that answers sees them.
-    pub async fn members(&self, query: &ListQuery) -> Result<Page<Member>, Error> {
-        self.answer(Call::get(paths::MEMBERS).query(query)?).await
-    }
-
-    /// Adds a node as a learner.
-    pub async fn add_member(&self, request: &AddMember) -> Result<MemberChange, Error> {
-        self.answer(changes::add_member(request)?).await
-    }
-
-    /// Makes a learner a voter.
-    pub async fn promote_member(&self, name: &str) -> Result<MemberChange, Error> {
-        self.answer(changes::promote_member(name)?).await
-    }
-
-    /// Removes a member for good.
-    pub async fn remove_member(&self, name: &str) -> Result<MemberChange, Error> {
-        self.answer(changes::remove_member(name)).await
-    }
-
-    /// Has a node give up what it minted ahead of the clock.
-    pub async fn reset_workers(&self, name: &str) -> Result<WorkersReset, Error> {
-        self.answer(changes::reset_workers(name)?).await
-    }
-
-    /// Moves the leadership.
-    pub async fn move_leader(&self, request: &LeaderMove) -> Result<LeaderMoved, Error> {
-        self.answer(changes::move_leader(request)?).await
-    }
-
-    /// One page of the tokens.
-    pub async fn tokens(&self, query: &ListQuery) -> Result<Page<AccessToken>, Error> {
-        self.answer(Call::get(paths::ACCESS).query(query)?).await
-    }
-
-    /// Makes a token. The answer alone shows it.
-    pub async fn create_token(&self, request: &CreateAccess) -> Result<AccessCreated, Error> {
-        self.answer(changes::create_token(request)?).await
-    }
-
-    /// Revokes a token.
-    pub async fn revoke_token(&self, id: &str) -> Result<AccessRevoked, Error> {
-        self.answer(changes::revoke_token(id)).await
-    }
-
-    /// The configuration of the node that answers.
-    pub async fn config(&self) -> Result<ConfigEntries, Error> {
-        self.answer(Call::get(paths::CONFIG)).await
-    }
-
-    /// Whether a process answers at all.
-    pub async fn live(&self) -> Result<Live, Error> {
-        self.answer(Call::get(paths::LIVEZ)).await
-    }
-
-    /// The metrics of the node that answers, in Prometheus's text form.
+    /// Returns the metrics of the node that answers, in Prometheus's text form.
     pub async fn metrics(&self) -> Result<String, Error> {
-        let call = Call::get(paths::METRICS).accept("text/plain");
-        self.answer_text(call).await
-    }
-
-    /// What an error code means.
-    pub async fn code_page(&self, code: &str) -> Result<CodePage, Error> {
-        let path = paths::fill(paths::PROBLEM, code);
-        self.answer(Call::get(path)).await
-    }
-
-    /// Whether the node that answers can serve everything.
-    pub async fn ready(&self) -> Result<Ready, Error> {
-        self.answer(Call::get(paths::READYZ)).await
-    }
-
-    /// The version of the node that answers.
-    pub async fn version(&self) -> Result<Version, Error> {
-        self.answer(Call::get(paths::VERSION)).await
+        let call = call_of::<op::GetMetrics>(&[], &NoFields {})?;
+        self.answer_text(call.accept("text/plain")).await
     }
 }
 
-/// A request that is answered the same for the same nonce; without one its lost answer leaves its
-/// outcome unknown.
-fn once_for(nonce: Option<&str>, path: String) -> Call {
-    match nonce {
-        Some(nonce) if !nonce.is_empty() => Call::get(path).method(Method::POST),
-        _ => Call::change(Method::POST, path),
+impl DryRun<'_> {
+    /// The effect of [`Client::update_sequence`].
+    ///
+    /// # Errors
+    /// Those of the change itself.
+    pub async fn update_sequence(
+        &self,
+        name: &str,
+        change: &SequenceSpec,
+        revision: Option<u64>,
+    ) -> Result<Plan, Error> {
+        self.plan(update_call(name, change, revision)?).await
     }
-}
-
-fn lease_path(layout: &str, worker: u32) -> String {
-    paths::fill(
-        &paths::fill(paths::WORKER_LEASE, layout),
-        &worker.to_string(),
-    )
 }

@@ -5,7 +5,7 @@
 //! it is compiled. Two builds ask in earnest: the unit tests of the crate that holds the guard, where
 //! [`take_out`] takes it out of one thread, and everything that is built with `--cfg seqd_bugs`, where
 //! the variable `SEQD_GUARD_OUT` takes it out of the whole process. Which test misses which guard:
-//! `docs/GUARDS.md`.
+//! `docs/internals/GUARDS.md`.
 
 mod list;
 

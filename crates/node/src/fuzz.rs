@@ -1,4 +1,4 @@
-//! What a fuzzer calls, with any bytes. `docs/FUZZING.md` has the targets.
+//! What a fuzzer calls, with any bytes. `docs/internals/FUZZING.md` has the targets.
 //!
 //! A target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the tests
 //! of these modules, so that they are checked without a fuzzer too.

@@ -8,6 +8,7 @@ mod clock;
 mod clock_steps;
 mod codes;
 pub mod config;
+mod connections;
 mod descriptors;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
-use seqd_raft::net::Listen;
+use seqd_net::Listen;
 use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use seqd_disk::{Disk, OsDisk};
 use seqd_idgen::WallClock;
-use seqd_raft::net::{Listen, TcpPort};
+use seqd_net::{Listen, TcpPort};
 
 use crate::clock::OsClock;
 use crate::config::Config;

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use seqd_guards::is_out;
 use seqd_idgen::Layout;
 use seqd_raft::{ProposeError, Raft, Role, Turn};
-use seqd_state::{ClusterMs, Command, LockTurn, NodeId, Outcome, State};
+use seqd_state::{ClusterMs, Command, NodeId, Outcome, State, Wait};
 use tokio::time::Instant;
 
 use crate::http::Serving;
@@ -48,8 +48,8 @@ pub(crate) trait Replica: Send + Sync {
     /// leader has contact with a quorum.
     fn is_in_touch(&self) -> bool;
 
-    /// Registers a wait for a lock; `None` while this node has no state.
-    fn wait_for_turn(&self, claim: LockTurn) -> Option<Turn>;
+    /// Registers a wait; `None` while this node has no state.
+    fn wait_for_turn(&self, wait: Wait) -> Option<Turn>;
 
     /// This start's node ID and boot number, once it may take leases.
     fn started(&self) -> Option<(NodeId, u64)>;
@@ -216,8 +216,8 @@ impl Replica for Raft {
         status.caught_up && status.leader.is_some() && status.has_quorum_contact
     }
 
-    fn wait_for_turn(&self, claim: LockTurn) -> Option<Turn> {
-        Raft::wait_for_turn(self, claim)
+    fn wait_for_turn(&self, wait: Wait) -> Option<Turn> {
+        Raft::wait_for_turn(self, wait)
     }
 
     fn started(&self) -> Option<(NodeId, u64)> {

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use seqd_idgen::{ClockPolicy, WallClock, WallMs};
 use seqd_raft::{ProposeError, Turn, Turns};
 use seqd_state::{
-    ClusterCommand, ClusterMs, Command, Entry, Found, LockTurn, NodeId, Outcome, Restoration,
-    Stamp, State,
+    ClusterCommand, ClusterMs, Command, Entry, Found, NodeId, Outcome, Restoration, Stamp, State,
+    Wait,
 };
 use tokio::time::Instant;
 
@@ -106,7 +106,7 @@ impl TestReplica {
         };
         let mut state = self.state.lock().unwrap();
         let outcomes = state.apply(&Entry { stamp, commands }, None);
-        self.turns.wake(state.lock_turns());
+        self.turns.wake(state.ended_waits());
         outcomes
     }
 
@@ -183,9 +183,9 @@ impl Replica for TestReplica {
         self.has_quorum.load(Ordering::SeqCst)
     }
 
-    fn wait_for_turn(&self, claim: LockTurn) -> Option<Turn> {
+    fn wait_for_turn(&self, wait: Wait) -> Option<Turn> {
         let has_state = self.has_state.load(Ordering::SeqCst);
-        has_state.then(|| self.turns.register(claim))
+        has_state.then(|| self.turns.register(wait))
     }
 
     fn started(&self) -> Option<(NodeId, u64)> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use seqd_api::{ErrorCode, Problem};
 use seqd_idgen::WallClock;
-use seqd_raft::net::{Listen, SecurePort};
+use seqd_net::tls::{Files, Look, Material, PeerTls, Rotating, ServerTls, Validity, client_port};
+use seqd_net::{Listen, SecurePort};
 use seqd_raft::{Transport, answer_without_tls, peer_transport, secure_peer_transport};
-use seqd_tls::{Files, Look, Material, PeerTls, Rotating, ServerTls, Validity, client_port};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::{Config, ConfigError};

@@ -98,7 +98,7 @@ async fn on_one_thread_a_disk_that_hangs_does_not_stop_ids() {
     let valve = Arc::new(Valve::default());
     let node = start(folder.path(), &valve).await;
     let url = format!("http://{}", node.http_addr());
-    let tls = seqd_tls::client(&seqd_tls::ClientFiles::default(), false).unwrap();
+    let tls = seqd_net::tls::client(&seqd_net::tls::ClientFiles::default(), false).unwrap();
     let client = Client::builder()
         .tls_backend_preconfigured(tls)
         .build()

@@ -62,7 +62,7 @@ async fn start(folder: &Path, clock: &Arc<ShiftedClock>) -> Story {
     };
     let node = Node::start(resolved.config, ports).await.unwrap();
     let url = format!("http://{}", node.http_addr());
-    let tls = seqd_tls::client(&seqd_tls::ClientFiles::default(), false).unwrap();
+    let tls = seqd_net::tls::client(&seqd_net::tls::ClientFiles::default(), false).unwrap();
     let client = Client::builder()
         .tls_backend_preconfigured(tls)
         .build()

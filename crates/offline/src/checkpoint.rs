@@ -11,6 +11,7 @@ use seqd_state::StateLoader;
 
 use super::error::OfflineError;
 use super::files::DISK;
+use super::private_folder::private_folder;
 use super::reports::{CheckpointReport, EntryId, Problem, members, unreadable_code};
 use seqd_store::checkpoint::{self, Opened, Place, TakeRows};
 use seqd_store::faults::is_newer;
@@ -115,10 +116,7 @@ pub(super) fn open_copy<R: TakeRows>(
         to: temporary.to_owned(),
         why,
     };
-    let copy = tempfile::Builder::new()
-        .prefix("seqd-look-")
-        .tempdir_in(temporary)
-        .map_err(not_copied)?;
+    let copy = private_folder(temporary).map_err(not_copied)?;
     let copied = Copier {
         blamed,
         to: copy.path(),

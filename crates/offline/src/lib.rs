@@ -13,6 +13,7 @@ mod error;
 mod files;
 mod inspect;
 mod lock;
+mod private_folder;
 mod recover;
 mod remains;
 mod replay;

@@ -295,9 +295,12 @@ fn refused(state: &State, error: RestorationError) -> OfflineError {
         .with_hint("--margin N passes over N values of each sequence that has no floor"),
         RestorationError::PastEnd(names) => OfflineError::new(
             "invalid-argument",
-            format!("the floor or the margin is past the end:{}", lines(&names)),
+            format!(
+                "the floor is beyond the value that would follow the last:{}",
+                lines(&names)
+            ),
         )
-        .with_hint("--floor NAME=VALUE within its bounds"),
+        .with_hint("--floor NAME=VALUE within its bounds, or the next value if none is left"),
         other => OfflineError::new("invalid-argument", other.to_string()),
     }
 }

@@ -1,16 +1,11 @@
-//! The wall clocks of the members: which agree with a majority of them, and the time that a leader
-//! stamps its entries with.
+//! The wall clocks of the members as this node last measured them: which clocks agree with a
+//! majority, and which time that majority shows.
 
 use std::collections::BTreeMap;
 
-use seqd_guards::is_out;
 use seqd_state::NodeId;
 use seqd_state::idgen::{Agreement, Line, Standing, WallMs};
 use tokio::time::Instant;
-
-use crate::context::{ClusterView, NodeContext};
-use crate::leadership::Leading;
-use crate::replica::Replica;
 
 /// The clocks at one moment, as this node has measured them.
 #[derive(Clone, Debug)]
@@ -23,7 +18,7 @@ pub struct Clocks {
     /// The members, with what is said of their clocks.
     pub members: BTreeMap<NodeId, MemberClock>,
     /// The line of the right time when a majority last agreed.
-    agreed: Option<Line>,
+    pub(crate) agreed: Option<Line>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,67 +109,4 @@ impl Clocks {
         let member = self.members.get(&NodeId(node));
         member.is_some_and(|member| member.standing == Standing::Right)
     }
-}
-
-/// Looks at the clocks of all members.
-pub(crate) fn look(context: &NodeContext, replica: &Replica) -> Clocks {
-    let (voters, limit_ms): (Vec<u64>, u64) = {
-        let core = replica.applied.read();
-        let agreed = core
-            .state
-            .settings()
-            .map(|settings| settings.max_peer_skew_ms);
-        let limit_ms = agreed.unwrap_or(context.settings.max_peer_skew_ms);
-        (core.membership.voter_ids().collect(), limit_ms)
-    };
-    let since = context.clock_since;
-    let own = Line::of(context.settings.clock.wall(), since.elapsed(), 0);
-    let line_of = |node: u64| {
-        if node == replica.node {
-            return Some(own);
-        }
-        context.peer(node).clock().map(|measured| measured.line)
-    };
-    let known: Vec<Line> = voters.iter().filter_map(|node| line_of(*node)).collect();
-    let agreement = Agreement::of(voters.len(), &known, limit_ms);
-    let members = replica.members().into_keys().map(|node| {
-        let standing = line_of(node).map_or(Standing::Unknown, |line| agreement.judge(line));
-        let drift_ppm = context.peer(node).drift.ppm();
-        (
-            NodeId(node),
-            MemberClock {
-                standing,
-                drift_ppm,
-            },
-        )
-    });
-    Clocks {
-        agreement,
-        since,
-        is_alone: voters == [replica.node],
-        members: members.collect(),
-        agreed: match (agreement, agreement.judge(own)) {
-            (_, Standing::Right) => Some(own),
-            (Agreement::Agreed(agreed), _) => Some(agreed.middle()),
-            _ => context.clocks().agreed,
-        },
-    }
-}
-
-/// The wall-clock time that an entry is stamped with under this leadership: by this node's clock
-/// where that agrees with a majority; else by the time of the majority, as it is or as it was last
-/// known and has gone on since by the monotonic clock. In a process that has known none it is the
-/// time of the last stamp before this leadership that goes on.
-pub(crate) fn stamp(context: &NodeContext, leading: Leading) -> WallMs {
-    let wall = context.settings.clock.wall();
-    let clocks = context.clocks();
-    let is_right = clocks.is_alone || clocks.standing(wall) == Standing::Right;
-    if is_right || is_out!(StampOfMajority) {
-        return wall;
-    }
-    let of_majority = clocks
-        .agreed
-        .map(|line| line.wall_at(clocks.since.elapsed()));
-    let goes_on = of_majority.or_else(|| leading.stamped_before());
-    goes_on.unwrap_or(wall)
 }

@@ -9,24 +9,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use seqd_peers::clock::{Drift, Measured};
+use seqd_peers::levels::LevelRange;
+use seqd_peers::starts::Peers;
+use seqd_peers::table::Start;
+use seqd_peers::watched::Watched;
+use seqd_peers::wire::envelope::Envelope;
+use seqd_peers::wire::transport::Transport;
 use seqd_state::Level;
 use seqd_state::idgen::Line;
+use seqd_store::folder::{Folder, Identity};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clocks::Clocks;
 use crate::handle::{Phase, Report, Settings, Stop};
-use crate::levels::LevelRange;
-use crate::peers::clock::{Drift, Measured};
-use crate::peers::starts::Peers;
-use crate::peers::table::Start;
+use crate::messages::{Ping, Stopping};
 use crate::space::DiskSpace;
 use crate::storage::opening::Began;
 use crate::types::Member;
-use crate::watched::Watched;
-use crate::wire::messages::{Envelope, Ping, Stopping};
-use crate::wire::transport::Transport;
-use seqd_store::folder::{Folder, Identity};
 
 /// How long a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);

@@ -9,16 +9,16 @@ use std::io;
 
 use bytes::Bytes;
 use seqd_guards::is_out;
+use seqd_peers::starts::StartRefusal;
+use seqd_peers::wire::envelope::Envelope;
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::sealed::{self, Sealed};
+use seqd_peers::wire::transport::{CallError, Limit, Link, Payload, Rejection, RejectionCode};
 use seqd_state::codec::Versioned;
 
 use crate::context::NodeContext;
 use crate::handshake::introduce::introduce;
 use crate::peer_stops;
-use crate::peers::starts::StartRefusal;
-use crate::wire::messages::Envelope;
-use crate::wire::route::Route;
-use crate::wire::sealed::{self, Sealed};
-use crate::wire::transport::{CallError, Limit, Link, Payload, Rejection, RejectionCode};
 
 /// Checks the envelope of a message that came in.
 pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), Rejection> {

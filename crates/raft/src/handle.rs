@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_disk::Disk;
+use seqd_net::Listen;
+use seqd_peers::levels::LevelRange;
+use seqd_peers::wire::transport::Transport;
 use seqd_state::idgen::{Agreement, WallClock};
 use seqd_state::{Digest, NodeId, Share};
 pub(crate) use seqd_store::stop::{Stop, StopReason};
 use serde::{Deserialize, Serialize};
 
 use crate::clocks::MemberClock;
-use crate::levels::LevelRange;
-use crate::net::Listen;
-use crate::wire::transport::Transport;
 
 /// Everything that a replica needs to start. The listener is bound by the caller.
 pub struct Options {

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::Role;
+use crate::messages::Ping;
 use crate::replica::Replica;
 use crate::storage::machine::Machine;
 use crate::types::{Member, TypeConfig, Vote};
-use crate::wire::messages::Ping;
 
 /// Pause of those who wait for a change of an openraft that has ended: the node is about to stop.
 const AFTER_THE_END: Duration = Duration::from_millis(20);

@@ -1,7 +1,32 @@
 //! Consensus: openraft over the write-ahead log, with sled checkpoints, snapshots and peers.
 //!
 //! The rest of seqd sees one handle, [`Raft`], and no openraft or sled type.
+//!
+//! Layers, lowest first. A module imports only from the layers below it and from its own:
+//!
+//! - `clocks`, `latency`, `pool`, `round_robin`, `transfers`, `turns`: values that are shared
+//! - `handle`: the types of the handle
+//! - `platform`, `peer_stops`: tasks and random numbers, and why a node stops because of its peers
+//! - `blocking`, `types`: blocking calls, and the types that openraft is instantiated with
+//! - `batch`, `contact`, `records`, `space`: limits and records of what goes through openraft
+//! - `messages`, `storage`: what peers send, and what a replica keeps on its disk
+//! - `context`, `openraft_config`: what every module may read; it does not hold the replica
+//! - `handshake`: the hellos of two starts
+//! - `conversation`: messages between nodes that know each other
+//! - `network`: openraft's messages to peers
+//! - `replica`: openraft on all of that
+//! - `bootstrap`, `leadership`, `node`, `stopping_together`: what a node does around its replica
+//! - `proposer`, `status`: proposals and reads, and what a node reports
+//! - `export`, `membership`: backups, and changes of the members
+//! - `tasks`: what a running node does by itself
+//! - `receive`: the peers' port
+//! - `start`: the order of a start
+//! - `raft`: the handle
 
+pub use seqd_peers::levels::LevelRange;
+pub use seqd_peers::wire::dialer::{peer_transport, secure_peer_transport};
+pub use seqd_peers::wire::server::answer_without_tls;
+pub use seqd_peers::wire::transport::Transport;
 pub use seqd_state as state;
 pub use seqd_store::stop::{Stop, StopReason};
 
@@ -11,19 +36,12 @@ pub use crate::handle::{
     ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Options, Peer, Phase, ProposeError,
     Report, Role, Settings, Status, StorageStats,
 };
-pub use crate::levels::LevelRange;
+#[cfg(any(test, fuzzing))]
+pub use crate::messages::fuzz;
 pub use crate::pool::{Part, Pool};
 pub use crate::raft::Raft;
 pub use crate::round_robin::RoundRobin;
 pub use crate::turns::{Turn, Turns};
-pub use crate::wire::dialer::{peer_transport, secure_peer_transport};
-#[cfg(any(test, fuzzing))]
-pub use crate::wire::fuzz;
-pub use crate::wire::route::Route;
-pub use crate::wire::server::answer_without_tls;
-pub use crate::wire::transport::{
-    Answering, CallError, Limit, Link, Payload, Rejection, RejectionCode, Transport,
-};
 
 mod batch;
 mod blocking;
@@ -40,14 +58,12 @@ mod handshake;
 mod kept;
 mod latency;
 mod leadership;
-mod levels;
 mod membership;
-pub mod net;
+mod messages;
 mod network;
 mod node;
 mod openraft_config;
 mod peer_stops;
-mod peers;
 mod platform;
 mod pool;
 mod proposer;
@@ -71,8 +87,6 @@ mod tasks;
 mod transfers;
 mod turns;
 mod types;
-mod watched;
-mod wire;
 
 #[cfg(test)]
 mod tests;

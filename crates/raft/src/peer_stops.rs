@@ -1,9 +1,9 @@
 //! Why a node ends by what its peers answer or send.
 
+use seqd_peers::levels::LevelRange;
 use seqd_state::Level;
 
 use crate::handle::{Stop, StopReason};
-use crate::levels::LevelRange;
 
 pub(crate) fn removed(name: &str) -> Stop {
     Stop::new(

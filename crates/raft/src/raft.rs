@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use seqd_state::{ClusterMs, Command, LockTurn, NodeId, Outcome, State, Tenant};
+use seqd_state::{ClusterMs, Command, NodeId, Outcome, State, Tenant, Wait};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -15,6 +15,7 @@ use crate::handle::{
     StorageStats,
 };
 use crate::membership;
+use crate::messages::{Changed, MemberChange, Stopping};
 #[cfg(test)]
 use crate::node::Node;
 #[cfg(test)]
@@ -23,7 +24,6 @@ use crate::space;
 use crate::start::{self, Started};
 use crate::status;
 use crate::turns::Turn;
-use crate::wire::messages::{Changed, MemberChange, Stopping};
 
 /// A node's part in the cluster. Clones are the same node.
 #[derive(Clone)]
@@ -139,11 +139,11 @@ impl Raft {
         }
     }
 
-    /// Registers a wait for a lock at this node; `None` while it has no state.
+    /// Registers a wait at this node; `None` while it has no state.
     #[must_use]
-    pub fn wait_for_turn(&self, claim: LockTurn) -> Option<Turn> {
+    pub fn wait_for_turn(&self, wait: Wait) -> Option<Turn> {
         let replica = self.inner.node.replica()?;
-        Some(replica.applied.turns().register(claim))
+        Some(replica.applied.turns().register(wait))
     }
 
     #[must_use]

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use seqd_disk::{Disk, Space};
 use seqd_guards::is_out;
-use seqd_state::{Command, State, WorkerCommand};
+use seqd_state::{Command, State};
 use seqd_store::snapshot_file;
 
 use crate::blocking;
@@ -103,9 +103,9 @@ impl DiskSpace {
     /// takes none of a client, because each would be a write to its log.
     pub(crate) fn refuses(&self, state: &State, command: &Command, is_leader: bool) -> bool {
         if is_leader && self.is_at_floor() {
-            is_of_client(state, command)
+            command.is_of_client(state)
         } else {
-            needs_room(state, command)
+            command.needs_room(state)
         }
     }
 
@@ -143,29 +143,6 @@ impl DiskSpace {
         };
         is_leader().then(|| why.to_owned())
     }
-}
-
-/// Returns whether a command is a client's. The nodes themselves need the cluster's own commands,
-/// and leases of workers that nodes hold.
-pub(crate) fn is_of_client(state: &State, command: &Command) -> bool {
-    let is_node_s = |layout: &str, worker| {
-        let lease = state.worker(layout, worker);
-        lease.is_some_and(|lease| lease.node.is_some())
-    };
-    match command {
-        Command::Cluster(_) => false,
-        Command::Workers(WorkerCommand::TakeLease(take)) => take.node.is_none(),
-        Command::Workers(
-            WorkerCommand::ExtendLease { layout, worker, .. }
-            | WorkerCommand::ReleaseLease { layout, worker, .. },
-        ) => !is_node_s(layout, *worker),
-        _ => true,
-    }
-}
-
-/// Returns whether a command is refused while only the reserve is left.
-pub(crate) fn needs_room(state: &State, command: &Command) -> bool {
-    is_of_client(state, command) && !command.may_use_reserve()
 }
 
 /// Waits until a start has room, and prints what it waits for.

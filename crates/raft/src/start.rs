@@ -9,6 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_guards::is_out;
+use seqd_net::Listen;
+use seqd_peers::file;
+use seqd_peers::starts::Peers;
+use seqd_peers::table::Start;
+use seqd_peers::wire::server;
+use seqd_store::folder::Identity;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -18,12 +24,8 @@ use crate::export;
 use crate::handle::{Options, Phase, Stop, StopReason};
 use crate::handshake::admission::{self, Admission};
 use crate::membership::leader;
-use crate::net::Listen;
 use crate::node::Node;
-use crate::peers::file;
-use crate::peers::starts::Peers;
-use crate::peers::table::Start;
-use crate::platform;
+use crate::platform::{self, NodeTasks};
 use crate::proposer::ProposalBatcher;
 use crate::receive::Service;
 use crate::replica::Replica;
@@ -31,8 +33,6 @@ use crate::stopping_together;
 use crate::storage::driver;
 use crate::storage::opening::Storage;
 use crate::tasks::{self, Background};
-use crate::wire::server;
-use seqd_store::folder::Identity;
 
 pub(crate) struct Started {
     pub(crate) node: Arc<Node>,
@@ -61,7 +61,7 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
         let _ = ended.wait_for(|ended| *ended).await;
     };
     let service = Service::new(Arc::clone(&node), Arc::clone(&batcher));
-    let server = server::serve(listener, Arc::new(service), until)
+    let server = server::serve(listener, Arc::new(service), &NodeTasks, until)
         .map_err(|e| start_failed(format!("cannot listen for peers: {e}")))?;
     let (register, registered) = watch::channel(false);
     let leader_changes = Arc::new(AtomicU64::new(0));

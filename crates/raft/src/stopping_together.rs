@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::transport::{CallError, Link, RejectionCode};
 use tokio::time::{Instant, sleep};
 
 use crate::context::{ClusterView as _, NodeContext};
 use crate::conversation;
+use crate::messages::Stopping;
 use crate::replica::Replica;
-use crate::wire::messages::Stopping;
-use crate::wire::route::Route;
-use crate::wire::transport::{CallError, Link, RejectionCode};
 
 /// The longest time since the beginning of this node's stop: the others that began with it have
 /// ended their requests and given back, or gave up.

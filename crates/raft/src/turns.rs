@@ -1,13 +1,13 @@
-//! Who waits at this node for a lock: woken by the entry with which the wait is over, and by no other.
+//! Requests that wait at this node until an entry ends their wait: only that entry wakes them.
 //!
-//! A wait is registered before its claim is proposed, so that its turn is not missed. What the turn is
-//! stands in the applied state. A state that is replaced by a snapshot wakes all: whose turn came
-//! within it is not known.
+//! A wait is registered before the command that begins it is proposed, so that its end is not missed.
+//! The applied state has the result. A snapshot that replaces the state wakes all requests, because
+//! the waits that ended within it are not known.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seqd_state::LockTurn;
+use seqd_state::Wait;
 use tokio::sync::Notify;
 
 /// The waits of a node.
@@ -16,8 +16,8 @@ pub struct Turns(Mutex<Waits>);
 
 #[derive(Debug, Default)]
 struct Waits {
-    /// Several requests may wait for one claim.
-    by_claim: BTreeMap<LockTurn, Vec<(u64, Arc<Notify>)>>,
+    /// Several requests may have the same wait.
+    by_key: BTreeMap<Wait, Vec<(u64, Arc<Notify>)>>,
     registered: u64,
 }
 
@@ -25,39 +25,39 @@ struct Waits {
 #[derive(Debug)]
 pub struct Turn {
     turns: Arc<Turns>,
-    claim: LockTurn,
+    wait: Wait,
     number: u64,
     came: Arc<Notify>,
 }
 
 impl Turns {
-    /// Registers a wait for a claim.
+    /// Registers a wait.
     #[must_use]
-    pub fn register(self: &Arc<Self>, claim: LockTurn) -> Turn {
+    pub fn register(self: &Arc<Self>, wait: Wait) -> Turn {
         let came = Arc::new(Notify::new());
         let mut waits = self.waits();
         waits.registered += 1;
         let number = waits.registered;
-        let of_claim = waits.by_claim.entry(claim.clone()).or_default();
-        of_claim.push((number, Arc::clone(&came)));
+        let of_key = waits.by_key.entry(wait.clone()).or_default();
+        of_key.push((number, Arc::clone(&came)));
         drop(waits);
         Turn {
             turns: Arc::clone(self),
-            claim,
+            wait,
             number,
             came,
         }
     }
 
-    /// Wakes those whose turn an entry brought.
-    pub fn wake(&self, turns: &[LockTurn]) {
-        if turns.is_empty() {
+    /// Wakes the requests whose wait an entry ended.
+    pub fn wake(&self, ended: &[Wait]) {
+        if ended.is_empty() {
             return;
         }
         let waits = self.waits();
-        for (_, came) in turns
+        for (_, came) in ended
             .iter()
-            .filter_map(|turn| waits.by_claim.get(turn))
+            .filter_map(|wait| waits.by_key.get(wait))
             .flatten()
         {
             came.notify_one();
@@ -66,7 +66,7 @@ impl Turns {
 
     /// Wakes all, as the state was replaced.
     pub fn wake_all(&self) {
-        for (_, came) in self.waits().by_claim.values().flatten() {
+        for (_, came) in self.waits().by_key.values().flatten() {
             came.notify_one();
         }
     }
@@ -74,7 +74,7 @@ impl Turns {
     /// Requests that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waits().by_claim.values().map(Vec::len).sum()
+        self.waits().by_key.values().map(Vec::len).sum()
     }
 
     fn waits(&self) -> MutexGuard<'_, Waits> {
@@ -92,10 +92,10 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut waits = self.turns.waits();
-        if let Some(of_claim) = waits.by_claim.get_mut(&self.claim) {
-            of_claim.retain(|(number, _)| *number != self.number);
-            if of_claim.is_empty() {
-                waits.by_claim.remove(&self.claim);
+        if let Some(of_key) = waits.by_key.get_mut(&self.wait) {
+            of_key.retain(|(number, _)| *number != self.number);
+            if of_key.is_empty() {
+                waits.by_key.remove(&self.wait);
             }
         }
     }
@@ -111,8 +111,8 @@ mod tests {
 
     use super::*;
 
-    fn claim(nonce: u128) -> LockTurn {
-        LockTurn {
+    fn claim(nonce: u128) -> Wait {
+        Wait::Lock {
             name: "jobs".parse().unwrap(),
             nonce: Nonce(nonce),
         }

@@ -54,7 +54,7 @@ impl State {
             clock.cluster_ms.max(stamp.cluster_ms)
         };
         let now = clock.cluster_ms;
-        self.lock_tally.turns.clear();
+        self.lock_tally.ended.clear();
         for row_key in self.deadlines.pass(now, most_passed) {
             let (deadlines, tally) = (&mut self.deadlines, &mut self.lock_tally);
             self.tables.pass(&row_key, deadlines, tally);

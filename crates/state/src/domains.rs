@@ -61,7 +61,7 @@ domains! {
     Keys: KeyCommand, KeyOutcome, KeyRefusal;
     OneTime: OneTimeCommand, OneTimeOutcome, OneTimeRefusal;
     Locks: LockCommand, LockOutcome, LockRefusal;
-    /// The table of `docs/EXTENDING.md`.
+    /// The table of `docs/internals/EXTENDING.md`.
     #[cfg(feature = "test-next-level")]
     Notes: crate::notes::NoteCommand, crate::notes::NoteOutcome, crate::notes::NoteRefusal;
 }

@@ -46,6 +46,7 @@ mod tenant;
 mod testing;
 mod text;
 mod tokens;
+mod waits;
 mod workers;
 
 pub use access::{
@@ -84,7 +85,7 @@ pub use locks::names::{
     Nonce,
 };
 pub use locks::record::{Claim, LockHolder, LockRecord, LockWaiter, MAX_HOLDERS, MAX_WAITERS};
-pub use locks::tally::{LockCounts, LockTurn};
+pub use locks::tally::LockCounts;
 pub use locks::view::{ClaimView, LockView};
 pub use newtypes::{
     AccessId, ClusterMs, Digest, Epoch, GrantToken, LeaseId, NodeId, Revision, SequenceName,
@@ -111,6 +112,7 @@ pub use tokens::commands::{
     MAX_ISSUED, MAX_ONE_TIME, OneTimeCommand, OneTimeOutcome, OneTimeRefusal,
 };
 pub use tokens::record::{OneTimeId, OneTimeRecord, OneTimeUse};
+pub use waits::Wait;
 pub use workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };

@@ -1,5 +1,5 @@
 //! A replicated table with three commands, whose records expire: the worked example of
-//! `docs/EXTENDING.md`, behind the feature `test-next-level` alone.
+//! `docs/internals/EXTENDING.md`, behind the feature `test-next-level` alone.
 //!
 //! Invariant: a note is there while the cluster time is below its end, whether or not its row was
 //! dropped yet.

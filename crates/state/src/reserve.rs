@@ -1,6 +1,6 @@
-//! Which commands are proposed while only the reserve of a disk is left.
+//! Which commands a leader proposes while it lacks something: room on its disk, or a known clock.
 //!
-//! The match is exhaustive: each new command has to decide.
+//! The match of [`Command::may_use_reserve`] is exhaustive: each new command has to decide.
 
 use crate::access::AccessCommand;
 use crate::domains::Command;
@@ -8,6 +8,7 @@ use crate::keys::commands::KeyCommand;
 use crate::layouts::commands::LayoutCommand;
 use crate::locks::commands::LockCommand;
 use crate::sequences::commands::SequenceCommand;
+use crate::state::State;
 use crate::tokens::commands::OneTimeCommand;
 use crate::workers::commands::WorkerCommand;
 
@@ -50,5 +51,40 @@ impl Command {
             #[cfg(feature = "test-next-level")]
             Self::Notes(command) => matches!(command, crate::notes::NoteCommand::Remove { .. }),
         }
+    }
+
+    /// Returns whether a command is a client's. The nodes themselves need the cluster's own commands,
+    /// and leases of workers that nodes hold.
+    #[must_use]
+    pub fn is_of_client(&self, state: &State) -> bool {
+        let is_node_s = |layout: &str, worker| {
+            let lease = state.worker(layout, worker);
+            lease.is_some_and(|lease| lease.node.is_some())
+        };
+        match self {
+            Self::Cluster(_) => false,
+            Self::Workers(WorkerCommand::TakeLease(take)) => take.node.is_none(),
+            Self::Workers(
+                WorkerCommand::ExtendLease { layout, worker, .. }
+                | WorkerCommand::ReleaseLease { layout, worker, .. },
+            ) => !is_node_s(layout, *worker),
+            _ => true,
+        }
+    }
+
+    /// Returns whether a command is refused while only the reserve is left.
+    #[must_use]
+    pub fn needs_room(&self, state: &State) -> bool {
+        self.is_of_client(state) && !self.may_use_reserve()
+    }
+
+    /// Returns whether apply compares something in the command with the wall-clock time of its stamp,
+    /// such as a fence: a leader must know whether its clock is right.
+    #[must_use]
+    pub fn needs_known_clock(&self) -> bool {
+        matches!(
+            self,
+            Self::Workers(WorkerCommand::TakeLease(_) | WorkerCommand::ExtendLease { .. })
+        )
     }
 }

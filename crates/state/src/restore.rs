@@ -19,7 +19,7 @@
 
 use std::collections::BTreeMap;
 
-use seqd_idgen::WallMs;
+use seqd_idgen::{Progression, WallMs};
 
 use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
@@ -96,7 +96,11 @@ pub enum RestorationError {
     MissingFloors(Vec<SequenceName>),
     #[error("a value does not say in which pass of a cycling sequence it is: give a margin for {}", list(.0))]
     FloorOfCycling(Vec<SequenceName>),
-    #[error("the floor or the margin is past the end of {}; give a floor within it", list(.0))]
+    #[error(
+        "the floor is beyond the value that would follow the last of {}; give that value if none is \
+         left",
+        list(.0)
+    )]
     PastEnd(Vec<SequenceName>),
 }
 
@@ -247,16 +251,28 @@ fn refuse(
     Err(error(names))
 }
 
-/// The mark after the raise; `None` if that is past the end. It never falls, and one that has no
-/// value left stays where it is.
+/// The mark after the raise. It never falls, and a sequence without a value left stays where it is. A
+/// margin past the end, and the floor that follows the last value, leave no value. `None` for a floor
+/// beyond that, which is a mistake.
 fn raised_index(record: &SequenceRecord, raise: Raise) -> Option<u64> {
     let progression = &record.definition.progression;
     let before = record.next_index;
     match raise {
         _ if progression.value_at(before).is_none() => Some(before),
-        Raise::Floor(floor) => progression.first_index_at_or_beyond(floor, before),
-        Raise::Margin(margin) => before
-            .checked_add(margin)
-            .filter(|after| *after <= progression.total().unwrap_or(u64::MAX - 1)),
+        Raise::Floor(floor) => progression
+            .first_index_at_or_beyond(floor, before)
+            .or_else(|| used_up_by(progression, floor)),
+        Raise::Margin(margin) => {
+            let end = progression.total().unwrap_or(u64::MAX - 1);
+            Some(before.saturating_add(margin).min(end))
+        }
     }
+}
+
+/// The index after the last value, if the floor is the value that would follow it.
+fn used_up_by(progression: &Progression, floor: i64) -> Option<u64> {
+    let total = progression.total()?;
+    let last = progression.value_at(total.checked_sub(1)?)?;
+    let beyond = i128::from(floor).abs_diff(i128::from(last));
+    (beyond <= u128::from(progression.increment().unsigned_abs())).then_some(total)
 }

@@ -147,7 +147,7 @@ tables! {
     one_time: OneTimeRecord as expiring,
     workers: WorkerRecord as expiring,
     access: AccessRecord,
-    /// The table of `docs/EXTENDING.md`.
+    /// The table of `docs/internals/EXTENDING.md`.
     #[cfg(feature = "test-next-level")]
     notes: crate::notes::NoteRecord as expiring,
 }

@@ -1,5 +1,5 @@
 //! What a fuzzer calls, with any bytes: snapshot files and the records of a data folder.
-//! `docs/FUZZING.md` has the targets.
+//! `docs/internals/FUZZING.md` has the targets.
 //!
 //! A target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the tests
 //! below, so that they are checked without a fuzzer too.

@@ -1,5 +1,5 @@
 //! The bytes on disk, format version 1: the tables are in
-//! [FORMAT.md](../../../docs/FORMAT.md#the-log).
+//! [FORMAT.md](../../../docs/internals/FORMAT.md#the-log).
 //!
 //! The seed makes a batch valid in its own segment only: remains of another file are never valid.
 //! A **witness** is a batch that no caller waits for: no record, or a `committed` record alone.

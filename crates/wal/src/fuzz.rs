@@ -1,5 +1,5 @@
-//! What a fuzzer calls, with any bytes: a folder of segments, opened. `docs/FUZZING.md` has the
-//! target.
+//! What a fuzzer calls, with any bytes: a folder of segments, opened.
+//! `docs/internals/FUZZING.md` has the target.
 //!
 //! The target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the
 //! test below, so that they are checked without a fuzzer too.

@@ -61,7 +61,7 @@ impl Figures {
         Self {
             book,
             struck: striker.struck.clone(),
-            faults: striker.counts.clone(),
+            faults: striker.counts().clone(),
             steps: (striker.steps, striker.shown, striker.furthest_ms),
             serves: striker.serves,
             had,

@@ -61,7 +61,7 @@ pub struct LockRun {
 impl LockRun {
     /// Runs it; `None` where no clock can be set.
     pub fn judged(self, mut random: Random) -> Option<(Figures, Result<(), Violation>)> {
-        let (mut cluster, has_links) = crate::key_runs::cluster(self.may_have_links);
+        let (mut cluster, has_links) = crate::strikes::cluster(self.may_have_links);
         cluster = cluster.with("raft", "snapshot_every", WHOLE_LOG);
         let folder = cluster.folder().to_path_buf();
         let mut clocks = Vec::new();

@@ -1,19 +1,15 @@
 //! The faults of a run, one after another: processes killed and stopped, links cut, leaders moved,
 //! clocks set; and when each was over.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-
-use serde_json::json;
 
 use crate::checkers::Violation;
 use crate::clock::ShiftedClock;
 use crate::cluster::Cluster;
-use crate::faults::Paused;
+use crate::faults::never_bit;
 use crate::history::{At, Timeline};
-use crate::link_faults::{InForce, LinkFault};
-use crate::links::{Condition, Pairs};
 use crate::seed::Random;
+use crate::strikes::{Counts, Strike, Strikes};
 use crate::{http, wait};
 
 /// Longer than any hold.
@@ -33,29 +29,23 @@ const SERVES: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Killed,
-    Stopped,
-    /// A node does not reach the others, and its clients reach it.
-    Cut,
-    /// Nobody reaches a node.
-    Silent,
-    Moved,
+    Node(Strike),
     Steps,
     AllSteps,
 }
 
 /// One round: the kind, and whether it is the leader that it is about.
 const ROUND: [(Kind, bool); 14] = [
-    (Kind::Killed, true),
-    (Kind::Killed, false),
-    (Kind::Stopped, true),
-    (Kind::Stopped, false),
-    (Kind::Cut, true),
-    (Kind::Cut, false),
-    (Kind::Silent, true),
-    (Kind::Silent, false),
-    (Kind::Moved, true),
-    (Kind::Moved, true),
+    (Kind::Node(Strike::Killed), true),
+    (Kind::Node(Strike::Killed), false),
+    (Kind::Node(Strike::Stopped), true),
+    (Kind::Node(Strike::Stopped), false),
+    (Kind::Node(Strike::Cut), true),
+    (Kind::Node(Strike::Cut), false),
+    (Kind::Node(Strike::Silent), true),
+    (Kind::Node(Strike::Silent), false),
+    (Kind::Node(Strike::Moved), true),
+    (Kind::Node(Strike::Moved), true),
     (Kind::Steps, true),
     (Kind::Steps, false),
     (Kind::Steps, false),
@@ -64,10 +54,10 @@ const ROUND: [(Kind, bool); 14] = [
 
 /// What a story has time for.
 const SHORT_ROUND: [(Kind, bool); 5] = [
-    (Kind::Killed, true),
+    (Kind::Node(Strike::Killed), true),
     (Kind::Steps, true),
-    (Kind::Stopped, true),
-    (Kind::Moved, true),
+    (Kind::Node(Strike::Stopped), true),
+    (Kind::Node(Strike::Moved), true),
     (Kind::AllSteps, false),
 ];
 
@@ -83,12 +73,10 @@ pub(super) struct Striker {
     pub(super) cluster: Cluster,
     clocks: Vec<ShiftedClock>,
     ms: [i64; 3],
-    random: Random,
+    strikes: Strikes,
     timeline: Timeline,
-    has_links: bool,
     next_clock: usize,
     pub(super) struck: Vec<Struck>,
-    pub(super) counts: BTreeMap<&'static str, u64>,
     /// How often a clock was set, and how many of these steps were seen in a node's view.
     pub(super) steps: u64,
     pub(super) shown: u64,
@@ -109,17 +97,19 @@ impl Striker {
             cluster,
             clocks,
             ms: [0; 3],
-            random,
+            strikes: Strikes::new(random, has_links, BEYOND_HOLDS_MS),
             timeline,
-            has_links,
             next_clock: 0,
             struck: Vec::new(),
-            counts: BTreeMap::new(),
             steps: 0,
             shown: 0,
             furthest_ms: 0,
             serves: Duration::ZERO,
         }
+    }
+
+    pub(super) fn counts(&self) -> &Counts {
+        &self.strikes.counts
     }
 
     /// Strikes for so long, and at least one short round.
@@ -134,16 +124,16 @@ impl Striker {
             } else {
                 ROUND.to_vec()
             };
-            self.random.shuffle(&mut round);
+            self.strikes.random.shuffle(&mut round);
             for (kind, of_leader) in round {
                 if rounds > 0 && begun.elapsed() >= length {
                     break;
                 }
-                let rest = self.between(200, 1_500);
+                let rest = self.strikes.between(200, 1_500);
                 std::thread::sleep(rest);
                 self.strike(kind, of_leader)?;
                 if progress.elapsed() > Duration::from_secs(60) {
-                    println!("{:.0?}: {:?}", begun.elapsed(), self.counts);
+                    println!("{:.0?}: {:?}", begun.elapsed(), self.counts());
                     progress = Instant::now();
                 }
             }
@@ -152,56 +142,56 @@ impl Striker {
         Ok(())
     }
 
-    fn between(&mut self, least_ms: u64, most_ms: u64) -> Duration {
-        Duration::from_millis(least_ms + self.random.below(most_ms - least_ms + 1))
-    }
-
     fn strike(&mut self, kind: Kind, of_leader: bool) -> Result<(), Violation> {
-        if matches!(kind, Kind::Cut | Kind::Silent) && !self.has_links {
+        if matches!(kind, Kind::Node(strike) if self.strikes.lacks_links(strike)) {
             return Ok(());
         }
-        let leader = self.cluster.leader();
-        let other = 1 + self.random.below(2) as usize;
-        let victim = if of_leader {
-            leader
-        } else {
-            (leader + other) % 3
-        };
-        let is_of_clocks = matches!(kind, Kind::Steps | Kind::AllSteps | Kind::Moved);
-        // In some of the other faults a clock is wrong as well.
-        let beside = (!is_of_clocks && self.random.below(3) == 0).then(|| {
-            let node = self.random.below(3) as usize;
+        let takes_a_node_away = matches!(kind, Kind::Node(strike) if strike != Strike::Moved);
+        // In some of these faults a clock is wrong as well.
+        let beside = (takes_a_node_away && self.strikes.random.below(3) == 0).then(|| {
+            let node = self.strikes.random.below(3) as usize;
             let ms = self.draw_ms();
             self.set(node, ms);
             node
         });
-        let name = named(kind, of_leader);
         let from = self.timeline.at();
         match kind {
-            Kind::Killed => self.kill(victim),
-            Kind::Stopped => self.stop(victim)?,
-            Kind::Cut | Kind::Silent => self.cut(kind, victim, name)?,
-            Kind::Moved => self.move_leader(leader)?,
+            Kind::Node(strike) => self.strikes.strike(&mut self.cluster, strike, of_leader)?,
             Kind::Steps => {
+                let leader = self.cluster.leader();
                 let node = if of_leader { leader } else { self.next_clock };
                 self.next_clock = (self.next_clock + 1) % 3;
                 self.step(&[node])?;
+                let name = if of_leader {
+                    "the leader's clock stepped"
+                } else {
+                    "a clock stepped"
+                };
+                self.count(name);
             }
-            Kind::AllSteps => self.step(&[0, 1, 2])?,
+            Kind::AllSteps => {
+                self.step(&[0, 1, 2])?;
+                self.count("all clocks stepped");
+            }
         }
         let healed = Instant::now();
         if let Some(node) = beside {
-            *self.counts.entry("a clock wrong beside").or_default() += 1;
+            self.count("a clock wrong beside");
             self.set(node, 0);
         }
         self.wait_serving()?;
         self.serves = self.serves.max(healed.elapsed());
-        *self.counts.entry(name).or_default() += 1;
-        if !is_of_clocks {
-            let to = self.timeline.at();
+        if let Kind::Node(strike) = kind
+            && takes_a_node_away
+        {
+            let (name, to) = (strike.name(of_leader), self.timeline.at());
             self.struck.push(Struck { name, from, to });
         }
         Ok(())
+    }
+
+    fn count(&mut self, name: &'static str) {
+        *self.strikes.counts.entry(name).or_default() += 1;
     }
 
     /// Waits until every node serves a linearizable read of a lock.
@@ -221,63 +211,15 @@ impl Striker {
         Ok(())
     }
 
-    fn kill(&mut self, node: usize) {
-        self.cluster.node_mut(node).kill();
-        let down = self.between(0, 2_500);
-        std::thread::sleep(down);
-        self.cluster.node_mut(node).start();
-    }
-
-    fn stop(&mut self, node: usize) -> Result<(), Violation> {
-        let paused = Paused::new(self.cluster.node(node));
-        let length = self.between(BEYOND_HOLDS_MS.0, BEYOND_HOLDS_MS.1);
-        std::thread::sleep(length);
-        if paused.stands() {
-            return Ok(());
-        }
-        Err(never_bit(format!(
-            "n{} ran on when it was stopped",
-            node + 1
-        )))
-    }
-
-    fn cut(&mut self, kind: Kind, node: usize, name: &str) -> Result<(), Violation> {
-        let links = self.cluster.links();
-        let fault = if kind == Kind::Silent {
-            let cables = links.impose(Pairs::cables(&[node]), Condition::Cut);
-            InForce::OnLinks(vec![cables])
-        } else {
-            let alone = LinkFault::named("leader-alone").expect("a fault of the table");
-            alone.impose(&self.cluster, node)
-        };
-        let length = self.between(BEYOND_HOLDS_MS.0, BEYOND_HOLDS_MS.1);
-        std::thread::sleep(length);
-        if fault.heal().1 {
-            return Ok(());
-        }
-        Err(never_bit(name.to_owned()))
-    }
-
-    /// Moves the leader to another node; a transfer that is refused is asked for again.
-    fn move_leader(&mut self, leader: usize) -> Result<(), Violation> {
-        let to = (leader + 1 + self.random.below(2) as usize) % 3;
-        let name = self.cluster.node(to).name().to_owned();
-        let asked = self.random.below(3) as usize;
-        let url = self.cluster.url(asked, "/v1/cluster/leader");
-        let moved = || {
-            let request = http::post(&url).json(&json!({"node": name}));
-            let _ = request.patience(Duration::from_secs(4)).send();
-            (self.cluster.leader_claims() == Some(to)).then_some(())
-        };
-        wait::within(Duration::from_secs(15), moved)
-            .ok_or_else(|| never_bit(format!("the leader did not move to {name}")))
-    }
-
     /// A millisecond to an hour, either way.
     fn draw_ms(&mut self) -> i64 {
-        let share = self.random.below(1 << 32) as f64 / (1u64 << 32) as f64;
+        let share = self.strikes.random.below(1 << 32) as f64 / (1u64 << 32) as f64;
         let ms = (MOST_STEP_MS.ln() * share).exp().round() as i64;
-        if self.random.below(2) == 0 { ms } else { -ms }
+        if self.strikes.random.below(2) == 0 {
+            ms
+        } else {
+            -ms
+        }
     }
 
     fn set(&mut self, node: usize, ms: i64) {
@@ -289,12 +231,12 @@ impl Striker {
 
     /// Sets these clocks a few times, and right again at the end.
     fn step(&mut self, nodes: &[usize]) -> Result<(), Violation> {
-        for _ in 0..2 + self.random.below(4) {
+        for _ in 0..2 + self.strikes.random.below(4) {
             for &node in nodes {
                 let ms = self.draw_ms();
                 self.set(node, ms);
             }
-            let hold = self.between(100, 1_500);
+            let hold = self.strikes.between(100, 1_500);
             std::thread::sleep(hold);
         }
         for &node in nodes {
@@ -333,26 +275,5 @@ impl Striker {
             "n{} shows {last:?} ms to {name}, and {expected} ms is set",
             node + 1
         )))
-    }
-}
-
-fn never_bit(detail: String) -> Violation {
-    Violation::new("a fault that never bit", detail)
-}
-
-fn named(kind: Kind, of_leader: bool) -> &'static str {
-    match (kind, of_leader) {
-        (Kind::Killed, true) => "leader killed",
-        (Kind::Killed, false) => "follower killed",
-        (Kind::Stopped, true) => "leader stopped past holds",
-        (Kind::Stopped, false) => "follower stopped past holds",
-        (Kind::Cut, true) => "leader cut off",
-        (Kind::Cut, false) => "follower cut off",
-        (Kind::Silent, true) => "leader silent",
-        (Kind::Silent, false) => "follower silent",
-        (Kind::Moved, _) => "leader moved",
-        (Kind::Steps, true) => "the leader's clock stepped",
-        (Kind::Steps, false) => "a clock stepped",
-        (Kind::AllSteps, _) => "all clocks stepped",
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! A [scene](Scene) bounds a world: who takes part, for how many ticks, and how many of each event
 //! there may be. Within it every state is visited. A [`Fault`] is planted in the model's part, to show
-//! that the check finds it; guards in the real code are taken out as `docs/GUARDS.md` describes.
+//! that the check finds it; guards in the real code are taken out as
+//! `docs/internals/GUARDS.md` describes.
 
 mod action;
 mod ask;

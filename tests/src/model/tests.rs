@@ -1,5 +1,5 @@
 //! Every scene holds, and every fault is found. Which of these tests misses which guard in the real
-//! code: `docs/GUARDS.md`.
+//! code: `docs/internals/GUARDS.md`.
 
 use super::*;
 

@@ -2,16 +2,16 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use seqd_api::routes::ROUTES;
+use seqd_api::OPERATIONS;
+use seqd_tests::callers::{OPERATOR, guarded};
 use seqd_tests::cluster::Cluster;
 use seqd_tests::http::{self, Reply};
 use seqd_tests::{binary, wait};
 use serde_json::json;
 
-const FIRST: &str = "first-0123456789abcdef0123456789abcdef";
 const SECOND: &str = "second-0123456789abcdef0123456789abcdef";
 
 /// Many looks at the file, on a busy machine.
@@ -23,18 +23,6 @@ fn write_token(path: &Path, token: &str) {
     std::fs::write(&new, format!("{token}\n")).expect("the token's file");
     std::fs::set_permissions(&new, Permissions::from_mode(0o600)).expect("its mode");
     std::fs::rename(&new, path).expect("the token's place");
-}
-
-/// A ready cluster of one whose callers need the token of a file.
-fn guarded() -> (Cluster, PathBuf) {
-    let mut cluster = Cluster::planned(1);
-    let file = cluster.folder().join("token");
-    write_token(&file, FIRST);
-    let node = cluster.node_mut(0);
-    node.set("auth", "enabled", "true");
-    let shown = format!("{:?}", file.display().to_string());
-    node.set("auth", "bootstrap_token_file", &shown);
-    (cluster.ready(), file)
 }
 
 fn with_token(method: &str, url: &str, token: &str) -> http::Request {
@@ -53,23 +41,23 @@ fn to_a_stranger(reply: Reply) -> (String, Vec<(String, String)>) {
 
 #[test]
 fn a_stranger_without_a_token_learns_nothing_and_changes_nothing() {
-    let (cluster, _file) = guarded();
+    let (cluster, _file) = guarded(Cluster::planned(1));
     let url = |path: &str| cluster.url(0, path);
     let order = url("/v1/sequences/order");
     let definition = json!({"mode": "strict"});
-    with_token("PUT", &order, FIRST)
+    with_token("PUT", &order, OPERATOR)
         .json(&definition)
         .reply()
         .ok();
     let seen = || {
         let all = [order.clone(), url("/v1/sequences")];
-        all.map(|url| with_token("GET", &url, FIRST).reply().ok().body)
+        all.map(|url| with_token("GET", &url, OPERATOR).reply().ok().body)
     };
     let before = seen();
 
     let nothing = to_a_stranger(http::get(&url("/v1/no-such-path")).reply());
     assert!(!nothing.0.contains("n1"), "{}", nothing.0);
-    for route in ROUTES {
+    for route in OPERATIONS {
         let path = route.path.replace("{name}", "order");
         let path = path.replace("{grant}", "7").replace("{id}", "7");
         let path = path
@@ -98,13 +86,13 @@ fn a_stranger_without_a_token_learns_nothing_and_changes_nothing() {
     assert_eq!(to_a_stranger(broken.reply()), nothing);
     let elsewhere = http::get(&url("/v1/id")).header("host", "evil.example");
     assert_eq!(to_a_stranger(elsewhere.reply()), nothing);
-    let basic = http::get(&url("/v1/id")).header("authorization", &format!("Basic {FIRST}"));
+    let basic = http::get(&url("/v1/id")).header("authorization", &format!("Basic {OPERATOR}"));
     assert_eq!(to_a_stranger(basic.reply()), nothing);
 
     assert_eq!(seen(), before);
-    let config = with_token("GET", &url("/v1/config"), FIRST).reply().ok();
+    let config = with_token("GET", &url("/v1/config"), OPERATOR).reply().ok();
     let told = cluster.node(0).stderr();
-    for token in [FIRST, SECOND] {
+    for token in [OPERATOR, SECOND] {
         assert!(
             !config.body.contains(token) && !told.contains(token),
             "a token is shown"
@@ -154,12 +142,12 @@ fn what_takes_has_no_line_in_the_log_and_no_one_time_token_is_in_it() {
 
 #[test]
 fn commands_show_the_token_of_a_file_and_a_new_one_takes_its_place() {
-    let (cluster, file) = guarded();
+    let (cluster, file) = guarded(Cluster::planned(1));
     let (url, file_text) = (cluster.url(0, ""), file.display().to_string());
     let run = |more: &[&str]| {
         let output = binary::run(&[&["-e", &url], more, &["id"]].concat());
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!words.contains(FIRST), "{words}");
+        assert!(!words.contains(OPERATOR), "{words}");
         (output.status.code(), words)
     };
     assert_eq!(run(&["--token-file", &file_text]).0, Some(0));
@@ -177,7 +165,7 @@ fn commands_show_the_token_of_a_file_and_a_new_one_takes_its_place() {
     };
     write_token(&file, SECOND);
     wait::until("the new token", TAKEN, || is_let_in(SECOND).then_some(()));
-    assert!(!is_let_in(FIRST), "the token before is let in");
+    assert!(!is_let_in(OPERATOR), "the token before is let in");
 
     // A file that cannot be used changes nothing, and no command reads it.
     std::fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("its mode");

@@ -11,7 +11,7 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::http::post;
 use serde_json::json;
 
-use super::tokens::{Caller, guarded};
+use seqd_tests::callers::{Caller, guarded};
 
 /// Answers come within milliseconds; on a busy machine within this.
 const PATIENCE: Duration = Duration::from_secs(20);

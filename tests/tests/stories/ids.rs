@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seqd_tests::cluster::{Cluster, READY, integer};
+use seqd_tests::cluster::READY;
 use seqd_tests::runs::{IdRun, ids_while_nodes_are_killed};
 use seqd_tests::seed::Random;
 
@@ -25,34 +25,4 @@ fn no_id_is_minted_twice_while_each_node_in_turn_is_killed() {
     });
     let count = count.unwrap();
     assert!(count >= 75_000, "only {count} IDs were minted");
-}
-
-#[test]
-fn an_id_names_its_time_its_worker_and_who_held_it() {
-    let cluster = Cluster::started(3);
-    let minted = seqd_tests::http::get(&cluster.url(1, "/v1/id"))
-        .accept_json()
-        .reply()
-        .ok()
-        .json();
-    let id = minted["id"].as_str().expect("an ID as a string");
-    // Any node decodes it, as the leases are replicated.
-    let parts = cluster.get(2, &format!("/v1/ids/{id}")).ok().json();
-    assert_eq!(parts["id"], minted["id"]);
-    assert_eq!(parts["worker"], minted["worker"]);
-    assert_eq!(parts["layout"], "default");
-    assert!(parts["datacenter"].is_null());
-    assert_eq!(parts["holder"]["node"], "n2");
-    let tick = integer(&parts["tick"]);
-    assert!(integer(&parts["holder"]["from_tick"]) <= tick);
-    assert!(tick < integer(&parts["holder"]["fence_tick"]));
-    for format in ["hex", "base62", "crockford"] {
-        let text = parts[format].as_str().expect("a text form");
-        let name = if format == "base62" { "b62" } else { format };
-        let again = cluster
-            .get(0, &format!("/v1/ids/{text}?format={name}"))
-            .ok()
-            .json();
-        assert_eq!(again["id"], minted["id"], "through {format}");
-    }
 }

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use seqd_tests::cluster::{Cluster, READY, integer};
 use seqd_tests::http::{Failure, Reply, post};
-use seqd_tests::{binary, wait};
+use seqd_tests::wait;
 use serde_json::{Value, json};
-
-use crate::tokens::{Caller, guarded, with_sequences};
 
 fn begin_path(key: &str) -> String {
     format!("/v1/idempotency/{key}/begin")
@@ -107,49 +105,6 @@ fn a_claimer_that_dies_is_followed_with_the_next_attempt() {
 }
 
 #[test]
-fn a_request_with_a_key_is_answered_with_the_same_bytes_by_every_node() {
-    let cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    for (path, key) in [
-        ("/v1/id", "k1"),
-        ("/v1/ids?count=1000&format=b62", "k2"),
-        ("/v1/sequences/order/next?count=3", "k3"),
-        ("/v1/sequences/order/next?count=1000&expand=1", "k4"),
-    ] {
-        let first = keyed(&cluster, 0, path, key).unwrap().ok();
-        assert_eq!(first.header("idempotent-replayed"), None);
-        for node in 0..3 {
-            let again = keyed(&cluster, node, path, key).unwrap().ok();
-            assert_eq!(again.body, first.body, "{path}");
-            assert_eq!(again.header("content-type"), first.header("content-type"));
-            assert_eq!(again.header("idempotent-replayed"), Some("true"));
-        }
-        let other = keyed(&cluster, 1, "/v1/id?format=hex", key).unwrap();
-        other.refused(422, "fingerprint-mismatch");
-    }
-    // Nothing was taken by what was answered again: 3 and 1000 values are gone.
-    assert_eq!(cluster.next(2, "order", 1), (1004, 1004));
-    // What is refused leaves the key to the corrected request, and what cannot be kept takes nothing.
-    let many = keyed(&cluster, 0, "/v1/sequences/order/next?count=1001", "k5").unwrap();
-    many.refused(400, "count-too-large");
-    keyed(&cluster, 0, "/v1/sequences/nosuch/next", "k5")
-        .unwrap()
-        .refused(404, "not-found");
-    let next = keyed(&cluster, 1, "/v1/sequences/order/next", "k5")
-        .unwrap()
-        .ok();
-    assert_eq!(integer(&next.json()["first"]), 1005);
-    // A segment, too.
-    cluster.create_sequence(0, "bill", &json!({"mode": "segment"}));
-    let path = "/v1/sequences/bill/segments?size=10";
-    let granted = keyed(&cluster, 0, path, "k6").unwrap().ok();
-    assert_eq!(
-        keyed(&cluster, 2, path, "k6").unwrap().ok().body,
-        granted.body
-    );
-}
-
-#[test]
 fn requests_with_keys_are_served_once_while_leaders_are_killed() {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
@@ -242,87 +197,4 @@ fn a_token_is_consumed_once_whoever_asks_whichever_node() {
     consume(0, "nonsense", &json!({})).refused(404, "not-found");
     consume(1, tokens[1], &json!({})).ok();
     consume(1, tokens[1], &json!({})).refused(409, "token-used");
-}
-
-#[test]
-fn keys_and_tokens_at_the_command_line() {
-    let cluster = Cluster::started(1);
-    let address = cluster.address(0);
-    let seqd = |line: &str| {
-        let mut words: Vec<&str> = line.split_whitespace().collect();
-        words.extend(["-e", &address]);
-        let output = binary::command(&words).output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (
-            output.status.code(),
-            text(output.stdout),
-            text(output.stderr),
-        )
-    };
-    let (code, begun, words) = seqd("key begin pay --claim-ttl 1m --fingerprint f -o json");
-    assert_eq!(code, Some(0), "{words}");
-    let begun: Value = serde_json::from_str(&begun).unwrap();
-    assert_eq!(begun["state"], "first");
-    assert_eq!(seqd("key begin pay --fingerprint f").0, Some(6));
-    let claim = begun["claim"].as_str().unwrap();
-    let complete = format!("key complete pay --claim {claim} --result {{\"paid\":1}}");
-    assert_eq!(seqd(&complete).0, Some(0));
-    let (code, read, _) = seqd("key get pay -o plain");
-    assert!(
-        code == Some(0) && read.contains("result\t{\"paid\":1}\n"),
-        "{read}"
-    );
-    assert_eq!(seqd("key get other").0, Some(3));
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    for _ in 0..2 {
-        let (_, values, _) = seqd("seq next order -n 2 --idempotency-key invoice-7");
-        assert_eq!(values, "1\n2\n");
-    }
-    let (_, tokens, _) = seqd("token issue --count 2 --ttl 1m");
-    let first = tokens.lines().next().unwrap();
-    assert_eq!(tokens.lines().count(), 2, "{tokens}");
-    assert_eq!(seqd(&format!("token consume {first}")).0, Some(0));
-    assert_eq!(seqd(&format!("token consume {first}")).0, Some(6));
-}
-
-#[test]
-fn keys_are_permitted_by_how_they_begin_and_two_tenants_do_not_meet() {
-    let (cluster, _file) = guarded(Cluster::planned(1));
-    with_sequences(&cluster);
-    let (order, _) = Caller::with(&cluster, &json!({"scopes": ["allocate:order."]}));
-    let (other, _) = Caller::with(&cluster, &json!({"scopes": ["allocate"]}));
-    let (reader, _) = Caller::with(&cluster, &json!({"scopes": ["read"]}));
-    let begin = |caller: &Caller<'_>, key: &str| {
-        caller.post(&format!("/v1/idempotency/{key}/begin"), &json!({}))
-    };
-    begin(&order, "order.7").ok();
-    begin(&order, "invoice.7").refused(403, "forbidden");
-    begin(&reader, "order.7").refused(403, "forbidden");
-    reader.get("/v1/idempotency/order.7").ok();
-    order
-        .get("/v1/idempotency/invoice.7")
-        .refused(403, "forbidden");
-    // No prefix tells one token from another.
-    order
-        .post("/v1/tokens", &json!({}))
-        .refused(403, "forbidden");
-    let token = other.post("/v1/tokens", &json!({})).ok().json();
-    let consume = format!(
-        "/v1/tokens/{}/consume",
-        token["token"].as_str().expect("a token")
-    );
-    reader.post(&consume, &json!({})).refused(403, "forbidden");
-    order.post(&consume, &json!({})).refused(403, "forbidden");
-    other.post(&consume, &json!({})).ok();
-    // The same key of two tenants.
-    let next = |caller: &Caller<'_>| {
-        let request = post(&cluster.url(0, "/v1/sequences/order.eu/next"));
-        let request = request.header("authorization", &format!("Bearer {}", caller.token));
-        request.header("idempotency-key", "k").reply()
-    };
-    let first = next(&order).ok().body;
-    assert_ne!(next(&other).ok().body, first);
-    assert_eq!(next(&order).ok().body, first);
-    // A permission that is gone is gone for what was answered, too.
-    next(&reader).refused(403, "forbidden");
 }

@@ -6,7 +6,8 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::wait;
 use serde_json::json;
 
-use crate::tokens::{Caller, PATIENCE, guarded};
+use crate::tokens::PATIENCE;
+use seqd_tests::callers::{Caller, guarded};
 
 #[test]
 fn a_wait_ends_when_the_token_of_its_client_is_revoked() {

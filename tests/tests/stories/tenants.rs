@@ -11,7 +11,7 @@ use seqd_tests::cluster::Cluster;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::tokens::{Caller, guarded};
+use seqd_tests::callers::{Caller, guarded};
 
 /// A quarter of it is a tenant's share.
 const LIMIT: usize = 40;
@@ -197,87 +197,4 @@ fn what_one_address_takes_leaves_room_for_others_and_an_operator_makes_some() {
     };
     let (hostile, honest) = (of("127.0.0.2", "x."), of("127.0.0.3", "y."));
     two_tenants(&cluster, (hostile, honest), ("address:127.0.0.2", None));
-}
-
-#[test]
-fn an_operator_alone_lists_keys_and_tokens_and_a_key_is_deleted_with_its_prefix() {
-    let (cluster, _file) = guarded(Cluster::planned(1));
-    let operator = Caller::operator(&cluster);
-    operator.send(
-        "PUT",
-        0,
-        "/v1/sequences/x.s",
-        Some(&json!({"mode": "strict"})),
-    );
-    let scopes = json!({"scopes": ["read", "allocate", "admin:x."]});
-    let (tenant, id) = Caller::with(&cluster, &scopes);
-    for key in ["x.1", "x.2", "y.1"] {
-        let begin = format!("/v1/idempotency/{key}/begin");
-        tenant.post(&begin, &json!({})).ok();
-    }
-    for path in ["/v1/idempotency", "/v1/idempotency?prefix=x.", "/v1/tokens"] {
-        tenant.get(path).refused(403, "forbidden");
-        tenant
-            .delete(&format!(
-                "{path}{}tenant=operator",
-                if path.contains('?') { "&" } else { "?" }
-            ))
-            .refused(403, "forbidden");
-    }
-    tenant
-        .delete("/v1/idempotency/y.1")
-        .refused(403, "forbidden");
-    let deleted = tenant.delete("/v1/idempotency/x.1").ok().json();
-    assert_eq!(deleted, json!({"key": "x.1", "deleted": true}));
-    tenant
-        .delete("/v1/idempotency/x.1")
-        .refused(404, "not-found");
-
-    // The keys of requests are listed and deleted by themselves.
-    let next = seqd_tests::http::post(&cluster.url(0, "/v1/sequences/x.s/next"));
-    let next = next.header("authorization", &format!("Bearer {}", tenant.token));
-    next.header("idempotency-key", "once").reply().ok();
-    let keys = |query: &str| {
-        let page = operator
-            .get(&format!("/v1/idempotency?{query}"))
-            .ok()
-            .json();
-        let items = page["items"].as_array().expect("items").clone();
-        let name = |item: &Value| item["key"].as_str().expect("a key").to_owned();
-        let names: Vec<String> = items.iter().map(name).collect();
-        (names, items)
-    };
-    assert_eq!(keys("").0, ["x.2", "y.1"]);
-    assert_eq!(keys("prefix=y").0, ["y.1"]);
-    let (names, items) = keys("requests=1");
-    assert_eq!(names, ["once"]);
-    assert_eq!(items[0]["tenant"], format!("token:{id}"));
-    assert_eq!(items[0]["state"], "done");
-    operator
-        .delete("/v1/idempotency")
-        .refused(400, "invalid-argument");
-    let page = operator.delete("/v1/idempotency?prefix=&limit=1").ok();
-    assert_eq!(page.json()["deleted"], 1);
-    let cursor = page.json()["next_cursor"]
-        .as_str()
-        .expect("a cursor")
-        .to_owned();
-    let path = format!("/v1/idempotency?prefix=&cursor={cursor}");
-    let rest = operator.delete(&path).ok().json();
-    assert_eq!(rest, json!({"deleted": 1, "next_cursor": null}));
-    let path = format!("/v1/idempotency?requests=1&tenant=token:{id}");
-    assert_eq!(operator.delete(&path).ok().json()["deleted"], 1);
-    assert!(keys("requests=1").0.is_empty());
-
-    // A one-time token goes by its public part, and is consumed no more.
-    let issued = tenant.post("/v1/tokens", &json!({})).ok().json();
-    let token = issued["token"].as_str().expect("a token");
-    let listed = operator.get("/v1/tokens").ok().json();
-    assert_eq!(listed["items"][0]["id"], token[..11]);
-    operator
-        .delete(&format!("/v1/tokens/{}", &token[..11]))
-        .ok();
-    tenant
-        .post(&format!("/v1/tokens/{token}/consume"), &json!({}))
-        .refused(404, "not-found");
 }

@@ -3,10 +3,10 @@
 use std::process::Output;
 use std::time::Duration;
 
+use seqd_net::tls::issue::Subject;
 use seqd_tests::certificates::{Certificates, DAY, Secures as _, days};
 use seqd_tests::cluster::Cluster;
 use seqd_tests::{binary, http, wait};
-use seqd_tls::issue::Subject;
 
 /// Several looks at the files, on a busy machine.
 const TAKEN: Duration = Duration::from_secs(60);

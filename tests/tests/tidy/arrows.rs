@@ -7,30 +7,33 @@ use seqd_tests::binary::workspace;
 use crate::sources::{assert_none, one};
 
 /// Crate and the crates that it may name directly. What those may name, it may name too.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("guards", &[]),
     ("idgen", &["guards"]),
     ("disk", &[]),
-    ("tls", &["guards"]),
+    ("net", &["guards"]),
     ("wal", &["disk", "guards"]),
     ("state", &["idgen"]),
     ("api", &[]),
     ("store", &["wal", "disk", "state"]),
     ("offline", &["store", "wal", "disk", "state"]),
-    ("raft", &["store", "wal", "disk", "state", "tls"]),
-    ("client", &["api", "idgen", "tls"]),
+    ("peers", &["net", "store"]),
+    ("raft", &["peers", "store", "wal", "disk", "state"]),
+    ("client", &["api", "idgen", "net"]),
     ("node", &["raft", "disk", "api"]),
     ("seqd", &["node", "offline", "client"]),
 ];
 
 /// Dependency and the crates whose manifests may name it.
-const KEPT: [(&str, &[&str]); 6] = [
+const KEPT: [(&str, &[&str]); 8] = [
     ("openraft", &["raft"]),
     ("sled", &["store"]),
     ("axum", &["node"]),
+    ("hyper", &["node"]),
+    ("hyper-util", &["node"]),
     ("bincode", &["state"]),
-    ("rustls", &["tls"]),
-    ("rcgen", &["tls"]),
+    ("rustls", &["net"]),
+    ("rcgen", &["net"]),
 ];
 
 /// What the pure crates have no business with: clocks, tasks, sockets, disks, chance.

@@ -99,12 +99,12 @@ fn named_test(link: &Link) -> Option<String> {
 
 #[test]
 fn invariants_name_tests_that_exist() {
-    assert_names_tests("docs/INVARIANTS.md", 10);
+    assert_names_tests("docs/internals/INVARIANTS.md", 10);
 }
 
 #[test]
 fn threats_name_tests_that_exist() {
-    assert_names_tests("docs/THREATS.md", 40);
+    assert_names_tests("docs/internals/THREATS.md", 40);
 }
 
 /// The document names so many tests at least, each in the file that its link leads to.
@@ -216,7 +216,10 @@ fn stands_in(lines: &[String], text: &str) -> bool {
 #[test]
 fn worked_examples_are_the_code_that_is_compiled() {
     let mut blocks = Vec::new();
-    for (path, least) in [("docs/EXTENDING.md", 5), ("docs/GENERATORS.md", 3)] {
+    for (path, least) in [
+        ("docs/internals/EXTENDING.md", 5),
+        ("docs/GENERATORS.md", 3),
+    ] {
         let quoted = quoted(&one(path).expect(path));
         assert!(quoted.len() >= least, "only {} in {path}", quoted.len());
         blocks.extend(quoted);

@@ -7,8 +7,12 @@ use seqd_tests::binary::workspace;
 
 use crate::sources::{one, product};
 
-const DOCUMENT: &str = "docs/FORMAT.md";
+const DOCUMENT: &str = "docs/internals/FORMAT.md";
 const GOLDEN: &str = "crates/raft/tests/golden/data-v1";
+const PEERS_MESSAGES: [&str; 2] = [
+    "crates/raft/src/messages.rs",
+    "crates/peers/src/wire/hello.rs",
+];
 
 /// The examples: a golden file, and bytes that must be in it.
 fn examples(text: &str) -> Vec<(String, String)> {
@@ -68,8 +72,8 @@ fn kinds_in_code() -> BTreeSet<(u8, u8)> {
                 kinds.insert((of, version));
                 kind = None;
             }
-            // The table of peers' messages: all of version 1.
-            if source.path.ends_with("wire/messages.rs")
+            // The tables of peers' messages: all of version 1.
+            if PEERS_MESSAGES.contains(&source.path.as_str())
                 && let Some(kind) = number(" = ").filter(|_| line.trim_end().ends_with(','))
             {
                 kinds.insert((kind, 1));
@@ -84,7 +88,7 @@ fn kinds_in_code() -> BTreeSet<(u8, u8)> {
 
 /// Kind and name of each frame of a connection between nodes, as its file has them.
 fn frames_in_code() -> BTreeSet<(u8, String)> {
-    let source = one("crates/raft/src/wire/frame.rs").unwrap();
+    let source = one("crates/peers/src/wire/frame.rs").unwrap();
     let constants = source
         .text
         .lines()
@@ -98,7 +102,7 @@ fn frames_in_code() -> BTreeSet<(u8, String)> {
 
 #[test]
 fn the_protocol_of_peers_has_every_kind_of_frame() {
-    let document = one("docs/PEERS.md").unwrap();
+    let document = one("docs/internals/PEERS.md").unwrap();
     let rows = document.text.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
         let kind = cells.next()?.parse().ok()?;

@@ -10,6 +10,7 @@
 )]
 
 mod arrows;
+mod contract;
 mod damage;
 mod documents;
 mod files;

@@ -1,39 +1,39 @@
-//! Tokens of programs and people: what each permits.
+//! Access tokens of programs and people.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::lenient;
-use crate::request::Request;
+use crate::number_text::Lenient;
 use crate::scope::Permission;
 
-/// A token as it is listed: everything but the token itself, which nobody keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A token in a list, without its secret part, which is not stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessToken {
     /// Its public part, 16 hexadecimal digits.
     pub id: String,
-    /// What it permits, such as `read` and `allocate:order.`.
+    /// The scopes, such as `read` and `allocate:order.`.
     pub scopes: Vec<String>,
-    /// For people.
+    /// A description for people.
     pub description: String,
     /// When it was created, RFC 3339.
     pub created: String,
-    /// From when on it is refused, RFC 3339; null if it never expires.
+    /// The time of its expiry, RFC 3339. Null if it never expires.
     pub expires: Option<String>,
-    /// Whether it is refused by the clock of the answering node.
+    /// Whether it has expired by the clock of the answering node.
     pub expired: bool,
-    /// Requests that each node serves for it in a second; null for no limit.
+    /// Requests per second that each node serves for it. Null for no limit.
     pub per_second: Option<u32>,
 }
 
-/// A new token: the one answer that shows it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A new token. No other answer shows it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessCreated {
-    /// The token, for the header `Authorization: Bearer`. It is shown here and never again.
+    /// The token, for the header `Authorization: Bearer`. It is shown only here.
     pub token: String,
-    /// What is listed of it.
+    /// Its entry in the list.
     #[serde(flatten)]
     pub listed: AccessToken,
-    /// Members that do not know it yet, as far as is known: they refuse it until they do.
+    /// Members that have not confirmed it and may still refuse it.
     #[serde(default)]
     pub unconfirmed: Vec<String>,
 }
@@ -46,29 +46,30 @@ impl std::fmt::Debug for AccessCreated {
     }
 }
 
-/// A token that was revoked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A revoked token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessRevoked {
     /// Its public part.
     pub id: String,
-    /// Always true: each node refuses it from the moment on at which it has applied this.
+    /// Always true. Each node refuses the token after it has applied the revocation.
     pub revoked: bool,
-    /// Members that have not applied that yet, as far as is known: one that is cut off lets the
-    /// token in until its window of time ends.
+    /// Members that have not confirmed the revocation. A member that is cut off accepts the token until
+    /// its window ends.
     #[serde(default)]
     pub unconfirmed: Vec<String>,
 }
 
 requests! {
-    /// A token that is to be created.
+    /// A new token.
     CreateAccess {
-        /// What it permits: 1 to 16.
+        /// The scopes: 1 to 16 of `read`, `allocate` or `admin`, each also with a prefix of names, such as
+        /// `allocate:order.`.
         scopes: Vec<Permission>,
-        /// For people, at most 1024 bytes.
+        /// A description for people, at most 1024 bytes.
         description: String,
-        /// How long it counts, in milliseconds; for ever by default.
-        ttl_ms: u64 as "lenient",
-        /// Requests that each node serves for it in a second, 1 to 1000000; no limit by default.
-        per_second: u32 as "lenient",
+        /// The lifetime in milliseconds. It never expires by default.
+        ttl_ms: u64 as "Lenient",
+        /// Requests per second that each node serves for it: 1 to 1000000, no limit by default.
+        per_second: u32 as "Lenient",
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text;
+use crate::number_text::Decimal;
 use crate::request::Request;
 
 /// What a member is in the Raft group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// The voter that appends.
@@ -36,7 +37,7 @@ impl Role {
 }
 
 /// How a member is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberState {
     /// It serves everything.
@@ -73,7 +74,7 @@ impl MemberState {
 }
 
 /// Whether the wall clocks of a majority of the voters agree within `clock.max_peer_skew`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockAgreement {
     /// Those of a majority agree: a clock that disagrees with them is wrong.
@@ -89,7 +90,7 @@ pub enum ClockAgreement {
 }
 
 /// The cluster as the answering node sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cluster {
     /// The cluster; null before it is founded.
     pub cluster_id: Option<String>,
@@ -119,7 +120,7 @@ pub struct Cluster {
 }
 
 /// Who is needed and who is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Quorum {
     /// Members that vote.
     pub voters: u32,
@@ -143,20 +144,20 @@ impl Quorum {
 }
 
 /// One member.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Member {
     /// Its name.
     pub name: String,
     /// Its number; never used again for another node.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub id: u64,
     /// What it is in the Raft group.
     pub role: Role,
     /// How it is.
     pub state: MemberState,
-    /// Where clients reach it, with scheme.
+    /// Its URL for clients, with the scheme.
     pub http: Option<String>,
-    /// Where peers reach it, `host:port`.
+    /// Its address for peers, `host:port`.
     pub peer: String,
     /// The index of its last applied (or, of another node, acknowledged) entry, where known.
     #[serde(default)]
@@ -194,7 +195,7 @@ pub struct Member {
 }
 
 /// How long a layout lasts and how full its worker field is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LayoutLife {
     /// The layout.
     pub name: String,
@@ -210,15 +211,15 @@ pub struct LayoutLife {
     pub workers_exhausted_at: Option<String>,
 }
 
-/// A node that is to join, as a learner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A node that joins as a learner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddMember {
     /// Its name.
     pub name: String,
-    /// Where peers reach it, `host:port`.
+    /// Its address for peers, `host:port`.
     pub peer: String,
-    /// Where clients reach it, with scheme.
+    /// Its URL for clients, with the scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
 }
@@ -232,26 +233,26 @@ requests! {
     NoFields {}
 }
 
-/// What a change of membership did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of a membership change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberChange {
     /// The member.
     pub name: String,
     /// Its number.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub id: u64,
-    /// What it is after the change; null if it was removed.
+    /// Its role after the change. Null if it was removed.
     pub role: Option<Role>,
     /// The quorum after the change.
     pub quorum: Quorum,
 }
 
 /// A reset of a node's workers, which the node obeys once it has applied it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkersReset {
     /// The member.
     pub name: String,
-    /// What the reset does, for people.
+    /// The effect of the reset, for people.
     pub effect: String,
     /// The layouts in which the member had windows ahead of the clock; empty if it had none, and
     /// nothing was reset.
@@ -259,7 +260,7 @@ pub struct WorkersReset {
 }
 
 /// What a node gives up in a layout.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResetLayout {
     /// The layout.
     pub layout: String,
@@ -272,15 +273,15 @@ pub struct ResetLayout {
 }
 
 requests! {
-    /// Who is to lead.
+    /// The new leader.
     LeaderMove {
-        /// The voter that is to lead; any other than the leader by default.
+        /// The voter that becomes the leader. Any other voter by default.
         node: String,
     }
 }
 
-/// Who leads after a move.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of a transfer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaderMoved {
     /// The leader.
     pub leader: String,

@@ -1,26 +1,27 @@
 //! What a node answers about itself: health, version, configuration, what an error code means.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::flag;
-use crate::{ErrorCode, Request, paths};
+use crate::number_text::Flag;
+use crate::{ErrorCode, Request};
 
-/// What `/livez` answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The answer of `/livez`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Live {
-    /// Always true: a process that does not run answers nothing.
+    /// Always true.
     pub live: bool,
 }
 
-/// What is asked of `/readyz`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The options of `/readyz`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadyQuery {
-    /// `ids` checks minting alone; everything by default.
+    /// `ids` checks only whether the node can issue IDs. Everything is checked by default.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub for_what: Option<String>,
-    /// Each check in the answer.
-    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
+    /// Whether the answer lists each check.
+    #[serde(default, with = "Flag", skip_serializing_if = "Option::is_none")]
     pub verbose: Option<bool>,
 }
 
@@ -28,66 +29,66 @@ impl Request for ReadyQuery {
     const FIELDS: &'static [&'static str] = &["for", "verbose"];
 }
 
-/// What `/readyz` answers when the node is ready.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The answer of `/readyz` if the node is ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ready {
-    /// Always true in a 200; a node that is not ready answers with a problem.
+    /// Always true. A node that is not ready returns a problem.
     pub ready: bool,
     /// The node.
     pub node: String,
-    /// Each check, if asked for with `verbose`.
+    /// Each check, if the request has `verbose`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
 }
 
 /// One check of `/readyz`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
-    /// What was checked.
+    /// The name of the check.
     pub name: String,
-    /// Whether it is well.
+    /// Whether it passed.
     pub ok: bool,
-    /// The error code that requests meet while it is not.
+    /// The error code of requests while it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What was seen.
+    /// The details.
     #[serde(default)]
     pub detail: String,
-    /// Until when it holds, RFC 3339: the end of the window.
+    /// The end of the window, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }
 
-/// What `/version` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The answer of `/version`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Version {
     /// The version, such as `0.1.0`.
     pub version: String,
-    /// The revision that it was built from, where known.
+    /// The revision of the source, if known.
     #[serde(default)]
     pub revision: Option<String>,
 }
 
-/// What `/v1/config` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The answer of `/v1/config`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigEntries {
     /// Every key, in the order of the documentation.
     pub items: Vec<ConfigEntry>,
 }
 
 /// One configuration key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigEntry {
     /// The key.
     pub key: String,
-    /// The value that is in force; null where none is.
+    /// The value in force. Null if there is none.
     pub value: Option<String>,
-    /// Where the value comes from.
+    /// The origin of the value.
     pub origin: String,
 }
 
-/// What `/problems/{code}` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The answer of `/problems/{code}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CodePage {
     /// The path of this page.
     #[serde(rename = "type")]
@@ -98,14 +99,14 @@ pub struct CodePage {
     pub title: String,
     /// The HTTP status of answers with it.
     pub status: u16,
-    /// The exit code of commands that met it.
+    /// The exit code of a command that receives it.
     pub exit: u8,
     /// Whether the request certainly had no effect and may be repeated.
     pub retryable: bool,
-    /// When it is answered.
+    /// When it is returned.
     #[serde(default)]
     pub when: String,
-    /// What to do then.
+    /// What to do.
     #[serde(default)]
     pub what_to_do: String,
 }
@@ -116,7 +117,7 @@ impl CodePage {
     pub fn of(code: ErrorCode) -> Self {
         let row = code.row();
         Self {
-            kind: paths::fill(paths::PROBLEM, row.code),
+            kind: format!("/problems/{}", row.code),
             code: row.code.to_owned(),
             title: row.title.to_owned(),
             status: row.status,

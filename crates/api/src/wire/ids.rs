@@ -1,35 +1,35 @@
 //! IDs and UUIDs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::{self, flag, lenient};
-use crate::request::Request;
+use crate::number_text::{Decimal, Flag, Lenient};
 
 /// The most IDs or UUIDs in one answer where `http.max_count` is not set.
 pub const DEFAULT_MAX_COUNT: u32 = 10_000;
 
 requests! {
-    /// What is asked of `/v1/id` and `/v1/ids`.
+    /// The options of `/v1/id` and `/v1/ids`.
     IdQuery {
-        /// How many; `/v1/ids` alone takes it.
-        count: u64 as "lenient",
-        /// The layout; `default` by default.
+        /// The number of IDs. Only for `/v1/ids`.
+        count: u64 as "Lenient",
+        /// The layout. `default` if omitted.
         layout: String,
-        /// The text form: `dec`, `hex`, `b62`, `crockford`.
+        /// The text form: `dec`, `hex`, `b62` or `crockford`.
         format: String,
-        /// Zeroes are put before the text up to this width.
-        pad: u64 as "lenient",
-        /// A text that is put before each ID.
+        /// Pads the text with leading zeros to this width.
+        pad: u64 as "Lenient",
+        /// A prefix of each ID.
         id_prefix: String,
-        /// JSON numbers instead of strings, for layouts that fit 53 bits.
-        numeric: bool as "flag",
+        /// Returns JSON numbers instead of strings, for layouts that fit 53 bits.
+        numeric: bool as "Flag",
     }
 }
 
 /// One ID.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Id {
-    /// The ID in the form that was asked for.
+    /// The ID in the requested form.
     pub id: String,
     /// The layout it was minted in.
     pub layout: String,
@@ -39,7 +39,7 @@ pub struct Id {
     pub node: String,
 }
 
-/// One ID as a server writes it, nothing copied; a client reads it as [`Id`].
+/// One ID as a server writes it, without copies. A client reads it as [`Id`].
 #[derive(Debug, Clone, Serialize)]
 pub struct IdBody<'a> {
     /// The ID.
@@ -56,16 +56,16 @@ pub struct IdBody<'a> {
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum IdValue<'a> {
-    /// In the form that was asked for.
+    /// In the requested form.
     Text(&'a str),
-    /// As a number: `numeric` was asked for, and the layout fits 53 bits.
+    /// As a number: the request has `numeric`, and the layout fits 53 bits.
     Number(u64),
 }
 
 /// Many IDs, strictly increasing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ids {
-    /// The IDs in the form that was asked for.
+    /// The IDs in the requested form.
     pub ids: Vec<String>,
     /// The layout they were minted in.
     pub layout: String,
@@ -76,48 +76,48 @@ pub struct Ids {
 }
 
 requests! {
-    /// How an ID that is to be taken apart was written.
+    /// The form of an ID to decode.
     IdPartsQuery {
-        /// The layout; `default` by default.
+        /// The layout. `default` if omitted.
         layout: String,
-        /// The form of the input; decimal by default.
+        /// The text form of the input. Decimal by default.
         format: String,
     }
 }
 
-/// What an ID is made of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The parts of an ID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdParts {
     /// The ID, decimal.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub id: u64,
-    /// The layout it was read in.
+    /// The layout.
     pub layout: String,
     /// The start of its tick, RFC 3339.
     pub time: String,
     /// The start of its tick, in milliseconds of Unix time.
     pub unix_ms: i64,
     /// Its tick since the epoch of the layout.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub tick: u64,
-    /// Its datacenter; null where the layout has none.
+    /// Its datacenter. Null if the layout has none.
     pub datacenter: Option<u32>,
     /// Its worker within the datacenter.
     pub worker: u32,
-    /// Its place within the tick.
+    /// Its sequence within the tick.
     pub sequence: u32,
     /// Hexadecimal.
     pub hex: String,
-    /// base62, 11 wide.
+    /// Base 62, 11 characters wide.
     pub base62: String,
-    /// Crockford's base 32, 13 wide.
+    /// Crockford's base 32, 13 characters wide.
     pub crockford: String,
-    /// Who held the worker at that tick; null if no record has it.
+    /// The holder of the worker at that tick. Null if no record has it.
     pub holder: Option<Holder>,
-    /// `held` (there is a holder), `nobody` (no generator of this cluster had the worker then, so
-    /// the ID is not one of this cluster and layout), `unknown` (leases from that time are not
-    /// known any more) or `ahead` (its time has not come); null for
-    /// whoever may not see the workers.
+    /// `held` (there is a holder), `nobody` (no generator of this cluster had the worker at that time,
+    /// so the ID is not one of this cluster and layout), `unknown` (leases of that time are no longer
+    /// recorded) or `ahead` (its time is in the future). Null for callers that may not see the
+    /// workers.
     #[serde(default)]
     pub origin: Option<String>,
     /// The same in a sentence.
@@ -125,45 +125,45 @@ pub struct IdParts {
     pub origin_detail: Option<String>,
 }
 
-/// Who held a worker, and for which ticks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The holder of a worker, and its ticks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
     /// The owner of the lease.
     pub owner: String,
     /// The node, if a node of the cluster is the owner.
     pub node: Option<String>,
     /// The lease.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub lease: u64,
     /// The first tick of the lease.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub from_tick: u64,
     /// The first tick after the lease.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub fence_tick: u64,
 }
 
 requests! {
-    /// What is asked of `/v1/uuid` and `/v1/uuids`.
+    /// The options of `/v1/uuid` and `/v1/uuids`.
     UuidQuery {
-        /// 7, the default, or 4.
-        version: u8 as "lenient",
+        /// The version: 7 (the default) or 4.
+        version: u8 as "Lenient",
         /// How many; `/v1/uuids` alone takes it.
-        count: u64 as "lenient",
+        count: u64 as "Lenient",
     }
 }
 
 /// One UUID.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uuid {
     /// Lower case, with hyphens.
     pub uuid: String,
 }
 
 /// Many UUIDs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uuids {
-    /// Lower case, with hyphens; version 7 strictly increasing.
+    /// Lower case, with hyphens. Version 7 is strictly increasing.
     pub uuids: Vec<String>,
 }
 

@@ -1,35 +1,35 @@
-//! Idempotency keys: who is told to go on, and what came of it.
+//! Idempotency keys: claims and results.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::json_text::JsonText;
-use crate::number_text::{self, flag, lenient};
-use crate::request::Request;
+use crate::number_text::{Flag, Lenient, OptionalDecimal};
 
-/// The header with which a request that takes IDs or values is answered once.
+/// The header with which a request for IDs or values is served once.
 pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 
-/// Stands on an answer that was given before.
+/// The header of an answer that is a repetition.
 pub const REPLAYED_HEADER: &str = "idempotent-replayed";
 
 requests! {
-    /// Asks to be told to go on.
+    /// Begins an idempotency key. Returns a claim if the caller is the first.
     BeginKey {
-        /// How long the key lives, in milliseconds: [`BeginKey::DEFAULT_TTL_MS`] by default.
-        ttl_ms: u64 as "lenient",
-        /// How long the caller may be at it, in milliseconds: [`BeginKey::DEFAULT_CLAIM_TTL_MS`] by
-        /// default. Then another caller is told to go on.
-        claim_ttl_ms: u64 as "lenient",
-        /// What is to be done, such as a hash of the request: at most 128 bytes. Another one under
-        /// the same key is refused.
+        /// The lifetime of the key in milliseconds: 86400000 (a day) by default.
+        ttl_ms: u64 as "Lenient",
+        /// How long the claim is the caller's alone, in milliseconds: 60000 by default. After that
+        /// another caller can receive a claim.
+        claim_ttl_ms: u64 as "Lenient",
+        /// Identifies the work, such as a hash of the request: at most 128 bytes. Another fingerprint
+        /// for the same key is refused.
         fingerprint: String,
-        /// Drawn at random for this request, at most 64 bytes: a repeated request returns the same
-        /// claim. Keep it secret.
+        /// A random text for this request, at most 64 bytes. A repeated request with the same nonce
+        /// returns the same claim. Keep it secret.
         nonce: String,
     }
 
-    /// What came of it.
+    /// The result of the work.
     CompleteKey {
         /// The claim, from the response to begin.
         claim: String,
@@ -43,25 +43,25 @@ requests! {
         claim: String,
     }
 
-    /// Which keys are listed or deleted.
+    /// A selection of keys.
     KeysQuery {
-        /// Only keys that begin with this.
+        /// Only keys with this prefix.
         prefix: String,
         /// Only keys that are charged to this tenant: `operator`, `token:` and the ID of an access
         /// token, or `address:` and an address.
         tenant: String,
-        /// The keys of requests with an `Idempotency-Key`, in place of those that were begun.
-        requests: bool as "flag",
-        /// Items on a page, or keys that are deleted: 1 to 1000, 100 by default.
-        limit: u32 as "lenient",
-        /// `next_cursor` of the page before.
+        /// Whether to select the keys of requests with an `Idempotency-Key` instead of begun keys.
+        requests: bool as "Flag",
+        /// Items on a page, or the number of keys to delete: 1 to 1000, 100 by default.
+        limit: u32 as "Lenient",
+        /// The `next_cursor` of the previous page.
         cursor: String,
     }
 
-    /// How a key is read.
+    /// Options of a read.
     GetKeyQuery {
-        /// From the answering node's own state, which may be behind.
-        stale: bool as "flag",
+        /// Whether to answer from the state of this node, which may lag behind.
+        stale: bool as "Flag",
     }
 }
 
@@ -73,17 +73,17 @@ impl BeginKey {
     pub const DEFAULT_CLAIM_TTL_MS: u64 = 60_000;
 }
 
-/// How a key stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The state of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyState {
-    /// The caller goes on, and completes the key with the claim.
+    /// The caller is the first. It completes the key with the claim.
     First,
-    /// Another caller goes on.
+    /// Another caller has the claim.
     InProgress,
-    /// Nobody goes on: the claim was abandoned or is over. The next who begins is told to.
+    /// The claim was abandoned or expired. The next caller that begins the key is the first.
     Abandoned,
-    /// There is a result.
+    /// The key has a result.
     Done,
 }
 
@@ -100,86 +100,86 @@ impl KeyState {
     }
 }
 
-/// The answer to who begins a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The answer to a caller that begins a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyBegun {
     /// The key.
     pub key: String,
     /// `first` or `done`.
     pub state: KeyState,
-    /// The secret that completes or abandons the key; where the caller goes on.
+    /// The secret that completes or abandons the key, if the caller is the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
-    /// The fencing token of the claim, greater than that of every claim before it; where the caller
-    /// goes on.
+    /// The fencing token of the claim, greater than that of every earlier claim, if the caller is the
+    /// first.
     #[serde(
         default,
-        with = "number_text::option",
+        with = "OptionalDecimal",
         skip_serializing_if = "Option::is_none"
     )]
     pub token: Option<u64>,
-    /// 1, and one more each time that a claim ended without a result.
+    /// The number of the attempt: 1, and one more for each claim that ended without a result.
     pub attempt: u64,
-    /// For how long the claim is the caller's alone.
+    /// The remaining time of the claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_expires_in_ms: Option<u64>,
-    /// For how long the key is known.
+    /// The remaining lifetime of the key.
     pub expires_in_ms: u64,
-    /// What came of it; where it is done.
+    /// The result, if the key is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<JsonText>,
 }
 
-/// A key as it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The state of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Key {
     /// The key.
     pub key: String,
     /// `in-progress`, `abandoned` or `done`.
     pub state: KeyState,
-    /// 1, and one more each time that a claim ended without a result.
+    /// The number of the attempt: 1, and one more for each claim that ended without a result.
     pub attempt: u64,
-    /// What is done under it; empty if none was given.
+    /// The fingerprint. Empty if none was given.
     pub fingerprint: String,
-    /// For how long the key is known.
+    /// The remaining lifetime of the key.
     pub expires_in_ms: u64,
-    /// For how long the claim is one caller's alone; while it is in progress.
+    /// The remaining time of the claim, while the key is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_expires_in_ms: Option<u64>,
-    /// What came of it; where it is done.
+    /// The result, if the key is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<JsonText>,
 }
 
 /// A key in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListedKey {
     /// The key.
     pub key: String,
     /// `in-progress`, `abandoned` or `done`.
     pub state: KeyState,
-    /// Whom it is charged to: `operator`, `token:` and the ID of an access token, or `address:` and
-    /// a hash of the address.
+    /// The tenant that it is charged to: `operator`, `token:` and the ID of an access token, or
+    /// `address:` and a hash of the address.
     pub tenant: String,
-    /// 1, and one more each time that a claim ended without a result.
+    /// The number of the attempt: 1, and one more for each claim that ended without a result.
     pub attempt: u64,
-    /// What it is charged, its result included.
+    /// The charged size in bytes, including the result.
     pub bytes: u64,
-    /// For how long it is known.
+    /// The remaining lifetime.
     pub expires_in_ms: u64,
 }
 
 /// A key that was deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyDeleted {
     /// The key.
     pub key: String,
-    /// Always true: it can be begun anew, and a claim of it is lost.
+    /// Always true. The key can be begun again, and an earlier claim is no longer valid.
     pub deleted: bool,
 }
 
 /// A key that was completed or abandoned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyEnded {
     /// The key.
     pub key: String,

@@ -1,180 +1,182 @@
 //! Locks.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::{self, flag, lenient};
-use crate::request::Request;
+use crate::number_text::{Decimal, Flag, Lenient, OptionalDecimal};
 
 requests! {
-    /// What is asked of a lock.
+    /// The terms of an acquisition.
     AcquireRequest {
-        /// Who asks: a host, pod or service name, 1 to 128 printable ASCII characters.
+        /// The caller: a host, pod or service name of 1 to 128 printable ASCII characters.
         owner: String,
-        /// How long it is held without a renewal, 100 ms to 24 h; 30 s by default.
-        ttl_ms: u64 as "lenient",
-        /// How long to wait for it, up to 10 min; not at all by default.
-        wait_ms: u64 as "lenient",
-        /// The lease of a hold that is entered again: the longer time applies. Without it a request
-        /// waits like any other, whatever its owner.
+        /// The time of the hold without a renewal in milliseconds: 100 to 86400000, 30000 by default.
+        ttl_ms: u64 as "Lenient",
+        /// The longest wait in milliseconds: up to 600000, 0 by default.
+        wait_ms: u64 as "Lenient",
+        /// The lease of a hold that is entered again. The longer time applies. A request without it
+        /// waits, also if its owner holds the lock.
         lease: String,
-        /// 1 to 64 printable ASCII characters, drawn at random for this one acquisition: a request
-        /// that is repeated with it has the same answer. Keep it secret: with the owner it returns
-        /// the lease.
+        /// 1 to 64 random printable ASCII characters for this acquisition. A repeated request with the
+        /// same nonce returns the same answer. Keep it secret: with the owner, it returns the lease.
         nonce: String,
-        /// How many hold the lock at once, 1 to 1024; 1 by default.
-        permits: u32 as "lenient",
-        /// Together with others that share it, and with nobody else.
-        shared: bool as "flag",
-        /// For how long nobody is granted the lock if this hold runs out, up to 60 s; 0 by default.
-        lock_delay_ms: u64 as "lenient",
+        /// The number of simultaneous holders: 1 to 1024, 1 by default.
+        permits: u32 as "Lenient",
+        /// Whether the lock is shared with other shared holds.
+        shared: bool as "Flag",
+        /// The time for which nobody is granted the lock after this hold expires, in milliseconds: up to
+        /// 60000, 0 by default.
+        lock_delay_ms: u64 as "Lenient",
     }
 
-    /// A hold that is to last longer.
+    /// An extension of a hold.
     RenewLockRequest {
         /// The lease, from the response to acquire.
         lease: String,
-        /// How long it is held from now on, 100 ms to 24 h; 30 s by default. It never gets shorter.
-        ttl_ms: u64 as "lenient",
+        /// The time of the hold from now on in milliseconds: 100 to 86400000, 30000 by default. A hold
+        /// never becomes shorter.
+        ttl_ms: u64 as "Lenient",
     }
 
-    /// A hold that ends.
+    /// The release of a hold.
     ReleaseLockRequest {
         /// The lease, from the response to acquire.
         lease: String,
     }
 
-    /// Holds that an operator ends.
+    /// The holds that an operator ends.
     BreakLockRequest {
-        /// The token of the one hold that ends; all holds without it.
-        token: u64 as "number_text::option",
+        /// The token of one hold. Without it, all holds of the lock end.
+        token: u64 as "OptionalDecimal",
     }
 
-    /// Whether a token holds a lock.
+    /// The token that is verified.
     VerifyLockRequest {
-        /// The owner; any by default.
+        /// The owner. Any owner by default.
         owner: String,
         /// The token.
-        token: u64 as "number_text::option",
+        token: u64 as "OptionalDecimal",
     }
 
-    /// Which locks are wanted.
+    /// A selection of locks.
     LocksQuery {
-        /// Only names that begin with this.
+        /// Only names with this prefix.
         prefix: String,
-        /// From this node's own state, without asking the leader.
-        stale: bool as "flag",
-        /// Items on a page.
-        limit: u32 as "lenient",
-        /// `next_cursor` of the page before.
+        /// Whether to answer from the state of this node, without the leader.
+        stale: bool as "Flag",
+        /// Items on a page: 1 to 1000, 100 by default.
+        limit: u32 as "Lenient",
+        /// The `next_cursor` of the previous page.
         cursor: String,
     }
 
-    /// How a lock is read.
+    /// Options of a read.
     LockQuery {
-        /// From this node's own state, without asking the leader.
-        stale: bool as "flag",
-        /// With `wait_ms`: answered once the first holder's token is another one, or there is no
-        /// holder; 0 stands for none.
-        other_than: u64 as "number_text::option",
-        /// How long to wait for that, up to 60 s.
-        wait_ms: u64 as "lenient",
+        /// Whether to answer from the state of this node, without the leader.
+        stale: bool as "Flag",
+        /// With `wait_ms`: the answer is sent when the token of the first holder differs from this one.
+        /// 0 means no holder.
+        other_than: u64 as "OptionalDecimal",
+        /// The longest wait for that in milliseconds, up to 60000.
+        wait_ms: u64 as "Lenient",
     }
 }
 
 /// A lock that the caller holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldLock {
     /// The lock.
     pub name: String,
-    /// Who holds it.
+    /// The owner of the hold.
     pub owner: String,
-    /// Greater than that of every grant before it, of any lock: what the lock protects can refuse
-    /// a smaller one than it has seen.
-    #[serde(with = "number_text")]
+    /// The fencing token, greater than that of every earlier grant of any lock. The protected resource
+    /// rejects a token that is smaller than one that it has seen.
+    #[serde(with = "Decimal")]
     pub token: u64,
-    /// The secret that renews, releases and re-enters the hold; in the response to acquire alone.
+    /// The secret that renews, releases and re-enters the hold. Only the response to acquire has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
-    /// How long it is held at least, by the cluster's clock. Count it from when the request was
-    /// sent; after a wait from when the response was received, less the time that it took to arrive.
+    /// The least remaining time of the hold, by the cluster's clock. Count it from the time at which
+    /// the request was sent. After a wait, count it from the arrival of the response, less its
+    /// transit time.
     pub expires_in_ms: u64,
 }
 
 /// A hold that an operator ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BrokenHold {
     /// The owner.
     pub owner: String,
     /// The token.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub token: u64,
 }
 
-/// What an operator ended of a lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The holds that an operator ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BrokenLock {
     /// The lock.
     pub name: String,
-    /// How many holds ended; 0 where a delay ended alone.
+    /// The number of holds that ended. 0 if only a delay ended.
     pub ended: u32,
     /// The first hundred of them, by token.
     pub holders: Vec<BrokenHold>,
 }
 
-/// A lock that is not held any more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A released lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReleasedLock {
     /// The lock.
     pub name: String,
     /// The token of the hold that ended.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub token: u64,
 }
 
-/// One of those that hold a lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A holder of a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LockHolder {
-    /// Who it is.
+    /// The owner.
     pub owner: String,
     /// Its token.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub token: u64,
-    /// How long it holds the lock yet.
+    /// The remaining time of the hold.
     pub expires_in_ms: u64,
-    /// Whether it shares the lock.
+    /// Whether the hold is shared.
     #[serde(default)]
     pub shared: bool,
 }
 
-/// One of those that wait for a lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A waiter of a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LockWaiter {
-    /// Who it is.
+    /// The owner.
     pub owner: String,
-    /// How long it waits yet.
+    /// The remaining time of the wait.
     pub waits_ms: u64,
-    /// Whether it is to share the lock.
+    /// Whether the hold will be shared.
     #[serde(default)]
     pub shared: bool,
 }
 
-/// One lock. One that nobody uses has neither holders nor waiters: locks are not created.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One lock. Locks are not created: an unused lock has neither holders nor waiters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lock {
     /// The name.
     pub name: String,
-    /// How many hold it at once; null where nobody uses it.
+    /// The number of simultaneous holders. Null if the lock is unused.
     pub permits: Option<u32>,
-    /// Who holds it, by token; of a list the one whose hold ends first alone.
+    /// The holders, by token. In a list, only the holder whose hold ends first.
     pub holders: Vec<LockHolder>,
-    /// Who waits, in the order in which they are served: the first hundred; of a list none.
+    /// The first hundred waiters, in the order of service. Empty in a list.
     #[serde(default)]
     pub waiters: Vec<LockWaiter>,
-    /// How many hold it.
+    /// The number of holders.
     pub held: u32,
-    /// How many wait.
+    /// The number of waiters.
     pub waiting: u32,
-    /// For how long nobody is granted it, behind a hold that ran out; 0 where it is not delayed.
+    /// The remaining delay after an expired hold. 0 if there is none.
     #[serde(default)]
     pub delayed_ms: u64,
 }

@@ -1,13 +1,16 @@
 //! The bodies of requests and answers, by family.
 
-/// Request types: every field may be left out, and no other is taken. `as` names the module of
-/// [`crate::number_text`] that reads a field.
+/// Request types. Every field may be left out, and no other field is accepted. `as` names the form
+/// in [`crate::number_text`] that reads and describes a field.
 macro_rules! requests {
     ($($(#[$about:meta])* $name:ident {
-        $($(#[$doc:meta])* $field:ident: $type:ty $(as $form:literal)?,)*
+        $($(#[$doc:meta])* $field:ident: $type:ty $(as $form:tt)?,)*
     })+) => {$(
         $(#[$about])*
-        #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[derive(
+            Debug, Clone, PartialEq, Eq, Default,
+            serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+        )]
         #[serde(deny_unknown_fields)]
         pub struct $name {$(
             $(#[$doc])*
@@ -15,7 +18,7 @@ macro_rules! requests {
             pub $field: Option<$type>,
         )*}
 
-        impl Request for $name {
+        impl crate::request::Request for $name {
             const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
         }
     )+};

@@ -2,41 +2,40 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::lenient;
-use crate::request::Request;
+use crate::number_text::Lenient;
 
 requests! {
-    /// One-time tokens that are wanted.
+    /// A request for one-time tokens.
     IssueTokens {
-        /// How long they live, in milliseconds: a day by default.
-        ttl_ms: u64 as "lenient",
-        /// How many, 1 to 1000. Without it one is answered, not a list.
-        count: u64 as "lenient",
+        /// The lifetime in milliseconds: 86400000 (a day) by default.
+        ttl_ms: u64 as "Lenient",
+        /// The number of tokens, 1 to 1000. Without it, the answer is one token and not a list.
+        count: u64 as "Lenient",
     }
 
-    /// Which tokens are listed or deleted.
+    /// A selection of tokens.
     TokensQuery {
         /// Only tokens that are charged to this tenant: `operator`, `token:` and the ID of an access
         /// token, or `address:` and an address.
         tenant: String,
-        /// Items on a page, or tokens that are deleted: 1 to 1000, 100 by default.
-        limit: u32 as "lenient",
-        /// `next_cursor` of the page before.
+        /// Items on a page, or the number of tokens to delete: 1 to 1000, 100 by default.
+        limit: u32 as "Lenient",
+        /// The `next_cursor` of the previous page.
         cursor: String,
     }
 
     /// The use of a token.
     ConsumeToken {
-        /// The same in each repetition of this request, at most 64 bytes: who consumed the token is
-        /// told so again.
+        /// A text of at most 64 bytes. A repeated request with the same nonce succeeds again.
         nonce: String,
     }
 }
 
-/// One-time tokens, shown in this answer alone: one, or a list where a count was asked for.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Issued one-time tokens: one, or a list if the request has a count. No other answer shows them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokensIssued {
     /// The token: 33 of `0-9A-Za-z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +43,7 @@ pub struct TokensIssued {
     /// The tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Vec<String>>,
-    /// For how long they are known.
+    /// The lifetime.
     pub expires_in_ms: u64,
 }
 
@@ -62,31 +61,31 @@ impl fmt::Debug for TokensIssued {
 }
 
 /// A token in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListedToken {
-    /// Its first 11 characters; the others are secret, and not kept.
+    /// The first 11 characters. The others are secret and are not stored.
     pub id: String,
     /// Whether it was consumed.
     pub used: bool,
-    /// Whom it is charged to: `operator`, `token:` and the ID of an access token, or `address:` and
-    /// a hash of the address.
+    /// The tenant that it is charged to: `operator`, `token:` and the ID of an access token, or
+    /// `address:` and a hash of the address.
     pub tenant: String,
-    /// For how long it is known.
+    /// The remaining lifetime.
     pub expires_in_ms: u64,
 }
 
 /// A token that was deleted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenDeleted {
     /// Its first 11 characters.
     pub id: String,
-    /// Always true: nobody consumes it from then on.
+    /// Always true. The token can no longer be consumed.
     pub deleted: bool,
 }
 
 /// A token that the caller consumed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenConsumed {
-    /// Always true: whoever else asks is answered `token-used`.
+    /// Always true. Other requests receive `token-used`.
     pub consumed: bool,
 }

@@ -1,20 +1,21 @@
 //! What a change would do, without its effect.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Layout, Sequence};
 
 /// The answer to `?dry_run=1`: the server checked the request as it checks the real one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Always true: nothing was changed.
     pub dry_run: bool,
-    /// What the request would do, for people.
+    /// The effect of the request, for people.
     pub effect: String,
-    /// The sequence as it would be afterwards; null if it would be gone, or for another request.
+    /// The resulting sequence. Null if it would be deleted, or for other requests.
     #[serde(default)]
     pub sequence: Option<Sequence>,
-    /// The layout as it would be; null for another request.
+    /// The resulting layout. Null for other requests.
     #[serde(default)]
     pub layout: Option<Layout>,
 }

@@ -1,17 +1,17 @@
-//! Segments for client-side allocators: a range to a client, and its unused end back.
+//! Segments for allocators of clients: the grant of a range, and the return of its unused end.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Request;
-use crate::number_text;
+use crate::number_text::{Decimal, OptionalDecimal};
 
 requests! {
-    /// How large a range is wanted.
+    /// A request for a range.
     GrantRequest {
-        /// How many values; [`GrantRequest::DEFAULT_SIZE`] by default.
-        size: u64 as "number_text::option",
-        /// The grant that this one follows: granted only if no other came in between.
-        after: u128 as "number_text::option",
+        /// The number of values: up to 100000000, 10000 by default.
+        size: u64 as "OptionalDecimal",
+        /// The previous grant of the caller. The range is granted only if no other grant came between.
+        after: u128 as "OptionalDecimal",
     }
 }
 
@@ -25,35 +25,35 @@ impl GrantRequest {
 }
 
 /// A range that belongs to the caller.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Grant {
-    /// Its name, with which its end is given back: an integer of 128 bits that nobody else can guess.
-    #[serde(with = "number_text")]
+    /// The secret name of the grant, with which its end is returned: an integer of 128 bits.
+    #[serde(with = "Decimal")]
     pub grant: u128,
     /// The first value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub first: i64,
     /// The last value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub last: i64,
-    /// How many.
+    /// The number of values.
     pub count: u64,
     /// The step between two values.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub increment: i64,
 }
 
 requests! {
-    /// How much of a grant comes back.
+    /// The unused part of a grant.
     ReturnRequest {
-        /// How many of its last values were not used.
-        unused: u64 as "number_text::option",
+        /// The number of unused values at the end of the range.
+        unused: u64 as "OptionalDecimal",
     }
 }
 
-/// What came back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of a return.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Returned {
-    /// How many values will be granted again.
+    /// The number of values that will be granted again.
     pub returned: u64,
 }

@@ -1,18 +1,19 @@
 //! Sequences: definitions, values, marks.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::{self, flag, lenient, object};
+use crate::number_text::{Decimal, Flag, Lenient, Object, OptionalDecimal, OptionalDecimals};
 use crate::request::Request;
 
-/// How the values of a sequence are given out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The mode in which a sequence gives out values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Each node gives from a range of its own.
+    /// Each node gives out values from a range of its own.
     #[default]
     Segment,
-    /// Every value goes through the log: increasing across all nodes.
+    /// Every value passes through the log and increases across all nodes.
     Strict,
 }
 
@@ -28,43 +29,44 @@ impl Mode {
 }
 
 requests! {
-    /// How large the ranges of a segment sequence are, as asked for.
+    /// The size of the ranges of a segment sequence, as requested.
     SegmentSpec {
-        /// How long a range should last, such as `1m`.
+        /// The time for which a range should suffice, such as `1m`.
         target: String,
         /// The smallest range, in values.
-        min: u64 as "lenient",
+        min: u64 as "Lenient",
         /// The largest range, in values.
-        max: u64 as "lenient",
+        max: u64 as "Lenient",
     }
 }
 
 requests! {
-    /// A definition as asked for: what is left out takes PostgreSQL's default.
+    /// A requested definition. Omitted fields have the defaults of PostgreSQL.
     SequenceSpec {
-        /// How values are given out.
+        /// `segment` (each node has a range of its own, the default) or `strict` (one order over all
+        /// nodes).
         mode: Mode,
         /// The first value.
-        start: i64 as "number_text::option",
-        /// The step; below zero for a descending sequence, never zero.
-        increment: i64 as "number_text::option",
+        start: i64 as "OptionalDecimal",
+        /// The step. Negative for a descending sequence, never zero.
+        increment: i64 as "OptionalDecimal",
         /// The smallest value.
-        min: i64 as "number_text::option",
+        min: i64 as "OptionalDecimal",
         /// The largest value.
-        max: i64 as "number_text::option",
-        /// Whether it begins again at its end.
-        cycle: bool as "flag",
-        /// How large the ranges of a segment sequence are.
-        segment: SegmentSpec as "object",
-        /// A word for people.
+        max: i64 as "OptionalDecimal",
+        /// Whether it begins again after its last value.
+        cycle: bool as "Flag",
+        /// The size of the ranges of a segment sequence.
+        segment: SegmentSpec as "Object::<SegmentSpec>",
+        /// A description for people, at most 1024 bytes.
         description: String,
     }
 }
 
-/// How large the ranges of a segment sequence are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The size of the ranges of a segment sequence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
-    /// How long a range should last, such as `1m`.
+    /// The time for which a range should suffice, such as `1m`.
     pub target: String,
     /// The smallest range, in values.
     pub min: u64,
@@ -72,64 +74,65 @@ pub struct Segment {
     pub max: u64,
 }
 
-/// A sequence: its definition and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A sequence: its definition and its position.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sequence {
     /// Its name.
     pub name: String,
-    /// How values are given out.
+    /// `segment` (each node has a range of its own, the default) or `strict` (one order over all
+    /// nodes).
     pub mode: Mode,
     /// The first value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub start: i64,
     /// The step.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub increment: i64,
     /// The smallest value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub min: i64,
     /// The largest value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub max: i64,
-    /// Whether it begins again at its end.
+    /// Whether it begins again after its last value.
     pub cycle: bool,
-    /// How large the ranges of a segment sequence are.
+    /// The size of the ranges of a segment sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<Segment>,
-    /// A word for people.
+    /// A description for people, at most 1024 bytes.
     #[serde(default)]
     pub description: String,
-    /// The next value that the cluster grants; null when there is none.
-    #[serde(default, with = "number_text::option")]
+    /// The next value that the cluster grants. Null if none is left.
+    #[serde(default, with = "OptionalDecimal")]
     pub next: Option<i64>,
     /// Values granted so far.
-    #[serde(default, with = "number_text::option")]
+    #[serde(default, with = "OptionalDecimal")]
     pub allocated: Option<u64>,
-    /// Values left; null for a cycling sequence.
-    #[serde(default, with = "number_text::option")]
+    /// Values left. Null for a cycling sequence.
+    #[serde(default, with = "OptionalDecimal")]
     pub remaining: Option<u64>,
-    /// The revision of the definition: the ETag.
+    /// The revision of the definition, which the ETag begins with.
     #[serde(default)]
     pub revision: u64,
 }
 
 requests! {
-    /// How a sequence is read.
+    /// Options of a read.
     GetSequenceQuery {
-        /// From this node's own state, without asking the leader.
-        stale: bool as "flag",
+        /// Whether to answer from the state of this node, without the leader.
+        stale: bool as "Flag",
     }
 }
 
 requests! {
-    /// What is asked of `next`.
+    /// The requested values.
     NextRequest {
-        /// How many values; 1 by default.
-        count: u64 as "lenient",
-        /// One range or nothing.
-        contiguous: bool as "flag",
-        /// Every value in the answer.
-        expand: bool as "flag",
+        /// The number of values: 1 to 1000000, 1 by default.
+        count: u64 as "Lenient",
+        /// Whether the values must be one range.
+        contiguous: bool as "Flag",
+        /// Whether the answer lists every value.
+        expand: bool as "Flag",
     }
 }
 
@@ -138,48 +141,48 @@ impl NextRequest {
     pub const MAX_COUNT: u64 = 1_000_000;
 }
 
-/// Values in a row, `increment` apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Consecutive values, `increment` apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Range {
     /// The first value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub first: i64,
     /// The last value.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub last: i64,
-    /// How many.
+    /// The number of values.
     pub count: u64,
 }
 
-/// The values that `next` gave.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The values that `next` returns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Next {
     /// The values, as ranges, in order.
     pub ranges: Vec<Range>,
-    /// The first value; null if there are several ranges.
-    #[serde(default, with = "number_text::option")]
+    /// The first value. Null if there are several ranges.
+    #[serde(default, with = "OptionalDecimal")]
     pub first: Option<i64>,
-    /// The last value; null if there are several ranges.
-    #[serde(default, with = "number_text::option")]
+    /// The last value. Null if there are several ranges.
+    #[serde(default, with = "OptionalDecimal")]
     pub last: Option<i64>,
-    /// How many values in all.
+    /// The number of all values.
     pub count: u64,
     /// The step between two values of a range.
-    #[serde(with = "number_text")]
+    #[serde(with = "Decimal")]
     pub increment: i64,
-    /// How the sequence gives its values.
+    /// The mode of the sequence.
     pub mode: Mode,
-    /// Every value, if asked for with `expand`.
+    /// Every value, if the request has `expand`.
     #[serde(
         default,
-        with = "number_text::option_list",
+        with = "OptionalDecimals",
         skip_serializing_if = "Option::is_none"
     )]
     pub values: Option<Vec<i64>>,
 }
 
 impl Next {
-    /// An answer made of these ranges.
+    /// The answer with these ranges.
     #[must_use]
     pub fn new(ranges: Vec<Range>, increment: i64, mode: Mode, expand: bool) -> Self {
         let single = match ranges.as_slice() {
@@ -215,12 +218,12 @@ impl Next {
     }
 }
 
-/// Forward to a value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A move forward.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdvanceRequest {
-    /// The next granted value is the first at or beyond this.
-    #[serde(with = "number_text")]
+    /// The next granted value is the first at or beyond this value.
+    #[serde(with = "Decimal")]
     pub to: i64,
 }
 
@@ -228,31 +231,31 @@ impl Request for AdvanceRequest {
     const FIELDS: &'static [&'static str] = &["to"];
 }
 
-/// What `advance` did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of `advance`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Advanced {
     /// The sequence.
     pub name: String,
-    /// The next value that the cluster grants; null when there is none.
-    #[serde(default, with = "number_text::option")]
+    /// The next value that the cluster grants. Null if none is left.
+    #[serde(default, with = "OptionalDecimal")]
     pub next: Option<i64>,
     /// Values granted or passed over so far.
-    #[serde(default, with = "number_text::option")]
+    #[serde(default, with = "OptionalDecimal")]
     pub allocated: Option<u64>,
-    /// Values left; null for a cycling sequence.
-    #[serde(default, with = "number_text::option")]
+    /// Values left. Null for a cycling sequence.
+    #[serde(default, with = "OptionalDecimal")]
     pub remaining: Option<u64>,
-    /// Members that may still give older values: they have not confirmed.
+    /// Members that have not confirmed and may still give out older values.
     #[serde(default)]
     pub unconfirmed: Vec<String>,
 }
 
-/// What DELETE of a sequence did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The result of the deletion of a sequence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Deleted {
     /// The sequence.
     pub name: String,
-    /// Members that may still give values: they have not confirmed.
+    /// Members that have not confirmed and may still give out values.
     #[serde(default)]
     pub unconfirmed: Vec<String>,
 }

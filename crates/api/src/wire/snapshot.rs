@@ -1,9 +1,9 @@
 //! The state as a file: the request, and the headers of the answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::flag;
-use crate::request::Request;
+use crate::number_text::Flag;
 
 /// The form of the answer.
 pub const SNAPSHOT_CONTENT_TYPE: &str = "application/octet-stream";
@@ -20,17 +20,17 @@ pub const ROWS_HEADER: &str = "seqd-snapshot-rows";
 pub const DIGEST_HEADER: &str = "seqd-snapshot-digest";
 
 requests! {
-    /// How a snapshot is asked for.
+    /// Options of a snapshot.
     #[derive(Copy)]
     SnapshotQuery {
-        /// From this node's own state as it is, without asking the leader: without a quorum there is no
-        /// other.
-        stale: bool as "flag",
+        /// Whether to return the state of this node without the leader. Without a quorum, this is the only
+        /// way.
+        stale: bool as "Flag",
     }
 }
 
-/// What a snapshot is of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The description of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotHead {
     /// Index of the last entry that is in it.
     pub index: u64,

@@ -1,5 +1,5 @@
-//! The worked example of `docs/EXTENDING.md`: an endpoint from its contract to its response, each
-//! step with the file that it belongs into.
+//! The worked example of `docs/internals/EXTENDING.md`: an endpoint from its contract to its response,
+//! each step with the file that it belongs into.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,21 +9,19 @@ use axum::http;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
-use seqd_api::routes::Method;
-use seqd_api::{ErrorCode, Problem};
+use seqd_api::{ErrorCode, Need, Operation, Problem, Typed};
 use serde::{Deserialize, Serialize};
 
-use crate::http::{Context, Media, Path, Request, RequestIds, Response, build};
+use crate::http::{Context, RequestIds, Route, build};
 use crate::metrics::Metrics;
 
-// Step 1, the contract: `api/src/paths.rs`, `api/src/routes.rs`, `api/src/wire/echo.rs`.
-
-const ECHO: &str = "/v1/echo/{name}";
+// Step 1, the contract: the types in `api/src/wire/echo.rs`, the row in `api/src/operations.rs`. The
+// row expands to this implementation.
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EchoQuery {
-    #[serde(default, with = "seqd_api::number_text::lenient")]
+    #[serde(default, with = "seqd_api::number_text::Lenient")]
     times: Option<u32>,
 }
 
@@ -31,9 +29,23 @@ impl seqd_api::Request for EchoQuery {
     const FIELDS: &'static [&'static str] = &["times"];
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Echo {
     text: String,
+}
+
+#[derive(Clone, Copy)]
+struct GetEcho;
+
+impl Typed for GetEcho {
+    type Request = EchoQuery;
+    type Response = Echo;
+    const ROW: &'static Operation = &Operation {
+        id: "echo",
+        path: "/v1/echo/{name}",
+        about: "Repeats a name.",
+        ..Operation::local(Need::AnyToken)
+    };
 }
 
 // Step 2, what it means: `node/src/services/echo.rs`, and a field of `Services`.
@@ -71,16 +83,13 @@ impl From<EchoError> for Problem {
     }
 }
 
-// Step 4, the translation: `node/src/handlers/echo.rs`.
+// Step 4, the table of handlers: a line in `node/src/handlers/table.rs`.
 
-async fn echo(node: Arc<EchoService>, request: Request) -> Result<Response, Problem> {
-    Response::json(&node.echo(request.name(), &request.decode()?)?)
-}
-
-// Step 5, the table: a line in `node/src/handlers/routes.rs`.
-
-fn table() -> Vec<Path<EchoService>> {
-    vec![Path::new(ECHO, &[Media::Json]).on(Method::Get, echo)]
+fn table() -> Vec<Route<EchoService>> {
+    vec![Route::<EchoService>::json(
+        GetEcho,
+        |service, call| async move { service.echo(call.name(), &call.fields) },
+    )]
 }
 
 async fn get(path: &str) -> (u16, String) {
@@ -101,7 +110,7 @@ async fn get(path: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn an_endpoint_is_added_in_five_steps() {
+async fn an_endpoint_is_added_in_four_steps() {
     let (status, body) = get("/v1/echo/ab?times=2").await;
     assert_eq!((status, &*body), (200, "{\"text\":\"abab\"}\n"));
     let (status, body) = get("/v1/echo/ab?times=4").await;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use seqd_api::{
-    FormatError, IdBody, IdFormat, IdQuery, IdText, IdValue, Need, Problem, Request as _, Scope,
+    FormatError, IdBody, IdFormat, IdParts, IdPartsQuery, IdQuery, IdText, IdValue, Media, Need,
+    Problem, Request as _, Scope,
 };
 use serde_json::to_writer;
 
@@ -12,9 +13,9 @@ use super::costly;
 use super::keyed::few_with_key;
 use super::no_count;
 use super::problems::{internal, invalid};
-use crate::http::{Media, Request, Response};
+use crate::http::{Call, Request, Response};
 use crate::minting::Minter;
-use crate::services::Services;
+use crate::services::{IdError, Services};
 
 /// Integers up to this many bits are exact as JavaScript numbers.
 const NUMERIC_BITS: u32 = 53;
@@ -178,19 +179,18 @@ fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-pub(super) async fn parts(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let query = request.decode()?;
-    let parts = node.ids.parts(request.name(), &query, request.deadline);
+/// Decodes an ID. Who held its worker is for those who may read the workers; all else is computed
+/// from the number.
+pub(super) async fn parts(node: &Services, call: &Call<IdPartsQuery>) -> Result<IdParts, IdError> {
+    let parts = node.ids.parts(call.name(), &call.fields, call.deadline);
     let mut parts = parts.await?;
-    // All else is computed from the number. Who holds which worker is for those who may see the
-    // workers.
     let sees_workers = Need::Whole(Scope::Read);
-    if !node.callers.permits(request.caller, sees_workers, "") {
+    if !node.callers.permits(call.caller, sees_workers, "") {
         parts.holder = None;
         parts.origin = None;
         parts.origin_detail = None;
     }
-    Response::json(&parts)
+    Ok(parts)
 }
 
 #[cfg(test)]

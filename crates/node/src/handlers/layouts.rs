@@ -1,4 +1,4 @@
-//! `/v1/layouts`
+//! `POST /v1/layouts`, which has two statuses.
 
 use std::sync::Arc;
 
@@ -7,14 +7,6 @@ use seqd_api::Problem;
 
 use crate::http::{Request, Response};
 use crate::services::Services;
-
-pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    Response::json(&node.layouts.list(&request.decode()?)?)
-}
-
-pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    Response::json(&node.layouts.get(request.name(), &request.decode()?)?)
-}
 
 pub(super) async fn create(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted = request.decode()?;
@@ -29,8 +21,4 @@ pub(super) async fn create(node: Arc<Services>, request: Request) -> Result<Resp
         StatusCode::OK
     };
     Ok(Response::json(&layout)?.with_status(status))
-}
-
-pub(super) async fn encode(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    Response::json(&node.layouts.encode(request.name(), &request.decode()?)?)
 }

@@ -1,25 +1,20 @@
-//! HTTP's translation of the services, one file a family: a request into a call, its result into a
-//! response. [`problems`] has all errors, [`routes`] all paths. Nothing is decided here.
+//! The HTTP adapter of the services. [`table`] connects each operation with its service, [`problems`]
+//! maps all errors. The other files hold operations whose requests or responses have a form of their
+//! own. Nothing is decided here.
 
-mod access;
-mod cluster;
 mod costly;
 #[cfg(test)]
 mod example;
 mod ids;
 mod keyed;
-mod keys;
 mod layouts;
-mod locks;
 mod node;
-mod one_time;
 mod problems;
 mod routes;
-mod segments;
 mod sequences;
 mod snapshot;
+mod table;
 mod uuids;
-mod workers;
 
 pub(crate) use routes::Router;
 

@@ -1,16 +1,17 @@
 //! The node that answers: health, version, configuration, what an error code means.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use seqd_api::{
-    Check, CodePage, ConfigEntries, ConfigEntry, ErrorCode, Live, NoFields, Problem, Ready,
+    Check, CodePage, ConfigEntries, ConfigEntry, ErrorCode, Live, Media, NoFields, Problem, Ready,
     ReadyQuery, Version, nearest,
 };
+use sha2::{Digest as _, Sha256};
 
 use super::problems::{internal, invalid, not_ready};
 use crate::REVISION;
 use crate::config;
-use crate::http::{Media, Request, Response};
+use crate::http::{Request, Response, etag};
 use crate::metrics::plain;
 use crate::services::{self, Services};
 
@@ -96,6 +97,24 @@ pub(super) async fn config(node: Arc<Services>, request: Request) -> Result<Resp
     Response::json(&ConfigEntries {
         items: items.collect(),
     })
+}
+
+/// The description of the API, which a test compares with the table of operations.
+static OPENAPI: &[u8] = include_bytes!("../../../../docs/openapi.json");
+
+/// Changes with the description.
+static OPENAPI_TAG: LazyLock<String> =
+    LazyLock::new(|| format!("\"{:x}\"", Sha256::digest(OPENAPI)));
+
+/// `/openapi.json`
+pub(super) async fn openapi(_: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let NoFields {} = request.decode()?;
+    let response = Response::json_bytes(OPENAPI.trim_ascii_end().to_vec());
+    let response = response.with_header("etag", &OPENAPI_TAG);
+    if etag::is_known(&request.headers, &OPENAPI_TAG) {
+        return Ok(response.not_modified());
+    }
+    Ok(response)
 }
 
 /// `/problems/{code}`: what an error code means.

@@ -51,7 +51,7 @@ fn propose(error: &ProposeError) -> Problem {
             problem.with_retry_after_ms(100)
         }
         ProposeError::NoRoom { .. } => problem.with_retry_after_ms(1000).with_hint(
-            "make room on the disk, or free what the cluster keeps: docs/OPERATIONS.md, disk space",
+            "make room on the disk, or free what the cluster keeps: docs/DAY-TWO.md, disk space",
         ),
         ProposeError::TooLarge { .. } => problem.with_hint("send less at once"),
         ProposeError::Stopping | ProposeError::NodeRemoved => problem.with_hint("ask another node"),

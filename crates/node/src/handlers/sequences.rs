@@ -3,19 +3,14 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use seqd_api::{GetSequenceQuery, Next, NextRequest, NoFields, Problem, Sequence};
+use seqd_api::{GetSequenceQuery, Media, Next, NextRequest, Problem, Sequence};
 use seqd_state::Tenant;
 
 use super::costly;
 use super::keyed::few_with_key;
-use crate::http::{ETag, Media, Request, Response, etag};
+use crate::http::{ETag, Request, Response, etag};
 use crate::places::Places;
 use crate::services::{SequenceError, Services, sequence_name};
-
-pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let permitted = node.callers.prefixes(request.caller);
-    Response::json(&node.sequences.list(&request.decode()?, &permitted)?)
-}
 
 pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: GetSequenceQuery = request.decode()?;
@@ -83,33 +78,6 @@ pub(super) async fn patch(node: Arc<Services>, request: Request) -> Result<Respo
     Ok(Response::json(&sequence)?.with_etag(tag))
 }
 
-pub(super) async fn delete(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let NoFields {} = request.decode()?;
-    let name = sequence_name(request.name())?;
-    let if_revision = etag::if_match(&request.headers)?;
-    if request.is_dry_run {
-        let plan = node
-            .sequences
-            .plan_delete(&name, if_revision, request.deadline);
-        return Response::json(&plan.await?);
-    }
-    let deleted = node.sequences.delete(&name, if_revision, request.deadline);
-    Response::json(&deleted.await?)
-}
-
-pub(super) async fn advance(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let wanted = request.decode()?;
-    let name = sequence_name(request.name())?;
-    if request.is_dry_run {
-        let plan = node
-            .sequences
-            .plan_advance(&name, &wanted, request.deadline);
-        return Response::json(&plan.await?);
-    }
-    let advanced = node.sequences.advance(&name, &wanted, request.deadline);
-    Response::json(&advanced.await?)
-}
-
 pub(super) async fn next(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted: NextRequest = request.decode()?;
     let name = sequence_name(request.name())?;
@@ -120,6 +88,13 @@ pub(super) async fn next(node: Arc<Services>, request: Request) -> Result<Respon
         .next(&name, &wanted, is_text, request.deadline)
         .await?;
     write(&node.writing, request.tenant, &next, is_text).await
+}
+
+pub(super) async fn grant(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let wanted = request.decode()?;
+    let name = sequence_name(request.name())?;
+    let grant = node.segments.grant(name, &wanted, request.deadline);
+    Response::json(&grant.await?)
 }
 
 async fn write(

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use seqd_api::{Problem, Request as _, Uuid, UuidQuery, Uuids};
+use seqd_api::{Media, Problem, Request as _, Uuid, UuidQuery, Uuids};
 
 use super::costly;
 use super::no_count;
 use super::problems::internal;
-use crate::http::{Media, Request, Response};
+use crate::http::{Request, Response};
 use crate::services::Services;
 
 pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Response, Problem> {

@@ -8,9 +8,9 @@ use std::net::IpAddr;
 
 use axum::body::Body;
 use axum::http::{self, HeaderValue, StatusCode};
-use seqd_raft::net::ClientConnection;
 
 use crate::access::Caller;
+use crate::connections::ClientConnection;
 
 /// What is logged of a request, taken before it is read. The line is written when this is dropped.
 pub(super) struct Audit {

@@ -34,12 +34,16 @@ fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Vec<&str>> {
 }
 
 impl ETag {
-    /// Whether the caller has this very state already.
+    /// Whether the caller has this state already.
     pub(crate) fn is_known(self, headers: &HeaderMap) -> bool {
-        let own = self.to_string();
-        let is_own = |tag: &&str| *tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == own;
-        tags(headers, IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(is_own))
+        is_known(headers, &self.to_string())
     }
+}
+
+/// Whether `If-None-Match` names this tag.
+pub(crate) fn is_known(headers: &HeaderMap, own: &str) -> bool {
+    let is_own = |tag: &&str| *tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == own;
+    tags(headers, IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(is_own))
 }
 
 /// Whether the caller wants to make something that is not there yet (`If-None-Match: *`).

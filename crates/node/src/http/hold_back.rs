@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use seqd_api::ErrorCode;
 use seqd_guards::is_out;
-use seqd_raft::net::ClientConnection;
+
+use crate::connections::ClientConnection;
 
 /// A client that repeats a refused request at once would cost a node as much as one that is served.
 const HELD_BACK: Duration = Duration::from_millis(100);

@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use seqd_api::{ErrorCode, Problem};
 use seqd_guards::is_out;
-use seqd_raft::net::ClientConnection;
 use seqd_state::Tenant;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use crate::connections::ClientConnection;
 
 /// The width without lanes.
 const OPEN: usize = usize::MAX;

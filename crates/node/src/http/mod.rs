@@ -32,10 +32,9 @@ pub(crate) use gate::RequestIds;
 pub(crate) use hosts::Hosts;
 #[cfg(test)]
 pub(crate) use lanes::Lanes;
-pub(crate) use negotiate::Media;
 pub(crate) use request::Request;
 pub(crate) use response::Response;
-pub(crate) use router::{Endpoint, Extras, Path, build};
+pub(crate) use router::{Call, Endpoint, Route, build};
 pub(crate) use server::Server;
 pub(crate) use serving::Serving;
 pub(crate) use stored::Stored;

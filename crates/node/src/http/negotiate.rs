@@ -2,44 +2,16 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
-use seqd_api::{ErrorCode, Problem};
+use seqd_api::{ErrorCode, Media, Problem};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Media {
-    /// `text/plain`, one value a line.
-    Text,
-    Json,
-    /// Prometheus's text form, `text/plain`.
-    Metrics,
-    /// The same metrics in the form of OpenMetrics.
-    OpenMetrics,
-    /// `application/octet-stream`.
-    Bytes,
-}
-
-impl Media {
-    fn matches(self, kind: &str, sub: &str) -> Option<u8> {
-        let (own_kind, own_sub) = match self {
-            Media::Text | Media::Metrics => ("text", "plain"),
-            Media::OpenMetrics => ("application", "openmetrics-text"),
-            Media::Json => ("application", "json"),
-            Media::Bytes => ("application", "octet-stream"),
-        };
-        match (kind, sub) {
-            ("*", "*") => Some(1),
-            (kind, "*") if kind == own_kind => Some(2),
-            (kind, sub) if kind == own_kind && sub == own_sub => Some(3),
-            _ => None,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Media::Text | Media::Metrics => "text/plain",
-            Media::OpenMetrics => "application/openmetrics-text",
-            Media::Json => "application/json",
-            Media::Bytes => "application/octet-stream",
-        }
+/// How specifically a range names a form; `None` if it does not.
+fn precision(form: Media, kind: &str, sub: &str) -> Option<u8> {
+    let (own_kind, own_sub) = form.name().split_once('/')?;
+    match (kind, sub) {
+        ("*", "*") => Some(1),
+        (kind, "*") if kind == own_kind => Some(2),
+        (kind, sub) if kind == own_kind && sub == own_sub => Some(3),
+        _ => None,
     }
 }
 
@@ -78,7 +50,7 @@ fn quality_of(form: Media, given: &[&str]) -> u16 {
         let Some((kind, sub)) = name.split_once('/') else {
             continue;
         };
-        let Some(precision) = form.matches(kind, sub) else {
+        let Some(precision) = precision(form, kind, sub) else {
             continue;
         };
         let quality = parts

@@ -11,16 +11,16 @@ use axum::http::{self, HeaderMap};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use seqd_api::request::{MAX_BODY_BYTES, decode, each_once};
-use seqd_api::{ErrorCode, Problem};
-use seqd_raft::net::ClientConnection;
+use seqd_api::{ErrorCode, Media, Problem};
 use seqd_raft::{Part, Pool};
 use seqd_state::{Share, Tenant};
 use tokio::time::Instant;
 
 use super::lanes::Slot;
-use super::negotiate::Media;
+
 use super::request_key::RequestKey;
 use crate::access::Caller;
+use crate::connections::ClientConnection;
 
 /// A body of 64 KiB that takes longer is not worth its connection.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,11 +1,9 @@
 //! The header `Idempotency-Key`: the key, and what the request that came with it asks for.
 
 use axum::http::request::Parts;
-use seqd_api::{ErrorCode, IDEMPOTENCY_KEY_HEADER, Problem};
+use seqd_api::{ErrorCode, IDEMPOTENCY_KEY_HEADER, Media, Problem};
 use seqd_state::MAX_KEY_BYTES;
 use sha2::{Digest as _, Sha256};
-
-use super::negotiate::Media;
 
 /// An `Idempotency-Key`, and what the request that came with it asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use bytes::Bytes;
 use seqd_api::problem::PROBLEM_JSON;
 use seqd_api::{ErrorCode, Problem, SNAPSHOT_CONTENT_TYPE};
-use seqd_raft::net::Streamed;
 use serde::Serialize;
 
 use super::etag::ETag;
 use super::request::is_without_body;
+use crate::connections::Streamed;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

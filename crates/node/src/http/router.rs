@@ -1,16 +1,16 @@
-//! From a table of paths to a router, and the way that each request takes through its entry.
+//! From the table of operations to a router, and the path of each request through its endpoint.
 
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http;
+use axum::http::{self, StatusCode};
 use axum::routing::{MethodFilter, MethodRouter, on};
-use seqd_api::routes::{self, Method};
-use seqd_api::{ErrorCode, Need, Problem, Scope};
-use seqd_raft::net::ClientConnection;
+use seqd_api::{ErrorCode, Method, Need, Operation, Plan, Problem, Scope, Typed};
 use seqd_state::Tenant;
 use tokio::time::Instant;
 
@@ -20,11 +20,12 @@ use super::context::{Context, Exit};
 use super::gate;
 use super::hold_back::hold_back;
 use super::lanes;
-use super::negotiate::{Media, choose};
+use super::negotiate::choose;
 use super::request::{Request, is_without_body};
 use super::response::Response;
 use super::serving::Serving;
 use crate::access::{Access, Caller};
+use crate::connections::ClientConnection;
 
 /// Refuses a request on a connection in a reserved place, unless it is about the node's health or the
 /// caller may use the reserve.
@@ -49,77 +50,106 @@ fn has_place(
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
-/// A handler behind a pointer: the code around it is compiled once, not once a handler.
+/// A handler behind a pointer: the code around it is compiled once, not once per handler.
 type Handler<S> = Arc<dyn Fn(Arc<S>, Request) -> Handling + Send + Sync>;
 
-/// One path with its handlers. Which methods it takes is in the contract's table; a test compares.
-pub(crate) struct Path<S> {
-    pub(crate) path: &'static str,
-    media: &'static [Media],
-    handlers: Vec<(Method, Handler<S>)>,
-    /// Methods whose handlers answer a dry run.
-    dry_runs: Vec<Method>,
-    /// Methods whose handlers answer a request with an `Idempotency-Key` once.
-    keyed: Vec<Method>,
+/// An operation with its handler.
+pub(crate) struct Route<S> {
+    pub(crate) operation: &'static Operation,
+    handler: Handler<S>,
 }
 
-impl<S> Path<S> {
-    /// A path that answers in one of `media`, the first where the caller asks for none.
-    pub(crate) fn new(path: &'static str, media: &'static [Media]) -> Path<S> {
-        Path {
-            path,
-            media,
-            handlers: Vec::new(),
-            dry_runs: Vec::new(),
-            keyed: Vec::new(),
-        }
-    }
+/// A request with its fields.
+pub(crate) struct Call<T> {
+    pub(crate) fields: T,
+    request: Request,
+}
 
-    /// The same with a handler for `method` that answers a dry run, too.
-    pub(crate) fn on_or_dry<H, F>(mut self, method: Method, handler: H) -> Self
-    where
-        H: Fn(Arc<S>, Request) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Response, Problem>> + Send + 'static,
-    {
-        self.dry_runs.push(method);
-        self.on(method, handler)
-    }
+impl<T> Deref for Call<T> {
+    type Target = Request;
 
-    /// The same with a handler for `method` that answers a request with an `Idempotency-Key` once.
-    pub(crate) fn on_keyed<H, F>(mut self, method: Method, handler: H) -> Self
-    where
-        H: Fn(Arc<S>, Request) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Response, Problem>> + Send + 'static,
-    {
-        self.keyed.push(method);
-        self.on(method, handler)
+    fn deref(&self) -> &Request {
+        &self.request
     }
+}
 
-    /// The same with a handler for `method`.
-    pub(crate) fn on<H, F>(mut self, method: Method, handler: H) -> Self
+impl<S: Send + Sync + 'static> Route<S> {
+    /// An operation whose handler reads the request and forms the response itself.
+    pub(crate) fn raw<O, H, F>(_: O, handler: H) -> Self
     where
+        O: Typed,
         H: Fn(Arc<S>, Request) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Response, Problem>> + Send + 'static,
     {
         let boxed = move |state, request| -> Handling { Box::pin(handler(state, request)) };
-        self.handlers.push((method, Arc::new(boxed)));
-        self
+        Self {
+            operation: O::ROW,
+            handler: Arc::new(boxed),
+        }
     }
 
-    #[cfg(test)]
-    pub(crate) fn methods(&self) -> Vec<Method> {
-        self.handlers.iter().map(|(method, _)| *method).collect()
+    /// An operation whose handler receives the fields and returns the JSON answer.
+    pub(crate) fn json<O, H, F, E>(operation: O, handler: H) -> Self
+    where
+        O: Typed<Request: Send> + Copy + 'static,
+        H: Fn(Arc<S>, Call<O::Request>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O::Response, E>> + Send + 'static,
+        E: Into<Problem>,
+    {
+        let handler = Arc::new(handler);
+        Self::raw(operation, move |state, request| {
+            let handler = Arc::clone(&handler);
+            async move {
+                let fields = request.decode()?;
+                let answer = handler(state, Call { fields, request }).await;
+                let answer = Response::json(&answer.map_err(Into::into)?)?;
+                Ok(answer.with_status(success(O::ROW)))
+            }
+        })
+    }
+
+    /// As [`Route::json`], for an operation that has a dry run, which `plan` serves.
+    pub(crate) fn planned<O, P, PF, H, F, E>(operation: O, plan: P, handler: H) -> Self
+    where
+        O: Typed<Request: Send> + Copy + 'static,
+        P: Fn(Arc<S>, Call<O::Request>) -> PF + Send + Sync + 'static,
+        PF: Future<Output = Result<Plan, E>> + Send + 'static,
+        H: Fn(Arc<S>, Call<O::Request>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O::Response, E>> + Send + 'static,
+        E: Into<Problem> + 'static,
+    {
+        let (act, plan) = (Self::json(operation, handler), Arc::new(plan));
+        Self::raw(operation, move |state, request| {
+            let (act, plan) = (Arc::clone(&act.handler), Arc::clone(&plan));
+            async move {
+                if !request.is_dry_run {
+                    return act(state, request).await;
+                }
+                let fields = request.decode()?;
+                let planned = plan(state, Call { fields, request }).await;
+                Response::json(&planned.map_err(Into::into)?)
+            }
+        })
     }
 }
 
-pub(crate) fn build<S>(paths: Vec<Path<S>>, context: &Arc<Context>, state: &Arc<S>) -> Router
+/// The status of a success.
+fn success(operation: &Operation) -> StatusCode {
+    let status = operation.statuses.first().copied().unwrap_or(200);
+    StatusCode::from_u16(status).unwrap_or(StatusCode::OK)
+}
+
+pub(crate) fn build<S>(routes: Vec<Route<S>>, context: &Arc<Context>, state: &Arc<S>) -> Router
 where
     S: Send + Sync + 'static,
 {
+    let mut paths: BTreeMap<&'static str, Vec<Route<S>>> = BTreeMap::new();
+    for route in routes {
+        paths.entry(route.operation.path).or_default().push(route);
+    }
     let mut router = Router::new();
-    for path in paths {
-        let name = path.path;
-        router = router.route(name, methods(path, context, state));
+    for (path, routes) in paths {
+        router = router.route(path, methods(path, routes, context, state));
     }
     router.fallback(refusing(context, "unknown", |request| {
         if let Err(problem) = gate::check_length(request.uri()) {
@@ -131,39 +161,38 @@ where
     }))
 }
 
-fn methods<S>(path: Path<S>, context: &Arc<Context>, state: &Arc<S>) -> MethodRouter
+/// The methods of one path, in the order of the table.
+fn methods<S>(
+    path: &'static str,
+    routes: Vec<Route<S>>,
+    context: &Arc<Context>,
+    state: &Arc<S>,
+) -> MethodRouter
 where
     S: Send + Sync + 'static,
 {
-    let allocates = routes::find(path.path).is_some_and(|route| route.allocates);
+    let allocates = routes.iter().any(|route| route.operation.allocates);
     let mut methods = MethodRouter::new();
     let mut allow = Vec::new();
-    let Path {
-        path,
-        media,
-        handlers,
-        dry_runs,
-        keyed,
-    } = path;
-    for (method, handler) in handlers {
-        let extras = Extras {
-            has_dry_run: dry_runs.contains(&method),
-            takes_key: keyed.contains(&method),
-        };
-        let endpoint = Endpoint::new(context, state, path, method, media, extras);
-        let serve = move |request: http::Request<Body>| {
-            let (endpoint, handler) = (Arc::clone(&endpoint), Arc::clone(&handler));
-            async move {
-                endpoint
-                    .serve(request, |state, mut read| {
-                        let serving = Serving::of(&mut read);
-                        serving.scope(handler(state, read))
-                    })
-                    .await
-            }
-        };
-        methods = methods.on(filter(method), serve);
-        allow.push(method.as_str());
+    for Route { operation, handler } in routes {
+        let also = operation.allocates.then_some(Method::Post);
+        for method in [Some(operation.method), also].into_iter().flatten() {
+            let endpoint = Endpoint::new(context, state, operation, method);
+            let handler = Arc::clone(&handler);
+            let serve = move |request: http::Request<Body>| {
+                let (endpoint, handler) = (Arc::clone(&endpoint), Arc::clone(&handler));
+                async move {
+                    endpoint
+                        .serve(request, |state, mut read| {
+                            let serving = Serving::of(&mut read);
+                            serving.scope(handler(state, read))
+                        })
+                        .await
+                }
+            };
+            methods = methods.on(filter(method), serve);
+            allow.push(method.as_str());
+        }
     }
     if allow.contains(&"GET") && !allocates {
         allow.push("HEAD");
@@ -217,45 +246,29 @@ fn refusing(
     }
 }
 
-/// What a handler can do beyond answering.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Extras {
-    pub(crate) has_dry_run: bool,
-    /// Whether a request with an `Idempotency-Key` is answered once.
-    pub(crate) takes_key: bool,
-}
-
-/// One path and method: the way in and out of its handler.
+/// One operation: the way in and out of its handler.
 pub(crate) struct Endpoint<S> {
     exit: Exit,
-    /// What its requests need of the caller's token.
-    need: Need,
+    operation: &'static Operation,
     state: Arc<S>,
-    media: &'static [Media],
     has_path: bool,
-    /// Whether it is none of those about the node's health, which wait for nothing.
+    /// Whether it is part of the API. Requests about the node's health wait for nothing.
     is_api: bool,
-    extras: Extras,
 }
 
 impl<S> Endpoint<S> {
     pub(crate) fn new(
         context: &Arc<Context>,
         state: &Arc<S>,
-        path: &'static str,
+        operation: &'static Operation,
         method: Method,
-        media: &'static [Media],
-        extras: Extras,
     ) -> Arc<Endpoint<S>> {
-        let need = routes::find(path).map(|route| route.need(method));
         Arc::new(Endpoint {
-            exit: Exit::new(context, path, method.as_str()),
-            need: need.unwrap_or(Need::Whole(Scope::Admin)),
+            exit: Exit::new(context, operation.path, method.as_str()),
+            operation,
             state: Arc::clone(state),
-            media,
-            has_path: path.contains('{'),
-            is_api: path.starts_with("/v1/"),
-            extras,
+            has_path: operation.path.contains('{'),
+            is_api: operation.path.starts_with("/v1/"),
         })
     }
 
@@ -307,7 +320,7 @@ impl<S> Endpoint<S> {
     /// Whether the log has a line for each request: it changes the cluster, or reads all of it.
     fn is_audited(&self) -> bool {
         matches!(
-            self.need,
+            self.operation.need,
             Need::Named(Scope::Admin) | Need::Whole(Scope::Admin)
         )
     }
@@ -319,13 +332,14 @@ impl<S> Endpoint<S> {
         context.closing.check(request.uri().path())?;
         let caller = request.extensions().get().copied().unwrap_or_default();
         has_place(&context.access, caller, &request)?;
-        let takes_key = self.extras.takes_key;
+        let takes_key = self.operation.takes_key;
         let (method, headers) = (request.method(), request.headers());
         gate::check(method, headers, takes_key, &context.cluster)?;
-        let media = choose(request.headers(), self.media)?;
+        let media = choose(request.headers(), self.operation.media)?;
         let is_get = matches!(*request.method(), http::Method::GET | http::Method::HEAD);
         let (timeout, bodies) = (context.timeout, &context.bodies);
-        let permit = |caller, name: &str| bearer::check(&context.access, caller, self.need, name);
+        let need = self.operation.need;
+        let permit = |caller, name: &str| bearer::check(&context.access, caller, need, name);
         let mut request =
             Request::read(request, media, self.has_path, timeout, bodies, permit).await?;
         // Once more: the body may have taken its time, and the token been revoked meanwhile. Who
@@ -335,7 +349,7 @@ impl<S> Endpoint<S> {
             Box::pin(confirmed).await?;
         }
         permit(request.caller, request.name())?;
-        if request.is_dry_run && !self.extras.has_dry_run {
+        if request.is_dry_run && !self.operation.has_dry_run {
             let detail = "this request has no dry run";
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));
         }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http;
 use hyper::body::Incoming;
-use seqd_raft::net::{self, Acceptor, Answered, HttpLimits, Listen, Unreadable};
+use seqd_net::{Acceptor, Listen};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::connections::{self, Answered, HttpLimits, Unreadable};
 use crate::descriptors::CLIENTS;
 
 pub(super) const LIMITS: HttpLimits = HttpLimits {
@@ -53,7 +54,7 @@ impl Server {
         };
         let answer = move |request: http::Request<Incoming>| answer(request.map(Body::new));
         let task = tokio::spawn(async move {
-            if !net::serve(acceptor, LIMITS, answer, unreadable, grace).await {
+            if !connections::serve(acceptor, LIMITS, answer, unreadable, grace).await {
                 tracing::warn!("requests in flight were cut");
             }
         });

@@ -5,11 +5,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seqd_raft::net::{ClientConnection, Pause};
 use seqd_state::Tenant;
 
 use super::lanes::Slot;
 use super::request::Request;
+use crate::connections::{ClientConnection, Pause};
 
 tokio::task_local! {
     static SERVING: Serving;

@@ -8,7 +8,6 @@ use axum::http::header::CONNECTION;
 use axum::http::{self, HeaderMap, StatusCode};
 use bytes::Bytes;
 use seqd_api::{ErrorCode, Problem};
-use seqd_raft::net::ClientConnection;
 use tokio::time::Instant;
 
 use super::bearer;
@@ -17,6 +16,7 @@ use super::hold_back::hold_back;
 use super::hosts;
 use super::response::{Response, body_of};
 use crate::access::Caller;
+use crate::connections::ClientConnection;
 
 /// Refuses a request without a token, before anything else of it is looked at: the answer is the
 /// same whatever was asked for.

@@ -1,14 +1,15 @@
 //! What the founder does: it gives every member of the bootstrap its identity, then begins the log.
 
+use seqd_peers::wire::hello::{Prepare, Taken};
+use seqd_peers::wire::route::Route;
+use seqd_store::folder::Identity;
+
 use super::take::TAKE_LIMIT;
 use super::wiped::wiped;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop};
 use crate::handshake::hello::{self, ROUND};
 use crate::replica::Replica;
-use crate::wire::messages::{Prepare, Taken};
-use crate::wire::route::Route;
-use seqd_store::folder::Identity;
 
 /// The founder's first phase; repeated from the start after a crash.
 pub(crate) async fn prepare_all(context: &NodeContext, identity: &Identity) -> Result<(), Stop> {

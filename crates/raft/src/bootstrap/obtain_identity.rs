@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_peers::wire::hello::{HelloReply, Standing};
+use seqd_store::cluster_id;
+use seqd_store::folder::Identity;
 use tokio::time::Instant;
 
 use super::wiped::wiped;
@@ -13,9 +16,6 @@ use crate::handle::{Phase, Stop, StopReason};
 use crate::handshake::hello::{self, HELLO_LIMIT, ROUND, Round, peer_list};
 use crate::platform;
 use crate::types::Member;
-use crate::wire::messages::{HelloReply, Standing};
-use seqd_store::cluster_id;
-use seqd_store::folder::Identity;
 
 /// How long an empty node waits for a leader to confirm that its name is a member's, where a majority of
 /// the members answers: they have elected a leader and caught up by then, or have no quorum.

@@ -6,14 +6,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_peers::wire::hello::{Adopt, Prepare, Taken};
+use seqd_store::folder::Identity;
 use seqd_wal::WalOptions;
 
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::handshake::hello::peer_list;
 use crate::storage::driver;
-use crate::wire::messages::{Adopt, Prepare, Taken};
-use seqd_store::folder::Identity;
 
 /// How long a peer may take to sync the identity that it is given, and its first log segment.
 pub(crate) const TAKE_LIMIT: Duration = Duration::from_secs(10);

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use seqd_peers::wire::hello::{HelloReply, Standing};
+use seqd_store::folder::Identity;
 use tokio::time::Instant;
 
 use super::hello::{self, HELLO_LIMIT, ROUND, Round};
@@ -14,8 +16,6 @@ use super::introduce::judge_reply;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
 use crate::storage::opening::Loaded;
-use crate::wire::messages::{HelloReply, Standing};
-use seqd_store::folder::Identity;
 
 /// Pause between two rounds while only the rest is waited for.
 const ROUND_FOR_THE_REST: Duration = Duration::from_millis(50);

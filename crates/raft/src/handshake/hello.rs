@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use seqd_peers::wire::hello::{Hello, HelloIdentity, HelloReply};
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::sealed;
+use seqd_peers::wire::transport::{CallError, Link, Payload};
 use seqd_state::codec::Versioned;
 
 use crate::context::NodeContext;
-use crate::wire::messages::{Hello, HelloIdentity, HelloReply};
-use crate::wire::route::Route;
-use crate::wire::sealed;
-use crate::wire::transport::{CallError, Link, Payload};
 
 /// How long one peer may take to answer a hello.
 pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(1);

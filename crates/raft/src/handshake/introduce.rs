@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use seqd_guards::is_out;
+use seqd_peers::levels::LevelRange;
+use seqd_peers::wire::hello::{Hello, HelloIdentity, HelloReply, Standing, Verdict};
+use seqd_peers::wire::route::Route;
 
 use super::hello;
 use crate::context::NodeContext;
 use crate::handle::Stop;
-use crate::levels::LevelRange;
 use crate::peer_stops;
-use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Standing, Verdict};
-use crate::wire::route::Route;
 
 /// How long a peer may take to answer a hello in the middle of a conversation.
 const LIMIT: Duration = Duration::from_millis(500);

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
+use seqd_peers::levels::LevelRange;
+use seqd_peers::wire::hello::{Adopt, HelloReply, Standing, Taken};
+use seqd_peers::wire::route::Route;
 use seqd_state::{
     AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Command, Outcome, Refusal,
 };
@@ -15,13 +18,11 @@ use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, ProposeError};
 use crate::handshake::hello;
 use crate::leadership::Leading;
-use crate::levels::LevelRange;
+use crate::messages::ChangeRefusal;
 use crate::platform;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 use crate::types::Member;
-use crate::wire::messages::{Adopt, ChangeRefusal, HelloReply, Standing, Taken};
-use crate::wire::route::Route;
 
 /// How long a node that is added may take to sync its identity.
 const ADOPT_LIMIT: Duration = Duration::from_secs(10);

@@ -11,10 +11,10 @@ use super::majority::Seen;
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, MemberStatus, ProposeError};
 use crate::leadership::Leading;
+use crate::messages::{ChangeRefusal, Changed};
 use crate::replica::Replica;
 use crate::status;
 use crate::types::{Member, TypeConfig};
-use crate::wire::messages::{ChangeRefusal, Changed};
 
 /// What a change left behind, or why it was not made.
 pub(super) type Changing = Result<Changed, ChangeRefusal>;

@@ -8,8 +8,8 @@ use super::change::{find, refused};
 use super::majority::{MAY_LAG, silence};
 use crate::context::NodeContext;
 use crate::handle::{MemberError, ProposeError};
+use crate::messages::{ChangeRefusal, Stopping};
 use crate::replica::Replica;
-use crate::wire::messages::{ChangeRefusal, Stopping};
 
 /// The named voter, or the best one, if leadership can be transferred to it.
 pub(super) fn target(

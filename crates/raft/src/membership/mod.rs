@@ -21,6 +21,8 @@ use std::time::Duration;
 
 use openraft::ChangeMembers;
 use seqd_guards::is_out;
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::transport::Link;
 use seqd_state::{ClusterCommand, Command, NodeId};
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout_at};
@@ -31,13 +33,11 @@ use crate::context::NodeContext;
 use crate::conversation;
 use crate::handle::{ChangeOfMembers, MemberError, ProposeError};
 use crate::leadership::Leading;
+use crate::messages::{ChangeRefusal, ChangeReply, ChangeRequest, Changed, MemberChange};
 use crate::node::Node;
 use crate::platform;
 use crate::proposer::{ProposalBatcher, entry, route};
 use crate::replica::Replica;
-use crate::wire::messages::{ChangeRefusal, ChangeReply, ChangeRequest, Changed, MemberChange};
-use crate::wire::route::Route;
-use crate::wire::transport::Link;
 
 /// A change that was only tried out.
 const FITS: Changed = Changed::Fits(None);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use openraft::ChangeMembers;
 use seqd_guards::is_out;
+use seqd_peers::wire::hello::Standing;
 
 use super::change::{Changing, change_membership, find, no_quorum, refused, show};
 use super::majority::Seen;
@@ -15,9 +16,9 @@ use crate::context::NodeContext;
 use crate::handle::MemberError;
 use crate::handshake::hello;
 use crate::leadership::Leading;
+use crate::messages::ChangeRefusal;
 use crate::replica::Replica;
 use crate::types::Member;
-use crate::wire::messages::{ChangeRefusal, Standing};
 
 /// A member's new addresses; those that are `None` stay as they are.
 pub(super) struct Addresses<'a> {

@@ -7,20 +7,21 @@ use openraft::entry::RaftEntry;
 use openraft::errors::{NetworkError, RPCError, Timeout, Unreachable};
 use openraft::network::{RPCOption, RPCTypes};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
+use seqd_peers::wire::envelope::Envelope;
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::sealed::Sealed;
+use seqd_peers::wire::transport::{CallError, Limit, Link};
 use seqd_state::codec::Versioned;
 
 use crate::batch::{Batch, Room};
 use crate::context::NodeContext;
 use crate::conversation;
+use crate::messages::{AppendReply, AppendRequest, BallotReply, BallotRequest};
 use crate::records::{self, Restore, ToRecord};
 use crate::storage::checkpointer::Scrubber;
 use crate::storage::synced::Synced;
 use crate::transfers::Transfers;
 use crate::types::{LogId, TypeConfig, Vote};
-use crate::wire::messages::{AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope};
-use crate::wire::route::Route;
-use crate::wire::sealed::Sealed;
-use crate::wire::transport::{CallError, Limit, Link};
 
 /// How long entries may go without a sign that the peer takes them, and without an answer once it has:
 /// the connection is opened again then. Long enough for a slow sync.

@@ -30,20 +30,20 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult,
     TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::transport::Link;
 use seqd_state::codec;
 
 use self::client::{PeerClient, ballot_answer};
 use crate::batch::{Batch, Room};
 use crate::context::NodeContext;
+use crate::messages::{TransferReply, TransferRequest};
 use crate::records::{Restore, ToRecord};
 use crate::storage::applied::{Snapshot, SnapshotHandle};
 use crate::storage::checkpointer::Scrubber;
 use crate::storage::synced::Synced;
 use crate::transfers::Transfers;
 use crate::types::{Member, TypeConfig, Vote};
-use crate::wire::messages::{TransferReply, TransferRequest};
-use crate::wire::route::Route;
-use crate::wire::transport::Link;
 
 /// Pause before an unreachable peer is tried again: half a heartbeat at most, for a node that is
 /// started again should be back at once.
@@ -200,4 +200,4 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
 }
 
 /// Whether a message of this kind can be read at all: the codec's own limit stands above it.
-const _: () = assert!(crate::wire::transport::MESSAGE_BYTES <= codec::LIMIT_BYTES);
+const _: () = assert!(seqd_peers::wire::transport::MESSAGE_BYTES <= codec::LIMIT_BYTES);

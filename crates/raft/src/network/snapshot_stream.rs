@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use futures_util::StreamExt;
 use seqd_disk::{Disk, FileReader};
 use seqd_guards::is_out;
+use seqd_peers::wire::transport::Payload;
 
 use crate::blocking;
 use crate::storage::applied::SnapshotHandle;
-use crate::wire::transport::Payload;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;

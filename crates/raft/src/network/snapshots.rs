@@ -6,19 +6,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use openraft::raft::SnapshotResponse;
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::sealed::{self, Sealed};
+use seqd_peers::wire::transport::{CallError, Limit, RejectionCode};
 
 use super::client::PeerClient;
 use super::snapshot_stream;
 use crate::conversation;
+use crate::messages::{AskSnapshotKept, SnapshotHead, SnapshotKept, SnapshotReply, SnapshotRest};
 use crate::records::{Restore, ToRecord};
 use crate::storage::applied::Snapshot;
 use crate::types::{TypeConfig, Vote};
-use crate::wire::messages::{
-    AskSnapshotKept, SnapshotHead, SnapshotKept, SnapshotReply, SnapshotRest,
-};
-use crate::wire::route::Route;
-use crate::wire::sealed::{self, Sealed};
-use crate::wire::transport::{CallError, Limit, RejectionCode};
 
 /// How long a snapshot's bytes may stand still: a receiver writes to its disk meanwhile.
 const STALLED: Duration = Duration::from_secs(30);

@@ -10,6 +10,7 @@ pub(crate) mod scope;
 #[cfg(test)]
 mod simulated;
 
+use seqd_peers::tasks::{Task, Tasks};
 use seqd_store::cluster_id;
 use tokio::task::JoinHandle;
 
@@ -41,6 +42,19 @@ pub(crate) fn owned<F: Future>(future: F) -> F {
 #[cfg(test)]
 pub(crate) fn owned<F: Future>(future: F) -> scope::Owned<F> {
     scope::Owned::new(scope::current(), future)
+}
+
+/// The tasks of connections to peers.
+pub(crate) struct NodeTasks;
+
+impl Tasks for NodeTasks {
+    fn spawn(&self, task: Task) -> JoinHandle<()> {
+        spawn(task)
+    }
+
+    fn bind(&self, task: Task) -> Task {
+        Box::pin(owned(task))
+    }
 }
 
 /// Fills in random bytes.

@@ -5,13 +5,11 @@ use std::time::Duration;
 use openraft::errors::ClientWriteError;
 use openraft::impls::ProgressResponder;
 use seqd_guards::is_out;
-use seqd_state::{
-    CodecError, Command, Entry as StateEntry, EntryError, Outcome, Stamp, WorkerCommand,
-};
+use seqd_state::idgen::{Standing, WallMs};
+use seqd_state::{CodecError, Command, Entry as StateEntry, EntryError, Outcome, Stamp};
 use tokio::time::Instant;
 
 use super::route::given_up;
-use crate::clocks;
 use crate::context::NodeContext;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
@@ -33,11 +31,11 @@ pub(super) fn encode(
     leading: Leading,
     commands: Vec<Command>,
 ) -> Result<Proposal, ProposeError> {
-    if !grants_windows(context) && commands.iter().any(asks_for_window) {
-        return Err(no_window());
+    if !is_clock_known(context) && commands.iter().any(Command::needs_known_clock) {
+        return Err(clock_unknown());
     }
     let stamp = Stamp {
-        wall_ms: clocks::stamp(context, leading),
+        wall_ms: wall_time(context, leading),
         cluster_ms: leading.cluster_ms(),
     };
     let level = replica.applied.read().state.level();
@@ -45,24 +43,34 @@ pub(super) fn encode(
     proposal.map_err(|error| not_encoded(&error))
 }
 
-/// Whether this leader proposes commands that ask for a window.
-pub(super) fn grants_windows(context: &NodeContext) -> bool {
+/// The wall-clock time in the stamp of an entry under this leadership. It is this node's clock if
+/// that clock agrees with a majority. Otherwise it is the time of the majority, as measured now or as
+/// last measured plus the monotonic time since then. A process that has never measured a majority
+/// continues from the last stamp before this leadership.
+fn wall_time(context: &NodeContext, leading: Leading) -> WallMs {
+    let wall = context.settings.clock.wall();
+    let clocks = context.clocks();
+    let is_right = clocks.is_alone || clocks.standing(wall) == Standing::Right;
+    if is_right || is_out!(StampOfMajority) {
+        return wall;
+    }
+    let of_majority = clocks
+        .agreed
+        .map(|line| line.wall_at(clocks.since.elapsed()));
+    let continued = of_majority.or_else(|| leading.stamped_before());
+    continued.unwrap_or(wall)
+}
+
+/// Returns whether this leader proposes commands that need a known clock.
+pub(super) fn is_clock_known(context: &NodeContext) -> bool {
     context.clocks().is_known() || is_out!(GrantWhenKnown)
 }
 
-/// The answer to those that ask for one meanwhile.
-pub(super) fn no_window() -> ProposeError {
+/// The refusal of such commands until then.
+pub(super) fn clock_unknown() -> ProposeError {
     ProposeError::NoQuorum {
         detail: "the leader does not know yet whether its clock is right".to_owned(),
     }
-}
-
-/// Whether a command raises a fence, which apply compares with the stamp.
-pub(super) fn asks_for_window(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Workers(WorkerCommand::TakeLease(_) | WorkerCommand::ExtendLease { .. })
-    )
 }
 
 fn not_encoded(error: &EntryError) -> ProposeError {

@@ -7,9 +7,9 @@ use seqd_state::{Command, MAX_COMMANDS_PER_ENTRY, Outcome};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::messages::ForwardRefusal;
 use crate::pool::Part;
 use crate::round_robin::RoundRobin;
-use crate::wire::messages::ForwardRefusal;
 
 /// Commands in one group: a few hundred KiB of ordinary commands.
 const GROUP_COMMANDS: usize = 1024;
@@ -54,8 +54,8 @@ pub(super) struct Item {
     /// Taken while they are on their way as an entry of this node.
     pub(super) commands: Vec<Command>,
     pub(super) count: usize,
-    /// Whether one of them asks for a window of time.
-    pub(super) asks_for_window: bool,
+    /// Whether one of them needs a leader that knows whether its clock is right.
+    pub(super) needs_known_clock: bool,
     /// Of their frames.
     pub(super) bytes: usize,
     pub(super) deadline: Instant,

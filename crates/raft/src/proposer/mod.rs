@@ -42,10 +42,10 @@ use self::group::{Fate, Item};
 use self::inbox::Inbox;
 use self::send::{collect, not_proposed, unread};
 use crate::handle::{Phase, ProposeError, StopReason};
+use crate::messages::{Forward, ForwardRefusal, ForwardReply, ReadPoint};
 use crate::node::Node;
 use crate::platform;
 use crate::pool::{Part, Pool};
-use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply, ReadPoint};
 
 /// Proposals waiting on one node: some seconds of full load, far more than there are connections.
 const WAITING: usize = 65_536;
@@ -188,7 +188,7 @@ impl ProposalBatcher {
         let fate = Arc::new(Fate::default());
         let item = Item {
             count: commands.len(),
-            asks_for_window: commands.iter().any(entry::asks_for_window),
+            needs_known_clock: commands.iter().any(Command::needs_known_clock),
             bytes,
             commands,
             deadline,

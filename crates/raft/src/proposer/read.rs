@@ -2,15 +2,15 @@
 
 use openraft::ReadPolicy;
 use seqd_guards::is_out;
+use seqd_peers::wire;
+use seqd_peers::wire::transport::Link;
 use tokio::time::Instant;
 
 use super::route::{RETRY, Route, route, time_left};
 use crate::conversation;
 use crate::handle::ProposeError;
+use crate::messages::{ForwardRefusal, ReadIndex, ReadIndexReply, ReadPoint};
 use crate::node::Node;
-use crate::wire;
-use crate::wire::messages::{ForwardRefusal, ReadIndex, ReadIndexReply, ReadPoint};
-use crate::wire::transport::Link;
 
 /// The index that a linearizable read must have applied, and the time, if this node leads.
 pub(super) async fn point_here(node: &Node) -> Result<ReadPoint, ForwardRefusal> {

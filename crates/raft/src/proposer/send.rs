@@ -3,6 +3,8 @@
 use std::sync::{Arc, LazyLock};
 
 use seqd_guards::is_out;
+use seqd_peers::wire;
+use seqd_peers::wire::transport::{CallError, Link};
 use seqd_state::codec::frame::{self, Framed as _};
 use seqd_state::{CodecError, Command, Level, State, check_command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,13 +17,10 @@ use super::route::{RETRY, Route, given_up, replaced, route, time_left};
 use crate::conversation;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
+use crate::messages::{Forward, ForwardRefusal, ForwardReply};
 use crate::node::Node;
 use crate::peer_stops;
 use crate::platform;
-use crate::space;
-use crate::wire;
-use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
-use crate::wire::transport::{CallError, Link};
 
 /// Groups on their way at once. One keeps the entries largest; a second lets the next group's
 /// network and disk time overlap with the first's, which is what a lonely proposal needs.
@@ -71,9 +70,9 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
             answer_all(theirs, &ForwardRefusal::NotLeader);
             group = own;
         }
-        // Those that wait for the leader's clock keep no others waiting.
-        if matches!(route, Route::Here(_)) && !entry::grants_windows(&node.context) {
-            group = refuse_windows(group, &entry::no_window());
+        // Commands that need the leader's clock hold up no others.
+        if matches!(route, Route::Here(_)) && !entry::is_clock_known(&node.context) {
+            group = refuse_unknown_clock(group);
         }
         // Whoever was told in the meantime that the outcome is unknown, or is gone, is not served late.
         group.retain(|item| !item.reply.is_closed() && item.fate.send());
@@ -119,23 +118,23 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
 /// or none.
 fn meant_part(node: &Node, group: &[Item], refused: &ProposeError) -> Option<Vec<bool>> {
     let meant: Vec<bool> = match refused {
-        ProposeError::NoQuorum { .. } => group.iter().map(|item| item.asks_for_window).collect(),
+        ProposeError::NoQuorum { .. } => group.iter().map(|item| item.needs_known_clock).collect(),
         ProposeError::NoRoom { .. } => {
             let replica = node.replica()?;
             let core = replica.applied.read();
-            let with = |is_meant: fn(&State, &Command) -> bool| -> Vec<bool> {
-                let is_meant = |command| is_meant(&core.state, command);
+            let with = |is_meant: fn(&Command, &State) -> bool| -> Vec<bool> {
+                let is_meant = |command: &Command| is_meant(command, &core.state);
                 let items = group.iter();
                 items
                     .map(|item| item.commands.iter().any(is_meant))
                     .collect()
             };
-            let needing = with(space::needs_room);
+            let needing = with(Command::needs_room);
             if needing.contains(&true) {
                 needing
             } else {
                 // A leader at the floor refuses every command of a client.
-                with(space::is_of_client)
+                with(Command::is_of_client)
             }
         }
         _ => return None,
@@ -143,10 +142,10 @@ fn meant_part(node: &Node, group: &[Item], refused: &ProposeError) -> Option<Vec
     (meant.contains(&true) && meant.contains(&false)).then_some(meant)
 }
 
-/// Answers those that ask for a window; returns the others.
-fn refuse_windows(group: Vec<Item>, refused: &ProposeError) -> Vec<Item> {
-    let (asking, others) = group.into_iter().partition(|item| item.asks_for_window);
-    answer_all(asking, &ForwardRefusal::Propose(refused.clone()));
+/// Refuses the items that need a known clock; returns the others.
+fn refuse_unknown_clock(group: Vec<Item>) -> Vec<Item> {
+    let (refused, others) = group.into_iter().partition(|item| item.needs_known_clock);
+    answer_all(refused, &ForwardRefusal::Propose(entry::clock_unknown()));
     others
 }
 

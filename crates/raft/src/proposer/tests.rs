@@ -8,6 +8,11 @@ use std::net::TcpListener;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use seqd_peers::wire;
+use seqd_peers::wire::envelope::Envelope;
+use seqd_peers::wire::incoming::{Body, Handler, Replying};
+use seqd_peers::wire::sealed;
+use seqd_peers::wire::server;
 use seqd_state::codec::frame::Framed;
 use seqd_state::idgen::WorkerId;
 use seqd_state::{
@@ -19,13 +24,9 @@ use super::group::take_group;
 use super::send::forward;
 use super::*;
 use crate::Raft;
+use crate::platform::NodeTasks;
 use crate::round_robin::RoundRobin;
 use crate::tests::harness::{Cluster, create, deadline, free_addr, pair, stopped, wait};
-use crate::wire;
-use crate::wire::incoming::{Body, Handler, Replying};
-use crate::wire::messages::Envelope;
-use crate::wire::sealed;
-use crate::wire::server;
 
 /// Answers each forwarded group with one outcome.
 struct Leader {
@@ -45,7 +46,7 @@ fn item(commands: Vec<Command>) -> Item {
     let (reply, _) = oneshot::channel();
     Item {
         count: commands.len(),
-        asks_for_window: commands.iter().any(entry::asks_for_window),
+        needs_known_clock: commands.iter().any(Command::needs_known_clock),
         bytes: commands.iter().map(|one| one.frame_bytes().unwrap()).sum(),
         commands,
         deadline: deadline(),
@@ -299,7 +300,8 @@ async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap().to_string();
         let handler = Arc::new(Leader { envelope, outcome });
-        let server = server::serve(listener.into(), handler, std::future::pending()).unwrap();
+        let server =
+            server::serve(listener.into(), handler, &NodeTasks, std::future::pending()).unwrap();
         let group = [item(vec![create("more")])];
         let sent = forward(node, leads, &addr, deadline(), &group).await;
         let Some(Err(ProposeError::OutcomeUnknown { .. })) = sent else {
@@ -367,7 +369,8 @@ async fn a_group_whose_answer_is_lost_is_unknown_and_was_sent_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap().to_string();
         let handler = Arc::clone(&mute) as Arc<dyn Handler>;
-        let server = server::serve(listener.into(), handler, std::future::pending()).unwrap();
+        let server =
+            server::serve(listener.into(), handler, &NodeTasks, std::future::pending()).unwrap();
         let group = [item(vec![create("more")])];
         let arrived = wait("the group arrived", || async {
             mute.groups.load(Ordering::SeqCst) > 0

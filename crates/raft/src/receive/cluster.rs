@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqd_guards::is_out;
+use seqd_peers::wire::hello::{Hello, Standing, Verdict};
+use seqd_peers::wire::incoming::Sender;
+use seqd_peers::wire::transport::Rejection;
 use tokio::time::{Instant, timeout_at};
 
 use super::service::{
@@ -16,13 +19,8 @@ use crate::context::NodeContext;
 use crate::handshake::hello::HELLO_LIMIT;
 use crate::handshake::introduce;
 use crate::membership;
+use crate::messages::{ChangeRequest, Forward, Ping, ReadIndex, ReadIndexReply, Stopping, Watch};
 use crate::tasks::ping as pings;
-use crate::wire::incoming::Sender;
-use crate::wire::messages::{
-    ChangeRequest, Forward, Hello, Ping, ReadIndex, ReadIndexReply, Standing, Stopping, Verdict,
-    Watch,
-};
-use crate::wire::transport::Rejection;
 
 /// The longest time that a watching peer is kept waiting before it asks again.
 const WATCH: Duration = Duration::from_secs(30);

@@ -5,15 +5,15 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest,
     VoteRequest, VoteResponse,
 };
+use seqd_peers::wire::transport::Rejection;
 
 use super::service::{Opened, Service, not_running, replica, sealed};
+use crate::messages::{
+    AppendReply, AppendRequest, BallotReply, BallotRequest, TransferReply, TransferRequest,
+};
 use crate::records::{self, Restore, ToRecord};
 use crate::replica::Replica;
 use crate::types::{LogId, TypeConfig};
-use crate::wire::messages::{
-    AppendReply, AppendRequest, BallotReply, BallotRequest, TransferReply, TransferRequest,
-};
-use crate::wire::transport::Rejection;
 
 pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_peers::wire::incoming::{Body, Collected, Handler, Replying};
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::transport::Rejection;
+
 use super::service::{Service, malformed, opened};
 use super::{cluster, consensus, snapshot};
-use crate::wire::incoming::{Body, Collected, Handler, Replying};
-use crate::wire::route::Route;
-use crate::wire::transport::Rejection;
 
 /// The largest message without an envelope, bytes: 64 peers or members with their addresses, and
 /// less than is read of a stranger.

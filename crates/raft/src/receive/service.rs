@@ -5,19 +5,20 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use seqd_peers::wire::envelope::Envelope;
+use seqd_peers::wire::incoming::{Body, Collected};
+use seqd_peers::wire::sealed;
+use seqd_peers::wire::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
 use seqd_state::codec::Versioned;
 use seqd_store::faults::is_newer;
 use tokio::sync::Semaphore;
 
 use crate::conversation;
+use crate::messages;
 use crate::node::Node;
 use crate::peer_stops;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
-use crate::wire::incoming::{Body, Collected};
-use crate::wire::messages::{self, Envelope};
-use crate::wire::sealed;
-use crate::wire::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
 
 /// What handlers work with.
 pub(crate) struct Service {

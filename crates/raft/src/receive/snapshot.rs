@@ -5,21 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use seqd_peers::wire::envelope::Envelope;
+use seqd_peers::wire::incoming::Body;
+use seqd_peers::wire::sealed::decode;
+use seqd_peers::wire::transport::Rejection;
 use seqd_state::codec::Versioned;
+use seqd_store::faults::is_of_the_kernel;
+use seqd_store::snapshot_file::Receiver;
 
 use super::service::{Opened, Service, admitted, malformed, not_running, replica, seal, sealed};
 use crate::blocking;
+use crate::messages::{AskSnapshotKept, SnapshotHead, SnapshotKept, SnapshotReply, SnapshotRest};
 use crate::records::{Restore, ToRecord};
 use crate::storage::applied::{Snapshot, SnapshotHandle};
 use crate::types::SnapshotMeta;
-use crate::wire::incoming::Body;
-use crate::wire::messages::{
-    AskSnapshotKept, Envelope, SnapshotHead, SnapshotKept, SnapshotReply, SnapshotRest,
-};
-use crate::wire::sealed::decode;
-use crate::wire::transport::Rejection;
-use seqd_store::faults::is_of_the_kernel;
-use seqd_store::snapshot_file::Receiver;
 
 /// The longest pause within a snapshot's transfer: a leader reads its disk meanwhile, no more.
 const CHUNK_LIMIT: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_state::{
-    AcquireLock, Attempt, ClaimView, Command, LockCommand, LockOutcome, LockTurn, Nonce, Outcome,
+    AcquireLock, Attempt, ClaimView, Command, LockCommand, LockOutcome, Nonce, Outcome, Wait,
 };
 use tokio::time::{Instant, timeout};
 
@@ -49,7 +49,7 @@ fn a_hold_that_runs_out_goes_to_the_next_at_its_time_at_every_node() {
         for nonce in 1..7_u128 {
             let node = nonce as usize % 3;
             let (name, nonce) = ("jobs".parse().expect("a name"), Nonce(nonce));
-            let turn = raft(cluster, node).wait_for_turn(LockTurn { name, nonce });
+            let turn = raft(cluster, node).wait_for_turn(Wait::Lock { name, nonce });
             let turn = turn.expect("it has a state");
             let waits = acquire(cluster, node, nonce.0, 20_000).await;
             assert!(matches!(waits, LockOutcome::Waiting { .. }), "{waits:?}");

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::pipe::{End, Pipe};
-use crate::net::{Accepted, Accepting, BoxStream, Dial, Dialing, Listen};
+use seqd_net::{Accepted, Accepting, BoxStream, Dial, Dialing, Listen};
 
 /// How long TCP waits before it sends a lost segment again, at least; a second loss doubles it.
 const RESEND: Duration = Duration::from_millis(200);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use seqd_disk::Disk as _;
 use seqd_disk::simulated::{Call, Dice, Failure, Fault, SimulatedDisk};
+use seqd_peers::wire::dialer::Dialer;
 use seqd_state::idgen::{WallClock, WallMs};
 use seqd_store::snapshot_file;
 use tokio::sync::Notify;
@@ -15,8 +16,8 @@ use tokio::time::{Instant, timeout};
 use super::minters::{Minter, Minting, WINDOW};
 use super::net::{Dials, Net, Port, address};
 use super::record::{Record, Violation};
+use crate::platform::NodeTasks;
 use crate::platform::scope::{Owned, Scope};
-use crate::wire::dialer::Dialer;
 use crate::{LevelRange, Options, Peer, Phase, Raft, Settings, StopReason};
 
 /// When every run begins: any time after the layouts' epochs.
@@ -169,7 +170,7 @@ impl Cluster {
             data_dir: Path::new(DATA).to_owned(),
             disk,
             listener: Box::new(Port::new(&self.net, node)),
-            transport: Arc::new(Dialer::new(dial)),
+            transport: Arc::new(Dialer::new(dial, &NodeTasks)),
             settings: self.settings(node),
         };
         match Owned::new(Some(Arc::clone(&scope)), Raft::start(options)).await {

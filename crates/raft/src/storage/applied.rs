@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use openraft::entry::RaftEntry;
+use seqd_peers::watched::Watched;
 use seqd_state::idgen::WallMs;
 use seqd_state::{ClusterMs, State};
 use seqd_store::checkpoint::{Change, Checkpoint};
@@ -15,7 +16,6 @@ use tokio::time::Instant;
 use crate::records::{self, ToRecord};
 use crate::turns::Turns;
 use crate::types::{Answer, LogId, Payload, StoredMembership, TypeConfig};
-use crate::watched::Watched;
 
 /// openraft's snapshot over our handle.
 pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, SnapshotHandle>;
@@ -119,7 +119,7 @@ impl Applied {
         self.turns.wake_all();
     }
 
-    /// Who waits here for a lock.
+    /// The requests that wait at this node.
     pub(crate) fn turns(&self) -> &Arc<Turns> {
         &self.turns
     }
@@ -177,7 +177,7 @@ impl Applied {
                 let membership = records::position_of(&core.membership);
                 core.stamped = Some(proposal.0.stamp.wall_ms);
                 let outcomes = core.state.apply(&proposal.0, membership);
-                self.turns.wake(core.state.lock_turns());
+                self.turns.wake(core.state.ended_waits());
                 Answer(outcomes)
             }
             Payload::Membership(membership) => {

@@ -13,20 +13,20 @@ use std::thread;
 use std::time::Instant;
 
 use seqd_disk::create_dir_durable;
+use seqd_peers::table::SyncedPosition;
 use seqd_state::{Level, State, StateLoader};
+use seqd_store::checkpoint::{self, Opened, Place, StateStore, Stores};
+use seqd_store::folder::{Folder, Identity};
+use seqd_store::snapshot_file::{self, InstalledMark, Recovered as Kept};
 use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::blocking;
 use crate::handle::{Stop, StopReason};
-use crate::peers::table::SyncedPosition;
 use crate::records;
 use crate::storage::driver;
 use crate::storage::log_store::LogStore;
 use crate::types::{self, LogId, Member, StoredMembership, farther, reach};
-use seqd_store::checkpoint::{self, Opened, Place, StateStore, Stores};
-use seqd_store::folder::{Folder, Identity};
-use seqd_store::snapshot_file::{self, InstalledMark, Recovered as Kept};
 
 /// What failed, in the message of a stop.
 const MARK_UNREAD: &str = "cannot read or remove `snap/installed`";

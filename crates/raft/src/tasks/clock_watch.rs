@@ -1,7 +1,7 @@
-//! Clocks that are wrong: noticed, told, and no leader's.
+//! Detects and reports wrong clocks, and transfers leadership away from a node whose clock is wrong.
 //!
-//! A leader whose clock is wrong stamps its entries with the time of the majority, and transfers
-//! leadership to a voter whose clock is right. If there is none, it goes on leading.
+//! A leader with a wrong clock stamps its entries with the time of the majority, and transfers
+//! leadership to a voter whose clock is right. Without such a voter it continues to lead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use seqd_guards::is_out;
 use seqd_state::NodeId;
-use seqd_state::idgen::{Agreement, Standing};
+use seqd_state::idgen::{Agreement, Line, Standing};
 use tokio::time::{Instant, timeout};
 
-use crate::clocks::{self, Clocks};
-use crate::context::NodeContext;
+use crate::clocks::{Clocks, MemberClock};
+use crate::context::{ClusterView as _, NodeContext};
 use crate::membership::leader;
 use crate::replica::Replica;
 
@@ -33,7 +33,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let mut wrong = 0;
     let mut tried: Option<Instant> = None;
     while !context.is_stopped() {
-        let clocks = clocks::look(&context, &replica);
+        let clocks = look(&context, &replica);
         let standing = clocks.standing(context.settings.clock.wall());
         context.set_clocks(clocks.clone());
         logged.log(&clocks, &replica);
@@ -47,6 +47,51 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
             tried = Some(Instant::now());
         }
         tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Compares the clocks of all members, as last measured.
+pub(super) fn look(context: &NodeContext, replica: &Replica) -> Clocks {
+    let (voters, limit_ms): (Vec<u64>, u64) = {
+        let core = replica.applied.read();
+        let agreed = core
+            .state
+            .settings()
+            .map(|settings| settings.max_peer_skew_ms);
+        let limit_ms = agreed.unwrap_or(context.settings.max_peer_skew_ms);
+        (core.membership.voter_ids().collect(), limit_ms)
+    };
+    let since = context.clock_since;
+    let own = Line::of(context.settings.clock.wall(), since.elapsed(), 0);
+    let line_of = |node: u64| {
+        if node == replica.node {
+            return Some(own);
+        }
+        context.peer(node).clock().map(|measured| measured.line)
+    };
+    let known: Vec<Line> = voters.iter().filter_map(|node| line_of(*node)).collect();
+    let agreement = Agreement::of(voters.len(), &known, limit_ms);
+    let members = replica.members().into_keys().map(|node| {
+        let standing = line_of(node).map_or(Standing::Unknown, |line| agreement.judge(line));
+        let drift_ppm = context.peer(node).drift.ppm();
+        (
+            NodeId(node),
+            MemberClock {
+                standing,
+                drift_ppm,
+            },
+        )
+    });
+    Clocks {
+        agreement,
+        since,
+        is_alone: voters == [replica.node],
+        members: members.collect(),
+        agreed: match (agreement, agreement.judge(own)) {
+            (_, Standing::Right) => Some(own),
+            (Agreement::Agreed(agreed), _) => Some(agreed.middle()),
+            _ => context.clocks().agreed,
+        },
     }
 }
 

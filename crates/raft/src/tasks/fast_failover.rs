@@ -11,12 +11,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::transport::{CallError, Link};
+
 use crate::context::NodeContext;
 use crate::conversation;
+use crate::messages::Watch;
 use crate::replica::Replica;
-use crate::wire::messages::Watch;
-use crate::wire::route::Route;
-use crate::wire::transport::{CallError, Link};
 
 /// Longer than the leader keeps the request.
 const REQUEST: Duration = Duration::from_secs(40);

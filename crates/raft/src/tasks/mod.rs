@@ -32,7 +32,6 @@ use std::sync::atomic::AtomicU64;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::clocks;
 use crate::context::NodeContext;
 use crate::node::Node;
 use crate::platform;
@@ -60,7 +59,7 @@ pub(crate) fn spawn_all(
         leader_changes,
     } = background;
     // A lone voter's clock is known before anything is stamped with it.
-    context.set_clocks(clocks::look(context, replica));
+    context.set_clocks(clock_watch::look(context, replica));
     let own = || (Arc::clone(context), Arc::clone(replica));
     let mut tasks = JoinSet::new();
     let (context, replica) = own();

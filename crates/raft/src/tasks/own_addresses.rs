@@ -7,19 +7,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::transport::Link;
 use tokio::time::Instant;
 
 use crate::context::{ClusterView as _, NodeContext};
 use crate::conversation;
 use crate::handle::MemberError;
 use crate::membership;
+use crate::messages::{ChangeRefusal, ChangeReply, ChangeRequest, MemberChange};
 use crate::node::Node;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 use crate::types::Member;
-use crate::wire::messages::{ChangeRefusal, ChangeReply, ChangeRequest, MemberChange};
-use crate::wire::route::Route;
-use crate::wire::transport::Link;
 
 /// Pause before an update that failed is repeated: a start of the whole cluster takes about as long.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_peers::clock::Measured;
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::transport::{CallError, Link};
 use seqd_state::idgen::WallMs;
 use tokio::time::Instant;
 
 use crate::context::{ClusterView, NodeContext};
 use crate::conversation;
+use crate::messages::Ping;
 use crate::peer_stops;
-use crate::peers::clock::Measured;
 use crate::platform;
 use crate::replica::Replica;
-use crate::wire::messages::Ping;
-use crate::wire::route::Route;
-use crate::wire::transport::{CallError, Link};
 
 /// Time between two pings; a peer counts as gone after three.
 const PING_EVERY: Duration = Duration::from_secs(1);

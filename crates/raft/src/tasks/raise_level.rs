@@ -5,11 +5,11 @@
 //! one. The command has the membership that was looked at, and raises nothing under another.
 
 use seqd_guards::is_out;
+use seqd_peers::levels::LevelRange;
 use seqd_state::{ClusterCommand, Command};
 
 use crate::context::NodeContext;
 use crate::leadership::Leading;
-use crate::levels::LevelRange;
 use crate::proposer::entry;
 use crate::records::position_of;
 use crate::replica::Replica;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::transport::Link;
 use seqd_state::{Command, NextRequest, SequenceCommand, State};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,9 +16,7 @@ use super::harness::{
     stopped, wait,
 };
 use crate::conversation;
-use crate::wire::messages::Watch;
-use crate::wire::route::Route;
-use crate::wire::transport::Link;
+use crate::messages::Watch;
 use crate::{Peer, Phase, ProposeError};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

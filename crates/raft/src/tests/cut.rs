@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::transport::{Answering, CallError, Limit, Link, Payload, Transport};
 use tokio::time::sleep;
 
 use super::harness::Cluster;
 use crate::peer_transport;
-use crate::wire::route::Route;
-use crate::wire::transport::{Answering, CallError, Limit, Link, Payload, Transport};
 
 /// The addresses of nodes that nothing reaches and that reach nobody.
 pub(crate) type Cut = Arc<Mutex<BTreeSet<String>>>;

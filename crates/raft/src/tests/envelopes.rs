@@ -1,20 +1,25 @@
 //! What a node takes of a peer: only what names its cluster, itself, and the sender's latest start.
 //! Questions and answers alike.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use seqd_peers::table::Start;
+use seqd_peers::wire::envelope::Envelope;
+use seqd_peers::wire::frame::{Frame, FrameCodec, Part, VERSION};
+use seqd_peers::wire::hello::{Hello, HelloReply, Verdict};
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::sealed::{self, Sealed};
+use seqd_peers::wire::transport::{CallError, Link, Payload, RejectionCode};
 use seqd_state::Level;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio_util::codec::{Decoder as _, Encoder as _};
 
 use super::harness::{Cluster, next, pair};
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::handshake::hello;
-use crate::peers::table::Start;
-use crate::wire::messages::{
-    Envelope, Hello, HelloReply, ReadIndex, ReadIndexReply, ReadPoint, Verdict,
-};
-use crate::wire::route::Route;
-use crate::wire::sealed::{self, Sealed};
-use crate::wire::transport::{CallError, Link, Payload, RejectionCode};
+use crate::messages::{Forward, ReadIndex, ReadIndexReply, ReadPoint};
 
 type Change = fn(&mut Envelope);
 
@@ -164,5 +169,50 @@ async fn a_start_of_another_cluster_is_not_met_and_takes_nobodys_place() {
     let right = envelope(&cluster, (follower, leader));
     assert!(ask(&cluster, (follower, leader), &right).await.is_ok());
     assert_eq!(next(cluster.raft(follower), "orders").await, Some(1));
+    cluster.stop_all().await;
+}
+
+#[tokio::test]
+async fn a_message_is_refused_by_its_envelope_before_the_rest_of_it_has_come() {
+    let (mut cluster, leader, follower) = pair().await;
+    let mut envelope = envelope(&cluster, (follower, leader));
+    envelope.cluster_id = "another".to_owned();
+    let group = Forward {
+        commands: Vec::new(),
+        timeout_ms: 3_000,
+    };
+    let message = sealed::seal(&envelope, &group, Level::FIRST).unwrap();
+    let head = [&60_000_u32.to_le_bytes()[..], &message].concat();
+    for (link, route, bytes) in [
+        (Link::Forward, Route::Forward, message),
+        (Link::Snapshots, Route::Snapshot, head),
+    ] {
+        let opening = Frame::Opening {
+            version: VERSION,
+            link: link.byte(),
+        };
+        let call = Frame::Call {
+            call: 1,
+            route: route.byte(),
+            limit_ms: 0,
+            part: Part {
+                is_last: false,
+                bytes: bytes.into(),
+            },
+        };
+        let mut sent = BytesMut::new();
+        for frame in [opening, call] {
+            FrameCodec::new().encode(&frame, &mut sent).unwrap();
+        }
+        let stream = TcpStream::connect(&cluster.spots[leader].addr).await;
+        let mut far = FrameCodec::new().framed(stream.unwrap());
+        far.get_mut().write_all(&sent).await.unwrap();
+        let opened = far.next().await;
+        assert!(matches!(opened, Some(Ok(Frame::Opening { .. }))));
+        let Some(Ok(Frame::Rejection { call: 1, text })) = far.next().await else {
+            panic!("it is refused");
+        };
+        assert!(text.starts_with("wrong-cluster: "), "{text}");
+    }
     cluster.stop_all().await;
 }

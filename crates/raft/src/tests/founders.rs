@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use seqd_disk::OsDisk;
+use seqd_peers::table::SyncedPosition;
+use seqd_peers::wire::server;
 use seqd_state::Level;
 use tokio::sync::oneshot;
 
 use super::harness::{Cluster, next, options, wait};
 use crate::context::ClusterView;
-use crate::peers::table::SyncedPosition;
+use crate::platform::NodeTasks;
 use crate::proposer::ProposalBatcher;
 use crate::receive::Service;
 use crate::start::FolderOpen;
 use crate::storage::opening::Began;
-use crate::wire::server;
 
 /// The second founder takes its identity, and goes no further before the first has begun the log:
 /// it then receives from a founder whose first membership waits for the second's vote.
@@ -38,7 +39,7 @@ async fn a_founder_that_was_slower_accepts_one_that_has_begun() {
     let service = Arc::new(Service::new(node, batcher));
     let (over, ended) = oneshot::channel::<()>();
     let until = async move { drop(ended.await) };
-    let server = server::serve(listener, service, until).unwrap();
+    let server = server::serve(listener, service, &NodeTasks, until).unwrap();
 
     cluster.start(0).await.unwrap();
     let first = cluster.raft(0).node();

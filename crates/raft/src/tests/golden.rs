@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
 use seqd_disk::OsDisk;
+use seqd_peers::table::{Start, Table};
 use seqd_state::idgen::Tick;
 use seqd_state::{
     ClusterCommand, Command, NextRequest, NodeId, Outcome, SequenceCommand, SequenceMode,
     SequenceName, State, TakeLease, WorkerCommand,
 };
-use seqd_wal::Wal;
-
-use crate::peers::table::{Start, Table};
-use crate::storage::opening::open_storage;
-use crate::types;
 use seqd_store::checkpoint::SledStores;
 use seqd_store::folder::Folder;
 use seqd_store::records::{self, EntryPayload, LogEntry, PeersRecord};
 use seqd_store::testing::{FolderBuilder, copy, create_sequence, found_cluster};
+use seqd_wal::Wal;
+
+use crate::storage::opening::open_storage;
+use crate::types;
 
 const CLUSTER: &str = "01KGOLDEN00000000000000001";
 

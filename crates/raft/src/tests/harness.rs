@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
+use seqd_peers::wire::transport::Transport;
 use seqd_state::idgen::{WallClock, WallMs};
 use seqd_state::{
     Command, NextRequest, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome,
@@ -14,7 +15,6 @@ use seqd_store::testing::create_sequence;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::wire::transport::Transport;
 use crate::{LevelRange, Options, Peer, Phase, Raft, Role, Settings, Stop, peer_transport};
 
 struct TestClock;

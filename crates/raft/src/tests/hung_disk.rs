@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::harness::{Cluster, next, wait};
 use crate::membership::leader;
-use crate::wire::messages::Ping;
+use crate::messages::Ping;
 
 /// Whether syncs of files are held, and a bell for when they no longer are.
 #[derive(Default)]

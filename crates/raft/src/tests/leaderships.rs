@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::cut;
 use super::harness::{Cluster, create, deadline, name, next, options, pair, wait};
+use crate::messages::Stopping;
 use crate::proposer::entry;
 use crate::replica::Replica;
-use crate::wire::messages::Stopping;
 use crate::{Raft, Role};
 
 fn replica(cluster: &Cluster, at: usize) -> &Arc<Replica> {

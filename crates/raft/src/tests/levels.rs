@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
+use seqd_peers::table::Start;
+use seqd_peers::wire::hello::{HelloIdentity, HelloReply, Verdict};
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::sealed;
+use seqd_peers::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
 use seqd_state::codec::{HEADER_BYTES, Versioned};
 use seqd_state::{ClusterCommand, Command, Level};
 use tokio::time::timeout;
@@ -14,16 +19,10 @@ use super::harness::{
 use crate::handshake::{hello, introduce};
 use crate::membership::change::change_membership;
 use crate::membership::majority::Seen;
-use crate::peers::table::Start;
+use crate::messages::{AppendRequest, ChangeRefusal, ReadIndex};
 use crate::records::{ToRecord, position_of};
 use crate::tasks::raise_level;
 use crate::types::Member;
-use crate::wire::messages::{
-    AppendRequest, ChangeRefusal, HelloIdentity, HelloReply, ReadIndex, Verdict,
-};
-use crate::wire::route::Route;
-use crate::wire::sealed;
-use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
 use crate::{LevelRange, MemberError, Raft};
 
 const LIMIT: Duration = Duration::from_secs(10);

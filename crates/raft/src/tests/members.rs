@@ -9,8 +9,8 @@ use super::cut::{self, Cut};
 use super::harness::{Cluster, caught_up, deadline, free_addr, learner, next, start, wait};
 use crate::membership::change::change_membership;
 use crate::membership::majority::Seen;
+use crate::messages::ChangeRefusal;
 use crate::replica::Replica;
-use crate::wire::messages::ChangeRefusal;
 use crate::{MemberError, ProposeError, Raft, Role};
 
 fn id_of(raft: &Raft) -> u64 {

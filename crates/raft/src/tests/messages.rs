@@ -9,6 +9,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use seqd_peers::levels::LevelRange;
+use seqd_peers::wire::envelope::Envelope;
+use seqd_peers::wire::hello::{
+    self, Adopt, Hello, HelloIdentity, HelloReply, Prepare, Standing, Taken, Verdict,
+};
 use seqd_state::codec::frame::Framed;
 use seqd_state::codec::{Versioned, decode, encode};
 use seqd_state::{ClusterOutcome, EncodedEntry, Entry, Level, NodeId, Stamp};
@@ -19,8 +24,7 @@ use seqd_store::records::{
 
 use super::harness::create;
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report, Role};
-use crate::levels::LevelRange;
-use crate::wire::messages::*;
+use crate::messages::*;
 
 /// Names, kinds, versions and bytes.
 #[derive(Default)]
@@ -407,7 +411,12 @@ fn the_bytes_of_messages_are_fixed() {
     stops(&mut lines);
     tried_out(&mut lines);
     let Lines(now, kinds) = lines;
-    let all: BTreeSet<u8> = KINDS.iter().copied().chain([Envelope::KIND]).collect();
+    let all: BTreeSet<u8> = KINDS
+        .iter()
+        .chain(hello::KINDS)
+        .copied()
+        .chain([Envelope::KIND])
+        .collect();
     assert_eq!(kinds, all, "each message has a sample");
 
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/messages.hex");

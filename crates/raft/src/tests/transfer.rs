@@ -8,9 +8,13 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver;
 use rustix::io::Errno;
 use seqd_disk::{OsDisk, Tapped};
+use seqd_peers::wire::route::Route;
+use seqd_peers::wire::sealed;
+use seqd_peers::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
 use seqd_state::Level;
 use seqd_state::State;
 use seqd_state::codec::HEADER_BYTES;
+use seqd_store::snapshot_file;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -19,13 +23,9 @@ use super::harness::{
     Cluster, caught_up, create, deadline, free_addr, is_clean, learner, next, pair, start, wait,
 };
 use super::stop_reasons::FailingSyncs;
+use crate::messages::SnapshotHead;
 use crate::records::ToRecord;
 use crate::replica::Replica;
-use crate::wire::messages::SnapshotHead;
-use crate::wire::route::Route;
-use crate::wire::sealed;
-use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
-use seqd_store::snapshot_file;
 
 /// Only a snapshot is so large that this much of it passes through one connection.
 const CUT_AFTER_BYTES: usize = 64 << 10;

@@ -1,5 +1,5 @@
-//! The worked example of `docs/EXTENDING.md`, in the tests' build alone: `seqd example` shows the
-//! version of the node that answers.
+//! The worked example of `docs/internals/EXTENDING.md`, in the tests' build alone: `seqd example` shows
+//! the version of the node that answers.
 
 use clap::Args;
 use seqd_client::api::exit;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use seqd_client::ClientFiles;
 use seqd_client::api::Token;
-use seqd_tls::issue::{Authority, Subject};
+use seqd_net::tls::issue::{Authority, Subject};
 
 use crate::commands::tls;
 use crate::demo::plan::NodePlan;

@@ -23,10 +23,11 @@ use crate::locks::commands::{
 };
 use crate::locks::names::{Attempt, FencingToken, LockName, Nonce};
 use crate::locks::record::{Claim, LockRecord, LockWaiter, MAX_WAITERS};
-use crate::locks::tally::{LockTally, LockTurn};
+use crate::locks::tally::LockTally;
 use crate::newtypes::ClusterMs;
 use crate::table::Table;
 use crate::tenant::Tenant;
+use crate::waits::Wait;
 
 impl Expiring for LockRecord {
     fn deadline(&self, _: &LockName, _: &ApplyContext<'_>) -> Option<ClusterMs> {
@@ -116,17 +117,17 @@ impl<'a> Locks<'a> {
         let charged: Vec<Tenant> = record.tenants().collect();
         let (given_up, expired) = record.drop_over(now);
         let changed = change(record, self.counter);
-        let mut turns = given_up;
+        let mut ended = given_up;
         while let Some(claim) = record.take_next(now) {
-            turns.push(claim.nonce);
+            ended.push(claim.nonce);
             record.hold(claim, next_token(self.counter), now);
             self.tally.counts.granted += 1;
         }
         self.tally.moved(before, claims(record));
         self.tally.counts.expired += expired;
         self.tally
-            .turns
-            .extend(turns.into_iter().map(|nonce| LockTurn {
+            .ended
+            .extend(ended.into_iter().map(|nonce| Wait::Lock {
                 name: name.clone(),
                 nonce,
             }));

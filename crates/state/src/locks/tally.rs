@@ -1,15 +1,8 @@
-//! What is derived from the locks: their numbers, and whose turn came in the last entry.
+//! What is derived from the locks: their numbers, and the waits that the last entry ended.
 
-use super::names::{LockName, Nonce};
 use super::record::LockRecord;
 use crate::table::Table;
-
-/// A waiter whose wait is over: it was granted the lock, or its time ran out.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LockTurn {
-    pub name: LockName,
-    pub nonce: Nonce,
-}
+use crate::waits::Wait;
 
 /// How many there are, and how often what happened since this state was made or loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,12 +16,12 @@ pub struct LockCounts {
     pub expired: u64,
 }
 
-/// Follows from the rows, but for the turns, which are those of the last entry, and for what
+/// Follows from the rows, but for the ended waits, which are those of the last entry, and for what
 /// happened.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LockTally {
     pub(crate) counts: LockCounts,
-    pub(crate) turns: Vec<LockTurn>,
+    pub(crate) ended: Vec<Wait>,
 }
 
 impl LockTally {

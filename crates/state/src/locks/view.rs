@@ -4,9 +4,10 @@ use std::ops::Bound;
 
 use super::names::{Attempt, FencingToken, LockName, Nonce};
 use super::record::{Claim, LockHolder, LockRecord, LockWaiter};
-use super::tally::{LockCounts, LockTurn};
+use super::tally::LockCounts;
 use crate::newtypes::ClusterMs;
 use crate::state::State;
+use crate::waits::Wait;
 
 /// A lock at the applied cluster time.
 #[derive(Debug, Clone, Copy)]
@@ -118,9 +119,9 @@ impl State {
         self.lock_tally.counts
     }
 
-    /// Whose wait for a lock ended with the last entry.
+    /// The waits that the last entry ended.
     #[must_use]
-    pub fn lock_turns(&self) -> &[LockTurn] {
-        &self.lock_tally.turns
+    pub fn ended_waits(&self) -> &[Wait] {
+        &self.lock_tally.ended
     }
 }

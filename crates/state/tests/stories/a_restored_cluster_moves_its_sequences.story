@@ -36,12 +36,11 @@ restore c2 order=500 nobody=1 margin=0
 # A value does not say which pass of a cycling sequence is meant.
 restore c2 round=3 margin=10
 > refused: a value does not say in which pass of a cycling sequence it is: give a margin for round
-# Neither a floor nor a margin may lie past the end; what has no value left stays as it is.
-restore c2 bill=200 margin=10
-> refused: the floor or the margin is past the end of bill; give a floor within it
-restore c2 margin=100
-> refused: the floor or the margin is past the end of bill; give a floor within it
-restore c2 margin=90 order=50
+# A floor beyond the value that would follow the last is a mistake. That value, like a margin past the
+# end, uses the sequence up. A sequence without a value left stays as it is.
+restore c2 bill=201 margin=10
+> refused: the floor is beyond the value that would follow the last of bill; give that value if none is left
+restore c2 bill=200 margin=90 order=50
 > restored, node 7
 > bill: index 10 to 100, next value 110 to none
 > down: index 10 to 100, next value -21 to -201

@@ -2,7 +2,6 @@
 //! a mixed load; then every checker, and the cluster well again within ten seconds of the last
 //! fault.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use seqd_tests::checkers::{Violation, disjoint, increasing, leases, linearizable, lost, unique};
@@ -11,28 +10,19 @@ use seqd_tests::faults::Paused;
 use seqd_tests::history::{History, Ids, Timeline, Values, tally};
 use seqd_tests::lease_watch::LeaseWatch;
 use seqd_tests::link_faults::FAULTS;
-use seqd_tests::links;
 use seqd_tests::seed::Random;
 use seqd_tests::sequence_load::{SEQUENCES, SequenceLoad};
+use seqd_tests::strikes::{self, Counts};
 use seqd_tests::workload::{Route, Workload, next_value};
 use serde_json::json;
 
 /// From the last fault's end to ready on every node.
 const RECOVERED: Duration = Duration::from_secs(10);
 
-/// How often each fault was brought about.
-type Struck = BTreeMap<&'static str, u64>;
-
 pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     let mut random = Random::of_this_run("chaos");
-    let has_links = links::unavailable()
-        .inspect(|why| println!("processes alone, since there are no links: {why}"))
-        .is_none();
-    let mut cluster = if has_links {
-        Cluster::on_links(3, 0).ready()
-    } else {
-        Cluster::started(3)
-    };
+    let (planned, has_links) = strikes::cluster(true);
+    let mut cluster = planned.ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     cluster.create_sequence(0, "ticket", &json!({"segment": {"min": 20, "max": 500}}));
     let timeline = Timeline::begin();
@@ -98,9 +88,9 @@ fn strikes(
     random: &mut Random,
     seconds: u64,
     has_links: bool,
-) -> Result<Struck, Violation> {
+) -> Result<Counts, Violation> {
     let begin = Instant::now();
-    let mut struck = Struck::new();
+    let mut struck = Counts::new();
     while begin.elapsed() < Duration::from_secs(seconds) {
         std::thread::sleep(Duration::from_millis(random.below(1500)));
         if has_links && random.below(2) == 0 {
@@ -128,13 +118,8 @@ fn strikes(
 fn strike_links(cluster: &Cluster, random: &mut Random) -> Result<&'static str, Violation> {
     let fault = FAULTS[random.below(FAULTS.len() as u64) as usize];
     let leader = cluster.leader();
-    let in_force = fault.impose(cluster, leader);
-    std::thread::sleep(Duration::from_millis(500 + random.below(4000)));
-    let (touched, has_bitten) = in_force.heal();
-    if !has_bitten {
-        let detail = format!("{} touched {touched}", fault.name);
-        return Err(Violation::new("a fault that never bit", detail));
-    }
+    let length = Duration::from_millis(500 + random.below(4000));
+    fault.impose(cluster, leader).hold(fault.name, length)?;
     Ok(fault.name)
 }
 
@@ -149,14 +134,8 @@ fn strike(
     }
     match random.below(4) {
         0 => {
-            let pause = Paused::new(cluster.node(victim));
-            std::thread::sleep(Duration::from_millis(50 + random.below(3000)));
-            let stood = pause.stands();
-            drop(pause);
-            if !stood {
-                let detail = format!("n{} ran on when it was stopped", victim + 1);
-                return Err(Violation::new("a fault that never bit", detail));
-            }
+            let length = Duration::from_millis(50 + random.below(3000));
+            Paused::new(cluster.node(victim)).hold(length)?;
             Ok("paused")
         }
         1 => {

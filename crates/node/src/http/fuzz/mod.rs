@@ -1,5 +1,5 @@
-//! What a fuzzer calls, with any bytes: connections of clients, and headers. `docs/FUZZING.md` has
-//! the targets.
+//! What a fuzzer calls, with any bytes: connections of clients, and headers.
+//! `docs/internals/FUZZING.md` has the targets.
 //!
 //! The server is the one of a node, down to the stream; behind its router each handler reads its
 //! request and answers with what it read.
@@ -18,12 +18,8 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
-use seqd_api::routes::Method::{self, Delete, Get, Patch, Post, Put};
-use seqd_api::{
-    AddMember, AdvanceRequest, GetSequenceQuery, GrantRequest, IdQuery, LeaderMove, ListQuery,
-    NextRequest, NoFields, Problem, ReadyQuery, ReturnRequest, SequenceSpec, paths,
-};
-use seqd_raft::net::{self, Accepted, Accepting, Acceptor, Answered, Listen, Unreadable};
+use seqd_api::{Media, Problem, Typed, op};
+use seqd_net::{Accepted, Accepting, Acceptor, Listen};
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::oneshot;
@@ -32,11 +28,12 @@ use tokio::time::Instant;
 use super::context::Context;
 use super::etag::{ETag, if_match, only_new};
 use super::gate::RequestIds;
-use super::negotiate::Media;
+
 use super::request::Request;
 use super::response::Response;
-use super::router::{Path, build};
+use super::router::{Route, build};
 use super::server::LIMITS;
+use crate::connections::{self, Answered, Unreadable};
 use crate::metrics::Metrics;
 
 pub use header::node_header;
@@ -66,30 +63,29 @@ where
     Ok(response.with_etag(tag))
 }
 
-fn table() -> Vec<Path<()>> {
-    fn path<T>(path: &'static str, methods: &[Method]) -> Path<()>
+/// The operations of the API whose requests have a form of their own, each with the same handler.
+fn table() -> Vec<Route<()>> {
+    fn route<O>(operation: O) -> Route<()>
     where
-        T: seqd_api::Request + Serialize + Send + 'static,
+        O: Typed<Request: Serialize + Send + 'static>,
     {
-        let path = Path::new(path, &[Media::Json, Media::Text]);
-        methods
-            .iter()
-            .fold(path, |path, method| path.on_or_dry(*method, read::<T>))
+        Route::raw(operation, read::<O::Request>)
     }
     vec![
-        path::<IdQuery>(paths::ID, &[Get, Post]),
-        path::<ListQuery>(paths::SEQUENCES, &[Get]),
-        path::<GetSequenceQuery>(paths::SEQUENCE, &[Get])
-            .on_or_dry(Put, read::<SequenceSpec>)
-            .on_or_dry(Patch, read::<SequenceSpec>)
-            .on_or_dry(Delete, read::<NoFields>),
-        path::<NextRequest>(paths::SEQUENCE_NEXT, &[Post]),
-        path::<AdvanceRequest>(paths::SEQUENCE_ADVANCE, &[Post]),
-        path::<GrantRequest>(paths::SEGMENTS, &[Post]),
-        path::<ReturnRequest>(paths::SEGMENT, &[Delete]),
-        path::<AddMember>(paths::MEMBERS, &[Get, Post]),
-        path::<LeaderMove>(paths::LEADER, &[Post]),
-        path::<ReadyQuery>(paths::READYZ, &[Get]),
+        route(op::GetId),
+        route(op::ListSequences),
+        route(op::GetSequence),
+        route(op::PutSequence),
+        route(op::PatchSequence),
+        route(op::DeleteSequence),
+        route(op::NextValues),
+        route(op::AdvanceSequence),
+        route(op::GrantSegment),
+        route(op::ReturnSegment),
+        route(op::AddMemberOp),
+        route(op::ListMembers),
+        route(op::MoveLeader),
+        route(op::GetReady),
     ]
 }
 
@@ -189,7 +185,7 @@ async fn exchange(bytes: &[u8], piece: usize) -> Vec<u8> {
         answers
     };
     let (_, answers) = tokio::join!(
-        net::serve(acceptor, LIMITS, answer, unreadable, stop),
+        connections::serve(acceptor, LIMITS, answer, unreadable, stop),
         client
     );
     answers

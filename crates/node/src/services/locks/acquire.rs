@@ -11,8 +11,8 @@ use seqd_api::{AcquireRequest, HeldLock};
 use seqd_guards::is_out;
 use seqd_raft::{Part, ProposeError, Turn};
 use seqd_state::{
-    AcquireLock, Attempt, ClaimView, FencingToken, LockName, LockOutcome, LockRefusal, LockTurn,
-    Nonce, Tenant,
+    AcquireLock, Attempt, ClaimView, FencingToken, LockName, LockOutcome, LockRefusal, Nonce,
+    Tenant, Wait,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -159,7 +159,7 @@ impl LockService {
     async fn register(&self, asked: &AcquireLock, deadline: Instant) -> Result<Turn, LockError> {
         loop {
             let (name, nonce) = (asked.name.clone(), asked.nonce);
-            if let Some(turn) = self.replica.wait_for_turn(LockTurn { name, nonce }) {
+            if let Some(turn) = self.replica.wait_for_turn(Wait::Lock { name, nonce }) {
                 return Ok(turn);
             }
             if *self.stopping.borrow() {

@@ -8,7 +8,7 @@ use seqd_api::{
     AcquireRequest, ErrorCode, HeldLock, LockQuery, LocksQuery, ReleaseLockRequest,
     RenewLockRequest, VerifyLockRequest,
 };
-use seqd_state::{LockTurn, Nonce};
+use seqd_state::{Nonce, Wait};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -370,7 +370,7 @@ async fn a_claim_that_cannot_be_withdrawn_is_not_known_to_have_ended() {
     // It is woken, and cannot find out what became of its claim.
     let nonce = story.nonce_of("b");
     let name = NAME.parse().unwrap();
-    story.replica.turns.wake(&[LockTurn { name, nonce }]);
+    story.replica.turns.wake(&[Wait::Lock { name, nonce }]);
     assert_eq!(code(waits.await.unwrap()), ErrorCode::OutcomeUnknown);
     assert_eq!(story.waiting().await, 1, "the claim is still there");
     story.replica.set_quorum(true);
@@ -394,7 +394,7 @@ async fn a_claim_that_cannot_be_read_is_withdrawn_before_its_client_is_told_so()
     story.replica.can_read.store(false, Ordering::SeqCst);
     let nonce = story.nonce_of("b");
     let name = NAME.parse().unwrap();
-    story.replica.turns.wake(&[LockTurn { name, nonce }]);
+    story.replica.turns.wake(&[Wait::Lock { name, nonce }]);
     assert_eq!(code(waits.await.unwrap()), ErrorCode::NoQuorum);
     assert_eq!(story.waiting().await, 0, "certainly nothing is left of it");
 }

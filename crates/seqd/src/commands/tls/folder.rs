@@ -7,8 +7,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use seqd_client::api::exit;
-use seqd_tls::issue::{Authority, Issued};
-use seqd_tls::{TlsError, Validity};
+use seqd_net::tls::issue::{Authority, Issued};
+use seqd_net::tls::{TlsError, Validity};
 
 use crate::failure::Failure;
 use crate::private;

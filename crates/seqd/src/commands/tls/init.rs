@@ -8,7 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use seqd_client::api::address::{HTTP_PORT, tls_url};
 use seqd_client::api::name::NAME_RULE;
 use seqd_client::api::{exit, validate_name};
-use seqd_tls::issue::{Authority, Subject};
+use seqd_net::tls::issue::{Authority, Subject};
 use serde_json::json;
 
 use super::folder::{CA, Folder, failed, for_days};

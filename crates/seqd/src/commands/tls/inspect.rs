@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use seqd_client::api::exit;
-use seqd_tls::{Certificate, KeyFit, key_fit, read_certificates};
+use seqd_net::tls::{Certificate, KeyFit, key_fit, read_certificates};
 use serde_json::json;
 
 use super::{date, now};
@@ -26,7 +26,7 @@ pub(super) fn run(args: &InspectArgs, format: Format) -> Result<u8, Failure> {
     let mut rows = Vec::new();
     let mut is_healthy = true;
     for path in &args.files {
-        let refused = |error: seqd_tls::TlsError| Failure::failed(error.to_string());
+        let refused = |error: seqd_net::tls::TlsError| Failure::failed(error.to_string());
         let chain = read_certificates(path).map_err(refused)?;
         for (at, der) in chain.iter().enumerate() {
             let read = Certificate::read(der).map_err(refused)?;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use seqd_client::api::exit;
-use seqd_tls::issue::Subject;
-use seqd_tls::{Certificate, read_certificates};
+use seqd_net::tls::issue::Subject;
+use seqd_net::tls::{Certificate, read_certificates};
 use serde_json::json;
 
 use super::folder::{Folder, failed, for_days};

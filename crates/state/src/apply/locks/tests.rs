@@ -60,7 +60,7 @@ fn an_entry_passes_a_bounded_number_of_locks_and_those_that_are_left_are_free() 
     assert_eq!(state.lock_counts().waiters, locks as u64);
 
     state.apply(&entry(111, Vec::new()), None);
-    assert_eq!(state.lock_turns().len(), PASSED_PER_ENTRY);
+    assert_eq!(state.ended_waits().len(), PASSED_PER_ENTRY);
     assert_eq!(
         state.lock_counts().waiters,
         2,

@@ -201,7 +201,7 @@ async fn act(kind: Kind, mut stream: TcpStream, random: &mut Random) -> io::Resu
     }
 }
 
-/// A frame of the peers' port as `docs/PEERS.md` has it.
+/// A frame of the peers' port as `docs/internals/PEERS.md` has it.
 fn frame(kind: u8, call: u64, body: &[u8]) -> Vec<u8> {
     let mut rest = vec![kind];
     rest.extend_from_slice(&call.to_le_bytes());

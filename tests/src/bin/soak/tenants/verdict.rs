@@ -12,7 +12,7 @@ const TIMES: u32 = 5;
 /// turn of the scheduler decides.
 const FLOOR: Duration = Duration::from_millis(5);
 
-/// The most that a node may have on disk (`docs/OPERATIONS.md`, disk space), where the snapshots had so many bytes at
+/// The most that a node may have on disk (`docs/DAY-TWO.md`, disk space), where the snapshots had so many bytes at
 /// most: up to three of the live state, one of them unfinished.
 fn most_disk(snapshots: u64) -> u64 {
     22 * (snapshots / 3) + (1 << 30)

@@ -1,0 +1,23 @@
+//! Connections: listeners, dialling, TLS, and a bound on the number of connections.
+//!
+//! Both ports of a node accept connections in the same way: a [`Listen`] yields streams, and an
+//! [`Acceptor`] bounds their number. Connections to peers come from a [`Dial`]. A simulated network
+//! replaces these two.
+//!
+//! Layers, lowest first:
+//!
+//! - [`tls`]: certificates and TLS on a stream; all that the client needs
+//! - `listen`, `dial`: the traits of both ends, and TCP
+//! - `secure`: TLS around a listener and around dialled connections
+//! - `acceptor`: the bound on connections
+
+mod acceptor;
+mod dial;
+mod listen;
+mod secure;
+pub mod tls;
+
+pub use acceptor::{Acceptor, Connection};
+pub use dial::{Dial, Dialing, TcpDial, WhoIsAt};
+pub use listen::{Accepted, Accepting, BoxStream, Listen, Stream, TcpPort};
+pub use secure::{SecureDial, SecurePort};

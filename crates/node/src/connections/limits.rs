@@ -1,0 +1,40 @@
+//! The bounds of a connection, and the answer to a request that exceeds them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::server::conn::http1::Builder;
+use hyper::{Response, StatusCode};
+use hyper_util::rt::TokioTimer;
+
+/// The bounds of a connection and of the heads of its requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HttpLimits {
+    pub(crate) head_bytes: usize,
+    pub(crate) headers: usize,
+    /// The longest time for a head, including the wait on an idle connection; `None` for no limit.
+    pub(crate) head_wait: Option<Duration>,
+    /// The longest time until the first byte of a new connection.
+    pub(crate) first_byte: Duration,
+    /// The longest time in which a client takes nothing of its answer.
+    pub(crate) write_wait: Duration,
+    /// The most unsent bytes of answers of all clients together.
+    pub(crate) unsent_bytes: usize,
+}
+
+impl HttpLimits {
+    pub(super) fn builder(&self) -> Builder {
+        let mut builder = Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.head_wait)
+            .max_buf_size(self.head_bytes)
+            .max_header_size(self.head_bytes)
+            .max_headers(self.headers);
+        builder
+    }
+}
+
+/// Makes the answer to an unreadable head, with this status.
+pub(crate) type Unreadable = Arc<dyn Fn(StatusCode) -> Response<Bytes> + Send + Sync>;

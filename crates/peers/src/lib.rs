@@ -1,0 +1,24 @@
+//! Peers: framed connections between nodes, and what a node records of the other nodes' starts.
+//!
+//! Nothing here names openraft: a message is bytes behind an envelope, and its receiver is a
+//! [`Handler`](wire::incoming::Handler).
+//!
+//! Layers, lowest first:
+//!
+//! - [`watched`], [`tasks`], [`levels`]: a value that tasks wait for, how tasks start, the levels
+//!   of format that a program supports
+//! - [`clock`], [`table`]: a peer's clock, and what each node has acknowledged
+//! - [`starts`], [`file`](mod@file): the starts of peers that were introduced, and the file `peers`
+//! - [`wire`]: envelopes, frames, connections, the peers' port
+
+pub mod clock;
+pub mod file;
+#[cfg(test)]
+#[path = "../../../fuzz/kept.rs"]
+mod kept;
+pub mod levels;
+pub mod starts;
+pub mod table;
+pub mod tasks;
+pub mod watched;
+pub mod wire;

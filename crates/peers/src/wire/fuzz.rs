@@ -1,0 +1,292 @@
+//! What a fuzzer calls, with any bytes: frames and connections of the peers' port.
+//! `docs/internals/FUZZING.md` has the targets.
+//!
+//! A target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the tests
+//! below, so that they are checked without a fuzzer too.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use seqd_store::faults::is_newer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio_util::codec::{Decoder, Encoder};
+
+use super::frame::{Frame, FrameCodec, VERSION};
+use super::incoming::{Body, Handler, Replying};
+use super::places::Places;
+use super::route::Route;
+use super::serving;
+use super::transport::{Link, Rejection};
+use crate::watched::Watched;
+
+/// The longest words about bytes that cannot be read.
+const MOST_WORDS: usize = 1024;
+
+/// What a connection holds under way: more than the answers to any input.
+const BUFFER: usize = 4 << 20;
+
+/// Frames out of a short form: a length of two bytes, little-endian, and kind, call and body. What
+/// a fuzzer cannot guess, the checksum, is added.
+fn framed(mut short: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Some((length, rest)) = short.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+        let (content, rest) = rest.split_at(length);
+        short = rest;
+        all.extend_from_slice(&(content.len() as u32 + 4).to_le_bytes());
+        all.extend_from_slice(&crc32c::crc32c(content).to_le_bytes());
+        all.extend_from_slice(content);
+    }
+    all
+}
+
+/// The frames of these bytes, and whether something else ended them.
+fn frames(bytes: &[u8], piece: usize) -> (Vec<(Frame, usize)>, bool) {
+    let (mut codec, mut buffer) = (FrameCodec::new(), BytesMut::new());
+    let (mut found, mut fed, mut done) = (Vec::new(), 0, 0);
+    for piece in bytes.chunks(piece) {
+        buffer.extend_from_slice(piece);
+        fed += piece.len();
+        loop {
+            match codec.decode(&mut buffer) {
+                Ok(None) => break,
+                Ok(Some(frame)) => {
+                    let at = fed - buffer.len();
+                    found.push((frame, at - done));
+                    done = at;
+                }
+                Err(error) => {
+                    worded(&error);
+                    return (found, true);
+                }
+            }
+        }
+    }
+    (found, false)
+}
+
+/// Bytes of a connection between nodes. The first byte says in what pieces they come, and whether
+/// the rest is as it is or short (see `framed`).
+///
+/// The pieces make no difference; a frame that is read is written as the same frame, and as the
+/// same bytes where its kind has one form.
+pub fn peer_frames(input: &[u8]) {
+    let Some((how, rest)) = input.split_first() else {
+        return;
+    };
+    let bytes = if how & 1 == 0 {
+        framed(rest)
+    } else {
+        rest.to_vec()
+    };
+    let (found, _) = frames(&bytes, bytes.len().max(1));
+    let (in_pieces, _) = frames(&bytes, usize::from(how >> 1) + 1);
+    assert!(
+        found
+            .iter()
+            .map(|(frame, _)| frame)
+            .eq(in_pieces.iter().map(|(frame, _)| frame))
+    );
+    let mut at = 0;
+    for (frame, length) in found {
+        let own = &bytes[at..at + length];
+        at += length;
+        let mut written = BytesMut::new();
+        if let Err(error) = FrameCodec::new().encode(&frame, &mut written) {
+            panic!("{frame:?} cannot be written: {error}");
+        }
+        // A later version may have more in its opening, and a text is cut and mended.
+        if !matches!(frame, Frame::Opening { .. } | Frame::Rejection { .. }) {
+            assert_eq!(own, &written[..], "{frame:?}");
+        }
+        match FrameCodec::new().decode(&mut written) {
+            Ok(Some(again)) => match (&again, &frame) {
+                (Frame::Rejection { text: again, .. }, Frame::Rejection { text, .. }) => {
+                    assert!(text.len() > 4000 || again == text);
+                }
+                _ => assert_eq!(again, frame),
+            },
+            other => panic!("{frame:?} became {other:?}"),
+        }
+    }
+    assert!(at <= bytes.len());
+}
+
+/// Takes what calls carry, and answers with it; `Watch` is not answered.
+struct Echo;
+
+impl Handler for Echo {
+    fn handle(self: Arc<Self>, route: Route, mut body: Body) -> Replying {
+        Box::pin(async move {
+            match route {
+                Route::Watch => std::future::pending().await,
+                Route::Snapshot => {
+                    let mut bytes = 0;
+                    while let Some(part) = body.next().await? {
+                        bytes += part.len();
+                    }
+                    Ok(Bytes::from(bytes.to_le_bytes().to_vec()))
+                }
+                _ => {
+                    body.first().await?;
+                    Ok::<_, Rejection>(body.collect(48 << 10).await?.bytes)
+                }
+            }
+        })
+    }
+}
+
+/// A whole connection at its receiving side. The first byte chooses a link or none, the rest is
+/// short (see `framed`).
+///
+/// It ends with its bytes, what is answered are frames, and each call is ended once at most.
+pub fn peer_connection(input: &[u8]) {
+    let Some((link, rest)) = input.split_first() else {
+        return;
+    };
+    let mut bytes = BytesMut::new();
+    if let Some(link) = Link::ALL.get(usize::from(*link)) {
+        let opening = Frame::Opening {
+            version: VERSION,
+            link: link.byte(),
+        };
+        if let Err(error) = FrameCodec::new().encode(&opening, &mut bytes) {
+            panic!("{opening:?} cannot be written: {error}");
+        }
+    }
+    bytes.extend_from_slice(&framed(rest));
+    let answers = in_a_runtime(async {
+        let (mut near, far) = duplex(BUFFER);
+        let wrote = near.write_all(&bytes).await;
+        assert!(wrote.is_ok() && near.shutdown().await.is_ok());
+        let stopping = Arc::new(Watched::new(false));
+        let place = Places::of(2).enter(None, None);
+        serving::serve(far, place, Arc::new(Echo), stopping).await;
+        let mut answers = Vec::new();
+        let read = near.read_to_end(&mut answers).await;
+        assert!(read.is_ok());
+        answers
+    });
+    let (answers, is_broken) = frames(&answers, answers.len().max(1));
+    assert!(!is_broken, "what was answered are no frames");
+    let mut ended = BTreeSet::new();
+    for (frame, _) in answers {
+        let call = match &frame {
+            Frame::Answer { call, part } if part.is_last => *call,
+            Frame::Rejection { call, .. } => *call,
+            _ => continue,
+        };
+        assert!(ended.insert(call), "a second end of call {call}");
+    }
+}
+
+/// Runs to the end what never waits for anything from outside. Time passes at once where nothing
+/// else is to be done: calls have limits that the input states.
+fn in_a_runtime<T>(future: impl Future<Output = T>) -> T {
+    thread_local! {
+        static RUNTIME: io::Result<tokio::runtime::Runtime> =
+            tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build();
+    }
+    RUNTIME.with(|runtime| match runtime {
+        Ok(runtime) => runtime.block_on(future),
+        Err(error) => panic!("no runtime: {error}"),
+    })
+}
+
+fn worded(error: &io::Error) {
+    let words = error.to_string();
+    assert!(!words.is_empty() && words.len() <= MOST_WORDS, "{words}");
+    let _ = is_newer(error);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::Part;
+    use super::*;
+    use crate::kept::{replay, seeds};
+
+    fn part(is_last: bool, bytes: &'static [u8]) -> Part {
+        let bytes = Bytes::from_static(bytes);
+        Part { is_last, bytes }
+    }
+
+    fn call(call: u64, route: Route, part: Part) -> Frame {
+        Frame::Call {
+            call,
+            route: route.byte(),
+            limit_ms: 3000,
+            part,
+        }
+    }
+
+    fn every_frame() -> Vec<Frame> {
+        vec![
+            Frame::Opening {
+                version: VERSION,
+                link: Link::Control.byte(),
+            },
+            call(1, Route::Ping, part(true, b"ab")),
+            call(2, Route::Append, part(false, b"c")),
+            Frame::Part {
+                call: 2,
+                part: part(true, b"d"),
+            },
+            call(3, Route::Watch, part(true, b"")),
+            Frame::Cancel { call: 3 },
+            call(4, Route::Snapshot, part(false, b"efgh")),
+            Frame::Credit { call: 0, bytes: 99 },
+            Frame::Answer {
+                call: 9,
+                part: part(true, b"i"),
+            },
+            Frame::Rejection {
+                call: 0,
+                text: "malformed: why".to_owned(),
+            },
+        ]
+    }
+
+    fn bytes(frame: &Frame) -> Vec<u8> {
+        let mut bytes = BytesMut::new();
+        FrameCodec::new().encode(frame, &mut bytes).unwrap();
+        bytes.to_vec()
+    }
+
+    /// The frame in the form that `framed` reads.
+    fn short(frame: &Frame) -> Vec<u8> {
+        let content = &bytes(frame)[8..];
+        let length = u16::try_from(content.len()).unwrap();
+        [&length.to_le_bytes()[..], content].concat()
+    }
+
+    #[test]
+    fn kept_frames_are_read_or_refused_with_words() {
+        let all = every_frame();
+        let whole = all.iter().flat_map(bytes);
+        let in_short = all.iter().flat_map(short);
+        let inputs = [
+            [1].into_iter().chain(whole).collect(),
+            [6].into_iter().chain(in_short).collect(),
+        ];
+        let each = all.iter().map(|frame| [&[0][..], &short(frame)].concat());
+        replay(
+            "peer_frames",
+            &seeds(inputs.into_iter().chain(each)),
+            peer_frames,
+        );
+    }
+
+    #[test]
+    fn kept_connections_end_and_answer_each_call_once() {
+        let calls = every_frame().split_off(1);
+        let calls: Vec<u8> = calls.iter().flat_map(short).collect();
+        let inputs = (0..6).map(|link| [&[link][..], &calls].concat());
+        replay("peer_connection", &seeds(inputs), peer_connection);
+    }
+}

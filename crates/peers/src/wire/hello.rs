@@ -1,0 +1,152 @@
+//! The messages of the handshake.
+//!
+//! They travel without an envelope: a node sends and answers them before it has an identity.
+
+use std::collections::BTreeMap;
+
+use seqd_state::Level;
+use seqd_store::records::Member;
+use serde::{Deserialize, Serialize};
+
+use crate::levels::LevelRange;
+use crate::table::{Start, SyncedPosition};
+
+/// Gives each message its kind, in its first version.
+#[macro_export]
+macro_rules! kinds {
+    (
+        $(#[$when:meta])* $visible:vis const KINDS;
+        $($message:ty = $kind:literal),+ $(,)?
+    ) => {
+        $(impl ::seqd_state::codec::Versioned for $message {
+            const KIND: u8 = $kind;
+            const VERSION: u8 = 1;
+        })+
+
+        $(#[$when])*
+        $visible const KINDS: &[u8] = &[$($kind),+];
+    };
+}
+
+kinds! {
+    pub const KINDS;
+    Hello = 86,
+    HelloReply = 87,
+    Prepare = 88,
+    Adopt = 89,
+    Taken = 90,
+}
+
+/// Every start sends it to every configured peer, and receives the identity of the peer.
+///
+/// It is sent before the version of the peer's program is known, so its shape never changes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    pub name: String,
+    /// The configured peers, name to address.
+    pub peers: BTreeMap<String, String>,
+    /// The client address, for the membership.
+    pub http: String,
+    pub levels: LevelRange,
+    pub identity: Option<HelloIdentity>,
+}
+
+/// The identity of the sender of a hello.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HelloIdentity {
+    pub cluster_id: String,
+    /// Clusters that this one was restored from.
+    pub ancestors: Vec<String>,
+    pub node: u64,
+    pub start: Start,
+    /// The position on the disk when this start began.
+    pub began: SyncedPosition,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HelloReply {
+    pub name: String,
+    pub peers: BTreeMap<String, String>,
+    pub http: String,
+    pub levels: LevelRange,
+    pub standing: Standing,
+    /// Whether the answering node votes, as far as it knows.
+    pub votes: bool,
+    /// The answering node's own start: one hello introduces both.
+    pub identity: Option<HelloIdentity>,
+    pub verdict: Verdict,
+}
+
+/// The stage of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    /// Its folder is empty.
+    Empty,
+    /// It was prepared for this cluster and has neither vote nor entry.
+    Prepared { cluster_id: String, node: u64 },
+    /// It is part of this cluster, whose members have these names. If the sender has no identity and is
+    /// one of the members, the leader is only named if it confirmed the members.
+    Member {
+        cluster_id: String,
+        node: u64,
+        members: Vec<String>,
+        leader: Option<String>,
+    },
+}
+
+/// The verdict of the answering node on the sender of the hello.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    Welcome,
+    /// Its identity belongs to another cluster.
+    Foreign,
+    /// A later start of its folder or a twin of this one was seen, or it has less than it has
+    /// acknowledged.
+    Stale {
+        why: String,
+    },
+    Removed,
+    /// Its cluster was restored into this one, whose ID this is.
+    Superseded {
+        by: String,
+    },
+    /// Its program does not support the cluster's level.
+    LeftBehind {
+        level: Level,
+    },
+}
+
+/// The first phase of the founder: the receiver takes this identity, syncs it, and answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Prepare {
+    pub cluster_id: String,
+    pub founders: Vec<(u64, Member)>,
+    /// The receiver among them.
+    pub you: String,
+}
+
+/// The answer of a node that received an identity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Taken {
+    /// The identity is on its disk.
+    Yes {
+        http: String,
+    },
+    /// It already has this identity, and its log has a vote or an entry.
+    Used,
+    No {
+        why: String,
+    },
+}
+
+/// Gives a waiting node its ID in a cluster that exists.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Adopt {
+    pub cluster_id: String,
+    pub node: u64,
+    pub you: String,
+    /// The members, so that it finds them after a restart.
+    pub members: Vec<(u64, Member)>,
+    /// The clusters that this one replaced.
+    pub ancestors: Vec<String>,
+}

@@ -1,0 +1,386 @@
+//! The received calls of one connection that are not answered yet, and their bodies.
+//!
+//! Invariants:
+//! - The bytes of bodies stay within the window of the connection and the room of all connections.
+//!   The bytes that a handler takes return to the window.
+//! - A call has one end. Parts that arrive later are dropped, and count for no window.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::AbortHandle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
+
+use super::frame::{Frame, Part};
+use super::places::Place;
+use super::route::Route;
+use super::transport::{Rejection, RejectionCode};
+
+/// The most unanswered calls of one connection: more than any sender has in flight.
+const CALLS: usize = 1024;
+
+/// The future bytes of a reply, or the rejection.
+pub type Replying = Pin<Box<dyn Future<Output = Result<Bytes, Rejection>> + Send>>;
+
+/// Answers the calls of peers, whatever carries them.
+pub trait Handler: Send + Sync {
+    fn handle(self: Arc<Self>, route: Route, body: Body) -> Replying;
+}
+
+/// The open calls of one connection.
+pub(super) struct Incoming {
+    calls: Mutex<Calls>,
+    urgent: mpsc::Sender<Frame>,
+    place: Arc<Place>,
+    window: u64,
+    emptied: Notify,
+}
+
+struct Calls {
+    open: BTreeMap<u64, Open>,
+    /// Bytes that arrived and are not returned yet.
+    unreturned: u64,
+    last_frame: Instant,
+    /// The connection stopped taking credits.
+    is_stuck: bool,
+}
+
+struct Open {
+    /// `None` once the last part has arrived.
+    parts: Option<mpsc::UnboundedSender<Held>>,
+    unreturned: u64,
+    /// Whether it has more than one part, and its sender waits for credit.
+    has_parts: bool,
+    /// One of its parts was dropped for lack of room.
+    is_cut: bool,
+    abort: AbortHandle,
+}
+
+/// A part, with the room and the credit that it holds until it is dropped.
+struct Held {
+    bytes: Bytes,
+    is_last: bool,
+    room: OwnedSemaphorePermit,
+    _credit: Credit,
+}
+
+/// Returns a part's bytes to the window when it is dropped.
+struct Credit {
+    incoming: Arc<Incoming>,
+    call: u64,
+    cost: u32,
+}
+
+impl Drop for Credit {
+    fn drop(&mut self) {
+        self.incoming.taken(self.call, self.cost);
+    }
+}
+
+impl Incoming {
+    pub(super) fn new(urgent: mpsc::Sender<Frame>, place: Arc<Place>, window: u32) -> Self {
+        let calls = Calls {
+            open: BTreeMap::new(),
+            unreturned: 0,
+            last_frame: Instant::now(),
+            is_stuck: false,
+        };
+        Self {
+            calls: Mutex::new(calls),
+            urgent,
+            place,
+            window: u64::from(window),
+            emptied: Notify::new(),
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Receives the first part of a call. An error ends the connection.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        call: u64,
+        part: Part,
+        abort: AbortHandle,
+    ) -> io::Result<Body> {
+        if call == 0 {
+            return Err(io::Error::other("a call without a number"));
+        }
+        let (sender, parts) = mpsc::unbounded_channel();
+        let open = Open {
+            parts: Some(sender),
+            unreturned: 0,
+            has_parts: !part.is_last,
+            is_cut: false,
+            abort,
+        };
+        {
+            let mut calls = self.calls();
+            if calls.open.len() >= CALLS {
+                return Err(io::Error::other("too many calls at once"));
+            }
+            match calls.open.entry(call) {
+                Slot::Vacant(slot) => slot.insert(open),
+                Slot::Occupied(_) => return Err(io::Error::other("two calls of one number")),
+            };
+        }
+        self.part(call, part)?;
+        Ok(Body {
+            parts,
+            first: None,
+            is_whole: false,
+            place: Arc::clone(&self.place),
+        })
+    }
+
+    /// Receives a part of a call. An error ends the connection.
+    pub(super) fn part(self: &Arc<Self>, call: u64, part: Part) -> io::Result<()> {
+        let cost = part.cost();
+        let mut calls = self.calls();
+        calls.last_frame = Instant::now();
+        if calls.is_stuck {
+            return Err(io::Error::other("the peer takes no credits"));
+        }
+        let unreturned = calls.unreturned + u64::from(cost);
+        let Some(open) = calls.open.get_mut(&call).filter(|open| !open.is_cut) else {
+            return Ok(());
+        };
+        let Some(sender) = &open.parts else {
+            return Err(io::Error::other("a part behind a call's last one"));
+        };
+        if unreturned > self.window {
+            return Err(io::Error::other("more bytes than the window has"));
+        }
+        let Some(room) = self.place.room(cost) else {
+            // The handler has not received the whole call, and does not act on it.
+            open.is_cut = true;
+            open.abort.abort();
+            return Ok(());
+        };
+        let _credit = Credit {
+            incoming: Arc::clone(self),
+            call,
+            cost,
+        };
+        let bytes = if self.place.is_member() {
+            part.bytes
+        } else {
+            // A few bytes would keep the buffer that they were read into.
+            Bytes::copy_from_slice(&part.bytes)
+        };
+        let held = Held {
+            bytes,
+            is_last: part.is_last,
+            room,
+            _credit,
+        };
+        open.unreturned += u64::from(cost);
+        // A handler that has ended takes no more parts.
+        let dropped = sender.send(held).err();
+        if part.is_last {
+            open.parts = None;
+        }
+        calls.unreturned = unreturned;
+        drop(calls);
+        drop(dropped);
+        Ok(())
+    }
+
+    fn taken(&self, call: u64, cost: u32) {
+        let mut calls = self.calls();
+        let Some(open) = calls.open.get_mut(&call).filter(|open| open.has_parts) else {
+            return;
+        };
+        open.unreturned = open.unreturned.saturating_sub(u64::from(cost));
+        calls.unreturned = calls.unreturned.saturating_sub(u64::from(cost));
+        self.place.freed();
+        let credit = Frame::Credit { call, bytes: cost };
+        if self.urgent.try_send(credit).is_err() {
+            calls.is_stuck = true;
+        }
+    }
+
+    /// Ends a call for which its sender no longer waits.
+    pub(super) fn cancel(&self, call: u64) {
+        let calls = self.calls();
+        if let Some(open) = calls.open.get(&call) {
+            open.abort.abort();
+        }
+    }
+
+    /// Removes a call whose end was queued on the connection.
+    pub(super) fn end(&self, call: u64) {
+        let mut calls = self.calls();
+        let ended = calls.open.remove(&call);
+        if let Some(open) = &ended {
+            calls.unreturned = calls.unreturned.saturating_sub(open.unreturned);
+        }
+        calls.last_frame = Instant::now();
+        self.place.freed();
+        if calls.open.is_empty() {
+            self.emptied.notify_one();
+        }
+        drop(calls);
+        drop(ended);
+    }
+
+    /// The number of calls that wait for their answers.
+    pub(super) fn open(&self) -> usize {
+        self.calls().open.len()
+    }
+
+    /// Returns when no call is open.
+    pub(super) async fn emptied(&self) {
+        while !self.calls().open.is_empty() {
+            self.emptied.notified().await;
+        }
+    }
+
+    /// The time of the last call or answer; `None` while a call is open.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let calls = self.calls();
+        calls.open.is_empty().then_some(calls.last_frame)
+    }
+}
+
+/// The body of a call, which its handler reads.
+pub struct Body {
+    parts: mpsc::UnboundedReceiver<Held>,
+    /// The first part, if it was read and not taken yet.
+    first: Option<Held>,
+    is_whole: bool,
+    place: Arc<Place>,
+}
+
+/// The other side of a connection, as its certificate names it. Without TLS it may be anybody.
+pub struct Sender(pub(super) Arc<Place>);
+
+impl Sender {
+    /// Refuses a message of node `id` on a connection with another node's certificate. `name_of`
+    /// returns the name of a node ID; it is called for the first message of a connection.
+    pub fn check_id(
+        &self,
+        id: u64,
+        name_of: impl FnOnce() -> Option<String>,
+    ) -> Result<(), Rejection> {
+        if self.0.certified().is_none() || self.0.is_known(id) {
+            return Ok(());
+        }
+        let Some(name) = name_of() else {
+            let why = format!("the name of node {id} is not known here: say hello first");
+            return Err(Rejection::new(RejectionCode::Unintroduced, why));
+        };
+        self.check_name(&name)?;
+        self.0.know(id);
+        Ok(())
+    }
+
+    /// Refuses a message in the name of a node on a connection with another node's certificate.
+    pub fn check_name(&self, name: &str) -> Result<(), Rejection> {
+        match self.0.certified() {
+            Some(certified) if certified != name => {
+                let why = format!("the certificate is that of {certified}, the message of {name}");
+                Err(Rejection::new(RejectionCode::WrongCertificate, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn is_certified(&self) -> bool {
+        self.0.certified().is_some()
+    }
+}
+
+/// A whole body. Its bytes count as held for peers until it is dropped.
+pub struct Collected {
+    pub bytes: Bytes,
+    _rooms: Vec<OwnedSemaphorePermit>,
+}
+
+fn malformed(detail: impl Into<String>) -> Rejection {
+    Rejection::new(RejectionCode::Malformed, detail)
+}
+
+impl Body {
+    /// The first bytes. They are not taken.
+    pub async fn first(&mut self) -> Result<&Bytes, Rejection> {
+        if self.first.is_none() {
+            self.first = self.parts.recv().await;
+        }
+        match &self.first {
+            Some(held) => Ok(&held.bytes),
+            None => Err(malformed("the message was broken off")),
+        }
+    }
+
+    async fn next_held(&mut self) -> Result<Option<Held>, Rejection> {
+        if self.is_whole {
+            return Ok(None);
+        }
+        let held = match self.first.take() {
+            Some(first) => Some(first),
+            None => self.parts.recv().await,
+        };
+        let held = held.ok_or_else(|| malformed("the message was broken off"))?;
+        self.is_whole = held.is_last;
+        Ok(Some(held))
+    }
+
+    /// The next bytes; `None` after the last ones.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
+        let held = self.next_held().await?;
+        Ok(held.map(|held| held.bytes))
+    }
+
+    /// All bytes, at most `limit`.
+    pub async fn collect(mut self, limit: usize) -> Result<Collected, Rejection> {
+        // The sender may become a member while its body arrives: then there are two kinds of room.
+        let (mut bytes, mut rooms) = (Bytes::new(), Vec::<OwnedSemaphorePermit>::new());
+        let mut all = BytesMut::new();
+        while let Some(held) = self.next_held().await? {
+            if all.len() + held.bytes.len() > limit {
+                return Err(malformed(format!("a message has at most {limit} bytes")));
+            }
+            if rooms.is_empty() && held.is_last {
+                bytes = held.bytes;
+            } else {
+                all.extend_from_slice(&held.bytes);
+            }
+            let room = held.room;
+            match rooms.last_mut() {
+                Some(last) if Arc::ptr_eq(last.semaphore(), room.semaphore()) => last.merge(room),
+                _ => rooms.push(room),
+            }
+        }
+        if bytes.is_empty() {
+            bytes = all.freeze();
+        }
+        Ok(Collected {
+            bytes,
+            _rooms: rooms,
+        })
+    }
+
+    /// The other side of the connection.
+    pub fn sender(&self) -> Sender {
+        Sender(Arc::clone(&self.place))
+    }
+
+    /// Records that the sender is a member: its connection moves from the places of strangers to
+    /// those of members.
+    pub fn admit_sender(&self) -> Result<(), Rejection> {
+        if self.place.admit() {
+            return Ok(());
+        }
+        let why = "all places of members are taken";
+        Err(Rejection::new(RejectionCode::NotRunning, why))
+    }
+}

@@ -1,0 +1,295 @@
+//! One connection at the receiving side: its opening, its calls to the handler, its answers.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::{AbortHandle, AbortRegistration, Abortable};
+use futures_util::stream::FuturesUnordered;
+use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::codec::FramedRead;
+
+use super::frame::{Frame, FrameCodec, VERSION};
+use super::incoming::{Body, Handler, Incoming};
+use super::places::Place;
+use super::route::Route;
+use super::transport::{Link, Payload, Rejection, RejectionCode};
+use super::window::Window;
+use super::writer::{Parts, URGENT, Writer};
+use crate::watched::Watched;
+
+/// The longest time until the first frame.
+const OPENING: Duration = Duration::from_secs(3);
+
+/// The longest time without a call of a stranger. A joining node sends five hellos a second.
+const STRANGER_IDLE: Duration = Duration::from_secs(10);
+
+type Frames<S> = FramedRead<ReadHalf<S>, FrameCodec>;
+
+/// A call that waits for its handler.
+struct Job {
+    call: u64,
+    route: u8,
+    limit_ms: u32,
+    body: Body,
+    aborted: AbortRegistration,
+}
+
+/// The end of a call.
+struct End {
+    call: u64,
+    answer: Result<Bytes, Rejection>,
+}
+
+/// Serves a connection until it ends, another stranger takes its place, or `stopping` is true and
+/// all calls are answered.
+pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    (place, evicted): (Arc<Place>, oneshot::Receiver<()>),
+    handler: Arc<dyn Handler>,
+    stopping: Arc<Watched<bool>>,
+) {
+    let (read, write) = tokio::io::split(stream);
+    let frames = FramedRead::new(read, FrameCodec::new());
+    let served = async {
+        match run(frames, write, place, handler, stopping).await {
+            Ok(()) => {}
+            Err(error) => tracing::debug!("connection of a peer: {error}"),
+        }
+    };
+    let evicted = async {
+        if evicted.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = served => {}
+        () = evicted => tracing::debug!("a connection without a member's message made room"),
+    }
+}
+
+async fn run<S: AsyncRead + AsyncWrite>(
+    mut frames: Frames<S>,
+    write: WriteHalf<S>,
+    place: Arc<Place>,
+    handler: Arc<dyn Handler>,
+    stopping: Arc<Watched<bool>>,
+) -> io::Result<()> {
+    let (urgent, urgent_frames) = mpsc::channel(URGENT);
+    let mut writer = Writer::new(write, urgent_frames);
+    let opened = timeout(OPENING, frames.next()).await;
+    let first = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
+    let link = match first.transpose()? {
+        Some(Frame::Opening { version, link }) => link_of(version, link),
+        Some(_) => return Err(io::Error::other("the first frame opens nothing")),
+        None => return Ok(()),
+    };
+    let link = match link {
+        Ok(link) => link,
+        Err(rejection) => {
+            let text = rejection.to_string();
+            writer.put(&Frame::Rejection { call: 0, text })?;
+            return writer.close().await;
+        }
+    };
+    writer.put(&Frame::Opening {
+        version: VERSION,
+        link: link.byte(),
+    })?;
+    let incoming = Arc::new(Incoming::new(urgent, Arc::clone(&place), link.window()));
+    let window = Window::new(link.window());
+    let (jobs, waiting) = mpsc::unbounded_channel();
+    let (ends, ended) = mpsc::unbounded_channel();
+    let handled = async {
+        let work = handle(link, waiting, &handler, ends);
+        tokio::select! {
+            biased;
+            () = work => {},
+            () = drained(stopping, &incoming) => {},
+        }
+    };
+    // The end of the handlers drops the sender of ends, and that closes the writer.
+    let handled = async {
+        handled.await;
+        std::future::pending::<()>().await;
+    };
+    // One task for all of this: a call needs no task switch.
+    tokio::select! {
+        biased;
+        // Received calls are handled and answered before more is read.
+        () = handled => Ok(()),
+        written = answer(&mut writer, ended, &incoming, &window) => written,
+        received = receive(&mut frames, &place, &incoming, &window, &jobs) => received,
+        () = idle_stranger(&place, &incoming) => Ok(()),
+    }
+}
+
+fn link_of(version: u16, byte: u8) -> Result<Link, Rejection> {
+    let link = Link::ALL.into_iter().find(|link| link.byte() == byte);
+    match link {
+        Some(link) if version == VERSION => Ok(link),
+        _ => {
+            let why = format!("this program has version {VERSION} of the peers' protocol");
+            Err(Rejection::new(RejectionCode::NewerFormat, why))
+        }
+    }
+}
+
+async fn receive<S: AsyncRead + AsyncWrite>(
+    frames: &mut Frames<S>,
+    place: &Place,
+    incoming: &Arc<Incoming>,
+    window: &Window,
+    jobs: &mpsc::UnboundedSender<Job>,
+) -> io::Result<()> {
+    loop {
+        place.may_read(|| incoming.open()).await;
+        let Some(frame) = frames.next().await.transpose()? else {
+            return Ok(());
+        };
+        match frame {
+            Frame::Call {
+                call,
+                route,
+                limit_ms,
+                part,
+            } => {
+                let (abort, aborted) = AbortHandle::new_pair();
+                let body = incoming.begin(call, part, abort)?;
+                let job = Job {
+                    call,
+                    route,
+                    limit_ms,
+                    body,
+                    aborted,
+                };
+                // While the connection stops the call is not taken, and the connection is cut.
+                let _ = jobs.send(job);
+            }
+            Frame::Part { call, part } => incoming.part(call, part)?,
+            Frame::Credit { call: 0, bytes } if window.returned(bytes.into()) => {}
+            Frame::Cancel { call } => incoming.cancel(call),
+            _ => return Err(io::Error::other("a frame that a caller does not send")),
+        }
+    }
+}
+
+/// Handles the calls, on an ordered link one after another, on other links concurrently.
+async fn handle(
+    link: Link,
+    mut jobs: mpsc::UnboundedReceiver<Job>,
+    handler: &Arc<dyn Handler>,
+    ends: mpsc::UnboundedSender<End>,
+) {
+    if link.is_ordered() {
+        while let Some(job) = jobs.recv().await {
+            let _ = ends.send(job.work(handler).await);
+        }
+        return;
+    }
+    let mut working = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(end) = working.next() => {
+                let _ = ends.send(end);
+            }
+            job = jobs.recv() => match job {
+                Some(job) => working.push(job.work(handler)),
+                None => return,
+            },
+        }
+    }
+}
+
+impl Job {
+    async fn work(self, handler: &Arc<dyn Handler>) -> End {
+        let call = self.call;
+        let rejected = |code, why: String| Err(Rejection::new(code, why));
+        let Some(route) = Route::of(self.route) else {
+            let why = format!("this program has no handler for route {}", self.route);
+            let answer = rejected(RejectionCode::NewerFormat, why);
+            return End { call, answer };
+        };
+        let handled = Abortable::new(Arc::clone(handler).handle(route, self.body), self.aborted);
+        let limit = Duration::from_millis(self.limit_ms.into());
+        let handled = if limit.is_zero() {
+            Ok(handled.await)
+        } else {
+            timeout(limit, handled).await
+        };
+        let answer = match handled {
+            Ok(Ok(answer)) => answer,
+            // The sender gave up the call, or its body was broken off.
+            Ok(Err(_)) => {
+                let why = "no room for more messages of peers";
+                rejected(RejectionCode::NotRunning, why.to_owned())
+            }
+            Err(_) => {
+                let why = "the time for an answer is over";
+                rejected(RejectionCode::Malformed, why.to_owned())
+            }
+        };
+        End { call, answer }
+    }
+}
+
+/// Writes the ends of calls until all of their senders are gone.
+async fn answer<W: AsyncWrite + Unpin>(
+    writer: &mut Writer<W>,
+    mut ends: mpsc::UnboundedReceiver<End>,
+    incoming: &Incoming,
+    window: &Window,
+) -> io::Result<()> {
+    while let Some(End { call, answer }) = writer.wait(ends.recv()).await? {
+        match answer {
+            Ok(bytes) => {
+                let mut parts = Parts::new(Payload::Bytes(bytes));
+                loop {
+                    let part = parts.next().await?;
+                    writer.wait(window.take(part.cost())).await?;
+                    let is_last = part.is_last;
+                    writer.put(&Frame::Answer { call, part })?;
+                    if is_last {
+                        break;
+                    }
+                }
+            }
+            Err(rejection) => {
+                let text = rejection.to_string();
+                writer.put(&Frame::Rejection { call, text })?;
+            }
+        }
+        incoming.end(call);
+    }
+    writer.close().await
+}
+
+/// Returns once the server stops and no call is open.
+async fn drained(stopping: Arc<Watched<bool>>, incoming: &Incoming) {
+    stopping.wait_for(|stopping| stopping).await;
+    incoming.emptied().await;
+}
+
+/// Returns when a stranger has sent no call for too long.
+async fn idle_stranger(place: &Place, incoming: &Incoming) {
+    let mut until = Instant::now() + STRANGER_IDLE;
+    loop {
+        sleep_until(until).await;
+        if place.is_member() {
+            return std::future::pending().await;
+        }
+        until = Instant::now() + STRANGER_IDLE;
+        if let Some(since) = incoming.idle_since() {
+            if since.elapsed() >= STRANGER_IDLE {
+                return;
+            }
+            until = since + STRANGER_IDLE;
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Calls to peers, whatever carries them. An error states whether the message was sent.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use seqd_net::WhoIsAt;
+
+use super::route::Route;
+
+/// The largest message between peers, bytes: a replication message is at most 1 MiB and one
+/// entry, and an entry at most 8 MiB.
+pub const MESSAGE_BYTES: usize = 16 << 20;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CallError {
+    /// The port is closed: the process is not running. Nothing was sent.
+    #[error("connection refused")]
+    Refused,
+    /// Nothing was sent.
+    #[error("{0}")]
+    Unsent(String),
+    /// The message cannot be encoded. Nothing was sent, and a retry would fail in the same way.
+    #[error("{0}")]
+    Unwritable(String),
+    /// It was sent, and no answer came in time.
+    #[error("no answer in time")]
+    NoAnswer,
+    /// It was sent, and the answer did not arrive in full.
+    #[error("{0}")]
+    Broken(String),
+    /// The peer refused the message.
+    #[error("{0}")]
+    Rejected(#[from] Rejection),
+}
+
+impl CallError {
+    /// Returns whether the peer certainly did nothing with the message. The code `malformed` does
+    /// not show that: it is also the code of a reply that could not be encoded after the message
+    /// was carried out.
+    pub fn is_unsent(&self) -> bool {
+        match self {
+            Self::Refused | Self::Unsent(_) | Self::Unwritable(_) => true,
+            Self::Rejected(rejection) => rejection.code != RejectionCode::Malformed,
+            Self::NoAnswer | Self::Broken(_) => false,
+        }
+    }
+}
+
+/// The reason for which a peer refuses a message. It is sent as `code: detail`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {detail}")]
+pub struct Rejection {
+    pub code: RejectionCode,
+    pub detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectionCode {
+    Malformed,
+    /// The message or its version belongs to a newer program.
+    NewerFormat,
+    WrongCluster,
+    WrongTarget,
+    /// A later start of the sender, or a twin of it, was seen.
+    StaleBoot,
+    /// The sender must send a hello first.
+    Unintroduced,
+    /// The sender's cluster was restored into this one, whose ID is the detail.
+    Superseded,
+    Removed,
+    /// The certificate of the connection belongs to another node than the sender.
+    WrongCertificate,
+    /// The receiver's Raft does not run, or the receiver has no room for the message.
+    NotRunning,
+}
+
+const CODES: [(RejectionCode, &str); 10] = [
+    (RejectionCode::Malformed, "malformed"),
+    (RejectionCode::NewerFormat, "newer-format"),
+    (RejectionCode::WrongCluster, "wrong-cluster"),
+    (RejectionCode::WrongTarget, "wrong-target"),
+    (RejectionCode::StaleBoot, "stale-boot"),
+    (RejectionCode::Unintroduced, "unintroduced"),
+    (RejectionCode::Superseded, "superseded"),
+    (RejectionCode::Removed, "removed"),
+    (RejectionCode::WrongCertificate, "wrong-certificate"),
+    (RejectionCode::NotRunning, "not-running"),
+];
+
+impl std::fmt::Display for RejectionCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = CODES
+            .iter()
+            .find(|(code, _)| code == self)
+            .map_or("malformed", |(_, w)| w);
+        f.write_str(word)
+    }
+}
+
+impl Rejection {
+    pub fn new(code: RejectionCode, detail: impl Into<String>) -> Self {
+        Self {
+            code,
+            detail: detail.into(),
+        }
+    }
+
+    /// The rejection of this text, as a peer wrote it.
+    pub fn parse(text: &str) -> Self {
+        let (word, detail) = text.split_once(": ").unwrap_or(("", text));
+        let code = CODES
+            .iter()
+            .find(|(_, w)| *w == word)
+            .map_or(RejectionCode::Malformed, |(c, _)| *c);
+        Self::new(code, detail)
+    }
+}
+
+/// The purpose of a connection. Entries must not delay heartbeats, nor snapshots the entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Link {
+    /// Entries of the log. They are handled one after another, so that appends reach Raft in the
+    /// order in which they were sent.
+    Log,
+    /// Groups of commands for the leader. They are independent: each is answered once it is
+    /// committed.
+    Forward,
+    /// Heartbeats, votes, pings, reads, changes of members, the handshake: small, and independent.
+    Control,
+    /// The one call that the leader keeps open for seconds. A broken connection is its answer.
+    Watch,
+    Snapshots,
+}
+
+impl Link {
+    pub const ALL: [Self; 5] = [
+        Self::Log,
+        Self::Forward,
+        Self::Control,
+        Self::Watch,
+        Self::Snapshots,
+    ];
+
+    /// The byte of the link in the opening of a connection.
+    pub fn byte(self) -> u8 {
+        match self {
+            Self::Log => 1,
+            Self::Forward => 2,
+            Self::Control => 3,
+            Self::Watch => 4,
+            Self::Snapshots => 5,
+        }
+    }
+
+    /// The most bytes in flight in either direction that the receiver's handlers have not taken.
+    pub fn window(self) -> u32 {
+        match self {
+            Self::Log | Self::Forward | Self::Snapshots => 1 << 20,
+            Self::Control | Self::Watch => 256 << 10,
+        }
+    }
+
+    /// Returns whether a call is handled only after the call before it was answered.
+    pub fn is_ordered(self) -> bool {
+        self == Self::Log
+    }
+}
+
+/// The time after which a call is given up.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// After this time, whatever has arrived.
+    Total(Duration),
+    /// Never while its bytes move.
+    Progress {
+        /// After the last sign that the receiver takes its bytes.
+        moving: Duration,
+        /// After the receiver has taken the last one.
+        answer: Duration,
+    },
+}
+
+impl Limit {
+    /// The rest of the limit after a time in which nothing was sent.
+    pub fn after(self, passed: Duration) -> Self {
+        match self {
+            Self::Total(total) => Self::Total(total.saturating_sub(passed)),
+            Self::Progress { .. } => self,
+        }
+    }
+}
+
+impl From<Duration> for Limit {
+    fn from(total: Duration) -> Self {
+        Self::Total(total)
+    }
+}
+
+/// The content of a call.
+pub enum Payload {
+    Bytes(Bytes),
+    /// A message and a file after it.
+    Stream(BoxStream<'static, io::Result<Vec<u8>>>),
+}
+
+/// The future bytes of an answer.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
+
+/// Carries calls to peers.
+pub trait Transport: Send + Sync {
+    /// Sends a payload to the handler of `route` at `addr` and waits for its answer within `limit`.
+    fn post<'a>(
+        &'a self,
+        link: Link,
+        addr: &'a str,
+        route: Route,
+        payload: Payload,
+        limit: Limit,
+    ) -> Answering<'a>;
+
+    /// Sets, before the first call, how a transport with TLS finds the name of the node at an
+    /// address.
+    fn know(&self, _who: WhoIsAt) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejections_survive_the_wire() {
+        for (code, _) in CODES {
+            let rejection = Rejection::new(code, "why: because");
+            assert_eq!(Rejection::parse(&rejection.to_string()), rejection);
+        }
+    }
+
+    #[test]
+    fn a_malformed_message_may_have_been_carried_out_and_another_rejected_one_was_not() {
+        for (code, _) in CODES {
+            let error = CallError::from(Rejection::new(code, "why"));
+            assert_eq!(
+                error.is_unsent(),
+                code != RejectionCode::Malformed,
+                "{code}"
+            );
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The contract with clients: what each request and each command is answered, as scripts that read
+//! as stories. The module `script` has their format.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "the runner of scripts is test code too: a panic with a message is how it fails"
+)]
+
+mod answer;
+mod bad_inputs;
+mod effects;
+mod pattern;
+mod run;
+mod script;
+mod vocabulary;
+
+/// A test for each script.
+macro_rules! scripts {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let file = concat!(stringify!($name), ".txt");
+                run::run(file, include_str!(concat!(stringify!($name), ".txt")));
+            }
+        )*
+    };
+}
+
+scripts! {
+    access
+    cli
+    dry_runs
+    http
+    keys
+    layouts
+    locks
+    sequences
+    tenants
+    workers
+}

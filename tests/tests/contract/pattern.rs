@@ -1,0 +1,187 @@
+//! Patterns of answers, and the names that they bind.
+//!
+//! An object needs the fields that it names; `null` also stands for a field that is missing. An
+//! array needs the same elements in the same order, unless its first element is `"..."`: then each
+//! further element needs one that fits. A text `"$name"` binds the name, or needs the value that it
+//! has; `"$_"` fits anything that is there. A text with ` ... ` needs its parts, anywhere. `${name}`
+//! stands for the value of a name, in requests, in commands and in patterns.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+const ELLIPSIS: &str = "...";
+
+/// The parts of the expected words that a text does not contain; `-` expects none.
+pub(crate) fn missing<'a>(words: &'a str, text: &str) -> Vec<&'a str> {
+    let parts = words.split(ELLIPSIS).map(str::trim);
+    let parts = parts.filter(|part| !matches!(*part, "-" | ""));
+    parts.filter(|part| !text.contains(part)).collect()
+}
+
+pub(crate) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(why()) }
+}
+
+/// The values that a script has bound.
+#[derive(Clone, Default)]
+pub(crate) struct Names(BTreeMap<String, String>);
+
+impl Names {
+    pub(crate) fn bind(&mut self, name: &str, value: &str) {
+        self.0.insert(name.to_owned(), value.to_owned());
+    }
+
+    pub(crate) fn get(&self, name: &str) -> &str {
+        let value = self.0.get(name);
+        value.unwrap_or_else(|| panic!("nothing is bound to {name}"))
+    }
+
+    /// The text with the values of its names.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some((before, (name, after))) = rest
+            .split_once("${")
+            .and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+        {
+            filled += before;
+            filled += self.get(name);
+            rest = after;
+        }
+        filled + rest
+    }
+
+    /// Whether what was found fits the pattern; if not, where and why.
+    pub(crate) fn fit(&mut self, pattern: &Value, found: &Value) -> Result<(), String> {
+        let is_equal = match (pattern, found) {
+            (Value::Object(fields), _) => {
+                for (name, pattern) in fields {
+                    let fits = self.fit(pattern, &found[name]);
+                    fits.map_err(|why| format!("{name}: {why}"))?;
+                }
+                return Ok(());
+            }
+            (Value::Array(patterns), Value::Array(items)) => return self.fit_all(patterns, items),
+            (Value::String(pattern), _) if !found.is_null() => {
+                let text = found
+                    .as_str()
+                    .map_or_else(|| found.to_string(), str::to_owned);
+                return self.fit_text(pattern, &text, found.is_string());
+            }
+            _ => pattern == found,
+        };
+        if is_equal {
+            return Ok(());
+        }
+        Err(format!("{found} is not {pattern}"))
+    }
+
+    fn fit_all(&mut self, patterns: &[Value], items: &[Value]) -> Result<(), String> {
+        if let Some((_, patterns)) = patterns
+            .split_first()
+            .filter(|(first, _)| *first == ELLIPSIS)
+        {
+            for pattern in patterns {
+                let has = items.iter().any(|item| self.fit(pattern, item).is_ok());
+                has.then_some(())
+                    .ok_or_else(|| format!("nothing fits {pattern}"))?;
+            }
+            return Ok(());
+        }
+        if patterns.len() != items.len() {
+            return Err(format!(
+                "{} elements instead of {}",
+                items.len(),
+                patterns.len()
+            ));
+        }
+        patterns
+            .iter()
+            .zip(items)
+            .try_for_each(|(pattern, item)| self.fit(pattern, item))
+    }
+
+    /// The same for a text; a value of another type fits a name alone.
+    pub(crate) fn fit_text(
+        &mut self,
+        pattern: &str,
+        found: &str,
+        is_text: bool,
+    ) -> Result<(), String> {
+        let differs = || Err(format!("{found:?} is not {pattern:?}"));
+        if let Some(name) = pattern.strip_prefix('$') {
+            let found = found.trim();
+            match self.0.get(name) {
+                Some(bound) if bound != found => return Err(format!("{found:?} is not {bound:?}")),
+                None if name != "_" => self.bind(name, found),
+                _ => {}
+            }
+            return Ok(());
+        }
+        let is_equal = match pattern.contains(ELLIPSIS) {
+            true => missing(pattern, found).is_empty(),
+            false => pattern == found,
+        };
+        if is_text && is_equal {
+            Ok(())
+        } else {
+            differs()
+        }
+    }
+
+    /// Whether a comparison of two numbers holds, such as `$a > 5`.
+    pub(crate) fn holds(&self, comparison: &str) -> Result<(), String> {
+        let words: Vec<&str> = comparison.split(' ').collect();
+        let [one, operator, other] = words[..] else {
+            panic!("no comparison: {comparison}");
+        };
+        let number = |word: &str| -> i128 {
+            let text = word.strip_prefix('$').map_or(word, |name| self.get(name));
+            text.parse()
+                .unwrap_or_else(|_| panic!("{word} is no number: {text}"))
+        };
+        let (one, other) = (number(one), number(other));
+        let holds = match operator {
+            "<" => one < other,
+            "<=" => one <= other,
+            ">" => one > other,
+            ">=" => one >= other,
+            "=" => one == other,
+            "!=" => one != other,
+            _ => panic!("no operator: {operator}"),
+        };
+        holds
+            .then_some(())
+            .ok_or_else(|| format!("{one} {operator} {other} does not hold"))
+    }
+}
+
+#[test]
+fn a_pattern_fits_what_it_names_and_binds_its_names() {
+    let json = |text: &str| -> Value { serde_json::from_str(text).expect("JSON") };
+    let found = json(r#"{"a": [1, {"b": "7"}], "c": "one two", "d": 5}"#);
+    let mut names = Names::default();
+    for fits in [
+        r#"{"a": ["...", {"b": "$b"}], "e": null}"#,
+        r#"{"a": [1, {"b": "$b"}], "c": "two ... one", "d": "$d"}"#,
+        r#"{"a": [1, {"b": "${b}"}], "d": 5, "c": "$_"}"#,
+    ] {
+        let pattern = json(&names.fill(fits));
+        assert_eq!(names.fit(&pattern, &found), Ok(()), "{fits}");
+    }
+    for differs in [
+        r#"{"a": [1]}"#,
+        r#"{"a": ["...", 2]}"#,
+        r#"{"c": "$b"}"#,
+        r#"{"c": "one ... three"}"#,
+        r#"{"c": "one"}"#,
+        r#"{"d": "5"}"#,
+        r#"{"e": "$_"}"#,
+        r#"{"c": null}"#,
+    ] {
+        assert!(names.fit(&json(differs), &found).is_err(), "{differs}");
+    }
+    assert_eq!(names.holds("$b > $d"), Ok(()));
+    assert!(names.holds("$b = 5").is_err());
+}

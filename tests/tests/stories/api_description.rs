@@ -1,0 +1,93 @@
+//! The description of the API against running clusters: schemathesis derives requests from
+//! `/openapi.json` and compares each answer with it. `SEQD_API_EXAMPLES` sets the number of requests
+//! per operation that it draws.
+
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use seqd_tests::cluster::Cluster;
+use seqd_tests::{http, skips};
+
+const TOKEN: &str = "described-0123456789abcdef0123456789abcdef";
+
+/// A status below 500, or one that asks for a repetition: a node may be busy, and its outcome unknown.
+/// An answer with any other status is an error of the server.
+const CONFIG: &str = "[checks]
+not_a_server_error.expected-statuses = [\"1xx\", \"2xx\", \"3xx\", \"4xx\", \"503\", \"504\"]
+";
+
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+                      response_headers_conformance,response_schema_conformance,ignored_auth";
+
+fn schemathesis() -> Command {
+    let program = std::env::var_os("SEQD_SCHEMATHESIS");
+    Command::new(program.unwrap_or_else(|| "schemathesis".into()))
+}
+
+fn is_missing() -> Option<String> {
+    let runs = schemathesis().arg("--version").output();
+    let runs = runs.is_ok_and(|output| output.status.success());
+    (!runs).then(|| "schemathesis is missing (pip install schemathesis)".to_owned())
+}
+
+/// Sends what it derives and panics with its report if an answer is not as described.
+fn compare(cluster: &Cluster, folder: &Path, token: Option<&str>) {
+    let config = folder.join("schemathesis.toml");
+    std::fs::write(&config, CONFIG).expect("the configuration");
+    let examples = std::env::var("SEQD_API_EXAMPLES").unwrap_or_else(|_| "2".to_owned());
+    let mut command = schemathesis();
+    command
+        .current_dir(folder)
+        .arg("--config-file")
+        .arg(&config)
+        .args(["run", &cluster.url(0, "/openapi.json")])
+        .args(["--checks", CHECKS, "--phases", "examples,coverage,fuzzing"])
+        .args(["--max-examples", &examples, "--request-timeout", "90"])
+        .args(["--continue-on-failure", "--no-color"]);
+    if let Some(token) = token {
+        command.args(["--header", &format!("Authorization: Bearer {token}")]);
+    }
+    let output = command.output().expect("schemathesis runs");
+    let report = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = report.lines().collect();
+    let last = &lines[lines.len().saturating_sub(12)..];
+    let _ = writeln!(std::io::stderr(), "{}", last.join("\n"));
+    assert!(output.status.success(), "{report}");
+}
+
+#[test]
+fn every_answer_is_one_that_the_description_of_the_api_has() {
+    if skips::ends("API description", is_missing()) {
+        return;
+    }
+    // One node: a removal of the only voter is refused, so that every operation can be sent.
+    let open = Cluster::planned(1).ready();
+    compare(&open, open.folder(), None);
+
+    let mut guarded = Cluster::planned(1);
+    let file = guarded.folder().join("token");
+    std::fs::write(&file, format!("{TOKEN}\n")).expect("the token's file");
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("its mode");
+    let node = guarded.node_mut(0);
+    node.set("auth", "enabled", "true");
+    let shown = format!("{:?}", file.display().to_string());
+    node.set("auth", "bootstrap_token_file", &shown);
+    let guarded = guarded.ready();
+    compare(&guarded, guarded.folder(), Some(TOKEN));
+    compare(&guarded, guarded.folder(), None);
+}
+
+/// The description is the same with and without a token, and has a tag by which a cache knows it.
+#[test]
+fn the_description_of_the_api_is_cached_by_its_tag() {
+    let cluster = Cluster::planned(1).ready();
+    let url = cluster.url(0, "/openapi.json");
+    let reply = http::get(&url).reply().ok();
+    let tag = reply.header("etag").expect("a tag").to_owned();
+    assert_eq!(reply.json()["openapi"], "3.1.0");
+    let again = http::get(&url).header("if-none-match", &tag).reply();
+    assert_eq!((again.status, again.body.as_str()), (304, ""));
+}
