@@ -83,9 +83,12 @@ impl Names {
             .filter(|(first, _)| *first == ELLIPSIS)
         {
             for pattern in patterns {
-                let has = items.iter().any(|item| self.fit(pattern, item).is_ok());
-                has.then_some(())
-                    .ok_or_else(|| format!("nothing fits {pattern}"))?;
+                // An element that does not fit binds nothing.
+                let fits = items.iter().find_map(|item| {
+                    let mut names = self.clone();
+                    names.fit(pattern, item).is_ok().then_some(names)
+                });
+                *self = fits.ok_or_else(|| format!("nothing fits {pattern}"))?;
             }
             return Ok(());
         }
@@ -155,6 +158,16 @@ impl Names {
             .then_some(())
             .ok_or_else(|| format!("{one} {operator} {other} does not hold"))
     }
+}
+
+#[test]
+fn an_element_that_does_not_fit_binds_nothing() {
+    let json = |text: &str| -> Value { serde_json::from_str(text).expect("JSON") };
+    let found = json(r#"[{"id": 1, "node": "n3"}, {"id": 2, "node": "n1"}]"#);
+    let mut names = Names::default();
+    let pattern = json(r#"["...", {"id": "$id", "node": "n1"}]"#);
+    assert_eq!(names.fit(&pattern, &found), Ok(()));
+    assert_eq!(names.get("id"), "2");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The description of the API against running clusters: schemathesis derives requests from
-//! `/openapi.json` and compares each answer with it. `SEQD_API_EXAMPLES` sets the number of requests
+//! `/openapi.json` and compares each answer with it. `SCHEMATHESIS_EXAMPLES` sets the number of requests
 //! per operation that it draws.
 
 use std::fs::Permissions;
@@ -23,7 +23,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
                       response_headers_conformance,response_schema_conformance,ignored_auth";
 
 fn schemathesis() -> Command {
-    let program = std::env::var_os("SEQD_SCHEMATHESIS");
+    let program = std::env::var_os("SCHEMATHESIS");
     Command::new(program.unwrap_or_else(|| "schemathesis".into()))
 }
 
@@ -37,7 +37,7 @@ fn is_missing() -> Option<String> {
 fn compare(cluster: &Cluster, folder: &Path, token: Option<&str>) {
     let config = folder.join("schemathesis.toml");
     std::fs::write(&config, CONFIG).expect("the configuration");
-    let examples = std::env::var("SEQD_API_EXAMPLES").unwrap_or_else(|_| "2".to_owned());
+    let examples = std::env::var("SCHEMATHESIS_EXAMPLES").unwrap_or_else(|_| "2".to_owned());
     let mut command = schemathesis();
     command
         .current_dir(folder)
