@@ -13,7 +13,6 @@ type Module = Vec<String>;
 const EXCEPTIONS: &[(&str, &[usize])] = &[
     ("client", &[3]),
     ("node", &[4, 3]),
-    ("raft", &[34]),
     ("state", &[15]),
 ];
 
