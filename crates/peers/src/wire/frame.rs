@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Numbers are little-endian. Any bytes are a frame or an error, and no frame makes its reader
-//! reserve more than [`FRAME_BYTES`].
+//! reserve more than `FRAME_BYTES`.
 
 use std::io;
 
