@@ -377,16 +377,6 @@ macro_rules! rows {
 
 for_each_operation!(rows);
 
-/// The operation of a method and the template of a path.
-#[must_use]
-pub fn find(method: Method, path: &str) -> Option<&'static Operation> {
-    let mut rows = OPERATIONS.iter().copied();
-    rows.find(|row| {
-        let is_own = row.method == method || (row.allocates && method == Method::Post);
-        is_own && row.path == path
-    })
-}
-
 /// Whether a request to this path needs no token. The path is no template.
 #[must_use]
 pub fn is_public(path: &str) -> bool {

@@ -7,7 +7,7 @@ use reqwest::header::{HeaderName, HeaderValue, IF_MATCH};
 use reqwest::{Method, StatusCode};
 use seqd_api::{self as api, for_each_operation, op, *};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use crate::client::{Call, Client};
 use crate::error::Error;
@@ -70,9 +70,7 @@ pub struct DryRun<'a>(&'a Client);
 
 impl DryRun<'_> {
     async fn plan(&self, call: Call) -> Result<Plan, Error> {
-        let mut dry = Value::default();
-        dry["dry_run"] = 1.into();
-        self.0.answer(call.query(&dry)?).await
+        self.0.answer(call.query(&json!({ "dry_run": 1 }))?).await
     }
 }
 

@@ -109,8 +109,7 @@ static OPENAPI_TAG: LazyLock<String> =
 /// `/openapi.json`
 pub(super) async fn openapi(_: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
-    let response = Response::json_bytes(OPENAPI.trim_ascii_end().to_vec());
-    let response = response.with_header("etag", &OPENAPI_TAG);
+    let response = Response::json_static(OPENAPI).with_header("etag", &OPENAPI_TAG);
     if etag::is_known(&request.headers, &OPENAPI_TAG) {
         return Ok(response.not_modified());
     }

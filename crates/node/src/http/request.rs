@@ -17,7 +17,6 @@ use seqd_state::{Share, Tenant};
 use tokio::time::Instant;
 
 use super::lanes::Slot;
-
 use super::request_key::RequestKey;
 use crate::access::Caller;
 use crate::connections::ClientConnection;

@@ -73,6 +73,11 @@ impl Response {
         Response::new(StatusCode::OK, JSON, line(body))
     }
 
+    /// JSON that is part of the program, with its line end.
+    pub(crate) fn json_static(body: &'static [u8]) -> Response {
+        Response::new(StatusCode::OK, JSON, Bytes::from_static(body))
+    }
+
     /// Bytes that come piece by piece.
     pub(crate) fn stream(body: Body) -> Response {
         let mut response = Response::new(StatusCode::OK, BYTES, Bytes::new());

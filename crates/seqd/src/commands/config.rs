@@ -2,7 +2,9 @@
 //!
 //! The keys, the merge of the layers and what is refused belong to the node crate.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use seqd_client::api::exit;
@@ -54,7 +56,7 @@ impl ConfigSource {
     pub(crate) fn resolve(&self) -> Result<Resolved, Failure> {
         let mut layers = self.flags.layers();
         if let Some(path) = &self.config {
-            let text = std::fs::read_to_string(path).map_err(|error| {
+            let text = read_file(path).map_err(|error| {
                 Failure::usage(format!("cannot read {}: {error}", path.display()))
             })?;
             layers = layers
@@ -63,6 +65,20 @@ impl ConfigSource {
         }
         layers.resolve(&hostname()).map_err(refused)
     }
+}
+
+/// A configuration has a few kilobytes. A larger file, or a device without an end, is another file.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
+
+fn read_file(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    let read = file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text)?;
+    if read as u64 > MAX_CONFIG_BYTES {
+        let why = format!("it has more than {MAX_CONFIG_BYTES} bytes, so it is no configuration");
+        return Err(io::Error::other(why));
+    }
+    Ok(text)
 }
 
 /// Reads the certificates, keys and tokens that the configuration names, and refuses a node that

@@ -1,6 +1,6 @@
 //! `seqd decode`: what IDs are made of, and who made them.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Read as _};
 
 use clap::Args;
 use seqd_client::api::{IdFormat, IdParts, IdPartsQuery, exit};
@@ -8,6 +8,9 @@ use seqd_client::api::{IdFormat, IdParts, IdPartsQuery, exit};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
+
+/// Some 800,000 IDs, each of which is a request.
+const MAX_STDIN_BYTES: u64 = 16 << 20;
 
 /// Which IDs.
 #[derive(Debug, Args)]
@@ -65,12 +68,17 @@ fn from_stdin() -> Result<Vec<String>, Failure> {
     if stdin.is_terminal() {
         return Err(Failure::usage("give an ID, or IDs on stdin"));
     }
-    let mut ids = Vec::new();
-    for line in stdin.lock().lines() {
-        let line = line.map_err(|error| Failure::failed(format!("cannot read stdin: {error}")))?;
-        ids.extend(line.split_whitespace().map(str::to_owned));
+    let mut text = String::new();
+    let read = stdin
+        .lock()
+        .take(MAX_STDIN_BYTES + 1)
+        .read_to_string(&mut text);
+    let read = read.map_err(|error| Failure::failed(format!("cannot read stdin: {error}")))?;
+    if read as u64 > MAX_STDIN_BYTES {
+        let why = format!("stdin has more than {MAX_STDIN_BYTES} bytes");
+        return Err(Failure::usage(why).with_hint("seqd verify-ids reads files of any size"));
     }
-    Ok(ids)
+    Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
 /// One ID that was asked for is one JSON object; several are an array.

@@ -227,6 +227,17 @@ fn create_is_silent_and_says_when_it_was_there() {
 }
 
 #[test]
+fn input_without_an_end_is_refused() {
+    let check = ["config", "check", "--config", "/dev/zero"];
+    let (code, _, stderr) = texts(&seqd("x", &check, ""));
+    assert_eq!(code, 2);
+    assert!(stderr.contains("more than 1048576 bytes"), "{stderr}");
+    let (code, _, stderr) = texts(&seqd("x", &["decode"], &"7".repeat((16 << 20) + 1)));
+    assert_eq!(code, 2);
+    assert!(stderr.contains("more than 16777216 bytes"), "{stderr}");
+}
+
+#[test]
 fn config_init_prints_a_file_that_check_accepts() {
     let peers = "n1.example,n2.example,n3.example";
     let (code, stdout, _) = texts(&seqd(

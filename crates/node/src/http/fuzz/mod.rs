@@ -28,7 +28,6 @@ use tokio::time::Instant;
 use super::context::Context;
 use super::etag::{ETag, if_match, only_new};
 use super::gate::RequestIds;
-
 use super::request::Request;
 use super::response::Response;
 use super::router::{Route, build};
