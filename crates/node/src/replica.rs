@@ -4,14 +4,18 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use seqd_guards::is_out;
 use seqd_idgen::Layout;
 use seqd_raft::{ProposeError, Raft, Role, Turn};
 use seqd_state::{ClusterMs, Command, NodeId, Outcome, State, Wait};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::http::Serving;
+
+/// The interval between two looks whether this node has a state.
+pub(crate) const STATE_WAIT: Duration = Duration::from_millis(50);
 
 /// An answer of the cluster, to come.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProposeError>> + Send + 'a>>;
@@ -133,11 +137,14 @@ fn on_state<R>(replica: &dyn Replica, look: impl Fn(&State) -> R) -> R {
     peek(replica, &look).unwrap_or_else(|| look(&State::new()))
 }
 
+/// Proposes a command and waits for its outcome. A node that has just started and has no state yet
+/// waits for it first.
 pub(crate) async fn propose_one(
     replica: &dyn Replica,
     command: Command,
     deadline: Instant,
 ) -> Result<Outcome, ProposeError> {
+    wait_for_state(replica, deadline).await?;
     let outcomes = replica.propose(vec![command], deadline).await?;
     outcomes
         .into_iter()
@@ -145,6 +152,14 @@ pub(crate) async fn propose_one(
         .ok_or_else(|| ProposeError::OutcomeUnknown {
             detail: "the proposal was answered without an outcome".to_owned(),
         })
+}
+
+async fn wait_for_state(replica: &dyn Replica, deadline: Instant) -> Result<(), ProposeError> {
+    while peek(replica, |_| ()).is_none() {
+        let waited = timeout_at(deadline, sleep(STATE_WAIT)).await;
+        waited.map_err(|_| no_state())?;
+    }
+    Ok(())
 }
 
 /// The answer of a node that has just started, and has not read its state yet.

@@ -21,7 +21,7 @@ use super::{LockError, LockService, TTL_MS, held, lock_name, of_outcome, owner_o
 use crate::access::Right;
 use crate::descriptors::CLIENTS;
 use crate::http::Serving;
-use crate::replica::{ReadTime, no_state, peek};
+use crate::replica::{ReadTime, STATE_WAIT, no_state, peek};
 use crate::services::error::RequestError;
 use crate::services::room::Resource;
 use crate::services::seals::secret;
@@ -309,9 +309,6 @@ impl LockService {
 /// Requests that may wait for locks at once, of all tenants: as many as a node has connections. A
 /// tenant's share is less, as each costs the cluster a claim, and one more where its client leaves.
 pub(super) const MOST_WAITS: u64 = CLIENTS as u64;
-
-/// How often it is looked whether this node has a state.
-const STATE_WAIT: Duration = Duration::from_millis(50);
 
 /// How long the end of a claim may take that its client does not hold: less than the grace of
 /// requests under way where a node is stopped. One that fails has less; there the connection ends
