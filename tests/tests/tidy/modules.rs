@@ -10,11 +10,7 @@ use crate::sources::{assert_none, product};
 type Module = Vec<String>;
 
 /// The crates that have larger circles, with the sizes that they may not exceed.
-const EXCEPTIONS: &[(&str, &[usize])] = &[
-    ("client", &[3]),
-    ("node", &[4, 3]),
-    ("state", &[15]),
-];
+const EXCEPTIONS: &[(&str, &[usize])] = &[("client", &[3]), ("node", &[4, 3]), ("state", &[15])];
 
 /// The source files of one crate by module path, without comments and inline test modules.
 struct Crate {
