@@ -2,7 +2,7 @@
 //!
 //! The rest of seqd sees one handle, [`Raft`], and no openraft or sled type.
 //!
-//! Layers, lowest first. A module imports only from the layers below it and from its own:
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
 //! - `clocks`, `latency`, `pool`, `round_robin`, `transfers`, `turns`: values that are shared
 //! - `handle`: the types of the handle

@@ -3,6 +3,17 @@
 //! This file parses the command line and turns how a command ended into an exit code. The admin
 //! commands use the client crate alone, as any other program would; only `server`, `config` and
 //! the commands over files (`snapshot`, `data`) touch the node crate.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `arguments`, `config_flags`, `display`, `format`, `logging`, `private`, `progress`: the
+//!   command line, and how values are printed
+//! - `failure`, `output`: results and errors on the terminal
+//! - `runtime`, `session`, `signals`, `variables`: what a command runs in
+//! - `backup`, `commands`, `supervise`: the commands
+//! - `demo`, `reload`, `server`: nodes in this process
+//! - `cli`: from a command line to a command
+//! - `next`: a binary of its own, at the next level of formats, for tests of upgrades
 
 mod arguments;
 mod backup;
