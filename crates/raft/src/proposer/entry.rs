@@ -43,9 +43,9 @@ pub(super) fn encode(
 }
 
 /// The wall-clock time in the stamp of an entry under this leadership. It is this node's clock if
-/// that clock agrees with a majority. Otherwise it is the time of the majority, as measured now or as
-/// last measured plus the monotonic time since then. A process that has never measured a majority
-/// continues from the last stamp before this leadership.
+/// that clock agrees with a majority. Otherwise it is the time of the majority, as measured now or
+/// as last measured plus the monotonic time since then. A process that has never measured a
+/// majority continues from the last stamp before this leadership.
 fn wall_time(context: &NodeContext, leading: Leading) -> WallMs {
     let wall = context.settings.clock.wall();
     let clocks = context.clocks();
