@@ -1,5 +1,5 @@
-//! The fuzz target for messages of the peers' port, with arbitrary bytes. `docs/FUZZING.md`
-//! describes it.
+//! The fuzz target for messages of the peers' port, with arbitrary bytes.
+//! `docs/internals/FUZZING.md` describes it.
 //!
 //! The target panics if a guarantee is violated. The tests below run the kept inputs of
 //! `fuzz/corpus`, so that these are checked without a fuzzer too.
