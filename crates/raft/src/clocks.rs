@@ -87,7 +87,7 @@ impl Clocks {
     }
 
     /// The time: that of this node's clock, `wall`, unless a majority agrees without it; `None` if
-    /// no majority agrees.
+    /// the clocks are split, so that no majority agrees.
     #[must_use]
     pub fn right_time(&self, wall: WallMs) -> Option<WallMs> {
         match (self.standing(wall), self.agreement) {

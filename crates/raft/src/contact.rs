@@ -1,11 +1,11 @@
 //! A follower's contact with its leader: the time of the last message, the longest pauses, and
 //! whether the leader's port was found closed.
 //!
-//! A leader counts as lost once it was silent for the *patience*. The patience is the lease, for
-//! which voters keep to their leader. On a link with longer pauses, it is twice the longest pause
-//! of the last minute, at most two leases. A follower therefore waits longer for a leader on a link
-//! that loses packets. Pauses within a lease after the first message of a leader do not count,
-//! because a restored link delivers its first messages with long pauses.
+//! A leader counts as lost after a silence of the *patience*. The patience is the lease, for which
+//! voters keep to their leader. On a link with longer pauses, it is twice the longest pause of the
+//! last minute, but at most two leases, so that a follower waits longer for a leader on a link that
+//! loses packets. Pauses within a lease after the first message of a leader do not count, because a
+//! restored link delivers its first messages with long pauses.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::types::Vote;
 
-/// A pause longer than this many times the longest earlier one is not explained by the link.
+/// Factor over the longest pause. A longer pause is not explained by the link.
 const PAUSES: u32 = 2;
 
-/// Upper bound of the patience on a link with pauses, in leases. It bounds the time until a lost
-/// leader is replaced.
+/// Upper bound of the patience on a link with pauses, in leases. A lost leader is replaced within
+/// it.
 const LEASES: u32 = 2;
 
 /// Shortest time for which a pause counts; the longest is twice as long.
@@ -28,8 +28,8 @@ const REMEMBERED: Duration = Duration::from_secs(30);
 /// Time from the start of one support to the next, in lengths of a support.
 const BETWEEN_SUPPORTS: u32 = 2;
 
-/// Longest time for which a broken connection to a leader leaves it open whether the port is
-/// closed: longer than a reconnection takes if the process has ended.
+/// Longest doubt about whether the port is closed after a connection to the leader broke: longer
+/// than a reconnection takes if the process has ended.
 const DOUBT: Duration = Duration::from_millis(50);
 
 /// A leadership: the term and the node.
@@ -46,8 +46,8 @@ pub(crate) struct LeaderContact {
 }
 
 struct Inner {
-    /// The time of the leader's last message. If there was none, the leader is lost at the second
-    /// time.
+    /// The time of the leader's last message. Without one, the leader counts as lost at
+    /// `lost_unless_heard`.
     heard: Option<Instant>,
     lost_unless_heard: Instant,
     /// The current leadership, the time of its first message, and its longest pauses: in the
@@ -217,8 +217,8 @@ impl LeaderContact {
         }
     }
 
-    /// Returns whether the leader is lost. While the reason for a broken connection is not known,
-    /// waits for it.
+    /// Returns whether the leader is lost. While a broken connection leaves this in doubt, waits
+    /// for the result.
     pub(crate) async fn is_lost_for_certain(&self) -> bool {
         let doubted = self.inner().doubted;
         if let Some(since) = doubted {

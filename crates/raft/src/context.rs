@@ -1,8 +1,8 @@
 //! The state that every module of a node may read: settings, folder, identity, phase, and the
 //! records about the other nodes.
 //!
-//! The replica is in a layer above. The modules below it use it through a trait, [`ClusterView`],
-//! which the replica implements.
+//! The replica is in a layer above. The modules below it use it through the trait [`ClusterView`],
+//! which it implements.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,19 +29,18 @@ use crate::space::DiskSpace;
 use crate::storage::opening::Began;
 use crate::types::Member;
 
-/// Time after its last answer for which a peer counts as reachable.
+/// Time for which a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);
 
-/// Time after its measurement for which a peer's clock counts as known. As long as a window: a
-/// clock's line is steady, and a process that was suspended for some seconds keeps its
+/// Time for which a peer's clock counts as known after its measurement. It equals a window, because
+/// a clock's line is steady, and a process that was suspended for some seconds keeps its
 /// measurements.
 const CLOCK_KNOWN_FOR: Duration = Duration::from_secs(30);
 
-/// Largest number of recorded names of nodes that are not members: nodes that wait to be added, and
-/// removed nodes.
+/// Largest number of recorded names of nodes that are not members.
 const NAMES: usize = 64;
 
-/// The part of a running replica that the modules below it use.
+/// The parts of a running replica that the modules below it use.
 pub(crate) trait ClusterView: Send + Sync {
     /// Whether a vote or an entry is stored.
     fn has_history(&self) -> bool;
@@ -71,7 +70,7 @@ impl DiskHealth {
         self.hangs.load(Ordering::Acquire)
     }
 
-    /// Returns whether this node must send no messages as a leader or a candidate.
+    /// Returns whether this node must send nothing as a leader or a candidate.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent.load(Ordering::Acquire)
     }
@@ -103,8 +102,8 @@ pub(crate) struct NodeContext {
     pub(crate) report: Mutex<Report>,
     /// Notified when this node takes an identity.
     pub(crate) identity_taken: tokio::sync::Notify,
-    /// Held while the log is created or opened, until that has ended, even if the future that waits
-    /// for it is dropped earlier. A stop waits for it, and it serialises the taking of identities.
+    /// Held while the log is created or opened, even if the future that waits for it is dropped. A
+    /// stop waits for it, and it serialises the taking of identities.
     pub(crate) opening: Arc<tokio::sync::Mutex<()>>,
     identity: RwLock<Option<Identity>>,
     /// Whether the log has a vote or an entry; `None` until it is open.
@@ -349,16 +348,16 @@ impl NodeContext {
         peer.map(|peer| peer.name.clone())
     }
 
-    /// The level that this node has applied, or the first level before its log is open. It is the
+    /// The level that this node has applied (the first level before its log is open). It is the
     /// cluster's level, or a lower one if this node lags.
     pub(crate) fn level(&self) -> Level {
         let began = || self.began.get().map_or(Level::FIRST, |began| began.level);
         self.view().map_or_else(began, ClusterView::level)
     }
 
-    /// The level for which a program with this range is refused. Only a leader is certain that the
-    /// cluster's level is not higher than its own, so no other node refuses a range that begins
-    /// above its own level.
+    /// The level for which a program with this range is refused. Only a leader is certain that its
+    /// level is not below the cluster's, so no other node refuses a range that begins above its own
+    /// level.
     pub(crate) fn level_outside(&self, range: LevelRange) -> Option<Level> {
         let level = self.level();
         let leads = || self.view().is_some_and(ClusterView::leads);
@@ -380,8 +379,8 @@ impl NodeContext {
         self.has_history().unwrap_or(true)
     }
 
-    /// The ping that this node sends about itself. `applied` is the index of its last applied
-    /// entry, and `behind` the number of committed entries that it has yet to apply.
+    /// This node's ping, with the index of its last applied entry and the number of committed
+    /// entries that it has yet to apply.
     pub(crate) fn own_ping(&self, applied: u64, behind: u64) -> Ping {
         let report = self.report.lock();
         Ping {
@@ -449,8 +448,8 @@ impl NodeContext {
         of_latest.map_or(Stopping::No, |(_, stopping)| stopping)
     }
 
-    /// Returns whether a node could take over leadership: it is reachable, its disk responds and
-    /// has room, and it is not stopping.
+    /// Returns whether a node could lead: it is reachable, its disk responds and has room, and it
+    /// is not stopping.
     pub(crate) fn may_lead(&self, node: u64) -> bool {
         let known = self.peer(node);
         let answers = known.is_reachable() && !known.is_disk_hanging() && !known.is_disk_low();

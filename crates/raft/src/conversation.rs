@@ -2,9 +2,8 @@
 //!
 //! Invariants:
 //! - A message is sent in an envelope with the boot number and nonce of this start.
-//! - A message is accepted only if it is from this cluster and for this node. Its sender's start
-//!   must have been introduced and be the latest one seen, and the sender must not be a removed
-//!   member.
+//! - A message is accepted only from this cluster and only for this node. Its sender must not be a
+//!   removed member, and the sender's start must have been introduced and be the latest one seen.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! The types of consensus that the rest of seqd uses. No type of openraft or sled is among them.
+//! The types of consensus that the rest of seqd uses, without any type of openraft or sled.
 //!
-//! Any node's handle accepts any proposal. A proposal that needs the leader is forwarded inside, in
-//! groups, with the caller's deadline. An error distinguishes whether the proposal may have taken
-//! effect.
+//! Any node's handle accepts any proposal. A proposal that needs the leader is forwarded
+//! internally, in groups, with the caller's deadline. An error shows whether the proposal may have
+//! taken effect.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -109,7 +109,7 @@ pub enum ProposeError {
     /// Certainly not done: a command needs a higher level of the cluster.
     #[error("{detail}")]
     AboveLevel { detail: String },
-    /// Certainly not done: the proposal is larger than one entry may be. A retry fails again.
+    /// Certainly not done: the proposal exceeds the limits of an entry. A retry fails again.
     #[error("{detail}")]
     TooLarge { detail: String },
     /// Certainly not done: the waiting proposals have too many bytes.

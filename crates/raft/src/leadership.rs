@@ -22,9 +22,9 @@ use crate::types::{Member, TypeConfig, Vote};
 /// Pause of a waiter if openraft has ended, because the node is then about to stop.
 const AFTER_THE_END: Duration = Duration::from_millis(20);
 
-/// A node counts as answering if it has acknowledged one of this many last heartbeats, counted from
-/// when the leader sent it. A far link or a busy machine takes two or three. At the default
-/// settings, this is the election timeout, after which a leader counts as lost, too.
+/// Number of the last heartbeats of which a node must have acknowledged one to count as answering,
+/// counted from when the leader sent it. A far link or a busy machine takes two or three. At the
+/// default settings, this is the election timeout, after which a leader counts as lost, too.
 const ANSWERED_HEARTBEATS: u32 = 8;
 
 /// A leadership that may propose, because its own blank entry is applied.
@@ -53,9 +53,9 @@ impl Leading {
 }
 
 impl Replica {
-    /// The leadership of this start, as openraft reports it. openraft reports it from the stored
-    /// vote, which after a leadership belongs to the previous start until an election. No start
-    /// leads in the term of the vote that it found.
+    /// The leadership of this start. openraft reports leadership from the stored vote, which after
+    /// a leadership belongs to the previous start until the next election. But no start leads in
+    /// the term of the vote that it found.
     fn as_leader(&self) -> Option<Leader<TypeConfig, Machine>> {
         let leader = self.raft.as_leader().ok()?;
         (*leader.to_committed_leader_id() > self.first_term).then_some(leader)
@@ -144,7 +144,8 @@ impl Replica {
         vote.committed && self.current_vote() == *vote
     }
 
-    /// Records contact with the leader, if the message comes from the one that this node follows.
+    /// Records contact with the leader, if the message comes from the leader that this node
+    /// follows.
     pub(crate) fn heard_if_followed(&self, vote: &Vote) {
         if self.follows(vote) {
             self.contact.heard(vote);
@@ -186,7 +187,7 @@ impl Replica {
         self.is_leader() || self.leader().is_none() || self.contact.is_lost_for_certain().await
     }
 
-    /// Requests pre-votes, and after a majority of them votes.
+    /// Requests pre-votes and, with a majority of them, votes.
     pub(crate) async fn run_for_leader(&self) {
         self.end_lease_of_ended_leader(self.leader()).await;
         if let Err(error) = self.raft.trigger().elect(!is_out!(PreVote)).await {
@@ -204,8 +205,8 @@ impl Replica {
             return;
         }
         if let Some(other) = other {
-            // A leader sends this to all nodes when it transfers leadership; the named node would
-            // run.
+            // A leader sends this to all nodes when it transfers leadership, and the named node
+            // runs.
             let request = TransferLeaderRequest::new(vote, other, None);
             if let Err(error) = self.raft.handle_transfer_leader(request).await {
                 tracing::debug!(%error, "the lease of the leader stays");
@@ -239,7 +240,7 @@ impl Replica {
         self.applied.read().applied.map_or(0, |id| id.index())
     }
 
-    /// The ping that this node sends about itself.
+    /// This node's ping.
     pub(crate) fn own_ping(&self, context: &NodeContext) -> Ping {
         let applied = self.applied_index();
         context.own_ping(applied, self.committed_index().saturating_sub(applied))

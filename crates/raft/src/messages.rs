@@ -170,7 +170,7 @@ pub(crate) struct ReadIndexReply(pub(crate) Result<ReadPoint, ForwardRefusal>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReadPoint {
     pub(crate) index: u64,
-    /// The leader's cluster clock. That of the applied entries may be a second behind it.
+    /// The leader's cluster clock. The clock of the applied entries may be a second behind it.
     pub(crate) cluster_ms: ClusterMs,
 }
 

@@ -47,9 +47,9 @@ pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
     .map_err(|e| format!("the Raft settings are not usable: {e}"))
 }
 
-/// Time after its last message for which a voter keeps to its leader. It is the middle of the
-/// election timeouts, so that all voters have had their turn to run for leader before the longest
-/// timeout ends.
+/// Time for which a voter keeps to its leader after the leader's last message. It is the middle of
+/// the election timeouts, so that all voters have had their turn to run for leader before the
+/// longest timeout ends.
 pub(crate) fn leader_lease(settings: &Settings) -> Duration {
     let (shortest, longest) = settings.election;
     ((shortest + longest) / 2).max(shortest + Duration::from_millis(1))

@@ -58,7 +58,7 @@ pub(crate) struct Replica {
     pub(crate) transfers: Transfers,
     /// The snapshot that this node is receiving.
     pub(crate) unfinished: Unfinished,
-    /// Time after its last message for which a voter keeps to its leader.
+    /// Time for which a voter keeps to its leader after the leader's last message.
     pub(crate) leader_lease: Duration,
     pub(crate) election_max: Duration,
     pub(crate) heartbeat: Duration,

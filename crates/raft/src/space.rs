@@ -30,13 +30,13 @@ use crate::blocking;
 /// the log, the growth of the checkpoint's file, and the writes of a fast disk between two checks.
 const RESERVE_BYTES: u64 = 128 << 20;
 
-/// These bytes are at most a quarter of the disk, and with the snapshot at most a half; otherwise a
-/// small disk could serve nothing.
+/// These bytes are at most a quarter of the disk, and with the snapshot at most half of it;
+/// otherwise a small disk could serve nothing.
 const PART_OF_DISK: u64 = 4;
 const PART_WITH_SNAPSHOT: u64 = 2;
 
-/// A node below the reserve serves writes again when the free space exceeds the reserve by this
-/// part of it. The margin prevents a node at the edge from switching at every check.
+/// A node below the reserve serves writes again when the free space exceeds the reserve by one
+/// eighth of it. Without this margin, a node at the edge would switch at every check.
 const MARGIN_PART: u64 = 8;
 
 /// Time between two checks while a node waits for room to start, and the number of checks per log
@@ -95,7 +95,7 @@ impl DiskSpace {
         self.is_low.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the free space is below the floor, so that no entry may come in.
+    /// Returns whether the free space is below the floor, so that no entry may be taken.
     pub(crate) fn is_at_floor(&self) -> bool {
         self.is_at_floor.load(Ordering::Relaxed) && !is_out!(DiskFloorKept)
     }

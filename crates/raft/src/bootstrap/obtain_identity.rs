@@ -24,8 +24,7 @@ const CONFIRMED_WITHIN: Duration = Duration::from_secs(10);
 
 const EMPTY: &str = "its folder is empty";
 
-/// Waits until this node has an identity: the one in its folder, one that another node gives it, or
-/// one that it creates as the founder.
+/// Waits until this node has an identity.
 pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identity, Stop> {
     if let Some(identity) = context.identity() {
         check_identity(context, &identity)?;

@@ -98,8 +98,8 @@ pub(crate) async fn ask(
     }
 }
 
-/// The nodes that may have an objection: the members as of the checkpoint, and those that the
-/// identity names. In a restored cluster, these may be at the addresses of its ancestor.
+/// The nodes that may have an objection: the members as of the checkpoint, and those of the
+/// identity. In a restored cluster, these may be at the addresses of its ancestor.
 fn addresses(identity: &Identity, loaded: &Loaded) -> BTreeMap<String, String> {
     let mut others: BTreeMap<String, String> = loaded
         .membership

@@ -1,8 +1,8 @@
 //! Entries and heartbeats, and the number of messages in flight.
 //!
 //! A message with entries is sent once the previous one is answered. Entries that arrive meanwhile
-//! go together, because larger messages are worth more than more messages. A message without
-//! entries, which carries a commit to an idle follower, delays nothing: entries follow it at once.
+//! go together, because fewer and larger messages are more efficient. A message without entries,
+//! which carries a commit to an idle follower, delays nothing: entries follow it at once.
 //! Otherwise, each of several values that are requested one after another would take two round
 //! trips.
 //!

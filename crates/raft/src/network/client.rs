@@ -24,8 +24,8 @@ use crate::storage::synced::Synced;
 use crate::transfers::Transfers;
 use crate::types::{LogId, TypeConfig, Vote};
 
-/// Longest time without progress in the transfer of entries, and then without an answer. The
-/// connection is opened again after it. Long enough for a slow sync.
+/// Longest time without progress in the transfer of entries, and then without an answer, before the
+/// connection is opened again. Long enough for a slow sync.
 const STALLED: Duration = Duration::from_secs(1);
 
 pub(crate) struct PeerClient {

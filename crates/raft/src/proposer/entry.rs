@@ -1,4 +1,5 @@
-//! One entry of the log: stamped, and proposed under one leadership, whose outcomes are awaited.
+//! One entry of the log: it is stamped, proposed under one leadership, and its outcomes are
+//! awaited.
 
 use std::time::Duration;
 

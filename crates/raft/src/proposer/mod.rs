@@ -15,7 +15,7 @@
 //! and by bytes. Each tenant has a share of both, and tenants take turns.
 //!
 //! Invariants:
-//! - seqd itself never proposes again a group whose outcome is unknown.
+//! - seqd itself never re-proposes a group whose outcome is unknown.
 //! - A caller gets `NoQuorum` or `Overloaded` only if its commands were certainly not proposed.
 //! - No proposal can make an entry that cannot be encoded, sent or stored.
 

@@ -55,7 +55,7 @@ pub(super) async fn replaced(node: &Node, leader: u64) {
     }
 }
 
-/// Waits until an answer is no longer worth waiting for, and returns the reason: the contact with a
+/// Waits until the answer to a sent group is given up, and returns the reason: the contact with a
 /// quorum or with the leader is lost, or the deadline of all callers has passed. The slot is then
 /// free for the next groups, which are refused at once while the contact is lost.
 pub(super) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeError {

@@ -95,8 +95,8 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
             continue;
         };
         // The leader refused the whole message and proposed nothing. The reason may apply to only
-        // some of the items. (The commands of a group that is refused here are lost with the failed
-        // entry.)
+        // some of the items. (A refusal of this node's own entry is not retried, because the
+        // commands were moved into that entry.)
         if is_there
             && let Err(refused) = &outcomes
             && let Some(meant) = meant_part(&node, &group, refused)

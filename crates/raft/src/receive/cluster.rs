@@ -72,8 +72,8 @@ pub(super) async fn stopping(service: &Service, body: Opened) -> Result<Bytes, R
     .await
 }
 
-/// Answers when this node stops permanently, or after a time limit. If the request breaks off, a
-/// follower can conclude at once that this process has ended.
+/// Answers when this node stops, or after a time limit. A follower whose request breaks off can
+/// conclude at once that this process has ended.
 pub(super) async fn watch(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, _: Watch| async move {
         let stopped = Arc::clone(service.node.context.stopped());
@@ -117,9 +117,10 @@ fn check_sender(context: &NodeContext, sender: &Sender, hello: &Hello) -> Result
     sender.check_name(&named)
 }
 
-/// Before an empty node under the name of a member is refused permanently, this node catches up
-/// with the leader, so that it has applied every removal. Returns `false` if this is not certain,
-/// because no leader answered in half of the time that a hello may take.
+/// Returns whether this node's list of members is certain for this hello. An empty node under the
+/// name of a member is refused permanently, so this node first catches up with the leader, in order
+/// to have applied every removal. Returns `false` if no leader answers in half of the time that a
+/// hello may take.
 ///
 /// Only one such hello reads at a time, so that unknown nodes cause at most one read at once. A
 /// hello needs no membership.

@@ -32,7 +32,7 @@ struct State {
     segments: VecDeque<(Instant, Bytes)>,
     buffered: usize,
     last_due: Option<Instant>,
-    /// Set once the writer has ended: the time at which the reader notices it.
+    /// Set once the writer has ended: the time at which the reader receives the end.
     ended: Option<Instant>,
     /// Whether the reader has ended.
     is_left: bool,

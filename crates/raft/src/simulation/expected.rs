@@ -1,4 +1,4 @@
-//! The state besides the log that an opening must find, and the state that it may find.
+//! The state, except for the log, that an opening must find or may find.
 
 use std::collections::BTreeSet;
 

@@ -240,7 +240,7 @@ fn check_complete(
 }
 
 /// Reads the snapshots and the checkpoint, and checks each in full. If the store may hang, they are
-/// read in parallel, because a store keeps one core busy with its folder at first.
+/// read in parallel, because a store's first step with its folder keeps one core busy.
 fn read_in_full(
     place: &Place,
     snapshots: &Path,

@@ -1,8 +1,8 @@
 //! Runs for leader once this node's leader is lost.
 //!
-//! openraft's own timer waits for the leader's lease and then for an election timeout. Its shortest
-//! is the time limit of a vote, so this takes over a second with the defaults. It is therefore
-//! disabled, and the decision is made here: a leader that
+//! openraft's own timer waits for the leader's lease and then for an election timeout. The shortest
+//! election timeout is the time limit of a vote, so this takes over a second with the defaults. The
+//! timer is therefore disabled, and the decision is made here: a leader that
 //! [`LeaderContact`](crate::contact::LeaderContact) counts as lost is replaced by the first voter
 //! in the order of IDs; the other voters follow in turns.
 //!
@@ -66,8 +66,8 @@ pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, repli
         if replica.is_leader_now().await || (!is_alone && !contact.is_lost()) {
             continue;
         }
-        // If only this node's connections are refused, the leader is repeatedly found ended and
-        // heard again. This is logged once.
+        // If the leader's port refuses only this node, the leader alternates between ended and
+        // reachable. This is logged once.
         let lost = Some(contact.leader());
         if logged != lost {
             let leader = replica.leader().and_then(|id| replica.member(id));

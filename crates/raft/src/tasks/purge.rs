@@ -56,8 +56,8 @@ const LIMITS: Limits = Limits {
     most: 512 << 20,
 };
 
-/// On a small disk, these fractions of it limit the log between two snapshots and the log that is
-/// kept before one.
+/// On a small disk, the log between two snapshots is at most the disk's size divided by the first,
+/// and the log that is kept before a snapshot the size divided by the second.
 const AFTER_PART_OF_DISK: u64 = 16;
 const BEFORE_PART_OF_DISK: u64 = 64;
 
@@ -155,9 +155,9 @@ fn snapshot_after(log: &Log, limits: Limits) -> u64 {
 /// the second and third multiple.
 const ROUNDS: u64 = 3;
 
-/// Returns whether the log has outgrown the snapshots because the disk writes it so much faster.
-/// Only applied entries count, because the next snapshot makes these obsolete without the help of
-/// any other node.
+/// Returns whether the log has outgrown the snapshots because the disk writes the log so much
+/// faster. Only applied entries count, because the next snapshot makes these obsolete without the
+/// help of any other node.
 fn is_log_long(log: &Log, limits: Limits, applied_bytes: u64) -> bool {
     applied_bytes > snapshot_after(log, limits).saturating_mul(ROUNDS)
 }

@@ -20,8 +20,9 @@ use crate::replica::Replica;
 ///
 /// No member is added meanwhile, because `adding_or_raising` is held. Across a change of leader,
 /// the log decides. A new leader has applied all entries of earlier leaders, so it checks a new
-/// member against an earlier raise, and includes an earlier added member in its check. A raise
-/// after a membership that its proposer had not applied is refused when it is applied.
+/// member against an earlier raise, and its check for a raise includes members that were added
+/// earlier. A raise after a membership that its proposer had not applied is refused when it is
+/// applied.
 pub(super) async fn raise(context: &NodeContext, replica: &Replica, leading: Leading) {
     // A change in progress delays the level, but not the leader's other duties.
     let Ok(_held) = replica.adding_or_raising.try_lock() else {

@@ -40,7 +40,7 @@ async fn nodes_of_the_old_cluster_stop_for_good_when_they_meet_the_new_one() {
     new.peers.extend(old.peers.iter().skip(1).map(renamed));
     new.start(0).await.unwrap();
     assert_superseded(old.raft(1)).await;
-    // A node that starts later meets the new one at the configured address.
+    // A node that starts later finds the new one at the configured address.
     old.start(2).await.unwrap();
     assert_superseded(old.raft(2)).await;
     for at in [1, 2] {
