@@ -1,5 +1,5 @@
-//! The simulation shows only the faults that it can detect. These tests therefore take guards out,
-//! and the check for each guard must detect that.
+//! Tests the simulation itself: each test takes a guard out, and the check for that guard must then
+//! fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

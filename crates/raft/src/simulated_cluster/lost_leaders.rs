@@ -339,8 +339,8 @@ fn a_start_leads_by_no_entry_of_before_it() {
         let lost = leader_of_all_but(cluster, None).await;
         cluster.kill(lost, false);
         let (leader, term) = next_leader(cluster).await;
-        // Killed before a checkpoint contains the first entry of the term, and after its commit is
-        // stored.
+        // The nodes are killed before a checkpoint contains the first entry of the term, and after
+        // its commit is stored.
         for _ in 0..3 {
             let value = next(cluster, leader).await;
             assert!(matches!(value, Some(Ok(_))), "{value:?}");

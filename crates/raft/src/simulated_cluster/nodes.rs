@@ -244,7 +244,7 @@ impl Cluster {
         process.over.notify_waiters();
     }
 
-    /// Stops the process cleanly, like an operator.
+    /// Stops the process cleanly, as an operator does.
     pub(super) async fn stop(&self, node: usize) {
         let Some(process) = self.process(node) else {
             return;

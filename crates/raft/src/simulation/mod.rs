@@ -17,7 +17,7 @@
 //! 5. There are no leftovers of interrupted writes.
 //! 6. A start like openraft's brings the state to the model's, and the store continues.
 //!
-//! The state store is `checkpoint::file_store`, because sled writes past any seam.
+//! The state store is `checkpoint::file_store`, because sled bypasses the disk seam.
 //! `checkpoint::tests::synced` tests sled's own cuts.
 
 #![allow(

@@ -13,7 +13,7 @@ use crate::peer_transport;
 /// The addresses of nodes that are cut off in both directions.
 pub(crate) type Cut = Arc<Mutex<BTreeSet<String>>>;
 
-/// An entry for a cut set that blocks entries to this address, but not heartbeats.
+/// A value for a `Cut` that blocks entries to this address, but not heartbeats.
 pub(crate) fn log_of(addr: &str) -> String {
     format!("log of {addr}")
 }

@@ -14,7 +14,7 @@ use super::harness::{Cluster, caught_up, deadline, free_addr, learner_at, next};
 /// About 8 Mbit/s.
 const BYTES_A_SECOND: u32 = 1 << 20;
 
-/// Bytes that are sent without interruption by another connection.
+/// Bytes that one connection sends at a time, while the others wait.
 const TURN: usize = 4 << 10;
 
 /// Opens a slow link to `target` that all its connections share.
