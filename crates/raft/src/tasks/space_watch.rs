@@ -63,7 +63,8 @@ async fn make_way(context: &NodeContext, replica: &Replica) {
     }
 }
 
-/// Returns whether the voters whose disks are not low make a majority of each configuration in force.
+/// Returns whether the voters whose disks are not low make a majority of each configuration in
+/// force.
 fn has_voters_with_room(context: &NodeContext, replica: &Replica) -> bool {
     Seen::of(replica).has_majorities(|voter| {
         let is_low = if voter == replica.node {
