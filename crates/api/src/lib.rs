@@ -26,7 +26,7 @@ pub mod format;
 pub mod fuzz;
 pub mod json_text;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 pub mod name;
 pub mod nearest;

@@ -26,7 +26,7 @@ pub mod fuzz;
 mod handlers;
 mod http;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 mod metrics;
 mod minting;

@@ -14,7 +14,7 @@
 pub mod clock;
 pub mod file;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 pub mod levels;
 pub mod starts;

@@ -54,7 +54,7 @@ mod export;
 mod handle;
 mod handshake;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 mod latency;
 mod leadership;

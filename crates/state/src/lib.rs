@@ -35,7 +35,7 @@ mod foreign;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 mod keys;
 mod layouts;

@@ -19,7 +19,7 @@ pub mod folder;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 pub mod records;
 pub mod snapshot_file;

@@ -30,7 +30,7 @@ pub mod fuzz;
 mod index;
 mod inspect;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 mod preparer;
 mod pump;

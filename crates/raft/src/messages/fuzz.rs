@@ -2,7 +2,7 @@
 //! `docs/internals/FUZZING.md` describes it.
 //!
 //! The target panics if a guarantee is violated. The tests below run the kept inputs of
-//! `fuzz/corpus`, so that these are checked without a fuzzer too.
+//! `tests/fuzz/corpus`, so that these are checked without a fuzzer too.
 
 use std::io;
 
