@@ -17,8 +17,8 @@ use crate::{memory, wait};
 /// The longest time after the end of a fault in which a node may be without a strict value.
 pub const HEALED: Duration = Duration::from_secs(5);
 
-/// The longest pause of strict values under a fault. Every fault leaves a majority, so the limit is a
-/// failover from a silent leader plus one request timeout.
+/// The longest pause of strict values under a fault. Every fault leaves a majority, so the limit is
+/// a failover from a silent leader plus one request timeout.
 pub const LONGEST_PAUSE: Duration = Duration::from_millis(4_500);
 
 /// The largest memory of a node, in bytes.
