@@ -1,7 +1,7 @@
-//! The modules inside each crate: no more than two files import each other in a circle.
+//! The modules inside each crate: at most two files may import each other in a cycle.
 //!
-//! Imports are read from the text: `use` trees, and paths that begin with `crate` or `super`.
-//! A re-export counts as an import of the file that has the item. Test modules are left out.
+//! Imports are read from the text: `use` trees, and paths that begin with `crate` or `super`. A
+//! re-export counts as an import of the file that has the item. Test modules are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::sources::{assert_none, product};
 
 type Module = Vec<String>;
 
-/// The crates that have larger circles, with the sizes that they may not exceed.
+/// The crates that have larger cycles, with the largest permitted sizes.
 const EXCEPTIONS: &[(&str, &[usize])] = &[
     ("client", &[3]),
     ("node", &[4, 3]),
@@ -19,7 +19,7 @@ const EXCEPTIONS: &[(&str, &[usize])] = &[
 /// The source files of one crate by module path, without comments and inline test modules.
 struct Crate {
     texts: BTreeMap<Module, String>,
-    /// The items that a module re-exports, with the paths that they come from.
+    /// The items that a module re-exports, with their original paths.
     exported: BTreeMap<(Module, String), String>,
 }
 
@@ -53,7 +53,7 @@ fn code(text: &str) -> String {
     lines[..end].join("\n")
 }
 
-/// The paths of a `use` tree.
+/// Collects the paths of a `use` tree.
 fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let tree = tree.trim();
     let Some((head, rest)) = tree.split_once('{') else {
@@ -101,7 +101,7 @@ fn uses(text: &str) -> Vec<(bool, String)> {
     found
 }
 
-/// The paths that begin with `crate::` or `super::`, wherever they are.
+/// The paths that begin with `crate::` or `super::`, anywhere in the text.
 fn inline(text: &str) -> Vec<String> {
     let is_path = |found: char| found.is_alphanumeric() || found == '_' || found == ':';
     let words = text.split(|found| !is_path(found));
@@ -143,7 +143,7 @@ impl Crate {
         Self { texts, exported }
     }
 
-    /// The module that has the item of a path in `module`; `None` for a path out of the crate.
+    /// The module that has the item of a path in `module`. `None` for a path to another crate.
     fn target(&self, path: &str, module: &Module, depth: usize) -> Option<Module> {
         let mut parts = path.split("::").peekable();
         let mut at = match parts.next()? {
@@ -200,7 +200,7 @@ impl Crate {
     }
 }
 
-/// All modules that can be reached from one by imports.
+/// All modules that can be reached from a module by imports.
 fn reached(imports: &BTreeMap<Module, BTreeSet<Module>>, from: &Module) -> BTreeSet<Module> {
     let (mut found, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(module) = open.pop() {
@@ -213,7 +213,7 @@ fn reached(imports: &BTreeMap<Module, BTreeSet<Module>>, from: &Module) -> BTree
     found
 }
 
-/// The circles of more than two files, largest first.
+/// The cycles of more than two files, largest first.
 fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Module>> {
     let reached: BTreeMap<_, _> = imports
         .keys()
