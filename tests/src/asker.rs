@@ -16,7 +16,7 @@ pub const PATIENCE: Duration = Duration::from_millis(2_500);
 pub struct Answer {
     pub status: u16,
     pub body: String,
-    /// Whether the response is a replay of an earlier response.
+    /// `true` if the response is a replay of an earlier response.
     pub is_replayed: bool,
 }
 

@@ -41,7 +41,7 @@ pub struct LinkRun {
     pub nodes: usize,
     pub fault: LinkFault,
     pub length: Duration,
-    /// Whether the election timeouts are long, so that a pause of the machine causes no election.
+    /// `true` if the election timeouts are long, so that a pause of the machine causes no election.
     pub is_patient: bool,
 }
 

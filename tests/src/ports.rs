@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const LOWEST: u32 = 12_000;
 const HIGHEST: u32 = 32_000;
 
-/// The first port of those whose reservations represent network numbers.
+/// The first of the ports whose reservations represent network numbers, and the number of networks.
 const NETWORKS: u16 = 11_600;
 const MOST_NETWORKS: u8 = 250;
 

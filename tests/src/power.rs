@@ -26,8 +26,7 @@ use crate::workload::{Load, Route, Workload, next_value};
 /// follows.
 const SNAPSHOT_EVERY: &str = "1500";
 
-/// The smallest number of acknowledged requests between two cuts, so that there is data to
-/// lose.
+/// The smallest number of acknowledged requests between two cuts, so that there is data to lose.
 const PROGRESS: usize = 20;
 
 /// The exit code of a node whose disk has failed.

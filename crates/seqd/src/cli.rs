@@ -87,7 +87,7 @@ pub(crate) enum Command {
     /// Make certificates for nodes and clients
     #[command(subcommand)]
     Tls(tls::TlsCommand),
-    /// Write, check and show configuration
+    /// Generate, check and show configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
     /// The version of the node that answers

@@ -155,7 +155,7 @@ fn csv_line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
     format!("{}\n", cells.join(","))
 }
 
-/// Whether the reading end of stdout is still open.
+/// The state of the reading end of stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
     There,

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// The template of the bar. If it does not parse, the default template is used.
 const LOOK: &str = "{bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
 
-/// The interval between redraws without progress.
+/// The interval of automatic redraws.
 const TICK: Duration = Duration::from_millis(200);
 
 /// A progress bar over a known number of bytes. Dropping it clears it.

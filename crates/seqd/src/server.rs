@@ -29,7 +29,7 @@ use crate::signals::Signals;
 /// crash.
 const STOP_PATIENCE: Duration = Duration::from_millis(9500);
 
-/// Where the configuration comes from.
+/// The options of `seqd server`.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     #[command(flatten)]

@@ -41,7 +41,7 @@ pub struct Hold {
     pub end_ms: u64,
     pub end: HoldEnd,
     pub renewals: u64,
-    /// Whether its deadline ever decreased.
+    /// `true` if its deadline ever decreased.
     pub was_shortened: bool,
 }
 
@@ -263,7 +263,7 @@ pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Vio
 pub struct Write {
     pub lock: usize,
     pub token: u64,
-    /// Whether its writer counts itself as the holder.
+    /// `true` if its writer counts itself as the holder.
     pub counts_on_it: bool,
 }
 

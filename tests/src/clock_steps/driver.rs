@@ -53,9 +53,9 @@ pub(super) struct Driver {
     pub(super) all: Vec<(At, Duty)>,
     pub(super) ending: Option<Ending>,
     pub(super) shared: std::sync::Arc<Shared>,
-    /// Whether all phases take half the time.
+    /// `true` if all phases take half the time.
     pub(super) is_short: bool,
-    /// Whether two clocks are wrong, so that all nodes may refuse.
+    /// `true` if two clocks are wrong, so that all nodes may refuse.
     is_split: bool,
     /// The extra time that the next return may take because IDs were minted ahead of time.
     ahead: Duration,

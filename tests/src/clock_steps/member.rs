@@ -39,7 +39,7 @@ pub(super) struct Member {
     pub(super) began: Instant,
     /// The last time at which the process was found to be gone.
     pub(super) down_since: At,
-    /// Whether the process started recently, so that the stored last tick on the disk may still
+    /// `true` if the process started recently, so that the stored last tick on the disk may still
     /// delay it.
     pub(super) is_fresh: bool,
     pub(super) duties: Vec<(At, Duty)>,

@@ -79,7 +79,7 @@ const PRESETS: [&str; 3] = ["default", "js53", "sonyflake"];
 pub struct ClockSteps {
     /// The smallest number of clock settings. A round of all kinds of phases is always finished.
     pub steps: u64,
-    /// Whether rounds are short.
+    /// `true` if rounds are short.
     pub is_short: bool,
 }
 

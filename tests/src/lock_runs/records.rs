@@ -30,10 +30,10 @@ pub const DELAY_MS: u64 = 500;
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     pub permits: u32,
-    /// Whether some clients share it.
+    /// `true` if some clients share it.
     pub may_share: bool,
     pub delay_ms: u64,
-    /// Whether most holds are undisturbed, and therefore short.
+    /// `true` if most holds are undisturbed, and therefore short.
     pub is_busy: bool,
 }
 

@@ -40,9 +40,9 @@ pub struct Scene {
     pub name: &'static str,
     /// The number of nodes. Their starts are registered when the check begins.
     pub nodes: usize,
-    /// Whether an external generator takes part.
+    /// `true` if an external generator takes part.
     pub external: bool,
-    /// Whether the holders have two workers to choose from. Otherwise they contend for one.
+    /// `true` if the holders have two workers to choose from. Otherwise they contend for one.
     pub two_workers: bool,
     /// The time at which the check ends, in milliseconds, which are ticks.
     pub last_ms: u64,

@@ -65,7 +65,7 @@ pub(super) struct Waiting {
 pub(super) struct Holder {
     pub(super) lease: LeaseId,
     pub(super) kept: Kept,
-    /// Whether its release was proposed.
+    /// `true` if its release was proposed.
     pub(super) leaving: bool,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Process {
     pub(super) is_twin: bool,
     /// The offset of its clock from the time.
     pub(super) off_ms: i64,
-    /// Whether it has received that its start is registered. An external generator needs no start.
+    /// `true` if it has received the registration of its start. An external generator needs none.
     pub(super) started: bool,
     pub(super) down: bool,
     pub(super) waiting: Option<Waiting>,

@@ -6,7 +6,7 @@
 //! tokens: required            callers need an access token; `operator` permits everything
 //! stranger: n4                a started node that is not a member; `stranger` is its peer address
 //!
-//! == one lock has one holder                 a section, without the names bound in the section before
+//! == one lock has one holder                 a section; it drops the names of the section before
 //! > POST /v1/locks/a/acquire {"owner": "x"}  a request, with its JSON body
 //!   if-none-match: ${tag}                    a header of the request
 //! < 200 {"token": "$token"}                  the expected answer
@@ -22,7 +22,7 @@
 //! An expected answer is a status or exit code and, optionally, one of these:
 //!
 //! - JSON: a pattern of the body or of stdout, see the module `pattern`
-//! - for a refused request, the code of the problem, then words of its detail and hint, or a pattern
+//! - for a refused request, the problem's code, then words of its detail and hint, or a pattern
 //! - for a command, words of stderr
 //!
 //! Further lines name a header, `absent` (a header), `stderr`, `has` or `not` (a text that the

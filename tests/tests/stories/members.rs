@@ -80,7 +80,7 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
     let pause = pauses::check_all(&values, (from, to), LONGEST_PAUSE).unwrap();
     println!("longest pause of the strict sequence: {pause:?}");
 
-    // A restart does not help, because the node was removed for good.
+    // A restart does not help, because the removal is permanent.
     cluster.node_mut(leader).start();
     let status = cluster.node_mut(leader).exit_within(READY);
     assert_eq!(status.code(), Some(9), "{}", cluster.node(leader).tail());

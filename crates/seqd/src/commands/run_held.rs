@@ -48,8 +48,8 @@ pub(crate) struct RunArgs {
     /// SIGKILL at the end of the hold
     #[arg(long, value_name = "kill|term|run CMD", num_args = 1..=2, default_value = "term")]
     on_lost: Vec<String>,
-    /// Time from the action of --on-lost to SIGKILL, if the hold is not renewed; a sixth of --ttl
-    /// by default
+    /// Time from the action of --on-lost to SIGKILL, if the hold is not renewed, at most a third of
+    /// --ttl; a sixth of it by default
     #[arg(long, value_name = "TIME", value_parser = arguments::duration_or_zero)]
     grace: Option<Duration>,
     /// Command to run, after --

@@ -136,7 +136,7 @@ struct Guard {
     target: Target,
     on_lost: OnLost,
     ends: Ends,
-    /// Whether the command was asked to end.
+    /// `true` if the command was asked to end.
     is_stopping: bool,
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct Supervised {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Target {
     pid: Pid,
-    /// Whether the command leads a process group of its own. It does not on a terminal, because it
+    /// `true` if the command leads its own process group. On a terminal it does not, because it
     /// could not read from it.
     has_group: bool,
 }

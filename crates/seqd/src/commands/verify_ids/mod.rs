@@ -46,7 +46,7 @@ struct Summary {
     layout: String,
     /// The number of lines that are not blank.
     lines: u64,
-    /// Whether no finding is an error.
+    /// `true` if no finding is an error.
     ok: bool,
     findings: Vec<Counted>,
     /// The number of IDs that occur more than once.

@@ -18,7 +18,7 @@ pub(super) type Answers = BTreeMap<String, u64>;
 /// The observations of one round.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Whether the disk is full before any limit, so that `overloaded` must occur.
+    /// `true` if the disk is full before any limit, so that `overloaded` must occur.
     pub(super) is_disk_the_end: bool,
     /// Responses to the clients that fill.
     pub(super) filling: Answers,

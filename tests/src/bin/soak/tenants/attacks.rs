@@ -112,7 +112,7 @@ struct Orders {
     sources: usize,
     seed: u64,
     end: Instant,
-    /// Whether this process runs the methods that only occupy places, or the others.
+    /// `true` if this process runs the methods that only occupy places, `false` for the others.
     holds: bool,
     /// The share of the connections that only occupy a place which the limit of open files allows.
     share: f64,
