@@ -298,7 +298,7 @@ impl PowerRun {
         });
     }
 
-    /// Waits until [`PROGRESS`] more requests were acknowledged.
+    /// Waits until `PROGRESS` more requests were acknowledged.
     fn progress(&self) -> Result<(), Violation> {
         let Some(load) = &self.load else {
             return Ok(());

@@ -118,7 +118,7 @@ impl Wrong {
         self.apart(node, || step_between(random, 1_000.0, MOST_MS))
     }
 
-    /// Returns whether all clocks have been correct for at least [`STALE`].
+    /// Returns whether all clocks have been correct for at least `STALE`.
     pub fn is_none(&self) -> bool {
         self.0.iter().all(|(at, ..)| at.elapsed() > STALE)
     }

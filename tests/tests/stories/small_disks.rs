@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// end.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Begins and completes keys with a TTL of one second until the results have [`WRITTEN`] bytes.
+/// Begins and completes keys with a TTL of one second until the results have `WRITTEN` bytes.
 /// Returns the codes of responses that no client should receive.
 async fn write_results(addresses: &[String], name: &str, written: &Cell<u64>) -> Vec<String> {
     let mut asker = Asker::new(addresses);

@@ -210,7 +210,7 @@ fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     Ok(report)
 }
 
-/// Verifies the same files as [`inspect_folder`].
+/// Verifies the same files as `inspect_folder`.
 fn verify_folder(root: &Path, report: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
     seqd_offline::verify_folder(root, report)?;
     match last_minted_ms(root) {

@@ -41,8 +41,8 @@ pub(crate) enum WorkerCommand {
     Release {
         #[command(flatten)]
         held: HeldArgs,
-        /// Last tick in which the generator minted an ID; it must mint no more. Without this option,
-        /// the worker stays unavailable up to its fence
+        /// Last tick in which the generator minted an ID; it must mint no more. By default the
+        /// worker stays unavailable up to its fence
         #[arg(long)]
         last_tick: Option<u64>,
     },
