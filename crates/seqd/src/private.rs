@@ -18,7 +18,8 @@ const SHARED: u32 = 0o1000;
 /// Makes new files of this process private to its user. Makes `folder` private too, if it is empty
 /// or the folder of a node.
 ///
-/// # Errors The mode of the folder cannot be changed.
+/// # Errors
+/// The mode of the folder cannot be changed.
 pub(crate) fn keep(folder: &Path) -> io::Result<()> {
     umask(Mode::RWXG | Mode::RWXO);
     let Ok(known) = fs::metadata(folder) else {
@@ -41,7 +42,8 @@ pub(crate) fn keep(folder: &Path) -> io::Result<()> {
 
 /// Disables core dumps of this process.
 ///
-/// # Errors The limit was above one byte, and the system refuses to lower it.
+/// # Errors
+/// The limit was above one byte, and the system refuses to lower it.
 pub(crate) fn no_core_dumps() -> io::Result<()> {
     // One byte instead of zero: if `core_pattern` is a pipe, the kernel writes the dump to it even
     // at a limit of 0, but not at 1 (core(5)). It does not write a file of one byte either. A lower
@@ -57,7 +59,8 @@ pub(crate) fn no_core_dumps() -> io::Result<()> {
 
 /// Creates a new file that has this mode from the start.
 ///
-/// # Errors The file exists, or it cannot be created.
+/// # Errors
+/// The file exists, or it cannot be created.
 pub(crate) fn new_file(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(mode).open(path)

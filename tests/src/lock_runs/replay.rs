@@ -38,7 +38,8 @@ struct Watch<'a> {
 
 /// Applies the log in a stopped node's folder up to this entry.
 ///
-/// # Errors The log is incomplete, or applying it in parts gives another result than applying it as
+/// # Errors
+/// The log is incomplete, or applying it in parts gives another result than applying it as
 /// a whole.
 pub fn replay(data: &Path, applied: u64, names: &[String]) -> Result<Replayed, Violation> {
     let log = seqd_wal::inspect(&OsDisk, &data.join("wal"));

@@ -38,7 +38,7 @@ const JS53: Row = Row {
 /// The share of its bits' limit that one worker must reach.
 const OF_LIMIT: f64 = 0.99;
 
-/// The factor by which four workers must exceed one.
+/// The multiple of one worker's rate that four workers must reach.
 const TIMES: f64 = 3.9;
 
 pub(crate) fn run(other: Option<&Path>, seconds: usize) -> Result<(), Violation> {

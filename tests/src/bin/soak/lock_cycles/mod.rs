@@ -21,7 +21,7 @@ const CLIENTS: [usize; 3] = [1, 16, 64];
 /// The number of clients that share one lock.
 const RIVALS: usize = 16;
 
-/// The factor by which the rate on separate locks must exceed etcd's rate.
+/// The multiple of etcd's rate that the rate on separate locks must reach.
 const OF_ETCD: f64 = 4.0;
 
 /// The required hand-overs per second of the shared lock.
