@@ -102,7 +102,7 @@ pub fn rate(random: &mut Random) -> f64 {
 
 /// The wrong times that clocks had recently.
 ///
-/// A node knows the other clocks as they were up to a second ago. Two clocks that had the same
+/// A node's measurements of the other clocks are up to a second old. Two clocks that had the same
 /// wrong time within that period would form a false majority, which no check could detect.
 #[derive(Debug, Default)]
 pub struct Wrong(Vec<(Instant, usize, i64)>);
