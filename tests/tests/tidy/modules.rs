@@ -1,8 +1,8 @@
 //! The modules inside each crate: none imports from a higher layer, and no more than two files
 //! import each other in a circle.
 //!
-//! Imports are read from the text: `use` trees, and paths that begin with `crate` or `super`.
-//! A re-export counts as an import of the file that has the item. Test modules are left out.
+//! Imports are read from the text: `use` trees, and paths that begin with `crate` or `super`. A
+//! re-export counts as an import of the file that has the item. Test modules are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const LAYERS: &str = "//! Layers, lowest first.";
 /// The source files of one crate by module path, without comments and inline test modules.
 struct Crate {
     texts: BTreeMap<Module, String>,
-    /// The items that a module re-exports, with the paths that they come from.
+    /// The items that a module re-exports, with their original paths.
     exported: BTreeMap<(Module, String), String>,
 }
 
@@ -51,7 +51,7 @@ fn code(text: &str) -> String {
     lines[..end].join("\n")
 }
 
-/// The paths of a `use` tree.
+/// Collects the paths of a `use` tree.
 fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let tree = tree.trim();
     let Some((head, rest)) = tree.split_once('{') else {
@@ -99,7 +99,7 @@ fn uses(text: &str) -> Vec<(bool, String)> {
     found
 }
 
-/// The paths that begin with `crate::` or `super::`, wherever they are.
+/// The paths that begin with `crate::` or `super::`, anywhere in the text.
 fn inline(text: &str) -> Vec<String> {
     let is_path = |found: char| found.is_alphanumeric() || found == '_' || found == ':';
     let words = text.split(|found| !is_path(found));
@@ -141,7 +141,7 @@ impl Crate {
         Self { texts, exported }
     }
 
-    /// The module that has the item of a path in `module`; `None` for a path out of the crate.
+    /// The module that has the item of a path in `module`. `None` for a path to another crate.
     fn target(&self, path: &str, module: &Module, depth: usize) -> Option<Module> {
         let mut parts = path.split("::").peekable();
         let mut at = match parts.next()? {
@@ -198,7 +198,7 @@ impl Crate {
     }
 }
 
-/// All modules that can be reached from one by imports.
+/// All modules that can be reached from a module by imports.
 fn reached(imports: &BTreeMap<Module, BTreeSet<Module>>, from: &Module) -> BTreeSet<Module> {
     let (mut found, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(module) = open.pop() {
@@ -211,7 +211,7 @@ fn reached(imports: &BTreeMap<Module, BTreeSet<Module>>, from: &Module) -> BTree
     found
 }
 
-/// The circles of more than two files, largest first.
+/// The cycles of more than two files, largest first.
 fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Module>> {
     let reached: BTreeMap<_, _> = imports
         .keys()
