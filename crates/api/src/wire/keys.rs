@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::json_text::JsonText;
 use crate::number_text::{Flag, Lenient, OptionalDecimal};
 
-/// The header with which a request for IDs or values is served once.
+/// The header that carries the idempotency key of a request for IDs or values.
 pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 
-/// The header of an answer that is a repetition.
+/// The header of a replayed response.
 pub const REPLAYED_HEADER: &str = "idempotent-replayed";
 
 requests! {
@@ -18,8 +18,8 @@ requests! {
     BeginKey {
         /// The lifetime of the key in milliseconds: 86400000 (a day) by default.
         ttl_ms: u64 as "Lenient",
-        /// How long the claim is the caller's alone, in milliseconds: 60000 by default. After that
-        /// another caller can receive a claim.
+        /// The time in milliseconds during which no other caller can receive a claim: 60000 by
+        /// default.
         claim_ttl_ms: u64 as "Lenient",
         /// Identifies the work, such as a hash of the request: at most 128 bytes. Another fingerprint
         /// for the same key is refused.
@@ -37,7 +37,7 @@ requests! {
         result: Value,
     }
 
-    /// Ends a claim without a result.
+    /// The end of a claim without a result.
     AbandonKey {
         /// The claim, from the response to begin.
         claim: String,
@@ -60,16 +60,16 @@ requests! {
 
     /// Options of a read.
     GetKeyQuery {
-        /// Whether to answer from the state of this node, which may lag behind.
+        /// Whether to answer from the state of this node, which may lag behind the leader.
         stale: bool as "Flag",
     }
 }
 
 impl BeginKey {
-    /// A day.
+    /// One day.
     pub const DEFAULT_TTL_MS: u64 = 86_400_000;
 
-    /// A minute.
+    /// One minute.
     pub const DEFAULT_CLAIM_TTL_MS: u64 = 60_000;
 }
 
@@ -88,7 +88,7 @@ pub enum KeyState {
 }
 
 impl KeyState {
-    /// As it is written.
+    /// The name of the state.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -100,25 +100,25 @@ impl KeyState {
     }
 }
 
-/// The answer to a caller that begins a key.
+/// The response to a caller that begins a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyBegun {
     /// The key.
     pub key: String,
     /// `first` or `done`.
     pub state: KeyState,
-    /// The secret that completes or abandons the key, if the caller is the first.
+    /// The secret that completes or abandons the key. Only if the caller is the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
-    /// The fencing token of the claim, greater than that of every earlier claim, if the caller is the
-    /// first.
+    /// The fencing token of the claim, greater than that of every earlier claim. Only if the caller
+    /// is the first.
     #[serde(
         default,
         with = "OptionalDecimal",
         skip_serializing_if = "Option::is_none"
     )]
     pub token: Option<u64>,
-    /// The number of the attempt: 1, and one more for each claim that ended without a result.
+    /// The number of the attempt: 1 plus the number of claims that ended without a result.
     pub attempt: u64,
     /// The remaining time of the claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,7 +137,7 @@ pub struct Key {
     pub key: String,
     /// `in-progress`, `abandoned` or `done`.
     pub state: KeyState,
-    /// The number of the attempt: 1, and one more for each claim that ended without a result.
+    /// The number of the attempt: 1 plus the number of claims that ended without a result.
     pub attempt: u64,
     /// The fingerprint. Empty if none was given.
     pub fingerprint: String,
@@ -161,7 +161,7 @@ pub struct ListedKey {
     /// The tenant that it is charged to: `operator`, `token:` and the ID of an access token, or
     /// `address:` and a hash of the address.
     pub tenant: String,
-    /// The number of the attempt: 1, and one more for each claim that ended without a result.
+    /// The number of the attempt: 1 plus the number of claims that ended without a result.
     pub attempt: u64,
     /// The charged size in bytes, including the result.
     pub bytes: u64,

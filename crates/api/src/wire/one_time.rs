@@ -12,7 +12,8 @@ requests! {
     IssueTokens {
         /// The lifetime in milliseconds: 86400000 (a day) by default.
         ttl_ms: u64 as "Lenient",
-        /// The number of tokens, 1 to 1000. Without it, the answer is one token and not a list.
+        /// The number of tokens, 1 to 1000. Without it, the response has one token instead of a
+        /// list.
         count: u64 as "Lenient",
     }
 
@@ -29,15 +30,16 @@ requests! {
 
     /// The use of a token.
     ConsumeToken {
-        /// A text of at most 64 bytes. A repeated request with the same nonce succeeds again.
+        /// A text of at most 64 bytes. A retry with the same nonce succeeds again.
         nonce: String,
     }
 }
 
-/// Issued one-time tokens: one, or a list if the request has a count. No other answer shows them.
+/// Issued one-time tokens: one token, or a list if the request has a count. No later response
+/// contains them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokensIssued {
-    /// The token: 33 of `0-9A-Za-z`.
+    /// The token: 33 characters of `0-9A-Za-z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// The tokens.
@@ -48,7 +50,7 @@ pub struct TokensIssued {
 }
 
 impl TokensIssued {
-    /// All of them.
+    /// Returns all tokens.
     pub fn each(&self) -> impl Iterator<Item = &String> {
         self.token.iter().chain(self.tokens.iter().flatten())
     }
@@ -63,7 +65,7 @@ impl fmt::Debug for TokensIssued {
 /// A token in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListedToken {
-    /// The first 11 characters. The others are secret and are not stored.
+    /// The first 11 characters. The others are secret and not stored.
     pub id: String,
     /// Whether it was consumed.
     pub used: bool,
