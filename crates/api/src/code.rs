@@ -18,7 +18,7 @@ pub struct CodeRow {
     pub status: u16,
     /// The exit code of a command that receives this code.
     pub exit: u8,
-    /// Whether the request certainly had no effect and may be retried.
+    /// True if the request certainly had no effect and may be retried.
     pub retryable: bool,
     /// A short title for people, the same for every occurrence.
     pub title: &'static str,

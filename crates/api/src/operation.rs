@@ -64,7 +64,7 @@ impl Media {
     }
 }
 
-/// Whether a request may be retried after its response was lost.
+/// The rule for retrying a request after its response was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
     /// A retry is harmless.
@@ -92,20 +92,20 @@ pub struct Operation {
     pub media: &'static [Media],
     /// The status of a successful response, and a second one if there are two.
     pub statuses: &'static [u16],
-    /// Whether a request takes a value. POST is then the same operation, and HEAD is rejected
+    /// True if a request takes a value. POST is then the same operation, and HEAD is rejected
     /// because it would take a value without returning it.
     pub allocates: bool,
-    /// Whether `?dry_run=1` returns the effect of a request without causing it.
+    /// True if `?dry_run=1` returns the effect of a request without causing it.
     pub has_dry_run: bool,
-    /// Whether a request with an `Idempotency-Key` is served once.
+    /// True if a request with an `Idempotency-Key` is served once.
     pub takes_key: bool,
-    /// Whether `wait_ms` can delay the response beyond the deadline.
+    /// True if `wait_ms` can delay the response beyond the deadline.
     pub waits: bool,
-    /// Whether it may be retried after its response was lost.
+    /// The rule for retrying it after its response was lost.
     pub repeat: Repeat,
     /// The codes that are specific to the operation. [`Operation::codes`] returns all codes.
     pub own_codes: &'static [E],
-    /// Whether the leader is involved.
+    /// True if the leader is involved.
     pub needs_quorum: bool,
 }
 

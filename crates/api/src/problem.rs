@@ -34,7 +34,7 @@ pub struct Problem {
     /// A description of this occurrence.
     #[serde(default)]
     pub detail: Box<str>,
-    /// Whether the request certainly had no effect and may be retried.
+    /// True if the request certainly had no effect and may be retried.
     #[serde(default)]
     pub retryable: bool,
     /// The time after which a retry can succeed, in milliseconds.

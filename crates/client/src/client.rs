@@ -75,7 +75,7 @@ pub(crate) struct Call {
     accept: &'static str,
     /// An additional header.
     header: Option<(HeaderName, HeaderValue)>,
-    /// Whether the outcome matters if the response is lost.
+    /// `true` if the outcome matters when the response is lost.
     changes: bool,
     /// The time for which the node may wait before it responds, in addition to any deadline.
     wait: Duration,

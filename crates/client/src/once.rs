@@ -56,7 +56,7 @@ pub struct Turn {
 pub struct Once<T> {
     /// The result.
     pub value: T,
-    /// Whether another call produced it.
+    /// `true` if another call produced it.
     pub replayed: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::error::Error;
 /// The result of a PUT request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// Whether the sequence is new. Otherwise an equal one existed.
+    /// `true` if the sequence is new. Otherwise an equal one existed.
     pub new: bool,
     /// The sequence.
     pub sequence: Sequence,

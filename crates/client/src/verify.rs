@@ -80,7 +80,7 @@ pub struct Verifier {
     known_from: Option<WallMs>,
     /// Times after this one are ahead.
     now: WallMs,
-    /// Whether leases are compared. A table that another system filled has no leases in this
+    /// `true` if leases are compared. A table that another system filled has no leases in this
     /// cluster.
     with_leases: bool,
 }

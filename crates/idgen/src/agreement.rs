@@ -8,7 +8,7 @@
 //! line is therefore widened by half the limit on either side, and a majority of the clocks agrees
 //! if the intervals of a majority intersect (Marzullo's algorithm, as in NTP). A clock whose
 //! interval reaches the intersection is right, and every other clock is wrong. If no majority of
-//! the intervals intersects, it is unknown which clock is wrong, and no clock is called wrong.
+//! the intervals intersects, it is unknown which clock is wrong, and no clock is judged wrong.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// Whether the clocks of a majority of the voters agree, as far as they are known.
+/// The agreement of a majority of the voters' clocks, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
     /// Too few clocks are known for a majority.
@@ -70,7 +70,7 @@ pub struct Agreed {
     limit_ms: u64,
 }
 
-/// Whether one clock agrees with the majority.
+/// The agreement of one clock with the majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Unknown, because too few clocks are known.

@@ -50,7 +50,7 @@ pub const MARK_EVERY_MS: u64 = 250;
 /// that the clock does not pass the mark if one write is late.
 pub const MARK_LEAD_MS: u64 = 2 * MARK_EVERY_MS;
 
-/// How far a process got, as stored on its disk.
+/// The progress of a process, as stored on its disk.
 ///
 /// Invariant: `last_minted < ahead`. The functions below ensure it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,7 +43,7 @@ pub struct Problem {
     /// The file or folder, relative to the data folder.
     pub file: String,
     pub detail: String,
-    /// Whether a newer seqd wrote it, so that nothing is damaged.
+    /// `true` if a newer seqd wrote it, so that nothing is damaged.
     #[serde(skip)]
     pub is_newer: bool,
 }
@@ -78,9 +78,9 @@ pub struct IdentityReport {
     #[serde(serialize_with = "text")]
     pub node: u64,
     pub name: String,
-    /// Whether it was added to an existing cluster.
+    /// `true` if it was added to an existing cluster.
     pub joined: bool,
-    /// Whether it chose the ID of the cluster and had not founded the cluster yet.
+    /// `true` if it chose the ID of the cluster and had not founded the cluster yet.
     pub founding: bool,
     /// The members that founded the cluster, or the members of the cluster that it joined: IDs and
     /// names.
@@ -132,7 +132,7 @@ pub struct VoteReport {
     /// The ID of the node that received the vote.
     #[serde(serialize_with = "text")]
     pub node: u64,
-    /// Whether that node is known to have won the election.
+    /// `true` if that node is known to have won the election.
     pub committed: bool,
 }
 
@@ -249,7 +249,7 @@ pub struct Check {
     /// The file, relative to the data folder, or the compared objects.
     pub what: String,
     pub detail: String,
-    /// Whether it is bad because this program is too old to read it.
+    /// `true` if it is bad because this program is too old to read it.
     #[serde(skip)]
     pub is_newer: bool,
 }

@@ -27,7 +27,7 @@ pub struct RestoreOptions {
     pub data_dir: PathBuf,
     /// The only member of the new cluster.
     pub member: Member,
-    /// Whether its client address was given. Otherwise the scheme comes from the snapshot's
+    /// `true` if its client address was given. Otherwise the scheme comes from the snapshot's
     /// members, and the port comes from a member with this name on the same host.
     pub is_http_given: bool,
     pub takeover: TakeoverOptions,

@@ -37,7 +37,7 @@ pub struct TakeoverOptions {
     /// The time at which the state was written, in Unix milliseconds, if the time in the state is
     /// wrong because a leader's clock had run ahead.
     pub written_ms: Option<u64>,
-    /// Whether this is a rehearsal: the nodes of the old cluster are not stopped.
+    /// `true` for a rehearsal: the nodes of the old cluster are not stopped.
     pub drill: bool,
     /// The wall clock of this machine, in Unix milliseconds.
     pub now_ms: u64,
@@ -65,7 +65,7 @@ pub struct Takeover {
     pub age_ms: i64,
     /// Entries that possibly only this node had, and that may never have been acknowledged.
     pub unproven_entries: u64,
-    /// Whether the operator gave `wall_ms`.
+    /// `true` if the operator gave `wall_ms`.
     pub wall_ms_is_given: bool,
     /// The data that could not be read or checked, one sentence each.
     pub notes: Vec<String>,
@@ -81,7 +81,7 @@ pub struct Takeover {
 pub struct SequenceTakeover {
     pub name: String,
     pub mode: String,
-    /// Whether it was deleted. Its high-water mark is kept.
+    /// `true` if it was deleted. Its high-water mark is kept.
     pub deleted: bool,
     /// The next value before the takeover. Null if none was left.
     pub next_before: Option<String>,

@@ -33,7 +33,7 @@ pub enum StartRefusal {
 #[derive(Debug, Default)]
 pub struct Peers {
     inner: Mutex<Inner>,
-    /// Whether the file `peers` is closed. It is locked while the file is written.
+    /// `true` if the file `peers` is closed. It is locked while the file is written.
     pub file_closed: Mutex<bool>,
 }
 

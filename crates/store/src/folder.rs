@@ -45,9 +45,9 @@ pub struct Identity {
     /// The members that founded the cluster or, for a node that joined, the members of the cluster
     /// that it joined.
     pub members: Vec<(u64, Member)>,
-    /// Whether this node chose the cluster ID and must repeat its prepare after a crash.
+    /// `true` if this node chose the cluster ID and must repeat its prepare after a crash.
     pub founder: bool,
-    /// Whether this node was added to an existing cluster.
+    /// `true` if this node was added to an existing cluster.
     pub joined: bool,
     /// The clusters from which this one was restored.
     pub ancestors: Vec<String>,

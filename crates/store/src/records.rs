@@ -19,7 +19,7 @@ use crate::faults::newer;
 pub struct VoteRecord {
     pub term: u64,
     pub node: u64,
-    /// Whether that node is known to have won the election.
+    /// `true` if that node is known to have won the election.
     pub committed: bool,
 }
 
@@ -219,7 +219,7 @@ pub struct Start {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerRecord {
-    /// The latest start of the peer that this node has seen.
+    /// The latest known start of the peer.
     pub start: Start,
     /// The highest position that this start reported as synced.
     pub synced: SyncedPosition,

@@ -27,7 +27,7 @@ pub(crate) struct Loaded {
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) seed: u32,
     pub(crate) bytes: SegmentBytes,
-    /// Whether the file itself is shorter than that.
+    /// `true` if the file itself is shorter than that.
     pub(crate) short: bool,
 }
 
@@ -312,10 +312,10 @@ impl Scan {
 
 /// Splits the ascending segments before `last` at the last gap in their numbers.
 ///
-/// Segments are removed oldest first, but a failed removal, or one that a power cut undid, can
-/// leave some segments. They are ignored if the segments after the gap are complete, because these
-/// begin with everything that the log holds in addition to its entries. Otherwise the segment in
-/// the gap is missing.
+/// Segments are removed oldest first, but after a failed removal, or a power cut, some segments can
+/// remain. They are ignored if the segments after the gap are complete, because these begin with
+/// everything that the log holds in addition to its entries. Otherwise the segment in the gap is
+/// missing.
 pub(crate) fn split_at_gap(
     older: &[SegmentNumber],
     last: SegmentNumber,

@@ -19,7 +19,7 @@ pub struct AccessToken {
     pub created: String,
     /// The time of its expiry, RFC 3339. Null if it never expires.
     pub expires: Option<String>,
-    /// Whether it has expired by the clock of the answering node.
+    /// True if it has expired by the clock of the answering node.
     pub expired: bool,
     /// Requests per second that each node serves for it. Null for no limit.
     pub per_second: Option<u32>,

@@ -73,7 +73,7 @@ impl MemberState {
     }
 }
 
-/// Whether the wall clocks of a majority of the voters agree within `clock.max_peer_skew`.
+/// The agreement of the voters' wall clocks within `clock.max_peer_skew`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockAgreement {
@@ -101,7 +101,7 @@ pub struct Cluster {
     pub applied: u64,
     /// The digest of its state at that index. Nodes with equal `applied` have equal `digest`.
     pub digest: String,
-    /// The leader. Null if the answering node knows of none.
+    /// The leader. Null if the answering node has no leader.
     pub leader: Option<String>,
     /// The term of the answering node.
     pub term: u64,
@@ -109,7 +109,7 @@ pub struct Cluster {
     /// levels.
     #[serde(default)]
     pub level: u32,
-    /// Whether the wall clocks of the voters agree, as the answering node measures them.
+    /// The agreement of the voters' wall clocks, as measured by the answering node.
     #[serde(default)]
     pub clocks: ClockAgreement,
     /// The number of voters, reachable voters, and voters that can be lost.

@@ -20,7 +20,7 @@ pub struct ReadyQuery {
     /// `ids` checks only whether the node can issue IDs. Everything is checked by default.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub for_what: Option<String>,
-    /// Whether the response lists each check.
+    /// If true, the response lists each check.
     #[serde(default, with = "Flag", skip_serializing_if = "Option::is_none")]
     pub verbose: Option<bool>,
 }
@@ -46,7 +46,7 @@ pub struct Ready {
 pub struct Check {
     /// The name of the check.
     pub name: String,
-    /// Whether it passed.
+    /// True if it passed.
     pub ok: bool,
     /// The error code of requests while it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,12 +101,12 @@ pub struct CodePage {
     pub status: u16,
     /// The exit code of a command that receives it.
     pub exit: u8,
-    /// Whether the request certainly had no effect and may be retried.
+    /// True if the request certainly had no effect and may be retried.
     pub retryable: bool,
     /// The condition under which it is returned.
     #[serde(default)]
     pub when: String,
-    /// What to do.
+    /// The remedy.
     #[serde(default)]
     pub what_to_do: String,
 }

@@ -50,7 +50,7 @@ requests! {
         /// Only keys that are charged to this tenant: `operator`, `token:` and the ID of an access
         /// token, or `address:` and an address.
         tenant: String,
-        /// Whether to select the keys of requests with an `Idempotency-Key` instead of begun keys.
+        /// If true, selects the keys of requests with an `Idempotency-Key` instead of begun keys.
         requests: bool as "Flag",
         /// Items on a page, or the number of keys to delete: 1 to 1000, 100 by default.
         limit: u32 as "Lenient",
@@ -60,7 +60,8 @@ requests! {
 
     /// Options of a read.
     GetKeyQuery {
-        /// Whether to answer from the state of this node, which may lag behind the leader.
+        /// If true, the node responds from its own state, which may be outdated, without contacting
+        /// the leader.
         stale: bool as "Flag",
     }
 }

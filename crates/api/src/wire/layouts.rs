@@ -45,7 +45,7 @@ pub struct Layout {
     /// The largest ID.
     #[serde(default, with = "Decimal")]
     pub largest: u64,
-    /// Whether each ID is exact as a double, which JavaScript uses for numbers.
+    /// True if each ID is exact as a double, which JavaScript uses for numbers.
     #[serde(default)]
     pub fits_53_bits: bool,
     /// Layouts that can emit the same numbers as this one, at present or in the future.

@@ -23,7 +23,7 @@ requests! {
         nonce: String,
         /// The number of simultaneous holders: 1 to 1024, 1 by default.
         permits: u32 as "Lenient",
-        /// Whether the hold is shared with other shared holds.
+        /// If true, the hold is shared with other shared holds.
         shared: bool as "Flag",
         /// The delay in milliseconds after this hold expires, during which the lock is granted to
         /// nobody: up to 60000, 0 by default.
@@ -63,7 +63,8 @@ requests! {
     LocksQuery {
         /// Only names with this prefix.
         prefix: String,
-        /// Whether to answer from the state of this node, without the leader.
+        /// If true, the node responds from its own state, which may be outdated, without contacting
+        /// the leader.
         stale: bool as "Flag",
         /// Items on a page: 1 to 1000, 100 by default.
         limit: u32 as "Lenient",
@@ -73,7 +74,8 @@ requests! {
 
     /// Options of a read.
     LockQuery {
-        /// Whether to answer from the state of this node, without the leader.
+        /// If true, the node responds from its own state, which may be outdated, without contacting
+        /// the leader.
         stale: bool as "Flag",
         /// With `wait_ms`, the response is sent when the token of the first holder differs from
         /// this one. 0 means no holder.
@@ -145,7 +147,7 @@ pub struct LockHolder {
     pub token: u64,
     /// The remaining time of the hold.
     pub expires_in_ms: u64,
-    /// Whether the hold is shared.
+    /// True if the hold is shared.
     #[serde(default)]
     pub shared: bool,
 }
@@ -157,7 +159,7 @@ pub struct LockWaiter {
     pub owner: String,
     /// The remaining time of the wait.
     pub waits_ms: u64,
-    /// Whether the hold will be shared.
+    /// True if the hold will be shared.
     #[serde(default)]
     pub shared: bool,
 }

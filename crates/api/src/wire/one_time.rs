@@ -67,7 +67,7 @@ impl fmt::Debug for TokensIssued {
 pub struct ListedToken {
     /// The first 11 characters. The others are secret and not stored.
     pub id: String,
-    /// Whether it was consumed.
+    /// True if it was consumed.
     pub used: bool,
     /// The tenant that it is charged to: `operator`, `token:` and the ID of an access token, or
     /// `address:` and a hash of the address.

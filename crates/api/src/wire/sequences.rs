@@ -54,7 +54,7 @@ requests! {
         min: i64 as "OptionalDecimal",
         /// The largest value.
         max: i64 as "OptionalDecimal",
-        /// Whether it begins again after its last value.
+        /// If true, it begins again after its last value.
         cycle: bool as "Flag",
         /// The size of the ranges of a segment sequence.
         segment: SegmentSpec as "Object::<SegmentSpec>",
@@ -93,7 +93,7 @@ pub struct Sequence {
     /// The largest value.
     #[serde(with = "Decimal")]
     pub max: i64,
-    /// Whether it begins again after its last value.
+    /// If true, it begins again after its last value.
     pub cycle: bool,
     /// The size of the ranges of a segment sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,8 @@ pub struct Sequence {
 requests! {
     /// Options of a read.
     GetSequenceQuery {
-        /// Whether to answer from the state of this node, without the leader.
+        /// If true, the node responds from its own state, which may be outdated, without contacting
+        /// the leader.
         stale: bool as "Flag",
     }
 }
@@ -128,9 +129,9 @@ requests! {
     NextRequest {
         /// The number of values: 1 to 1000000, 1 by default.
         count: u64 as "Lenient",
-        /// Whether the values must form a single range.
+        /// If true, the values must form a single range.
         contiguous: bool as "Flag",
-        /// Whether the response lists every value.
+        /// If true, the response lists every value.
         expand: bool as "Flag",
     }
 }

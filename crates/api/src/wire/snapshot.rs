@@ -23,7 +23,7 @@ requests! {
     /// Options of a snapshot.
     #[derive(Copy)]
     SnapshotQuery {
-        /// Whether to return the state of this node without the leader. Only such a request is
+        /// If true, the node returns its own state without the leader. Only such a request is
         /// served without a quorum.
         stale: bool as "Flag",
     }

@@ -33,7 +33,7 @@ pub struct Worker {
     pub fence_tick: u64,
     /// The start of the fence's tick, RFC 3339.
     pub fence_time: String,
-    /// Whether the lease is live: neither released nor expired.
+    /// True if the lease is live: neither released nor expired.
     #[serde(default)]
     pub live: bool,
 }
@@ -45,7 +45,7 @@ requests! {
         layout: String,
         /// Only owners with this prefix.
         prefix: String,
-        /// Whether to list the ended leases whose workers were granted again, in the order of their
+        /// If true, lists the ended leases whose workers were granted again, in the order of their
         /// grants, instead of the latest leases.
         past: bool as "Flag",
         /// Items on a page: 1 to 1000, 100 by default.

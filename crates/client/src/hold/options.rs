@@ -19,7 +19,7 @@ pub struct LockOptions {
     /// The number of simultaneous holders, 1 to 1024, 1 by default. All concurrent users of a lock
     /// must use the same number.
     pub permits: u32,
-    /// Whether the hold is shared with other shared holds only. `false` by default.
+    /// If `true`, the hold is shared with other shared holds only. `false` by default.
     pub shared: bool,
     /// The time after the hold expires during which the lock is granted to nobody, up to 60 s, zero
     /// by default.

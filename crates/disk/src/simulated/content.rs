@@ -120,8 +120,8 @@ impl Bytes {
 struct Unsynced {
     /// The versions between the durable one and the cached one.
     older: Vec<Sector>,
-    /// Whether the next sync writes it. After a failed sync it does not, because the page counts as
-    /// clean.
+    /// `true` if the next sync writes it. After a failed sync it does not, because the page counts
+    /// as clean.
     dirty: bool,
 }
 

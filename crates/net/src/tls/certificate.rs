@@ -81,7 +81,7 @@ pub struct Certificate {
     pub node: Option<String>,
     pub validity: Validity,
     pub is_ca: bool,
-    /// Whether a server may present it, and whether a client may.
+    /// `true` if a server, or a client, may present it.
     pub for_server: bool,
     pub for_client: bool,
 }

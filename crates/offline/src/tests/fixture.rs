@@ -30,7 +30,7 @@ pub(super) struct Plan {
     /// The log is purged up to this entry.
     pub(super) purged: Option<u64>,
     pub(super) last: Option<u64>,
-    /// Whether the checkpoint has the state of the entry before the one that it names.
+    /// `true` if the checkpoint has the state of the entry before its own.
     pub(super) behind: bool,
     pub(super) foreign: bool,
 }

@@ -47,7 +47,7 @@ struct Inner {
     /// Received response bytes that are not returned yet.
     owed: u64,
     is_connected: bool,
-    /// Whether the peer has responded to the opening.
+    /// `true` if the peer has responded to the opening.
     is_open: bool,
     /// The connection accepts no more calls. Calls in flight may still receive a response.
     is_retired: bool,

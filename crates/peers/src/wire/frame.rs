@@ -49,10 +49,10 @@ const REJECTION: u8 = 5;
 const CREDIT: u8 = 6;
 const CANCEL: u8 = 7;
 
-/// Bytes of a call or of an answer.
+/// Bytes of a call or of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Whether this is the last part.
+    /// `true` for the last part.
     pub is_last: bool,
     pub bytes: Bytes,
 }

@@ -70,7 +70,7 @@ pub struct HelloReply {
     pub http: String,
     pub levels: LevelRange,
     pub standing: Standing,
-    /// Whether the answering node votes, according to its own state.
+    /// `true` if the answering node votes, according to its own state.
     pub votes: bool,
     /// The answering node's own start: one hello introduces both nodes.
     pub identity: Option<HelloIdentity>,

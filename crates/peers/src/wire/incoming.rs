@@ -47,7 +47,7 @@ struct Calls {
     /// Bytes that arrived and are not returned yet.
     unreturned: u64,
     last_frame: Instant,
-    /// Whether the connection has stopped accepting credits.
+    /// `true` if the connection has stopped accepting credits.
     is_stuck: bool,
 }
 
@@ -55,7 +55,7 @@ struct Open {
     /// `None` once the last part has arrived.
     parts: Option<mpsc::UnboundedSender<Held>>,
     unreturned: u64,
-    /// Whether it has more than one part, so that its sender waits for credit.
+    /// `true` if it has more than one part, so that its sender waits for credit.
     has_parts: bool,
     /// One of its parts was dropped for lack of room.
     is_cut: bool,

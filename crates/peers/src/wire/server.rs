@@ -40,8 +40,8 @@ pub fn serve(
     tasks: &'static dyn Tasks,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    // One more than there are places: a stranger that arrives at a full port takes the place of
-    // another stranger, so its connection must be accepted.
+    // The limit exceeds the places by one: a stranger that arrives at a full port takes the place
+    // of another stranger, so its connection must be accepted.
     let acceptor = Acceptor::open(listener, CONNECTIONS + 1)?;
     let places = Places::of(acceptor.most() - 1);
     Ok(tasks.spawn(Box::pin(run(acceptor, places, handler, tasks, until))))

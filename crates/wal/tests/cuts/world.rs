@@ -30,7 +30,7 @@ pub(crate) struct Plan {
     pub(crate) appends_alone: bool,
     /// A power failure occurs within one of these ranges of a life's operations.
     pub(crate) cut_within: &'static [(u64, u64)],
-    /// Whether calls receive errors of the disk.
+    /// `true` if calls receive errors of the disk.
     pub(crate) errors: bool,
     /// Selects the operations that return `Ok` without being performed. It receives the content of
     /// the batch that is being written.
