@@ -24,7 +24,7 @@ use seqd_store::snapshot_file::{self, SnapshotFile};
 /// Reports the content of a folder and writes nothing to it.
 ///
 /// # Errors
-/// The folder is in use or does not exist. Unreadable content is part of the report.
+/// The folder is in use, or the path is not a folder. Unreadable content is part of the report.
 pub fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     let lock = FolderLock::to_look(root)?;
     Ok(read(root, &lock).report)

@@ -23,8 +23,8 @@ use seqd_store::records::{self, PeersRecord};
 /// Verifies a folder and writes nothing to it. `on_check` is called with each completed check.
 ///
 /// # Errors
-/// The folder is in use or does not exist, or there is no space for the copy of the checkpoint.
-/// Damage is not an error but a [`Check`].
+/// The folder is in use, the path is not a folder, or there is no space for the copy of the
+/// checkpoint. Damage is not an error but a [`Check`].
 pub fn verify_folder(root: &Path, on_check: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
     let lock = FolderLock::to_look(root)?;
     let Found {

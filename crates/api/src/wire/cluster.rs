@@ -83,8 +83,8 @@ pub enum ClockAgreement {
     Split,
     /// The answering node is the only voter.
     Alone,
-    /// The answering node knows the clocks of too few voters, or the value is one that this version
-    /// does not define.
+    /// The answering node has measured the clocks of too few voters, or this version does not
+    /// define the value.
     #[default]
     #[serde(other)]
     Unknown,
@@ -101,7 +101,7 @@ pub struct Cluster {
     pub applied: u64,
     /// The digest of its state at that index. Nodes with equal `applied` have equal `digest`.
     pub digest: String,
-    /// The leader. Null if the answering node has no leader.
+    /// The leader. Null if unknown.
     pub leader: Option<String>,
     /// The term of the answering node.
     pub term: u64,

@@ -1,4 +1,4 @@
-//! A thread with a runtime. It ends when its owner drops the [`Ends`] value.
+//! A thread with a runtime. It ends when its owner drops the `Ends` value.
 
 use std::io;
 
