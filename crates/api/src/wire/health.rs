@@ -54,7 +54,7 @@ pub struct Check {
     /// Details of the result.
     #[serde(default)]
     pub detail: String,
-    /// The end of the window, RFC 3339.
+    /// The end of the minting window, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }

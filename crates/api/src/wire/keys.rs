@@ -14,7 +14,7 @@ pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 pub const REPLAYED_HEADER: &str = "idempotent-replayed";
 
 requests! {
-    /// Begins an idempotency key. Returns a claim if the caller is the first.
+    /// A request to begin an idempotency key. It returns a claim if the caller is the first.
     BeginKey {
         /// The lifetime of the key in milliseconds: 86400000 (a day) by default.
         ttl_ms: u64 as "Lenient",
@@ -24,8 +24,8 @@ requests! {
         /// Identifies the work, such as a hash of the request: at most 128 bytes. Another fingerprint
         /// for the same key is refused.
         fingerprint: String,
-        /// A random text for this request, at most 64 bytes. A repeated request with the same nonce
-        /// returns the same claim. Keep it secret.
+        /// A random text for this request, at most 64 bytes. A retry with the same nonce receives
+        /// the same claim. Keep it secret.
         nonce: String,
     }
 
@@ -121,10 +121,10 @@ pub struct KeyBegun {
     pub token: Option<u64>,
     /// The number of the attempt: 1 plus the number of claims that ended without a result.
     pub attempt: u64,
-    /// The remaining time of the claim.
+    /// The remaining time of the claim, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_expires_in_ms: Option<u64>,
-    /// The remaining lifetime of the key.
+    /// The remaining lifetime of the key, in milliseconds.
     pub expires_in_ms: u64,
     /// The result, if the key is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,9 +142,9 @@ pub struct Key {
     pub attempt: u64,
     /// The fingerprint. Empty if none was given.
     pub fingerprint: String,
-    /// The remaining lifetime of the key.
+    /// The remaining lifetime of the key, in milliseconds.
     pub expires_in_ms: u64,
-    /// The remaining time of the claim, while the key is in progress.
+    /// The remaining time of the claim in milliseconds, while the key is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_expires_in_ms: Option<u64>,
     /// The result, if the key is done.
@@ -166,7 +166,7 @@ pub struct ListedKey {
     pub attempt: u64,
     /// The charged size in bytes, including the result.
     pub bytes: u64,
-    /// The remaining lifetime.
+    /// The remaining lifetime, in milliseconds.
     pub expires_in_ms: u64,
 }
 

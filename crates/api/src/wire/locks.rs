@@ -100,9 +100,9 @@ pub struct HeldLock {
     /// contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
-    /// The minimum remaining time of the hold, by the cluster's clock. Count it from the time at
-    /// which the request was sent. After a wait, count it from the arrival of the response, less
-    /// its transit time.
+    /// The minimum remaining time of the hold in milliseconds, by the cluster's clock. Count it
+    /// from the time at which the request was sent. After a wait, count it from the arrival of the
+    /// response, less its transit time.
     pub expires_in_ms: u64,
 }
 
@@ -145,7 +145,7 @@ pub struct LockHolder {
     /// Its token.
     #[serde(with = "Decimal")]
     pub token: u64,
-    /// The remaining time of the hold.
+    /// The remaining time of the hold, in milliseconds.
     pub expires_in_ms: u64,
     /// True if the hold is shared.
     #[serde(default)]
@@ -157,7 +157,7 @@ pub struct LockHolder {
 pub struct LockWaiter {
     /// The owner.
     pub owner: String,
-    /// The remaining time of the wait.
+    /// The remaining time of the wait, in milliseconds.
     pub waits_ms: u64,
     /// True if the hold will be shared.
     #[serde(default)]
@@ -180,7 +180,7 @@ pub struct Lock {
     pub held: u32,
     /// The number of waiters.
     pub waiting: u32,
-    /// The remaining lock delay after an expired hold. 0 if there is none.
+    /// The remaining lock delay after an expired hold, in milliseconds. 0 if there is none.
     #[serde(default)]
     pub delayed_ms: u64,
 }

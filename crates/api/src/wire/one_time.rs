@@ -45,7 +45,7 @@ pub struct TokensIssued {
     /// The tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Vec<String>>,
-    /// The lifetime.
+    /// The lifetime, in milliseconds.
     pub expires_in_ms: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct ListedToken {
     /// The tenant that it is charged to: `operator`, `token:` and the ID of an access token, or
     /// `address:` and a hash of the address.
     pub tenant: String,
-    /// The remaining lifetime.
+    /// The remaining lifetime, in milliseconds.
     pub expires_in_ms: u64,
 }
 
