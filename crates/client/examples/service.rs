@@ -11,7 +11,7 @@ use seqd_client::{Client, GenerateError, GeneratorOptions, IdGenerator, Options,
 /// The response to a request of the service.
 enum Answer {
     Created(u64),
-    /// 503. The reason contains a time, so that an operator can act before it.
+    /// Status 503. The reason contains a time, so that an operator can act before it.
     Later(String),
 }
 
