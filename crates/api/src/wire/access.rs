@@ -62,8 +62,8 @@ pub struct AccessRevoked {
 requests! {
     /// A new token.
     CreateAccess {
-        /// The scopes: 1 to 16 of `read`, `allocate` or `admin`, each also with a prefix of names, such as
-        /// `allocate:order.`.
+        /// The scopes: 1 to 16 of `read`, `allocate` or `admin`, each also with a prefix of names,
+        /// such as `allocate:order.`.
         scopes: Vec<Permission>,
         /// A description for people, at most 1024 bytes.
         description: String,

@@ -21,8 +21,8 @@ requests! {
         /// The time in milliseconds during which no other caller can receive a claim: 60000 by
         /// default.
         claim_ttl_ms: u64 as "Lenient",
-        /// Identifies the work, such as a hash of the request: at most 128 bytes. Another fingerprint
-        /// for the same key is refused.
+        /// Identifies the work, such as a hash of the request: at most 128 bytes. Another
+        /// fingerprint for the same key is refused.
         fingerprint: String,
         /// A random text for this request, at most 64 bytes. A retry with the same nonce receives
         /// the same claim. Keep it secret.

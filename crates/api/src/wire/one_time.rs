@@ -19,8 +19,8 @@ requests! {
 
     /// A selection of tokens.
     TokensQuery {
-        /// Only tokens that are charged to this tenant: `operator`, `token:` and the ID of an access
-        /// token, or `address:` and an address.
+        /// Only tokens that are charged to this tenant: `operator`, `token:` and the ID of an
+        /// access token, or `address:` and an address.
         tenant: String,
         /// Items on a page, or the number of tokens to delete: 1 to 1000, 100 by default.
         limit: u32 as "Lenient",
