@@ -247,6 +247,15 @@ guards! {
     /// On a late node a client's requests beyond the width of its lane wait.
     LanesHeld,
 
+    // Ordered values and timestamps.
+
+    /// Windows belong to one term.
+    WindowsOfOneTerm,
+    /// A window that the log has voided is not drawn from.
+    VoidWindowUnused,
+    /// A quorum confirms the leader after the request arrived and before a value is drawn.
+    DrawConfirmed,
+
     // Minting and segments on a node.
 
     /// Nothing is minted below the first tick of the window.

@@ -4,7 +4,7 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `clocks`, `latency`, `pool`, `round_robin`, `transfers`, `turns`: shared values
+//! - `clocks`, `latency`, `leader_windows`, `pool`, `round_robin`, `transfers`, `turns`: shared values
 //! - `handle`: the types of the handle
 //! - `platform`, `peer_stops`: tasks and random numbers, and stops that a peer's reply causes
 //! - `blocking`, `types`: blocking calls, and the types with which openraft is instantiated
@@ -16,7 +16,7 @@
 //! - `network`: openraft's messages to peers
 //! - `replica`: openraft on all of these
 //! - `bootstrap`, `leadership`, `node`, `stopping_together`: the parts of a node around its replica
-//! - `proposer`, `status`: proposals and reads, and the status that a node reports
+//! - `proposer`, `draws`, `status`: proposals and reads, and the status that a node reports
 //! - `export`, `membership`: backups, and changes of the members
 //! - `tasks`: the background tasks of a running node
 //! - `receive`: the peers' port
@@ -31,6 +31,7 @@ pub use seqd_state as state;
 pub use seqd_store::stop::{Stop, StopReason};
 
 pub use crate::clocks::{Clocks, MemberClock};
+pub use crate::draws::DrawError;
 pub use crate::export::{Export, Pieces, SnapshotError};
 pub use crate::handle::{
     ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Options, Peer, Phase, ProposeError,
@@ -50,6 +51,7 @@ mod clocks;
 mod contact;
 mod context;
 mod conversation;
+mod draws;
 mod export;
 mod handle;
 mod handshake;
@@ -57,6 +59,7 @@ mod handshake;
 #[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 mod latency;
+mod leader_windows;
 mod leadership;
 mod membership;
 mod messages;

@@ -8,15 +8,15 @@ pub mod fuzz;
 
 use seqd_peers::levels::LevelRange;
 use seqd_peers::table::Row;
-use seqd_state::ClusterMs;
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::Frame;
+use seqd_state::{ClusterMs, Draw, Drawn};
 use serde::{Deserialize, Serialize};
 
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 
-// The kinds are 70 to 95. A message that changes its shape is removed from the table and implements
+// The kinds are 70 to 96. A message that changes its shape is removed from the table and implements
 // `Versioned` by hand, with its earlier versions.
 seqd_peers::kinds! {
     #[cfg(test)]
@@ -41,6 +41,8 @@ seqd_peers::kinds! {
     SnapshotKept = 92,
     SnapshotRest = 93,
     Stopping = 94,
+    DrawRequest = 95,
+    DrawReply = 96,
 }
 
 /// Returns whether a message carries data that every replica must accept. A node that cannot read
@@ -155,6 +157,28 @@ pub(crate) enum ForwardRefusal {
     NotLeader,
     /// The same error as for a proposal made there.
     Propose(ProposeError),
+}
+
+/// Draws for the leader, with the time left until their deadline.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct DrawRequest {
+    pub(crate) draws: Vec<Draw>,
+    pub(crate) timeout_ms: u64,
+}
+
+/// One response for each draw, or the reason why nothing was drawn.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct DrawReply(pub(crate) Result<Vec<DrawResponse>, ForwardRefusal>);
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum DrawResponse {
+    Drawn(Drawn),
+    Refused(Frame),
+    /// The timestamps are this far ahead of the clock.
+    Ahead {
+        ms: u64,
+    },
+    Failed(ProposeError),
 }
 
 /// Requests from the leader the index that a linearizable read must have applied.
@@ -291,6 +315,6 @@ mod tests {
         let all = KINDS.iter().chain(hello::KINDS);
         let kinds: BTreeSet<u8> = all.copied().collect();
         assert_eq!(kinds.len(), KINDS.len() + hello::KINDS.len());
-        assert!(kinds.iter().all(|kind| (70..=95).contains(kind)));
+        assert!(kinds.iter().all(|kind| (70..=96).contains(kind)));
     }
 }

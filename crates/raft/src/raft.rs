@@ -4,11 +4,12 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use seqd_state::{ClusterMs, Command, NodeId, Outcome, State, Tenant, Wait};
+use seqd_state::{ClusterMs, Command, Draw, Drawn, NodeId, Outcome, State, Tenant, Wait};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clocks::Clocks;
+use crate::draws::DrawError;
 use crate::export::{self, Export, SnapshotError};
 use crate::handle::{
     ChangeOfMembers, MemberError, MemberStatus, Options, Phase, ProposeError, Report, Status, Stop,
@@ -115,6 +116,19 @@ impl Raft {
     /// `NoQuorum` if no leader confirms the read within the deadline.
     pub async fn read(&self, deadline: Instant) -> Result<ClusterMs, ProposeError> {
         self.inner.batcher.read(deadline).await
+    }
+
+    /// Draws the next values of an ordered sequence, or the next timestamps, for a tenant.
+    ///
+    /// # Errors
+    /// See [`DrawError`]. After any error, none of the values was issued.
+    pub async fn draw(
+        &self,
+        tenant: Tenant,
+        draw: Draw,
+        deadline: Instant,
+    ) -> Result<Drawn, DrawError> {
+        self.inner.draws.draw(tenant, draw, deadline).await
     }
 
     /// Takes a snapshot for export from the cluster. It contains everything acknowledged anywhere

@@ -16,6 +16,7 @@ use crate::contact::LeaderContact;
 use crate::context::NodeContext;
 use crate::handle::{Stop, StopReason};
 use crate::latency::Latency;
+use crate::leader_windows::LeaderWindows;
 use crate::network::Network;
 use crate::openraft_config;
 use crate::storage::applied::Applied;
@@ -54,6 +55,7 @@ pub(crate) struct Replica {
     /// The highest commit index that a leader has sent.
     pub(crate) committed: AtomicU64,
     pub(crate) contact: LeaderContact,
+    pub(crate) windows: LeaderWindows,
     /// The snapshots that this node is sending.
     pub(crate) transfers: Transfers,
     /// The snapshot that this node is receiving.
@@ -126,6 +128,7 @@ impl Replica {
             committed: AtomicU64::new(0),
             transfers,
             unfinished: Unfinished::default(),
+            windows: LeaderWindows::default(),
             contact: LeaderContact::new(leader_lease, context.settings.heartbeat * 2),
             leader_lease,
             election_max: context.settings.election.1,

@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::bootstrap::{founder, obtain_identity};
 use crate::context::NodeContext;
+use crate::draws::{Draws, round};
 use crate::export;
 use crate::handle::{Options, Phase, Stop, StopReason};
 use crate::handshake::admission::{self, Admission};
@@ -37,6 +38,7 @@ use crate::tasks::{self, Background};
 pub(crate) struct Started {
     pub(crate) node: Arc<Node>,
     pub(crate) batcher: Arc<ProposalBatcher>,
+    pub(crate) draws: Arc<Draws>,
     /// Becomes true once this start is registered in the replicated state.
     pub(crate) registered: watch::Receiver<bool>,
     pub(crate) leader_changes: Arc<AtomicU64>,
@@ -60,7 +62,8 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
     let until = async move {
         let _ = ended.wait_for(|ended| *ended).await;
     };
-    let service = Service::new(Arc::clone(&node), Arc::clone(&batcher));
+    let draws = Arc::new(Draws::new(Arc::clone(&node)));
+    let service = Service::new(Arc::clone(&node), Arc::clone(&batcher), Arc::clone(&draws));
     let server = server::serve(listener, Arc::new(service), &NodeTasks, until)
         .map_err(|e| start_failed(format!("cannot listen for peers: {e}")))?;
     let (register, registered) = watch::channel(false);
@@ -78,6 +81,7 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
     Ok(Started {
         node,
         batcher,
+        draws,
         registered,
         leader_changes,
         exporting: Arc::new(Semaphore::new(export::AT_ONCE)),
@@ -114,6 +118,7 @@ pub(crate) async fn stop(started: &Started) {
             if !is_out!(DrainedAtStop) {
                 started.batcher.drain(DRAIN).await;
             }
+            round::give_back(context, replica).await;
             leader::transfer_leadership(replica, target).await;
         }
         if let Err(error) = replica.stop().await {

@@ -146,7 +146,9 @@ impl State {
             Command::Cluster(
                 ClusterCommand::AllocateNodeId(_) | ClusterCommand::ResetWorkers { .. }
             ) | Command::Workers(WorkerCommand::TakeLease(_))
-                | Command::Sequences(SequenceCommand::GrantSegment { .. })
+                | Command::Sequences(
+                    SequenceCommand::GrantSegment { .. } | SequenceCommand::GrantWindow { .. }
+                )
                 | Command::Keys(KeyCommand::Begin(_))
                 | Command::Locks(LockCommand::Acquire(_))
         );

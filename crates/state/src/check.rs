@@ -93,13 +93,18 @@ impl SequenceCommand {
                 let checked = definition.check();
                 checked.map_err(|error| SequenceRefusal::InvalidDefinition(error).into())
             }
-            Self::GrantSegment { size, .. } => check_count(*size, MAX_GRANT_SIZE),
+            Self::GrantSegment { size, .. } | Self::GrantWindow { size, .. } => {
+                check_count(*size, MAX_GRANT_SIZE)
+            }
             Self::Next(request) => check_count(request.count, MAX_STRICT_COUNT),
             Self::Update { change, .. } => {
                 let text = change.description.as_deref().unwrap_or_default();
                 Ok(text::check(TextField::Description, text)?)
             }
-            Self::Delete { .. } | Self::ReturnTail { .. } | Self::Advance { .. } => Ok(()),
+            Self::Delete { .. }
+            | Self::ReturnTail { .. }
+            | Self::ReturnWindow { .. }
+            | Self::Advance { .. } => Ok(()),
         }
     }
 }

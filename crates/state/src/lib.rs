@@ -19,7 +19,7 @@
 //! - `deadlines`, `domains`, `keys`, `locks`, `notes`, `state`, `tables`, `tokens`, `waits`,
 //!   `workers`: records that expire, and all tables together
 //! - `check`, `entry`, `reserve`, `restore`, `rows`: entries, and the state as rows
-//! - `apply`, `census`: changes, and counts
+//! - `apply`, `census`, `windows`: changes, counts, and what a leader draws from its grants
 
 mod access;
 mod apply;
@@ -59,6 +59,7 @@ mod testing;
 mod text;
 mod tokens;
 mod waits;
+mod windows;
 mod workers;
 
 pub use access::{
@@ -125,6 +126,9 @@ pub use tokens::commands::{
 };
 pub use tokens::record::{OneTimeId, OneTimeRecord, OneTimeUse};
 pub use waits::Wait;
+pub use windows::{
+    Draw, DrawFrom, DrawResult, Drawn, MAX_TIMESTAMPS, TIMESTAMP_COUNTER_BITS, Windows,
+};
 pub use workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };

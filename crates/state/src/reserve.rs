@@ -26,9 +26,12 @@ impl Command {
                 WorkerCommand::TakeLease(_) | WorkerCommand::ExtendLease { .. } => false,
             },
             Self::Sequences(command) => match command {
-                SequenceCommand::Delete { .. } | SequenceCommand::ReturnTail { .. } => true,
+                SequenceCommand::Delete { .. }
+                | SequenceCommand::ReturnTail { .. }
+                | SequenceCommand::ReturnWindow { .. } => true,
                 SequenceCommand::Create { .. }
                 | SequenceCommand::GrantSegment { .. }
+                | SequenceCommand::GrantWindow { .. }
                 | SequenceCommand::Advance { .. }
                 | SequenceCommand::Next(_)
                 | SequenceCommand::Update { .. } => false,

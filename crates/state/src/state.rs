@@ -109,6 +109,12 @@ impl State {
         self.deadlines.next()
     }
 
+    /// The last millisecond of which timestamps were granted to a leader; 0 if none was.
+    #[must_use]
+    pub fn timestamp_bound(&self) -> WallMs {
+        self.tables.timestamps.bound()
+    }
+
     /// The same state with this layout: for models, which need one of few ticks.
     #[must_use]
     pub fn with_layout(mut self, layout: Layout) -> Self {

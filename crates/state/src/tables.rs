@@ -10,6 +10,7 @@ use crate::cluster::resets::ResetRecord;
 use crate::cluster::restoration::RestorationRecord;
 use crate::cluster::secret::Secret;
 use crate::cluster::settings::{Clock, Counter, Settings};
+use crate::cluster::timestamps::TimestampBound;
 use crate::context::ApplyContext;
 use crate::deadlines::{Deadlines, Expiring, Passing, key_of};
 use crate::keys::record::KeyRecord;
@@ -144,6 +145,7 @@ tables! {
     keys: KeyRecord as expiring,
     resets: ResetRecord,
     sequences: SequenceRecord,
+    timestamps: TimestampBound,
     one_time: OneTimeRecord as expiring,
     workers: WorkerRecord as expiring,
     access: AccessRecord,
@@ -162,7 +164,7 @@ mod tests {
     /// stops as below it instead of calling the rows damaged.
     #[test]
     fn tables_that_a_level_brings_sort_behind_the_level() {
-        let of_level_1 = b"abcdehiklmnqrstwx";
+        let of_level_1 = b"abcdehiklmnoqrstwx";
         let brought = Tables::PREFIXES
             .iter()
             .filter(|of| !of_level_1.contains(of));

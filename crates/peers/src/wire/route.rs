@@ -40,6 +40,7 @@ routes! {
     SnapshotKept = 14,
     SnapshotRest = 15,
     Stopping = 16,
+    Draw = 17,
 }
 
 impl Route {

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::change::{find, refused};
 use super::majority::{MAY_LAG, silence};
 use crate::context::NodeContext;
+use crate::draws::round;
 use crate::handle::{MemberError, ProposeError};
 use crate::messages::{ChangeRefusal, Stopping};
 use crate::replica::Replica;
@@ -37,9 +38,15 @@ pub(super) fn target(
 }
 
 /// Transfers leadership to this voter. Returns the new leader's name.
-pub(super) async fn move_leader(replica: &Replica, target: u64) -> Result<String, ChangeRefusal> {
+pub(super) async fn move_leader(
+    context: &NodeContext,
+    replica: &Replica,
+    target: u64,
+) -> Result<String, ChangeRefusal> {
     if target != replica.node {
+        round::give_back(context, replica).await;
         transfer_leadership(replica, target).await;
+        replica.windows.held().resume();
     }
     let leader = replica.leader().and_then(|id| replica.member(id));
     if replica.leader() != Some(target) {

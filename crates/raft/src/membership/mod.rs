@@ -148,7 +148,7 @@ async fn here(
                     let member = replica.member(target).map(|member| member.name);
                     return Ok(Changed::Fits(member));
                 }
-                leader::move_leader(replica, target)
+                leader::move_leader(context, replica, target)
                     .await
                     .map(Changed::Leader)
             }
@@ -233,7 +233,7 @@ async fn remove(
         if is_trial {
             return Ok(FITS);
         }
-        leader::move_leader(replica, target).await?;
+        leader::move_leader(context, replica, target).await?;
         return Err(ChangeRefusal::NotLeader);
     }
     if is_trial {

@@ -64,7 +64,7 @@ pub(super) async fn update(
             if is_trial {
                 return Ok(FITS);
             }
-            leader::move_leader(replica, target).await?;
+            leader::move_leader(context, replica, target).await?;
             return Err(ChangeRefusal::NotLeader);
         }
         if node != replica.node && !is_out!(AddressAnswers) {

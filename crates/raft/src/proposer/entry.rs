@@ -19,13 +19,13 @@ use crate::types::{self, Proposal};
 
 /// Time without a commit after which the leader stops waiting for its own command and returns to
 /// its other duties: far longer than a commit takes if the followers' disks respond.
-const OWN_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const OWN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Outcomes in the order of the commands, or the reason why there are none.
-pub(super) type Reply = Result<Vec<Outcome>, ProposeError>;
+pub(crate) type Reply = Result<Vec<Outcome>, ProposeError>;
 
 /// Stamps and encodes one entry for the cluster's level. After an error, nothing was proposed.
-pub(super) fn encode(
+pub(crate) fn encode(
     context: &NodeContext,
     replica: &Replica,
     leading: Leading,
@@ -47,7 +47,7 @@ pub(super) fn encode(
 /// that clock agrees with a majority. Otherwise it is the time of the majority, as measured now or
 /// as last measured plus the monotonic time since then. A process that has never measured a
 /// majority continues from the last stamp before this leadership.
-fn wall_time(context: &NodeContext, leading: Leading) -> WallMs {
+pub(crate) fn wall_time(context: &NodeContext, leading: Leading) -> WallMs {
     let wall = context.settings.clock.wall();
     let clocks = context.clocks();
     let is_right = clocks.is_alone || clocks.standing(wall) == Standing::Right;
@@ -62,12 +62,12 @@ fn wall_time(context: &NodeContext, leading: Leading) -> WallMs {
 }
 
 /// Returns whether this leader proposes commands that need a known clock.
-pub(super) fn is_clock_known(context: &NodeContext) -> bool {
+pub(crate) fn is_clock_known(context: &NodeContext) -> bool {
     context.clocks().is_known() || is_out!(GrantWhenKnown)
 }
 
 /// The refusal of commands that need a known clock.
-pub(super) fn clock_unknown() -> ProposeError {
+pub(crate) fn clock_unknown() -> ProposeError {
     ProposeError::NoQuorum {
         detail: "the leader does not know yet whether its clock is right".to_owned(),
     }
@@ -91,7 +91,7 @@ fn not_encoded(error: &EntryError) -> ProposeError {
 
 /// Proposes one entry under this leadership and waits for its outcomes until the deadline, while a
 /// quorum is in contact. `None` if nothing was proposed because another node leads.
-pub(super) async fn propose_entry(
+pub(crate) async fn propose_entry(
     replica: &Replica,
     leading: Leading,
     proposal: Proposal,

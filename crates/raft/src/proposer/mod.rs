@@ -22,7 +22,7 @@
 pub(crate) mod entry;
 mod group;
 mod inbox;
-mod read;
+pub(crate) mod read;
 pub(crate) mod route;
 mod send;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::messages::{ForwardRefusal, ReadIndex, ReadIndexReply, ReadPoint};
 use crate::node::Node;
 
 /// The index that a linearizable read must have applied, and the cluster time, if this node leads.
-pub(super) async fn point_here(node: &Node) -> Result<ReadPoint, ForwardRefusal> {
+pub(crate) async fn point_here(node: &Node) -> Result<ReadPoint, ForwardRefusal> {
     let replica = node.replica().ok_or(ForwardRefusal::NotLeader)?;
     if is_out!(ReadConfirmed) {
         let leading = replica.leading();

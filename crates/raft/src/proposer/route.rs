@@ -11,13 +11,13 @@ use crate::node::Node;
 use crate::replica::Replica;
 
 /// Pause before the next look-up of the leader.
-pub(super) const RETRY: Duration = Duration::from_millis(5);
+pub(crate) const RETRY: Duration = Duration::from_millis(5);
 
 /// Time until the first check of the contact while a group is in flight. Most groups are answered
 /// earlier.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 
-pub(super) enum Route {
+pub(crate) enum Route {
     Here(Leading),
     There { node: u64, addr: String },
     NotLeader,
@@ -33,7 +33,7 @@ pub(crate) fn time_left(deadline: Instant) -> (Duration, u64) {
 /// Returns once another node than `leader` leads. If `leader` was not lost, it has transferred its
 /// leadership and answered before; its answer may arrive after the change, so this returns one
 /// lease later.
-pub(super) async fn replaced(node: &Node, leader: u64) {
+pub(crate) async fn replaced(node: &Node, leader: u64) {
     let Some(replica) = node.replica() else {
         return std::future::pending().await;
     };
@@ -58,7 +58,7 @@ pub(super) async fn replaced(node: &Node, leader: u64) {
 /// Waits until the answer to a sent group is given up, and returns the reason: the contact with a
 /// quorum or with the leader is lost, or the deadline of all callers has passed. The slot is then
 /// free for the next groups, which are refused at once while the contact is lost.
-pub(super) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeError {
+pub(crate) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeError {
     let deadline = if is_out!(GroupDeadline) {
         Instant::now() + Duration::from_secs(3600)
     } else {
@@ -83,7 +83,7 @@ pub(super) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeErr
 /// Finds the target of a group. Waits for a leader as long as one may still be elected. After the
 /// deadline it returns no target even if there is a leader, because an unreachable leader would
 /// otherwise be tried forever.
-pub(super) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Route {
+pub(crate) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Route {
     let patience = node.context.settings.election.1 * 3;
     let began = Instant::now();
     loop {

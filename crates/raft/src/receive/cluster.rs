@@ -19,7 +19,9 @@ use crate::context::NodeContext;
 use crate::handshake::hello::HELLO_LIMIT;
 use crate::handshake::introduce;
 use crate::membership;
-use crate::messages::{ChangeRequest, Forward, Ping, ReadIndex, ReadIndexReply, Stopping, Watch};
+use crate::messages::{
+    ChangeRequest, DrawRequest, Forward, Ping, ReadIndex, ReadIndexReply, Stopping, Watch,
+};
 use crate::tasks::ping as pings;
 
 /// Longest time for which a watching peer waits for an answer. It then sends another request.
@@ -28,6 +30,13 @@ const WATCH: Duration = Duration::from_secs(30);
 pub(super) async fn forward(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: Forward| async move {
         Ok(service.batcher.forwarded(message).await)
+    })
+    .await
+}
+
+pub(super) async fn draw(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+    sealed(service, body, |_, message: DrawRequest| async move {
+        Ok(service.draws.forwarded(message).await)
     })
     .await
 }

@@ -35,6 +35,7 @@ impl Handler for Service {
                 Route::SnapshotRest => snapshot::receive_rest(service, body).await,
                 Route::SnapshotKept => snapshot::kept(service, opened(service, body).await?).await,
                 Route::Forward => cluster::forward(service, opened(service, body).await?).await,
+                Route::Draw => cluster::draw(service, opened(service, body).await?).await,
                 Route::ReadIndex => {
                     cluster::read_index(service, opened(service, body).await?).await
                 }

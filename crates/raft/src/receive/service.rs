@@ -14,6 +14,7 @@ use seqd_store::faults::is_newer;
 use tokio::sync::Semaphore;
 
 use crate::conversation;
+use crate::draws::Draws;
 use crate::messages;
 use crate::node::Node;
 use crate::peer_stops;
@@ -24,15 +25,17 @@ use crate::replica::Replica;
 pub(crate) struct Service {
     pub(super) node: Arc<Node>,
     pub(super) batcher: Arc<ProposalBatcher>,
+    pub(super) draws: Arc<Draws>,
     /// Admits one hello at a time for which the leader is queried.
     pub(super) confirms: Semaphore,
 }
 
 impl Service {
-    pub(crate) fn new(node: Arc<Node>, batcher: Arc<ProposalBatcher>) -> Self {
+    pub(crate) fn new(node: Arc<Node>, batcher: Arc<ProposalBatcher>, draws: Arc<Draws>) -> Self {
         Self {
             node,
             batcher,
+            draws,
             confirms: Semaphore::new(1),
         }
     }

@@ -49,13 +49,21 @@ impl Table<SequenceRecord> {
             } => self.create(name, definition, *tenant),
             SequenceCommand::Delete { name, if_revision } => self.delete(name, *if_revision),
             SequenceCommand::GrantSegment { name, size, after } => {
-                self.grant(counter, name, *size, *after)
+                self.grant(counter, (name, SequenceMode::Segment), *size, *after)
+            }
+            SequenceCommand::GrantWindow { name, size, after } => {
+                self.grant(counter, (name, SequenceMode::Ordered), *size, *after)
             }
             SequenceCommand::ReturnTail {
                 name,
                 token,
                 first_unused,
-            } => self.return_tail(name, *token, *first_unused),
+            } => self.return_tail((name, SequenceMode::Segment), *token, *first_unused),
+            SequenceCommand::ReturnWindow {
+                name,
+                token,
+                first_unused,
+            } => self.return_tail((name, SequenceMode::Ordered), *token, *first_unused),
             SequenceCommand::Advance { name, to } => self.advance(name, *to),
             SequenceCommand::Next(request) => self.next(request),
             SequenceCommand::Update {
@@ -176,12 +184,12 @@ impl Table<SequenceRecord> {
     fn grant(
         &mut self,
         counter: &mut Table<Counter>,
-        name: &SequenceName,
+        (name, mode): (&SequenceName, SequenceMode),
         size: u64,
         after: Option<GrantToken>,
     ) -> Result<SequenceOutcome, SequenceRefusal> {
         let record = self.existing_mut(name)?;
-        record.demand(name, SequenceMode::Segment)?;
+        record.demand(name, mode)?;
         let progression = record.definition.progression;
         let first_index = record.next_index;
         let end = first_index.saturating_add(size);
@@ -224,12 +232,12 @@ impl Table<SequenceRecord> {
 
     fn return_tail(
         &mut self,
-        name: &SequenceName,
+        (name, mode): (&SequenceName, SequenceMode),
         token: GrantToken,
         first_unused: u64,
     ) -> Result<SequenceOutcome, SequenceRefusal> {
         let record = self.existing_mut(name)?;
-        record.demand(name, SequenceMode::Segment)?;
+        record.demand(name, mode)?;
         let is_latest = |run: &Run| run.token == token || is_out!(TokenCompared);
         let Some(run) = record.run.filter(is_latest) else {
             return Err(SequenceRefusal::GrantSuperseded {

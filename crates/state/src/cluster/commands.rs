@@ -57,6 +57,20 @@ pub enum ClusterCommand {
     ResetWorkers {
         node: NodeId,
     },
+    /// Grants the leader timestamps up to a millisecond. Only a leader proposes it, under its own
+    /// term.
+    RaiseTimestamps {
+        #[serde(with = "crate::foreign::wall_ms")]
+        upto: WallMs,
+    },
+    /// Returns the timestamps beyond a millisecond. Only a leader that no longer draws proposes it.
+    ReturnTimestamps {
+        /// The bound that this leader was granted.
+        #[serde(with = "crate::foreign::wall_ms")]
+        granted: WallMs,
+        #[serde(with = "crate::foreign::wall_ms")]
+        used: WallMs,
+    },
 }
 
 impl FrameTable for ClusterCommand {
@@ -69,6 +83,8 @@ impl FrameTable for ClusterCommand {
         row(0x0106), // RaiseLevel
         row(0x0107), // KeepSecret
         row(0x0108), // ResetWorkers
+        row(0x0109), // RaiseTimestamps
+        row(0x010a), // ReturnTimestamps
     ];
 }
 
@@ -121,6 +137,13 @@ pub enum ClusterOutcome {
         /// Of this reset; larger than that of any before.
         number: u64,
     },
+    TimestampsBounded {
+        /// The bound before this command: every timestamp up to it may have been issued.
+        #[serde(with = "crate::foreign::wall_ms")]
+        before: WallMs,
+        #[serde(with = "crate::foreign::wall_ms")]
+        upto: WallMs,
+    },
 }
 
 impl FrameTable for ClusterOutcome {
@@ -133,6 +156,7 @@ impl FrameTable for ClusterOutcome {
         row(0x0146), // LevelRaised
         row(0x0147), // SecretKept
         row(0x0148), // WorkersReset
+        row(0x0149), // TimestampsBounded
     ];
 }
 

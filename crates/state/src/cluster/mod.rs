@@ -7,3 +7,4 @@ pub(crate) mod resets;
 pub(crate) mod restoration;
 pub(crate) mod secret;
 pub(crate) mod settings;
+pub(crate) mod timestamps;

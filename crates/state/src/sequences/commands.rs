@@ -55,6 +55,18 @@ pub enum SequenceCommand {
         /// Refused unless the definition still has this revision.
         if_revision: Option<Revision>,
     },
+    /// Like `GrantSegment`, of an ordered sequence. Only a leader proposes it, under its own term.
+    GrantWindow {
+        name: SequenceName,
+        size: u64,
+        after: Option<GrantToken>,
+    },
+    /// Like `ReturnTail`, of an ordered sequence. Only a leader that no longer draws proposes it.
+    ReturnWindow {
+        name: SequenceName,
+        token: GrantToken,
+        first_unused: u64,
+    },
 }
 
 impl SequenceCommand {
@@ -68,6 +80,8 @@ impl SequenceCommand {
             | Self::ReturnTail { name, .. }
             | Self::Advance { name, .. }
             | Self::Update { name, .. }
+            | Self::GrantWindow { name, .. }
+            | Self::ReturnWindow { name, .. }
             | Self::Next(NextRequest { name, .. }) => name,
         }
     }
@@ -82,6 +96,8 @@ impl FrameTable for SequenceCommand {
         row(0x0305), // Advance
         row(0x0306), // Next
         row(0x0307), // Update
+        row(0x0308), // GrantWindow
+        row(0x0309), // ReturnWindow
     ];
 }
 

@@ -18,6 +18,8 @@ pub enum SequenceMode {
     /// log.
     Segment,
     Strict,
+    /// From a range that is granted to the leader, which confirms its leadership for each request.
+    Ordered,
 }
 
 impl std::fmt::Display for SequenceMode {
@@ -25,11 +27,12 @@ impl std::fmt::Display for SequenceMode {
         f.write_str(match self {
             Self::Segment => "segment",
             Self::Strict => "strict",
+            Self::Ordered => "ordered",
         })
     }
 }
 
-/// Of a segment sequence; ignored for a strict one.
+/// Of a segment sequence; ignored for any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentSizes {
     /// How long a segment should last, in milliseconds.
@@ -95,6 +98,8 @@ pub enum DefinitionError {
     SegmentSizes,
     #[error("a segment's target is 1 to {MAX_SEGMENT_TARGET_MS} ms")]
     SegmentTarget,
+    #[error("an ordered sequence cannot cycle: its values would not increase")]
+    OrderedCycles,
 }
 
 impl DefinitionChange {
@@ -163,6 +168,9 @@ impl SequenceDefinition {
         }
         if target_ms == 0 || target_ms > MAX_SEGMENT_TARGET_MS {
             return Err(DefinitionError::SegmentTarget);
+        }
+        if self.mode == SequenceMode::Ordered && self.progression.cycle() {
+            return Err(DefinitionError::OrderedCycles);
         }
         Ok(())
     }

@@ -9,8 +9,8 @@ use seqd_state::{
     ClusterOutcome, ClusterRefusal, Command, DefinitionChange, DefinitionError, Epoch,
     FoundingError, GrantToken, Holder, LayoutOutcome, LayoutRefusal, LeaseGrant, LeaseId, Level,
     LogPosition, NextGrant, NodeId, Outcome, Refusal, Revision, SecretKey, SegmentGrant,
-    SequenceMode, SequenceOutcome, SequenceRefusal, TakeLease, TextField, TextRefusal, ValueRange,
-    WorkerCommand, WorkerOutcome, WorkerRefusal,
+    SequenceCommand, SequenceMode, SequenceOutcome, SequenceRefusal, TakeLease, TextField,
+    TextRefusal, ValueRange, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 
 use crate::support::commands::*;
@@ -57,6 +57,23 @@ pub(crate) fn commands() -> Vec<Command> {
             key: SecretKey([7; 32]),
         }),
         Command::Cluster(ClusterCommand::ResetWorkers { node: NodeId(2) }),
+        Command::Cluster(ClusterCommand::RaiseTimestamps {
+            upto: WallMs(1_767_225_601_000),
+        }),
+        Command::Cluster(ClusterCommand::ReturnTimestamps {
+            granted: WallMs(1_767_225_601_000),
+            used: WallMs(1_767_225_600_250),
+        }),
+        Command::Sequences(SequenceCommand::GrantWindow {
+            name: name("tickets"),
+            size: 4096,
+            after: Some(GrantToken(9)),
+        }),
+        Command::Sequences(SequenceCommand::ReturnWindow {
+            name: name("tickets"),
+            token: GrantToken(10),
+            first_unused: 1_234,
+        }),
         update(
             order(),
             DefinitionChange {
@@ -329,6 +346,10 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         Outcome::Cluster(ClusterOutcome::WorkersReset {
             node: NodeId(2),
             number: 17,
+        }),
+        Outcome::Cluster(ClusterOutcome::TimestampsBounded {
+            before: WallMs(1_767_225_600_250),
+            upto: WallMs(1_767_225_601_000),
         }),
         Outcome::Access(AccessOutcome::Created { id: AccessId(7) }),
         Outcome::Access(AccessOutcome::Revoked { id: AccessId(7) }),

@@ -298,6 +298,9 @@ fn describe(outcome: &Outcome) -> String {
         }
         Outcome::Cluster(ClusterOutcome::MarkedRemoved { node }) => format!("node {node} removed"),
         Outcome::Cluster(ClusterOutcome::SecretKept) => "a secret is kept".to_owned(),
+        Outcome::Cluster(ClusterOutcome::TimestampsBounded { before, upto }) => {
+            format!("timestamps from {before} to {upto}")
+        }
         Outcome::Cluster(ClusterOutcome::WorkersReset { node, number }) => {
             format!("the workers of node {node} are reset, number {number}")
         }

@@ -1,0 +1,262 @@
+//! A round at the leader: the leadership is confirmed, the values are drawn, and a window that is
+//! short is extended through the log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use seqd_guards::is_out;
+use seqd_state::idgen::WallMs;
+use seqd_state::{Command, Draw, DrawFrom, DrawResult, Drawn, State, Windows};
+use tokio::time::{Instant, timeout};
+
+use super::DrawError;
+use crate::context::NodeContext;
+use crate::handle::ProposeError;
+use crate::leadership::Leading;
+use crate::node::Node;
+use crate::platform;
+use crate::proposer::{entry, read};
+use crate::replica::Replica;
+
+/// The most extensions for one round. One is enough, unless the log voids the new windows, for
+/// example by an advance.
+const EXTENSIONS: usize = 4;
+
+/// The longest time for which a transfer of leadership waits for the return of the windows. Without
+/// the return, the new leader begins after a gap.
+const RETURN_LIMIT: Duration = Duration::from_secs(1);
+
+/// One result for each draw of a round, in order; `None` while it is open.
+type Results = Vec<Option<Result<Drawn, DrawError>>>;
+
+/// Draws for requests that have all arrived. `None` if this node does not lead; nothing was issued
+/// then.
+pub(super) async fn round(
+    node: &Arc<Node>,
+    draws: &[Draw],
+    deadline: Instant,
+) -> Result<Option<Vec<Result<Drawn, DrawError>>>, ProposeError> {
+    let Some(replica) = node.replica() else {
+        return Ok(None);
+    };
+    let Some(leading) = confirmed(node, replica).await else {
+        return Ok(None);
+    };
+    let leader = Leader {
+        context: &node.context,
+        replica,
+        leading,
+    };
+    let mut results: Results = vec![None; draws.len()];
+    for _ in 0..EXTENSIONS {
+        let Some(short) = leader.draw(draws, &mut results) else {
+            return Ok(None);
+        };
+        if short.is_empty() {
+            prefetch(node, leading, draws);
+            let unserved = || Err(DrawError::Propose(ProposeError::no_leader()));
+            let results = results.into_iter();
+            return Ok(Some(
+                results.map(|it| it.unwrap_or_else(unserved)).collect(),
+            ));
+        }
+        if !leader.extend(&short, deadline).await? {
+            break;
+        }
+    }
+    // The values that others of this round would have received stay a gap.
+    Ok(None)
+}
+
+/// The leadership, once a quorum has confirmed it.
+async fn confirmed(node: &Node, replica: &Replica) -> Option<Leading> {
+    if !is_out!(DrawConfirmed) {
+        read::point_here(node).await.ok()?;
+    }
+    replica.leading()
+}
+
+/// Stops drawing in this leadership and returns the rest of the windows to the log, for a transfer.
+pub(crate) async fn give_back(context: &NodeContext, replica: &Replica) {
+    let Some(leading) = replica.leading() else {
+        return;
+    };
+    let returned = async {
+        let _alone = replica.windows.extending.lock().await;
+        let commands = {
+            let mut held = replica.windows.held();
+            let commands = held.of_term(leading.term).map(Windows::give_back);
+            held.end(leading.term);
+            commands.unwrap_or_default()
+        };
+        if !commands.is_empty() {
+            let _ = entry::propose_as(context, replica, leading, commands).await;
+        }
+    };
+    let _ = timeout(RETURN_LIMIT, returned).await;
+}
+
+/// Extends windows of which half is used, without a caller that waits for it.
+fn prefetch(node: &Arc<Node>, leading: Leading, draws: &[Draw]) {
+    let Some(replica) = node.replica() else {
+        return;
+    };
+    let context = &node.context;
+    let leader = Leader {
+        context,
+        replica,
+        leading,
+    };
+    let low = leader.low(draws);
+    if low.is_empty() || replica.windows.is_prefetching.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let node = Arc::clone(node);
+    platform::spawn(async move {
+        let Some(replica) = node.replica() else {
+            return;
+        };
+        let leader = Leader {
+            context: &node.context,
+            replica,
+            leading,
+        };
+        if let Err(error) = leader.extend(&low, Instant::now() + entry::OWN_LIMIT).await {
+            tracing::debug!(%error, "a window was not extended ahead of its end");
+        }
+        replica
+            .windows
+            .is_prefetching
+            .store(false, Ordering::Release);
+    });
+}
+
+/// This node under one confirmed leadership.
+struct Leader<'a> {
+    context: &'a NodeContext,
+    replica: &'a Replica,
+    leading: Leading,
+}
+
+impl Leader<'_> {
+    /// The cluster's judged wall clock; `None` while it is not known whether this node's is right.
+    fn judged(&self) -> Option<WallMs> {
+        entry::is_clock_known(self.context).then(|| entry::wall_time(self.context, self.leading))
+    }
+
+    /// Draws for all requests that have no result yet. Returns the numbers of values that the
+    /// windows lack; `None` if this node no longer draws in this term.
+    fn draw(&self, draws: &[Draw], results: &mut Results) -> Option<BTreeMap<DrawFrom, u64>> {
+        let now = self.judged();
+        let core = self.replica.applied.read();
+        let mut held = self.replica.windows.held();
+        let windows = held.of_term(self.leading.term)?;
+        let mut short = BTreeMap::new();
+        for (draw, result) in draws.iter().zip(results) {
+            if result.is_some() {
+                continue;
+            }
+            *result = match draw_one(windows, &core.state, draw, now) {
+                Ok(DrawResult::Drawn(drawn)) => Some(Ok(drawn)),
+                Ok(DrawResult::Short) => {
+                    let needed: &mut u64 = short.entry(draw.from.clone()).or_default();
+                    *needed = needed.saturating_add(draw.count);
+                    None
+                }
+                Err(error) => Some(Err(error)),
+            };
+        }
+        Some(short)
+    }
+
+    /// Has windows granted that have this many values left. Returns `false` if this node no longer
+    /// leads in this term.
+    async fn extend(
+        &self,
+        wanted: &BTreeMap<DrawFrom, u64>,
+        deadline: Instant,
+    ) -> Result<bool, ProposeError> {
+        let _alone = self.replica.windows.extending.lock().await;
+        let Some(commands) = self.wanted(wanted)? else {
+            return Ok(false);
+        };
+        if commands.is_empty() {
+            return Ok(true);
+        }
+        let (replica, leading) = (self.replica, self.leading);
+        let proposal = entry::encode(self.context, replica, leading, commands.clone())?;
+        let outcomes = entry::propose_entry(replica, leading, proposal, deadline).await;
+        let Some(outcomes) = outcomes.transpose()? else {
+            return Ok(false);
+        };
+        let mut held = replica.windows.held();
+        let Some(windows) = held.of_term(leading.term) else {
+            return Ok(false);
+        };
+        for (command, outcome) in commands.iter().zip(&outcomes) {
+            windows.granted(leading.term, command, outcome, leading.cluster_ms());
+        }
+        Ok(true)
+    }
+
+    /// The commands that extend the windows; `None` if this node no longer draws in this term.
+    fn wanted(
+        &self,
+        wanted: &BTreeMap<DrawFrom, u64>,
+    ) -> Result<Option<Vec<Command>>, ProposeError> {
+        let times = (self.judged().unwrap_or_default(), self.leading.cluster_ms());
+        let core = self.replica.applied.read();
+        let mut held = self.replica.windows.held();
+        let Some(windows) = held.of_term(self.leading.term) else {
+            return Ok(None);
+        };
+        let wanted = wanted.iter().map(|(from, count)| Draw {
+            from: from.clone(),
+            count: *count,
+        });
+        let commands = wanted.filter_map(|draw| windows.wanted(&core.state, &draw, times));
+        let commands: Vec<Command> = commands.collect();
+        let space = &self.context.disk.space;
+        if let Some(detail) = space.refusal(|| true)
+            && (commands.iter()).any(|command| space.refuses(&core.state, command, true))
+        {
+            return Err(ProposeError::NoRoom { detail });
+        }
+        Ok(Some(commands))
+    }
+
+    /// What of these draws should be extended ahead of its end.
+    fn low(&self, draws: &[Draw]) -> BTreeMap<DrawFrom, u64> {
+        let times = (self.judged().unwrap_or_default(), self.leading.cluster_ms());
+        let core = self.replica.applied.read();
+        let mut held = self.replica.windows.held();
+        let Some(windows) = held.of_term(self.leading.term) else {
+            return BTreeMap::new();
+        };
+        let draws = draws.iter().map(|draw| Draw {
+            from: draw.from.clone(),
+            count: 0,
+        });
+        let is_low = |draw: &Draw| windows.wanted(&core.state, draw, times).is_some();
+        draws.filter(is_low).map(|draw| (draw.from, 0)).collect()
+    }
+}
+
+fn draw_one(
+    windows: &mut Windows,
+    state: &State,
+    draw: &Draw,
+    now: Option<WallMs>,
+) -> Result<DrawResult, DrawError> {
+    if draw.from == DrawFrom::Timestamps {
+        let now = now.ok_or_else(|| DrawError::Propose(entry::clock_unknown()))?;
+        let ms = windows.timestamps_wait_ms(state, draw.count, now);
+        if ms > 0 {
+            return Err(DrawError::Ahead { ms });
+        }
+    }
+    let drawn = windows.draw(state, draw, now.unwrap_or_default());
+    drawn.map_err(DrawError::Refused)
+}

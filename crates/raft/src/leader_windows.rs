@@ -1,0 +1,46 @@
+//! The windows of this node while it leads, and the exclusive right to extend them.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use seqd_state::Windows;
+
+#[derive(Default)]
+pub(crate) struct LeaderWindows {
+    held: Mutex<Held>,
+    /// Held while windows are extended or returned: one entry at a time.
+    pub(crate) extending: tokio::sync::Mutex<()>,
+    pub(crate) is_prefetching: AtomicBool,
+}
+
+#[derive(Default)]
+pub(crate) struct Held {
+    windows: Windows,
+    /// The term in which this leader has stopped drawing.
+    ended: Option<u64>,
+}
+
+impl LeaderWindows {
+    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    /// The windows of this term, unless the leader has stopped drawing in it, or this node has drawn
+    /// in a later one.
+    pub(crate) fn of_term(&mut self, term: u64) -> Option<&mut Windows> {
+        let is_open = self.ended != Some(term);
+        (is_open && self.windows.begin(term)).then_some(&mut self.windows)
+    }
+
+    /// Stops drawing in this term.
+    pub(crate) fn end(&mut self, term: u64) {
+        self.ended = Some(term);
+    }
+
+    /// Draws again, after a transfer of leadership that did not happen.
+    pub(crate) fn resume(&mut self) {
+        self.ended = None;
+    }
+}
