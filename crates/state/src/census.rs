@@ -35,7 +35,7 @@ pub struct Counts {
     pub removed_nodes: u64,
     /// Idempotency keys.
     pub keys: u64,
-    /// Bytes of the results of all keys.
+    /// The cost of all keys, in bytes: names, results and overhead.
     pub key_bytes: u64,
     /// One-time tokens, used ones included.
     pub one_time_tokens: u64,

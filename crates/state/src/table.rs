@@ -177,7 +177,8 @@ impl<R: Record> Table<R> {
         &self.held
     }
 
-    /// Corrects the holdings after a record was changed in place.
+    /// Corrects the holdings after a record was changed in place: each tenant in `less` loses a
+    /// charge, and each tenant in `more` gets one.
     pub(crate) fn recharge(&mut self, less: &[Tenant], more: &[Tenant]) {
         less.iter().for_each(|tenant| self.held.sub(*tenant, 0));
         for tenant in more {

@@ -189,7 +189,7 @@ impl Share {
 /// for 128 small tenants.
 const SMALL_PARTS: u64 = 512;
 
-/// The part of a limit, in percent, that the tenants share that are not small.
+/// The percentage of a limit that is shared by the tenants that are not small.
 const POOL_PERCENT: u128 = 75;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! Invariants, over all entries ever applied:
 //! - Each grant has a greater token than every earlier grant, of any lock.
 //! - A hold ends by its release, by the withdrawal of all its requests, by an operator's break, or
-//!   at its time. That time never decreases.
+//!   at its end, which never moves to an earlier time.
 //! - After a hold expires, the lock is not granted before the delay has ended.
 
 use seqd_guards::is_out;

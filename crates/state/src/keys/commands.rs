@@ -43,7 +43,7 @@ pub const MAX_REMOVED: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeginKey {
     pub name: KeyName,
-    /// The tenant to which a new key is charged.
+    /// The tenant to which the key is charged if this request takes the claim.
     pub tenant: Tenant,
     pub ttl_ms: u64,
     pub claim_ttl_ms: u64,

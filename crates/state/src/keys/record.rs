@@ -102,7 +102,7 @@ impl fmt::Display for KeyClaim {
 /// A key. Its name is the row's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
-    /// The tenant that began the key.
+    /// The tenant that took the latest claim. The key is charged to it.
     pub tenant: Tenant,
     /// Identifies the caller's operation; the same key with another fingerprint is refused.
     pub fingerprint: String,

@@ -11,7 +11,7 @@ use crate::tenant::Tenant;
 /// The shortest lifetime of a hold: a renewal takes two rounds of consensus in the worst case.
 pub const MIN_LOCK_TTL_MS: u64 = 100;
 
-/// The longest lifetime of a hold. To hold something for more than a day is a decision, not a lock.
+/// The longest lifetime of a hold: a day. A longer hold is an operator's decision, not a lock.
 pub const MAX_LOCK_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The longest wait of one request. Intermediaries close connections that are idle for longer.

@@ -1,4 +1,4 @@
-//! The record of a lock: its holders, its waiters, and the effects of the passing time.
+//! The record of a lock: its holders, its waiters, and the times at which they end.
 //!
 //! Invariants, by the cluster's applied time:
 //! - There are never more exclusive holders than permits, and never exclusive and shared holders at

@@ -54,9 +54,9 @@ pub struct SequenceDefinition {
 /// Each index keeps its value, so no granted range becomes invalid.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefinitionChange {
-    /// The end of an ascending sequence; only above the old one.
+    /// The end of an ascending sequence; never below the old one.
     pub max: Option<i64>,
-    /// The end of a descending sequence; only below the old one.
+    /// The end of a descending sequence; never above the old one.
     pub min: Option<i64>,
     pub target_ms: Option<u64>,
     pub segment_min: Option<u64>,

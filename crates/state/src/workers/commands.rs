@@ -16,7 +16,7 @@ pub enum WorkerCommand {
         #[serde(with = "crate::foreign::worker_id")]
         worker: WorkerId,
         lease: LeaseId,
-        /// The first tick that may not be minted. A fence below the recorded one changes nothing.
+        /// The first tick that may not be minted. The recorded fence is never lowered.
         #[serde(with = "crate::foreign::tick")]
         fence: Tick,
     },

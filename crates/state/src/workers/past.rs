@@ -102,7 +102,7 @@ impl PastIndex {
         }
     }
 
-    /// Returns the lease with the last first tick at or before `tick`.
+    /// Returns the worker's latest lease that began at or before `tick`.
     fn before(&self, key: &WorkerKey, tick: Tick) -> Option<LeaseId> {
         let (_, lease) = self.by_worker.get(key)?.range(..=tick).next_back()?;
         Some(*lease)
