@@ -33,7 +33,7 @@ pub struct Nonce(pub u128);
 
 impl Nonce {
     /// Derives the nonce from an owner and its name for the request, so that requests of two owners
-    /// are never the same.
+    /// are distinct.
     #[must_use]
     pub fn of(owner: &str, request: &str) -> Self {
         let length = owner.len() as u64;

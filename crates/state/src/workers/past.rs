@@ -58,7 +58,7 @@ impl Record for PastLease {
     }
 }
 
-/// The time since which no past lease is missing. Written by the founding command.
+/// The time since which no past lease is missing. First written by the founding command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct PastStart {
     #[serde(with = "crate::foreign::wall_ms")]
