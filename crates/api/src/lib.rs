@@ -4,6 +4,17 @@
 //! file but that of a [`Token`], and decides nothing about sequences. A response type may gain
 //! fields at any time, so clients ignore those that they do not know; a request type refuses them,
 //! naming the nearest one that exists.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `address`, `exit`, `format`, `json_text`, `name`, `nearest`, `number_text`, `paths`, `scope`,
+//!   `token`, `unique`: text forms and names
+//! - `code`: error codes, with their status and whether to retry
+//! - `problem`: the body of an error
+//! - `request`, `words`: requests as they are read
+//! - `wire`, `operation`: the types of bodies, and what a row of the table of operations has
+//! - `operations`: the table
+//! - `openapi`: its description for other tools
 
 #![warn(missing_docs)]
 
@@ -15,7 +26,7 @@ pub mod format;
 pub mod fuzz;
 pub mod json_text;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 pub mod name;
 pub mod nearest;

@@ -8,6 +8,16 @@
 //!
 //! An [`IdGenerator`] (or [`blocking::IdGenerator`]) makes IDs in this process, with a worker that
 //! it leases of the cluster: no request per ID.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `boot_clock`, `definition`, `error`, `system_clock`: clocks, and what a call returns
+//! - `connect`, `endpoint`, `nonce`: one endpoint and its connection
+//! - `round`: the order in which endpoints are tried
+//! - `client`: requests
+//! - `generator`, `hold`, `once`, `operations`, `verify`: typed calls, IDs made in this process,
+//!   locks held by it
+//! - `blocking`, `download`, `locks`: the same without async, and what spans several calls
 
 #![warn(missing_docs)]
 

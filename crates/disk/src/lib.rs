@@ -6,6 +6,11 @@
 //!
 //! This crate knows operations, not formats: the owner of a file decides when it is synced. It never
 //! syncs, retries or buffers on its own.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `durable`, `os`, `read_only`, `simulated`, `stream`, `tapped`: one disk each, and what writers
+//!   of files share
 
 mod durable;
 mod os;

@@ -4,7 +4,7 @@
 //! [`Acceptor`] bounds their number. Connections to peers come from a [`Dial`]. A simulated network
 //! replaces these two.
 //!
-//! Layers, lowest first:
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
 //! - [`tls`]: certificates and TLS on a stream; all that the client needs
 //! - `listen`, `dial`: the traits of both ends, and TCP

@@ -7,6 +7,13 @@
 //! - A folder is read under its lock, so that no node writes meanwhile. Where there is no lock to
 //!   take, the report contains why.
 //! - Of a damaged folder all that can be read is reported, and where it is damaged.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `error`, `files`, `private_folder`, `replay`, `reports`: files and what is reported of them
+//! - `checkpoint`, `lock`, `snapshot`, `takeover`: one part of a folder each
+//! - `inspect`, `remains`, `restore`: what a folder holds, and a new one from a snapshot
+//! - `recover`, `verify`: the commands that need all of these
 
 mod checkpoint;
 mod error;

@@ -3,7 +3,7 @@
 //! Nothing here names openraft: a message is bytes behind an envelope, and its receiver is a
 //! [`Handler`](wire::incoming::Handler).
 //!
-//! Layers, lowest first:
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
 //! - [`watched`], [`tasks`], [`levels`]: a value that tasks wait for, how tasks start, the levels
 //!   of format that a program supports
@@ -14,7 +14,7 @@
 pub mod clock;
 pub mod file;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 pub mod levels;
 pub mod starts;

@@ -4,6 +4,7 @@
 //! nothing at random, depends on no hash order and computes no float; it touches maps in memory and
 //! no disk. It cannot fail: a refusal is an outcome.
 
+mod access;
 mod cluster;
 mod locks;
 mod sequences;
@@ -16,7 +17,7 @@ use seqd_idgen::WallMs;
 use crate::cluster::commands::{ClusterCommand, ClusterRefusal};
 use crate::cluster::settings::Clock;
 use crate::context::ApplyContext;
-use crate::deadlines::{Passing, most_passed};
+use crate::deadlines::{PASSED_PER_ENTRY, Passing};
 use crate::domains::{Command, Outcome, Refusal};
 use crate::entry::Entry;
 use crate::keys::commands::KeyCommand;
@@ -25,8 +26,21 @@ use crate::locks::commands::LockCommand;
 use crate::sequences::commands::SequenceCommand;
 use crate::stamp::Stamp;
 use crate::state::State;
+use crate::tokens::commands::OneTimeCommand;
 use crate::workers::commands::WorkerCommand;
 use crate::workers::past::Past;
+
+/// The most deadlines of one table that pass at an entry with these commands: at least the number
+/// of records that it makes, so that expired records are removed as fast as new ones are added.
+///
+/// A part of the replicated state: another number needs another level.
+fn most_passed(commands: &[Command]) -> usize {
+    let made = commands.iter().map(|command| match command {
+        Command::OneTime(OneTimeCommand::Issue { tokens, .. }) => tokens.len(),
+        _ => 1,
+    });
+    made.sum::<usize>().max(PASSED_PER_ENTRY)
+}
 
 impl State {
     /// Carries out the commands of an entry in order. One outcome for each.

@@ -5,6 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::access::{
+    AccessCommand, AccessRefusal, MAX_PER_SECOND, MAX_PERMISSIONS, MAX_PREFIX_BYTES, Permission,
+};
 use crate::cluster::commands::{
     AllocateNodeId, ClusterCommand, ClusterRefusal, Found, FoundingError, MAX_FOUNDER_ID,
     MAX_FOUNDERS, MAX_PEER_SKEW_MS, MAX_WINDOW_MS,
@@ -106,6 +109,37 @@ fn check_count(count: u64, limit: u64) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(SequenceRefusal::CountOutOfRange { count, limit }.into())
+}
+
+impl AccessCommand {
+    /// Refuses what no state takes.
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        let Self::Create {
+            permissions,
+            description,
+            per_second,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        text::check(TextField::Description, description)?;
+        let is_fit = |permission: &Permission| {
+            permission.prefix.len() <= MAX_PREFIX_BYTES
+                && permission
+                    .prefix
+                    .bytes()
+                    .all(|byte| byte.is_ascii_graphic())
+        };
+        let count = permissions.len();
+        if !(1..=MAX_PERMISSIONS).contains(&count) || !permissions.iter().all(is_fit) {
+            return Err(AccessRefusal::InvalidPermissions.into());
+        }
+        if per_second.is_some_and(|rate| !(1..=MAX_PER_SECOND).contains(&rate)) {
+            return Err(AccessRefusal::InvalidRate.into());
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! its own time alone, never by whether the index still has it: so a state that was read back from
 //! its rows behaves as the one that wrote them.
 //!
-//! Each table has an order of its own and drops a bounded number at an entry (see [`most_passed`]).
+//! Each table has an order of its own and drops a bounded number at an entry (see `most_passed` of `apply`).
 //! For a table that removes its expired records this is a part of the replicated state: what it has
 //! in the index are exactly its records, so every replica drops the same ones at the same entry.
 
@@ -14,11 +14,9 @@ use seqd_idgen::WallMs;
 
 use crate::cluster::settings::Counter;
 use crate::context::ApplyContext;
-use crate::domains::Command;
 use crate::locks::tally::LockTally;
 use crate::newtypes::ClusterMs;
 use crate::table::{Record, Table, row_key};
-use crate::tokens::commands::OneTimeCommand;
 
 /// The most deadlines of one table that an entry passes which makes fewer records than that.
 ///
@@ -27,18 +25,6 @@ use crate::tokens::commands::OneTimeCommand;
 /// processor; the entries that follow pass the rest, one after each pause of ten milliseconds where
 /// there are no others.
 pub(crate) const PASSED_PER_ENTRY: usize = 256;
-
-/// The most deadlines of one table that an entry with these commands passes: no fewer than it
-/// makes, so that what has ended goes as fast as the new comes.
-///
-/// A part of the replicated state: another number needs another level.
-pub(crate) fn most_passed(commands: &[Command]) -> usize {
-    let made = commands.iter().map(|command| match command {
-        Command::OneTime(OneTimeCommand::Issue { tokens, .. }) => tokens.len(),
-        _ => 1,
-    });
-    made.sum::<usize>().max(PASSED_PER_ENTRY)
-}
 
 /// A record that ends at some cluster time.
 pub(crate) trait Expiring: Record {

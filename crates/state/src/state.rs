@@ -109,6 +109,13 @@ impl State {
         self.deadlines.next()
     }
 
+    /// The same state with this layout: for models, which need one of few ticks.
+    #[must_use]
+    pub fn with_layout(mut self, layout: Layout) -> Self {
+        self.tables.layouts.add(layout);
+        self
+    }
+
     #[must_use]
     pub fn layout(&self, name: &str) -> Option<&Layout> {
         self.tables.layouts.named(name)

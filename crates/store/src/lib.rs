@@ -3,6 +3,13 @@
 //!
 //! The log and the snapshots are the truth; a checkpoint spares a start their replay. Nothing here
 //! knows openraft, a peer or a request.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `faults`, `first_error`: errors of the disk
+//! - `checkpoint`, `records`, `stop`: the state in sled, the records of consensus, and why a node
+//!   stops
+//! - `cluster_id`, `folder`, `snapshot_file`: the data folder and its files
 
 pub mod checkpoint;
 pub mod cluster_id;
@@ -12,7 +19,7 @@ pub mod folder;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 pub mod records;
 pub mod snapshot_file;

@@ -1,8 +1,8 @@
 //! What a fuzzer calls, with any bytes: a folder of segments, opened.
 //! `docs/internals/FUZZING.md` has the target.
 //!
-//! The target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the
-//! test below, so that they are checked without a fuzzer too.
+//! The target panics where a promise is broken. The tests run the kept inputs in
+//! `tests/fuzz/corpus`, so that the promises are checked without a fuzzer too.
 
 use std::sync::Arc;
 use std::time::Duration;

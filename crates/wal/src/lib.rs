@@ -10,6 +10,16 @@
 //! - Files are accessed through [`seqd_disk::Disk`] alone.
 //!
 //! The owner of the data folder locks it; the log does not.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `clock`, `error`, `format`, `stats`: bytes, errors and counters
+//! - `bytes`, `segment`: segment files
+//! - `index`, `preparer`: where entries are, and files that are made ahead
+//! - `queue`, `scan`: waiting entries, and reading a log back
+//! - `read`, `writer`: readers and the only writer
+//! - `inspect`, `pump`, `recovery`: opening a log, and looking into one
+//! - `wal`: the handle
 
 mod bytes;
 mod clock;
@@ -20,7 +30,7 @@ pub mod fuzz;
 mod index;
 mod inspect;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 mod preparer;
 mod pump;

@@ -7,7 +7,6 @@ use seqd_api::{ReleaseLockRequest, RenewLockRequest};
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
-use super::Hold;
 use super::acquire::{LEAST_LIMIT, lasts, millis};
 use super::asks::Asks;
 use super::error::{LockLost, Verdict};
@@ -16,6 +15,14 @@ use crate::error::Error;
 
 /// How often a clock that goes on while the machine is suspended is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The state of a hold, as the guard reads it.
+#[derive(Clone, Debug)]
+pub(super) enum Hold {
+    /// Held until then at least.
+    Until(BootTime),
+    Lost(Arc<LockLost>),
+}
 
 pub(super) struct Keeper<A> {
     pub(super) asks: Arc<A>,

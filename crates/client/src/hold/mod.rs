@@ -29,18 +29,10 @@ pub use self::error::{LockError, LockLost};
 pub use self::options::LockOptions;
 
 use self::asks::Asks;
-use self::keeper::Keeper;
+use self::keeper::{Hold, Keeper};
 use crate::boot_clock::BootTime;
 use crate::client::Client;
 use crate::error::Error;
-
-/// What is known of a hold.
-#[derive(Clone, Debug)]
-enum Hold {
-    /// Held until then at least.
-    Until(BootTime),
-    Lost(Arc<LockLost>),
-}
 
 /// A lock that is held until it is released, dropped or lost.
 ///

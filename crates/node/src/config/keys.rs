@@ -18,7 +18,6 @@ use super::rules::{
     path, peers, share, switch, url,
 };
 use super::values::{ConfigError, Given, Origin, Values};
-use super::write::quoted;
 
 /// How a key's value is written in TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,4 +267,9 @@ table! {
             "auto, text or json",
         ), "auto (text on a terminal, else JSON), text or json";
     }
+}
+
+/// The text as a TOML string.
+pub(super) fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
 }

@@ -9,7 +9,6 @@ use seqd_api::nearest;
 use super::keys::{self, Config, Entry, KEYS, Key, Kind};
 use super::rules;
 use super::values::{ConfigError, Origin, Values};
-use super::write::first_label;
 
 /// A heartbeat has to be missed several times before an election is right.
 const HEARTBEATS_PER_ELECTION: u32 = 4;
@@ -296,4 +295,9 @@ fn unknown(origin: &str, key: &str, near: Option<String>) -> ConfigError {
         None => "`seqd config show` lists all keys".to_owned(),
     };
     ConfigError(format!("{origin}: unknown key {key}; {hint}"))
+}
+
+/// The first DNS label of a host name.
+pub(super) fn first_label(host: &str) -> &str {
+    host.split(['.', ':']).next().unwrap_or(host)
 }

@@ -5,17 +5,12 @@ use std::net::Ipv6Addr;
 use seqd_api::address::{HTTP_PORT, PEER_PORT, is_host, is_host_port, tls_url};
 use seqd_api::validate_name;
 
-use super::keys::Entry;
-use super::layers::Layers;
+use super::keys::{Entry, quoted};
+use super::layers::{Layers, first_label};
 use super::values::{ConfigError, Origin};
 
 /// Where a node's certificates are, in the file of a new cluster.
 const CERTIFICATES: &str = "/etc/seqd/tls";
-
-/// The first DNS label of a host name.
-pub(super) fn first_label(host: &str) -> &str {
-    host.split(['.', ':']).next().unwrap_or(host)
-}
 
 /// A configuration file for the node `name` of a new cluster of `hosts`, each `HOST`, `HOST:PORT`,
 /// `NAME=HOST` or `NAME=HOST:PORT`. A host without a name gets its first DNS label.
@@ -86,11 +81,6 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
     // start.
     Layers::default().file("--peers", &text)?.resolve(host)?;
     Ok(text)
-}
-
-/// The text as a TOML string.
-pub(super) fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
 }
 
 /// The address of a host that is written with or without its port. A bare IPv6 address has colons

@@ -67,7 +67,7 @@ pub(super) async fn one_id(node: Arc<Services>, mut request: Request) -> Result<
     if request.key.is_none() {
         return ids::one(node, request).await;
     }
-    let serving = Serving::of(&mut request);
+    let serving = request.serving();
     serving.scope(keyed(ids::one)(node, request)).await
 }
 

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::lanes::Slot;
 use super::request_key::RequestKey;
+use super::serving::Serving;
 use crate::access::Caller;
 use crate::connections::ClientConnection;
 
@@ -78,6 +79,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// What the task that answers it serves. It takes over the connection and the place in a lane.
+    pub(crate) fn serving(&mut self) -> Serving {
+        Serving::new(self.tenant, self.connection.take()).with_slot(self.slot.take())
+    }
+
     /// Reads a request. `timeout` is the configured one; `permit` is asked with what the path
     /// names, before anything of the body is held.
     pub(crate) async fn read(

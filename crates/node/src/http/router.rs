@@ -23,7 +23,6 @@ use super::lanes;
 use super::negotiate::choose;
 use super::request::{Request, is_without_body};
 use super::response::Response;
-use super::serving::Serving;
 use crate::access::{Access, Caller};
 use crate::connections::ClientConnection;
 
@@ -184,7 +183,7 @@ where
                 async move {
                     endpoint
                         .serve(request, |state, mut read| {
-                            let serving = Serving::of(&mut read);
+                            let serving = read.serving();
                             serving.scope(handler(state, read))
                         })
                         .await

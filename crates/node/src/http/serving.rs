@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use seqd_state::Tenant;
 
 use super::lanes::Slot;
-use super::request::Request;
 use crate::connections::{ClientConnection, Pause};
 
 tokio::task_local! {
@@ -31,11 +30,6 @@ impl Serving {
             connection,
             slot: None,
         }
-    }
-
-    /// Of this request, whose connection and place in a lane it takes over.
-    pub(crate) fn of(request: &mut Request) -> Self {
-        Self::new(request.tenant, request.connection.take()).with_slot(request.slot.take())
     }
 
     /// The same with a place in a lane.

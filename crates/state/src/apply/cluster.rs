@@ -38,7 +38,10 @@ impl Tables {
                 let skew_ms = self.settings.get(&()).map_or(0, |s| s.max_peer_skew_ms);
                 self.restoration.stamp(&mut self.counter, skew_ms, *wall_ms)
             }
-            ClusterCommand::KeepSecret { key } => Ok(self.secret.keep(*key)),
+            ClusterCommand::KeepSecret { key } => {
+                self.secret.keep(*key);
+                Ok(ClusterOutcome::SecretKept)
+            }
             ClusterCommand::RaiseLevel {
                 to,
                 membership: asked,

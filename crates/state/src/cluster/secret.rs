@@ -5,7 +5,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::commands::ClusterOutcome;
 use crate::table::{Table, singleton};
 
 /// Random bytes that no log and no answer shows.
@@ -28,16 +27,15 @@ singleton!(Secret, kind 19, version 1, prefix b'k');
 
 impl Table<Secret> {
     /// Keeps the first that is proposed: tokens of two would not be told apart from forged ones.
-    pub(crate) fn keep(&mut self, key: SecretKey) -> ClusterOutcome {
+    pub(crate) fn keep(&mut self, key: SecretKey) {
         self.entry((), || Secret { key });
-        ClusterOutcome::SecretKept
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::commands::ClusterCommand;
+    use crate::cluster::commands::{ClusterCommand, ClusterOutcome};
     use crate::domains::Outcome;
     use crate::testing::{entry, founded, restore};
 

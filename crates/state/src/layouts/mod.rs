@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::Versioned;
 use crate::level::Level;
-use crate::state::State;
 use crate::table::{Record, Table};
 
 /// The layout that IDs have where none is named.
@@ -100,16 +99,6 @@ fn preset(name: &str) -> Option<Layout> {
     Layout::new(spread).ok()
 }
 
-impl State {
-    /// The same state with this layout: for models, which need one of few ticks.
-    #[must_use]
-    pub fn with_layout(mut self, layout: Layout) -> Self {
-        let name = layout.name().to_owned();
-        self.tables.layouts.put(name, LayoutRecord { layout });
-        self
-    }
-}
-
 impl Table<LayoutRecord> {
     pub(crate) fn named(&self, name: &str) -> Option<&Layout> {
         let record = if self.has_rows() {
@@ -131,12 +120,16 @@ impl Table<LayoutRecord> {
         self.iter().next().is_some()
     }
 
+    pub(crate) fn add(&mut self, layout: Layout) {
+        self.put(layout.name().to_owned(), LayoutRecord { layout });
+    }
+
     /// Adds the layouts that a level brings. One of the cluster's own that has the name of one of
     /// them stays what it is.
     pub(crate) fn add_those_of(&mut self, level: Level) {
         for layout in brought_by(level) {
             if self.get(layout.name()).is_none() {
-                self.put(layout.name().to_owned(), LayoutRecord { layout });
+                self.add(layout);
             }
         }
     }
