@@ -1,8 +1,9 @@
-//! What a node keeps in its data folder, without consensus: the small files with its identity,
-//! checkpoints of the state in sled, snapshot files, the records of the log, and why a node stops.
+//! The content of a node's data folder, without consensus: the small files with its identity,
+//! checkpoints of the state in sled, snapshot files, the records of the log, and the reasons why a
+//! node stops.
 //!
-//! The log and the snapshots are the truth; a checkpoint spares a start their replay. Nothing here
-//! knows openraft, a peer or a request.
+//! The log and the snapshots are authoritative; a checkpoint saves a start their replay. This crate
+//! does not depend on openraft, peers or requests.
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
