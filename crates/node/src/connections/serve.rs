@@ -78,7 +78,6 @@ pub(crate) type Answered<B> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
 /// long, and then disconnects the rest. Dropping the future disconnects all at once.
 ///
 /// Returns whether all requests were answered.
-/// Returns whether all requests were answered.
 pub(crate) async fn serve<S, B>(
     mut acceptor: Acceptor,
     limits: HttpLimits,

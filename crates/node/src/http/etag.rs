@@ -4,7 +4,6 @@
 //! The whole tag changes with either part, so it shows whether a response is still valid
 //! (`If-None-Match`). A change is conditional on the definition alone (`If-Match`): a sequence that
 //! has issued values meanwhile is the same.
-//! goes on meanwhile is the same.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};

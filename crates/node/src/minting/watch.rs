@@ -5,7 +5,6 @@
 //! clock if there are no peers. The guard judges readings outside these bounds, the keepers'
 //! regular readings, and each reading for which a fence is requested. Each judgement updates the
 //! bounds.
-//! each reading that a fence is asked for from. A look at the peers' clocks moves the bounds.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
