@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use seqd_idgen::WallMs;
 
 /// The smallest reported step. It is far above the slew of a time service between two readings
-/// (half a millisecond per second) and below the smallest step of a time service (128 ms).
+/// (half a millisecond per second) and below the offset at which a time service steps (128 ms).
 const STEP_MS: u64 = 100;
 
 /// If the readings of the two clocks are further apart than this, they are not compared, because

@@ -1,4 +1,4 @@
-//! The server: connects all parts of a node, and contains the system clock and HTTP.
+//! The server: assembles a node from its parts, reads the system clock and serves HTTP.
 //!
 //! [`Node::start`] is the only way to assemble a node. The binary, the demo and the tests all use
 //! it. [`Ports`] contains everything that a test may replace.

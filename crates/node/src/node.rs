@@ -36,7 +36,7 @@ const LINGER: Duration = Duration::from_millis(250);
 /// Time that a stop allows for requests in flight.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Time allowed for requests in flight after the node has failed: they can only fail.
+/// Time allowed for requests in flight after the node has stopped on its own: they can only fail.
 const GRACE_AT_FAILURE: Duration = Duration::from_secs(1);
 
 /// Time that a stop allows for the return of leases and segments to the cluster.
@@ -194,7 +194,7 @@ impl Node {
         })
     }
 
-    /// Waits until the node stops because of a failure, stops serving, and returns the reason.
+    /// Waits until the node stops on its own, stops serving, and returns the reason.
     pub fn stopped(&self) -> Step<'_, Stop> {
         Box::pin(async move {
             let mut ended = self.ended.clone();

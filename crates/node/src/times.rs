@@ -9,7 +9,7 @@ pub(crate) fn rfc3339(at: WallMs) -> String {
         .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     match known {
         Some(stamp) => format!("{stamp:.3}"),
-        // No calendar date exists after the year 9999, so the number is shown.
+        // RFC 3339 has no dates after the year 9999, so the number is shown.
         None => format!("{} ms after 1970", at.0),
     }
 }

@@ -19,7 +19,7 @@ use super::rules::{
 };
 use super::values::{ConfigError, Given, Origin, Values};
 
-/// How a key's value is written in TOML.
+/// The TOML type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Text,
@@ -98,8 +98,8 @@ fn as_toml(kind: Kind, given: &Given) -> String {
     }
 }
 
-/// Generates the sections, [`KEYS`] and the function that reads a [`Config`], from rows of `key:
-/// type, kind, default, rule, meaning`.
+/// Generates the sections, [`KEYS`] and the function that reads a [`Config`], from rows of
+/// `key: type, kind, default, rule, meaning`.
 macro_rules! table {
     ($($section:ident: $Section:ident {
         $($key:ident: $type:ty, $kind:ident, $default:expr, $rule:expr, $help:literal;)*

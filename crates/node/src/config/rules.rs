@@ -12,7 +12,7 @@ use seqd_state::Share;
 
 use super::values::{Checked, Given, Origin};
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.

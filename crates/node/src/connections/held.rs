@@ -1,5 +1,5 @@
 //! Closes connections of the clients' port if there are too many of them, or too many unsent bytes
-//! of answers.
+//! of responses.
 //!
 //! A connection is charged to its address, or to the token of its latest request when that is
 //! known. If there are too many connections, the tenant with the most connections at rest loses
@@ -43,9 +43,9 @@ struct Activity {
     pauses: AtomicUsize,
     has_asked: AtomicBool,
     /// The number of its latest event: it was accepted, a request began, or the client received a
-    /// part of an answer. All connections share one sequence of numbers.
+    /// part of a response. All connections share one sequence of numbers.
     since: AtomicU64,
-    /// Bytes of answers that the client has not received.
+    /// Bytes of responses that the client has not received.
     unsent: AtomicUsize,
     shared: Arc<Shared>,
 }
@@ -153,7 +153,7 @@ impl Entry {
         Pause(self.clone())
     }
 
-    /// Adds bytes of an answer to the unsent bytes.
+    /// Adds bytes of a response to the unsent bytes.
     fn gave(&self, bytes: usize) {
         let shared = &self.0.shared;
         // In this order, so that the sum always includes the bytes of each connection.
@@ -164,7 +164,7 @@ impl Entry {
         }
     }
 
-    /// Subtracts sent bytes. They include the heads of answers, which were not added.
+    /// Subtracts sent bytes. They include the heads of responses, which were not added.
     pub(super) fn sent(&self, bytes: usize) {
         if self.0.count_off(bytes) > 0 {
             self.event();
@@ -192,8 +192,8 @@ impl Drop for Pause {
 pub(super) struct Answering(Entry);
 
 impl Answering {
-    /// Attaches the body of the answer. The request counts as being answered until the body ends. A
-    /// complete body counts as unsent at once. A streamed body, or one of unknown length, counts
+    /// Attaches the body of the response. The request counts as being answered until the body ends.
+    /// A complete body counts as unsent at once. A streamed body, or one of unknown length, counts
     /// piece by piece.
     pub(super) fn with<B: Body>(self, body: B, is_streamed: bool) -> Answer<B> {
         let exact = body.size_hint().exact().filter(|_| !is_streamed);
@@ -249,7 +249,7 @@ impl<B: Body + Unpin> Body for Answer<B> {
 
 impl Held {
     /// The connections of a port with at most `most` of them, at least two, and at most
-    /// `most_unsent` unsent bytes of answers.
+    /// `most_unsent` unsent bytes of responses.
     pub(super) fn new(most: usize, most_unsent: usize) -> Self {
         let shared = Shared {
             events: AtomicU64::new(0),

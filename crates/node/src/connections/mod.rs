@@ -1,7 +1,7 @@
 //! HTTP/1 on the connections of the clients' port, below the requests.
 //!
 //! [`serve`] answers the requests of each connection. [`held`] closes connections if there are too
-//! many of them or too many unsent bytes of answers, [`paced`] closes stalled connections, and
+//! many of them or too many unsent bytes of responses, [`paced`] closes stalled connections, and
 //! [`limits`] defines the limits.
 
 mod held;

@@ -70,7 +70,8 @@ impl ClientConnection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streamed;
 
-/// The future answer to a request. It is boxed, so that an idle connection needs no memory for it.
+/// The future response to a request. It is boxed, so that an idle connection needs no memory for
+/// it.
 pub(crate) type Answered<B> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
 
 /// Answers the requests of all connections, and unreadable heads with `unreadable`. When `stop`

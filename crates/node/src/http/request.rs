@@ -63,7 +63,7 @@ pub(crate) struct Request {
     pub(crate) headers: HeaderMap,
     /// The time by which the request must be answered.
     pub(crate) deadline: Instant,
-    /// The form of the answer.
+    /// The form of the response.
     pub(crate) media: Media,
     /// A dry run: the effect is only computed.
     pub(crate) is_dry_run: bool,

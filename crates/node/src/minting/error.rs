@@ -56,7 +56,7 @@ pub(crate) enum MintError {
 }
 
 impl MintError {
-    /// No window is requested while the clock may be wrong.
+    /// The reason why no window is requested while the clock may be wrong.
     pub(crate) fn clock_unknown() -> MintError {
         MintError::NoLeaseYet {
             detail: "this node does not know yet whether its clock agrees with its peers'"

@@ -81,8 +81,8 @@ fn look(disk: &dyn Disk, data_dir: &Path) -> io::Result<LastTick> {
     })
 }
 
-/// How far the node of a stopped node's folder has minted, in Unix milliseconds: 0 if not at all,
-/// `None` if it has no mark. Writes nothing.
+/// The time of the last minted tick in the folder of a stopped node, in Unix milliseconds: 0 if
+/// nothing was minted, `None` if there is no mark. Writes nothing.
 ///
 /// # Errors
 /// The mark cannot be used. A start ignores a damaged mark, which loses the order across restarts

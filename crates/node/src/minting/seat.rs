@@ -19,7 +19,7 @@ use super::{ClockWatch, MintError};
 /// A node that can mint after at most this wait counts as ready.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
-/// A more recent error is returned at once, without a new attempt.
+/// An error more recent than this is returned at once, without a new attempt.
 pub(super) const FRESH: Duration = Duration::from_millis(250);
 
 /// A lease and the only generator that it will ever have.

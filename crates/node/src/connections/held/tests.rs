@@ -259,7 +259,7 @@ async fn the_tenant_that_has_most_to_take_loses_connections_although_it_takes_a_
     for (task, _) in held.drain(1..) {
         ended.push(is_over(&task).await);
     }
-    // The first of these has received an answer meanwhile.
+    // The first of these has received a response meanwhile.
     assert_eq!(ended, [false, true, false]);
     assert_eq!(port.0.shared.unsent.load(Ordering::Relaxed), 88);
 }
