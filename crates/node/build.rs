@@ -1,5 +1,5 @@
-//! Gives the program the revision that it was built from, as `SEQD_REVISION`: a variable of that name, else
-//! what git answers, else nothing.
+//! Passes the revision that the program is built from to the compiler as `SEQD_REVISION`: an
+//! environment variable of that name or else the revision that git reports.
 
 use std::process::Command;
 

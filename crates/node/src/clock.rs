@@ -17,7 +17,7 @@ impl WallClock for OsClock {
     }
 }
 
-/// A clock before 1970 reads as 0: before every layout's epoch, so nothing is minted.
+/// A clock before 1970 reads as 0, which is before every layout's epoch, so nothing is minted.
 #[expect(
     clippy::disallowed_methods,
     reason = "every other reader goes through this one"

@@ -1,26 +1,27 @@
-//! Steps of the wall clock, seen against the monotonic clock, for the log.
+//! Detects steps of the wall clock against the monotonic clock, for the log.
 //!
-//! What a step means for minting is the clock guard's to judge; here it is only noticed, so that what
-//! an operator or a time service did to the clock stands in the log with its size.
+//! The clock guard decides whether a step affects minting. This module only detects a step, so that
+//! the log records each change of the clock by an operator or a time service, with its size.
 
 use std::time::{Duration, Instant};
 
 use seqd_idgen::WallMs;
 
-/// The smallest step: far above what a time service slews between two looks (half a millisecond a
-/// second), and below what it steps by itself (128 ms).
+/// The smallest reported step. It is far above the slew of a time service between two readings
+/// (half a millisecond per second) and below the offset at which a time service steps (128 ms).
 const STEP_MS: u64 = 100;
 
-/// Readings of the two clocks further apart than this are not compared: the thread was held up
-/// between them.
+/// If the readings of the two clocks are further apart than this, they are not compared, because
+/// the thread was suspended between them.
 const APART: Duration = Duration::from_millis(10);
 
-/// The two clocks as they were read last.
+/// The last readings of the two clocks.
 #[derive(Debug, Default)]
 pub(crate) struct ClockSteps(Option<(WallMs, Instant)>);
 
 impl ClockSteps {
-    /// Reads both clocks; a step since the last look, in milliseconds, below zero for one back.
+    /// Reads both clocks. Returns the step since the last reading in milliseconds, negative for a
+    /// step back.
     pub(crate) fn look(&mut self, wall: impl FnOnce() -> WallMs) -> Option<i64> {
         let before = Instant::now();
         let wall = wall();

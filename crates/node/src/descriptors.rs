@@ -1,41 +1,43 @@
-//! File descriptors: how many this process may have, and what they are for.
+//! File descriptors: the limit of this process, and its division.
 //!
-//! A node that has none left for its log ends. So connections get what is left when the log, the checkpoint
-//! and the links to the peers have theirs.
+//! A node that has no descriptor left for its log stops. The log, the checkpoint and the links to
+//! the peers therefore have a reserved share, and connections get the rest.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Of the log's segments, the checkpoint, snapshots that are written, read and sent, and the runtime.
+/// For the log's segments, the checkpoint, snapshots that are written, read or sent, and the
+/// runtime.
 const STORAGE: usize = 192;
 
-/// Connections of clients, where there are descriptors for them: more than a pool of each of a few hundred clients
-/// needs. One costs up to 48 KiB of buffers, so all together less than 200 MiB.
+/// The most connections of clients, if there are descriptors for them: more than the connection
+/// pools of a few hundred clients need. A connection costs up to 48 KiB of buffers, so all of them
+/// cost less than 200 MiB.
 pub(crate) const CLIENTS: usize = 4096;
 
-/// With fewer there is no place for a few clients.
+/// With fewer descriptors, not even a few clients could connect.
 const LEAST: usize = 512;
 
-/// More are of no use: every connection that is allowed, several times.
+/// More descriptors are useless: this is several times the number of permitted connections.
 const MOST: u64 = 65_536;
 
-/// What connections may have at once.
+/// The limits of concurrent connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptors {
-    /// Of the whole process.
+    /// Open files of the whole process.
     pub all: usize,
     /// Connections of clients.
     pub clients: usize,
-    /// Connections that peers and strangers open to the peers' port.
+    /// Connections to the peers' port, from peers and from strangers.
     pub peers: usize,
 }
 
 impl Descriptors {
-    /// Raises the limit of this process as far as it may, and parts it.
+    /// Raises the limit of this process as far as permitted, and divides it.
     ///
     /// # Errors
-    /// Too few, with what to do.
+    /// The limit is too low. The error names the remedy.
     pub fn raised() -> io::Result<Self> {
         let limit = getrlimit(Resource::Nofile);
         let allowed = limit.maximum.unwrap_or(MOST).min(MOST);
@@ -61,7 +63,7 @@ impl Descriptors {
             )));
         }
         let peers = (all / 8).min(1025);
-        // Five to each of at most 63 others.
+        // Five to each of at most 63 other nodes.
         let to_peers = (all / 16).min(315);
         Ok(Self {
             all,

@@ -1,14 +1,14 @@
-//! What a fuzzer calls, with any bytes. `docs/internals/FUZZING.md` has the targets.
+//! The fuzz targets, which take any bytes. `docs/internals/FUZZING.md` lists them.
 //!
-//! A target panics where a promise is broken. The tests run the kept inputs in
-//! `tests/fuzz/corpus`, so that the promises are checked without a fuzzer too.
+//! A target panics if a guarantee is broken. The tests also run the stored inputs in
+//! `tests/fuzz/corpus`, so that the guarantees are checked without a fuzzer.
 
 use crate::config::keys::KEYS;
 use crate::config::{self, Config, ConfigError, Layers, bootstrap_file};
 
 pub use crate::http::fuzz::{node_header, node_http};
 
-/// The longest words of a refusal besides what it quotes of the file.
+/// The greatest length of an error message, apart from what it quotes of the file.
 const MOST_WORDS: usize = 2048;
 
 fn read(text: &str) -> Result<Config, ConfigError> {
@@ -16,7 +16,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
     Ok(layers.resolve("host.example")?.config)
 }
 
-/// The lines that are no comments.
+/// The lines that are not comments.
 fn given(shown: &str) -> Vec<&str> {
     shown
         .lines()
@@ -24,10 +24,11 @@ fn given(shown: &str) -> Vec<&str> {
         .collect()
 }
 
-/// A configuration file; if its first byte is 0, the names of hosts of a new cluster, one a line.
+/// Tests a configuration file or, if the first byte is 0, the host names of a new cluster, one per
+/// line.
 ///
-/// What is taken is shown as a file that is taken as the same; what is refused names the file or
-/// the key.
+/// An accepted file must be accepted again, with the same values, in the form that `show` prints.
+/// An error must name the file or the key.
 pub fn node_config(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
@@ -40,7 +41,8 @@ pub fn node_config(input: &[u8]) {
             let shown = config::show(&config.entries, false);
             match read(&shown) {
                 Ok(again) => assert_eq!(given(&config::show(&again.entries, false)), given(&shown)),
-                // What is advertised where the system chooses the port is known at the start alone.
+                // If the system chooses the port, the advertised address is not known before the
+                // start.
                 Err(_) if given(&shown).iter().any(|line| line.ends_with(":0\"")) => {}
                 Err(error) => panic!("{error} in\n{shown}"),
             }
@@ -54,7 +56,7 @@ pub fn node_config(input: &[u8]) {
     }
 }
 
-/// The file that a new cluster begins with is taken.
+/// Checks that the initial file of a new cluster is accepted.
 fn founded(hosts: &str) {
     let hosts: Vec<String> = hosts.lines().map(str::to_owned).collect();
     let name = hosts.first().map_or("", |host| {

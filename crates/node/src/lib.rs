@@ -1,13 +1,13 @@
-//! The server: wires everything, owns the operating system's clock and HTTP.
+//! The server: assembles a node from its parts, reads the system clock and serves HTTP.
 //!
-//! [`Node::start`] is the one way to wire a node: the binary, the demo and the tests all use it.
-//! [`Ports`] holds what a test may replace.
+//! [`Node::start`] is the only way to assemble a node. The binary, the demo and the tests all use
+//! it. [`Ports`] contains everything that a test may replace.
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
 //! - `clock`, `clock_steps`, `config`, `connections`, `descriptors`, `metrics`, `times`: the
-//!   surroundings: clock, configuration, sockets, counters
-//! - `access`, `codes`, `http`, `ports`, `replica`, `tls`: who may call, how a request is read,
+//!   environment, with clock, configuration, sockets and counters
+//! - `access`, `codes`, `http`, `ports`, `replica`, `tls`: authentication, the parsing of requests,
 //!   and consensus as a trait
 //! - `places`, `sequences`, `minting`: IDs and segments from memory
 //! - `runs_out`, `services`: each request, without HTTP
@@ -43,7 +43,7 @@ mod test_replica;
 mod times;
 mod tls;
 
-/// The revision that this program was built from, where it is known.
+/// The revision that this program was built from, if it is known.
 pub const REVISION: Option<&str> = option_env!("SEQD_REVISION");
 
 pub use access::{TokenFile, new_secret};

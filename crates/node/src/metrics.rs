@@ -1,4 +1,4 @@
-//! Metrics: what is counted while serving, and what is read at a scrape.
+//! Metrics: counted while serving, or read during a scrape.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,14 +17,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-/// Every metric's first word.
+/// The first word of every metric's name.
 const PREFIX: &str = "seqd";
 
-/// Sequences with a label of their own; the others share `other`. Each label is a time series that
-/// every scraper keeps for weeks.
+/// The number of sequences with a label of their own; the others share `other`. Each label is a
+/// time series that every scraper keeps for weeks.
 pub(crate) const MAX_SEQUENCE_LABELS: usize = 1000;
 
-/// How refills end.
+/// The results of a refill.
 const REFILL_RESULTS: [&str; 2] = ["granted", "failed"];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -49,7 +49,7 @@ struct ResultLabel {
     result: &'static str,
 }
 
-/// Requests by route, and how long they took.
+/// Requests and their durations, by route.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpMetrics {
     pub(crate) requests: Family<HttpLabels, Counter<u64, AtomicU64>>,
@@ -61,7 +61,7 @@ fn request_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.000_05, 2.0, 18))
 }
 
-/// What is counted while serving.
+/// Metrics that are counted while serving.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -92,7 +92,7 @@ impl Metrics {
         metrics.registered()
     }
 
-    /// A sequence's counter is there before its first value is given.
+    /// Creates the counters of sequences before their first values are issued.
     pub(crate) fn known(&self, sequences: impl IntoIterator<Item = String>) {
         for sequence in sequences {
             self.allocated(&sequence, 0);
@@ -105,7 +105,7 @@ impl Metrics {
             drop(self.refills.get_or_create(&ResultLabel { result }));
         }
         let registry = &mut self.registry;
-        // The client appends `_total` to counters.
+        // The client library appends `_total` to counters.
         registry.register("http_requests", "HTTP requests", self.http.requests.clone());
         registry.register(
             "http_request_duration_seconds",
@@ -176,8 +176,8 @@ impl Metrics {
     }
 }
 
-/// OpenMetrics in Prometheus's older text form: a counter's own lines have the name of its samples, and
-/// there are neither units nor an end.
+/// Converts OpenMetrics to the older text format of Prometheus: the `HELP` and `TYPE` lines of a
+/// counter have the name of its samples, and there are no units and no end marker.
 pub(crate) fn plain(open_metrics: &str) -> String {
     let counters: HashSet<&str> = open_metrics
         .lines()
@@ -204,14 +204,14 @@ pub(crate) fn plain(open_metrics: &str) -> String {
     text
 }
 
-/// A value's labels, each with its name.
+/// The labels of a value, each with its name.
 pub(crate) type Labels = Vec<(&'static str, String)>;
 
-/// Metrics that are read at the moment of a scrape.
+/// Metrics that are read during a scrape.
 #[derive(Debug)]
 pub(crate) struct Scrape {
     registry: Registry,
-    /// Of the process: without this program's prefix.
+    /// Metrics of the process, without the prefix of this program.
     process: Registry,
 }
 
@@ -223,35 +223,35 @@ impl Scrape {
         }
     }
 
-    /// A value of the process that may fall.
+    /// Adds a value of the process that may fall.
     pub(crate) fn process(&mut self, name: &'static str, help: &'static str, value: f64) {
         let gauge = Gauge::<f64, AtomicU64>::default();
         gauge.set(value);
         self.process.register(name, help, gauge);
     }
 
-    /// A value of the process that only rises; `_total` is appended.
+    /// Adds a value of the process that only rises; `_total` is appended.
     pub(crate) fn process_count(&mut self, name: &'static str, help: &'static str, value: f64) {
         let counter = Counter::<f64, AtomicU64>::default();
         counter.inc_by(value);
         self.process.register(name, help, counter);
     }
 
-    /// A value that may fall.
+    /// Adds a value that may fall.
     pub(crate) fn one(&mut self, name: &'static str, help: &'static str, value: f64) {
         let gauge = Gauge::<f64, AtomicU64>::default();
         gauge.set(value);
         self.registry.register(name, help, gauge);
     }
 
-    /// A value that only rises; `_total` is appended.
+    /// Adds a value that only rises; `_total` is appended.
     pub(crate) fn count(&mut self, name: &'static str, help: &'static str, value: u64) {
         let counter = Counter::<u64, AtomicU64>::default();
         counter.inc_by(value);
         self.registry.register(name, help, counter);
     }
 
-    /// Values that may fall, by label.
+    /// Adds values that may fall, by label.
     pub(crate) fn by_label(
         &mut self,
         name: &'static str,
@@ -265,7 +265,7 @@ impl Scrape {
         self.registry.register(name, help, family);
     }
 
-    /// Values that only rise, by label; `_total` is appended.
+    /// Adds values that only rise, by label; `_total` is appended.
     pub(crate) fn count_by_label(
         &mut self,
         name: &'static str,
@@ -279,7 +279,7 @@ impl Scrape {
         self.registry.register(name, help, family);
     }
 
-    /// A histogram that is kept elsewhere, as cumulative counts by upper bound.
+    /// Adds a histogram that is kept elsewhere, as cumulative counts by upper bound.
     pub(crate) fn histogram(
         &mut self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! A node from start to stop, each in one function and in order.
+//! The start and the stop of a node, each in one function and in order.
 
 use std::future::Future;
 use std::io::IsTerminal as _;
@@ -29,21 +29,21 @@ use crate::sequences::SegmentBuffers;
 use crate::services::{Parts, Services};
 use crate::tls::Tls;
 
-/// How long a node that stops answers `draining` before its port closes: each client in touch with
-/// it asks within this time, learns to ask another node, and is not cut off in the middle.
+/// Time for which a stopping node responds `draining` before it closes its port. An active client
+/// sends a request within this time and then uses another node, so that no request is cut off.
 const LINGER: Duration = Duration::from_millis(250);
 
-/// How long requests in flight may take to finish at a stop.
+/// Time that a stop allows for requests in flight.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long requests in flight may take once the node has ended by itself: they only fail.
+/// Time allowed for requests in flight after the node has stopped on its own: they can only fail.
 const GRACE_AT_FAILURE: Duration = Duration::from_secs(1);
 
-/// How long the cluster may take to take back what this node held.
+/// Time that a stop allows for the return of leases and segments to the cluster.
 const GIVE_BACK: Duration = Duration::from_secs(2);
 
-/// A step of a node's life. Boxed, so that its code is compiled in this crate and not once more
-/// wherever it is awaited.
+/// A step of a node's life. Boxed, so that its code is compiled in this crate only, and not again
+/// in each crate that awaits it.
 pub type Step<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 pub struct Node {
@@ -59,7 +59,7 @@ pub struct Node {
     running: Mutex<Running>,
 }
 
-/// What a stop takes away, each part once.
+/// The parts that a stop takes, each once.
 struct Running {
     server: Option<Server>,
     marks: Option<LastTickWriter>,
@@ -67,11 +67,11 @@ struct Running {
 }
 
 impl Node {
-    /// Starts a node. It serves `/livez` and `/readyz` at once, and all else as soon as it is a
-    /// running member of its cluster.
+    /// Starts a node. It serves `/livez` and `/readyz` at once, and everything else as soon as it
+    /// is a running member of its cluster.
     ///
     /// # Errors
-    /// What the process should print and exit with: a folder that is refused, for example.
+    /// The message and the exit code of the process, for example if the data folder is refused.
     pub fn start(config: Config, ports: Ports) -> Step<'static, Result<Node, Stop>> {
         Box::pin(async move {
             let Ports {
@@ -89,10 +89,11 @@ impl Node {
 
             let is_text = config.log.format.is_text(std::io::stderr().is_terminal());
 
-            // Consensus first: it locks the folder and finds out whether it is this node's own.
+            // Consensus first: it locks the folder and checks that the folder belongs to this node.
             let raft = Raft::start(options(&config, &tls, peer_listener, &clock, &disk)?).await?;
 
-            // Minting: the mark that the last start left, the guard, the default layout's lease.
+            // Minting: the mark of the last start, the clock guard, the lease of the default
+            // layout.
             let before = last_tick::read(&*disk, &config.node.data_dir)?;
             let clock = Arc::new(ClockWatch::new(
                 clock,
@@ -107,7 +108,7 @@ impl Node {
                 |error| start_failed(format!("no thread for the clock's mark: {error}")),
             )?;
 
-            // Serving: the buffers of segments, the services, HTTP before them.
+            // Serving: the segment buffers, the services, then HTTP.
             let metrics = Arc::new(Metrics::new());
             let segments = SegmentBuffers::new(Arc::new(raft.clone()), Arc::clone(&metrics));
             let segments = Arc::new(segments);
@@ -134,7 +135,7 @@ impl Node {
                 .map_err(|error| start_failed(format!("http.listen: {error}")))?;
             let addr = server.addr();
 
-            // What the node reports of itself.
+            // The background tasks.
             let mut tasks = JoinSet::new();
             let health = &services.health;
             let fresh = report::keep_fresh(raft.clone(), Arc::clone(&minters), Arc::clone(health));
@@ -166,12 +167,12 @@ impl Node {
         })
     }
 
-    /// Stops cleanly: no request is cut short within the grace, what this node held is given back,
-    /// and a leader transfers its leadership. A second call finds nothing left to do.
+    /// Stops cleanly: requests in flight may finish within the grace period, the node returns what
+    /// it holds, and a leader transfers its leadership. A second call does nothing.
     pub fn stop(&self) -> Step<'_, ()> {
         Box::pin(async move {
             self.services.health.stop();
-            // Who waits for a lock is to ask another node.
+            // Requests that wait for a lock must continue on another node.
             self.services.locks.stop();
             self.raft.begin_stop();
             let mut running = self.running.lock().await;
@@ -185,7 +186,7 @@ impl Node {
                 return;
             };
             let deadline = Instant::now() + GIVE_BACK;
-            // Minting ends before anything is given back; so nothing is used after it was returned.
+            // Minting ends before leases are returned, so no ID is minted after the return.
             self.minters.stop(deadline).await;
             self.segments.stop(deadline).await;
             marks.stop(self.last_mark()).await;
@@ -193,7 +194,7 @@ impl Node {
         })
     }
 
-    /// Waits until the node ends by itself, stops serving, and returns why.
+    /// Waits until the node stops on its own, stops serving, and returns the reason.
     pub fn stopped(&self) -> Step<'_, Stop> {
         Box::pin(async move {
             let mut ended = self.ended.clone();
@@ -210,10 +211,10 @@ impl Node {
         })
     }
 
-    /// How far this process and those before it have minted.
+    /// The last tick minted by this process or by earlier ones.
     fn last_mark(&self) -> StoredMark {
         let last = self.clock.last_used();
-        // A reset has what was found forgotten.
+        // After a reset, the mark that the start found no longer counts.
         let is_forgotten = self.minters.obeyed_reset() != self.before.obeyed_reset;
         match self.before.mark.filter(|_| !is_forgotten) {
             Some(before) if before.last_minted >= last => before,

@@ -1,7 +1,7 @@
-//! Places for requests that cost much: few are served at once, and clients take turns.
+//! Limits the number of expensive requests that are served at once, and serves tenants in turn.
 //!
-//! Ten thousand IDs take as long as hundreds of single ones. Without turns a client with hundreds
-//! of connections that ask for so many would have all processors for itself.
+//! Ten thousand IDs take as long as hundreds of single ones. Without turns, a client that sends
+//! such requests over hundreds of connections would occupy all processors.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::http::Serving;
 
-/// Places for which tenants take turns.
+/// Places that tenants receive in turn.
 #[derive(Debug)]
 pub(crate) struct Places {
     units: usize,
@@ -26,7 +26,8 @@ struct State {
     waiting: RoundRobin<(usize, oneshot::Sender<Place>)>,
 }
 
-/// Places that a request has, until it is dropped; then the next tenant's request has them.
+/// The places that a request occupies. When it is dropped, they pass to the request of the next
+/// tenant.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
@@ -46,7 +47,8 @@ impl Drop for Place {
 
 type Passed = Vec<(oneshot::Sender<Place>, Place)>;
 
-/// Called once no lock is held: the place of a request that is gone is dropped, and takes the lock.
+/// Sends the places to their requests. The caller must not hold the lock: the place of a cancelled
+/// request is dropped here, which takes the lock.
 fn hand_out(passed: Passed) {
     for (waiting, place) in passed {
         let _ = waiting.send(place);
@@ -54,7 +56,7 @@ fn hand_out(passed: Passed) {
 }
 
 impl Places {
-    /// With so many places.
+    /// Creates `units` places.
     pub(crate) fn new(units: usize) -> Arc<Self> {
         let waiting = RoundRobin::default();
         let state = State {
@@ -67,13 +69,14 @@ impl Places {
         })
     }
 
-    /// With one place for each processor.
+    /// Creates one place for each processor.
     pub(crate) fn of_processors() -> Arc<Self> {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// Waits for so many places, or all; never returns `None`, as each is handed out. The request
-    /// is paused meanwhile. As many wait as there are connections.
+    /// Waits for `units` places, or for all of them if there are fewer. Never returns `None`, since
+    /// every waiting request receives its places. The request is marked as paused while it waits.
+    /// The number of connections limits the number of waiting requests.
     pub(crate) async fn take(self: &Arc<Self>, tenant: Tenant, units: usize) -> Option<Place> {
         let mut comes = self.enter(tenant, units);
         if let Ok(place) = comes.try_recv() {
@@ -95,7 +98,7 @@ impl Places {
         comes
     }
 
-    /// Gives what is free to the requests that are next.
+    /// Assigns free places to the next requests.
     fn pass(self: &Arc<Self>, state: &mut State) -> Passed {
         let mut passed = Passed::new();
         while let Some((needed, waiting)) = state.waiting.peek() {
@@ -147,7 +150,7 @@ mod tests {
         let third = other
             .try_recv()
             .expect("another tenant waits for all of the first");
-        // Those that have given up are passed over.
+        // Cancelled requests are skipped.
         many.drain(..9);
         drop(third);
         let last = many[0].try_recv().unwrap();

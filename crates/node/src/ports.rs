@@ -1,4 +1,4 @@
-//! What a node takes from its surroundings: everything that a test may replace.
+//! The node's interface to its environment: everything that a test may replace.
 
 use std::fmt;
 use std::io;
@@ -13,19 +13,19 @@ use crate::clock::OsClock;
 use crate::config::Config;
 use crate::descriptors::Descriptors;
 
-/// The outside of a node. Monotonic time is tokio's, which a test can pause.
+/// The environment of a node. Monotonic time is tokio's, which a test can pause.
 pub struct Ports {
     pub clock: Arc<dyn WallClock>,
     pub disk: Arc<dyn Disk>,
-    /// The clients' port: a bound TCP listener, `into()`, or anything else that yields streams.
+    /// The clients' port: a bound TCP listener, `into()`, or any other source of streams.
     pub http_listener: Box<dyn Listen>,
-    /// The peers' port, in the same way.
+    /// The peers' port, likewise.
     pub peer_listener: Box<dyn Listen>,
 }
 
 impl Ports {
-    /// The operating system's clock and disk, and listeners bound as configured, each for as many
-    /// connections as there are descriptors.
+    /// The operating system's clock and disk, and listeners bound as configured. File descriptors
+    /// limit the number of connections of each.
     pub fn os(config: &Config, descriptors: Descriptors) -> io::Result<Ports> {
         let bind = |address, key: &str, most| {
             let bound = TcpListener::bind(address).map_err(|error| {

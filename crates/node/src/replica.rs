@@ -1,6 +1,7 @@
-//! The little of consensus that minting and sequences need: a seam that a test can stand in for.
+//! The part of consensus that minting and sequences need, as a trait that a test can implement.
 //!
-//! Behind it stands the Raft handle; in unit tests the bare state machine, which is the same one.
+//! The implementation is the Raft handle; in unit tests it is the state machine alone, the same
+//! one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,10 +15,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::http::Serving;
 
-/// The interval between two looks whether this node has a state.
+/// The interval at which a request checks whether this node has a state.
 pub(crate) const STATE_WAIT: Duration = Duration::from_millis(50);
 
-/// An answer of the cluster, to come.
+/// A pending response of the cluster.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProposeError>> + Send + 'a>>;
 
 /// How far each member has applied the log, as last reported to this node.
@@ -35,43 +36,44 @@ pub(crate) struct OtherMember {
     pub(crate) reachable: bool,
 }
 
-/// The replicated state and the way to change it.
+/// Access to the replicated state, for reads and for changes.
 pub(crate) trait Replica: Send + Sync {
     fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Answer<'_, Vec<Outcome>>;
 
-    /// Returns once this node's state holds all that was acknowledged anywhere before the call: the
-    /// leader's cluster clock at a moment of the call.
+    /// Waits until this node's state includes everything that was acknowledged anywhere before the
+    /// call. Returns the leader's cluster clock at some moment during the call.
     fn read(&self, deadline: Instant) -> Answer<'_, ClusterMs>;
 
     fn progress(&self) -> Progress;
 
-    /// Shows the applied state of this node. Keep it short: it holds a lock.
+    /// Passes the applied state of this node to `at`. Keep `at` short, because a lock is held.
     fn look(&self, at: &mut dyn FnMut(&State));
 
-    /// Whether this node has applied what its leader has committed, but for a little, and the
-    /// leader has contact with a quorum.
+    /// Returns whether this node has applied nearly everything that its leader has committed, and
+    /// the leader has contact with a quorum.
     fn is_in_touch(&self) -> bool;
 
     /// Registers a wait; `None` while this node has no state.
     fn wait_for_turn(&self, wait: Wait) -> Option<Turn>;
 
-    /// This start's node ID and boot number, once it may take leases.
+    /// This start's node ID and boot number, as soon as it may take leases.
     fn started(&self) -> Option<(NodeId, u64)>;
 }
 
-/// The cluster's time as of a read, from which the time that is left of a hold is computed. After
-/// a linearizable read it is an upper bound, so that no hold seems to last longer than it does.
-/// After a stale read it has no bound.
+/// The cluster's time as of a read, from which the remaining time of a hold is computed. After a
+/// linearizable read it is an upper bound, so that no hold appears to last longer than it does.
+/// After a stale read it is no bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadTime {
-    /// The leader's clock, at a moment after `asked`; after a stale read, what was applied by then.
+    /// The leader's clock at a moment after `asked`; after a stale read, the clock that this node
+    /// had applied by then.
     cluster_ms: ClusterMs,
     asked: Instant,
 }
 
 impl ReadTime {
-    /// The time that this node has applied, for stale reads. It is no bound: it may be behind by
-    /// any time, and a hold seems to last longer by that much.
+    /// The time that this node has applied, for stale reads. It is no bound: it may lag by any
+    /// amount, and a hold then appears to last longer by that amount.
     pub(crate) fn of_applied(state: &State) -> Self {
         Self {
             cluster_ms: state.cluster_ms(),
@@ -79,7 +81,7 @@ impl ReadTime {
         }
     }
 
-    /// How long something lasts yet that ends then, counted from now.
+    /// The remaining time until `until`, counted from this call, in milliseconds.
     pub(crate) fn left(self, until: ClusterMs) -> u64 {
         let passed = self.asked.elapsed().as_micros().div_ceil(1000);
         let passed = u64::try_from(passed).unwrap_or(u64::MAX);
@@ -87,7 +89,7 @@ impl ReadTime {
     }
 }
 
-/// Waits as [`Replica::read`] does.
+/// Waits like [`Replica::read`].
 pub(crate) async fn read_time(
     replica: &dyn Replica,
     deadline: Instant,
@@ -101,7 +103,7 @@ pub(crate) async fn read_time(
     Ok(ReadTime { cluster_ms, asked })
 }
 
-/// What `look` sees, as a value.
+/// The result of `look`; `None` while this node has no state.
 pub(crate) fn peek<R>(replica: &dyn Replica, look: impl FnOnce(&State) -> R) -> Option<R> {
     let mut look = Some(look);
     let mut seen = None;
@@ -113,12 +115,13 @@ pub(crate) fn peek<R>(replica: &dyn Replica, look: impl FnOnce(&State) -> R) -> 
     seen
 }
 
-/// The layout of this name, as this node has applied the cluster's.
+/// The layout with this name, as this node has applied it.
 pub(crate) fn layout(replica: &dyn Replica, name: &str) -> Option<Layout> {
     on_state(replica, |state| state.layout(name).cloned())
 }
 
-/// The agreed window of a lease of `layout`, in milliseconds; `before` while this node has no state.
+/// The agreed window of a lease of `layout`, in milliseconds; `before` while this node has no
+/// state.
 pub(crate) fn window_ms(replica: &dyn Replica, layout: &Layout, before: u64) -> u64 {
     let agreed = peek(replica, |state| {
         let settings = state.settings();
@@ -127,18 +130,19 @@ pub(crate) fn window_ms(replica: &dyn Replica, layout: &Layout, before: u64) -> 
     agreed.flatten().unwrap_or(before)
 }
 
-/// All layouts, by name, as this node has applied the cluster's.
+/// All layouts, ordered by name, as this node has applied them.
 pub(crate) fn layouts(replica: &dyn Replica) -> Vec<Layout> {
     on_state(replica, |state| state.layouts().cloned().collect())
 }
 
-/// What `look` sees, or would see in a cluster that has not begun, while this node has no state.
+/// The result of `look`. While this node has no state, `look` gets the empty state of a new
+/// cluster.
 fn on_state<R>(replica: &dyn Replica, look: impl Fn(&State) -> R) -> R {
     peek(replica, &look).unwrap_or_else(|| look(&State::new()))
 }
 
-/// Proposes a command and waits for its outcome. A node that has just started and has no state yet
-/// waits for it first.
+/// Proposes a command and waits for its outcome. A node that has just started first waits until it
+/// has a state.
 pub(crate) async fn propose_one(
     replica: &dyn Replica,
     command: Command,
@@ -162,14 +166,14 @@ async fn wait_for_state(replica: &dyn Replica, deadline: Instant) -> Result<(), 
     Ok(())
 }
 
-/// The answer of a node that has just started, and has not read its state yet.
+/// The error of a node that has just started and has not read its state yet.
 pub(crate) fn no_state() -> ProposeError {
     ProposeError::NoQuorum {
         detail: "this node has no state yet".to_owned(),
     }
 }
 
-/// Adds to a lack of a quorum which voters this node does not reach.
+/// Adds the names of the voters that this node cannot reach to a `NoQuorum` error.
 pub(crate) fn name_missing(error: ProposeError, raft: &Raft) -> ProposeError {
     let ProposeError::NoQuorum { detail } = error else {
         return error;

@@ -1,4 +1,4 @@
-//! What this node reports of itself: to its peers, and to people while it waits.
+//! Reports the state of this node: to its peers, and to users while the node waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use crate::clock_steps::ClockSteps;
 use crate::minting::Minters;
 use crate::services::HealthService;
 
-/// How often the report is renewed. Peers get it each second; a quarter of that keeps it young.
+/// The interval at which the report is renewed. Peers receive it every second, so it is at most a
+/// quarter of a second old when it is sent.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Reports in a second.
+/// The number of reports per second.
 const TICKS_PER_SECOND: usize = 4;
 
-/// How often the terminal shows why the node is not running.
+/// The interval at which the terminal shows why the node is not running.
 const WAITING_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) async fn keep_fresh(raft: Raft, minters: Arc<Minters>, health: Arc<HealthService>) {
@@ -49,9 +50,9 @@ pub(crate) async fn keep_fresh(raft: Raft, minters: Arc<Minters>, health: Arc<He
     }
 }
 
-/// Prints why the node waits, every five seconds until it runs. Where logs are for people it is a
-/// plain line on stderr: somebody who has just typed the command needs to read it, whatever the log's
-/// level. Where programs read them it is a line of the log.
+/// Prints why the node waits, every five seconds until it runs. With text logs this is a plain line
+/// on stderr at any log level, because a user who has just typed the command needs it. With JSON
+/// logs it is a log line.
 pub(crate) async fn print_waiting(health: Arc<HealthService>, is_for_people: bool) {
     let mut ticks = interval(WAITING_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

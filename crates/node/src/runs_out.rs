@@ -1,7 +1,8 @@
-//! Warnings before a layout is exhausted: its time field, and its workers.
+//! Warns before the time field or the workers of a layout run out.
 //!
-//! The end of a time field is known from the beginning: within the last year the log says it every
-//! day. When no worker is left is a guess, from how the number of live leases grew within a day.
+//! The end of a time field is known from the beginning; during the last year, the log reports it
+//! every day. The time until no worker is left is an estimate from the growth of the number of live
+//! leases within a day.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,17 +17,17 @@ use crate::times::rfc3339;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A layout that ends within this is called so.
+/// A layout that ends within this time is reported.
 const NOTICE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How often it is looked.
+/// The interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Between two counts of leases that are kept. The first is made so long after the start: nodes
-/// that start together take their workers within it.
+/// The interval between two stored counts of leases. The first count is made this long after the
+/// start, because nodes that start together lease their workers within this time.
 const COUNT_EVERY: Duration = Duration::from_secs(10 * 60);
 
-/// Growth over less than this is no rate.
+/// The least time over which growth counts as a rate.
 const LEAST_SPAN: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// The numbers of live leases of each layout over the last day.
@@ -36,13 +37,13 @@ pub(crate) struct WorkerCounts(Mutex<BTreeMap<String, Counts>>);
 #[derive(Debug)]
 struct Counts {
     begun: Instant,
-    /// With when they were made, the oldest first.
+    /// Each with the time at which it was made, oldest first.
     kept: VecDeque<(Instant, u32)>,
 }
 
 impl WorkerCounts {
-    /// How long it takes, as leases grew within a day, until none of `capacity` workers is left;
-    /// `None` where they did not grow, or too little is known.
+    /// Estimates the time until none of `capacity` workers is left, from the growth of leases
+    /// within a day. `None` if the leases did not grow or the counts cover too little time.
     pub(crate) fn run_out_in(&self, layout: &str, live: u32, capacity: u32) -> Option<Duration> {
         let free = capacity.saturating_sub(live);
         if free == 0 {
@@ -74,7 +75,7 @@ impl WorkerCounts {
     }
 }
 
-/// How many workers of each layout have a live lease.
+/// The number of workers of each layout that have a live lease.
 pub(crate) struct LiveWorkers(BTreeMap<String, u32>);
 
 impl LiveWorkers {
@@ -96,7 +97,7 @@ impl LiveWorkers {
     }
 }
 
-/// What the log says of a layout that ends within a year or has ended.
+/// The warning about a layout that ends within a year or has ended.
 fn notice(layout: &Layout, now: WallMs) -> Option<String> {
     let (name, end) = (layout.name(), layout.exhausted_at());
     let left = Duration::from_millis(end.0.saturating_sub(now.0));
@@ -116,7 +117,7 @@ fn notice(layout: &Layout, now: WallMs) -> Option<String> {
     })
 }
 
-/// Counts leases and logs which layouts end, for ever.
+/// Counts leases and logs which layouts end. Never returns.
 pub(crate) fn watch(parts: &Parts) -> impl Future<Output = ()> + use<> {
     let (raft, clock) = (parts.raft.clone(), Arc::clone(&parts.clock));
     let (minters, counts) = (Arc::clone(&parts.minters), Arc::clone(&parts.worker_counts));
@@ -170,7 +171,7 @@ mod tests {
         let counts = WorkerCounts::default();
         let mut live = 100;
         counts.note("default", live);
-        // Nodes that start together are no growth.
+        // Nodes that start together do not count as growth.
         live += 50;
         for hour in 0..24 {
             for _ in 0..6 {
@@ -187,7 +188,7 @@ mod tests {
             }
             live += 10;
         }
-        // 634 free, 10 an hour.
+        // 634 workers are free, and 10 more are leased each hour.
         let left = counts.run_out_in("default", live, 1024).unwrap();
         let hours = left.as_secs_f64() / 3600.0;
         assert!((60.0..67.0).contains(&hours), "{hours}");

@@ -1,5 +1,5 @@
 //! A replica for unit tests: the real state machine without a log, a clock that tests set, and a
-//! quorum that tests take away.
+//! quorum that tests can remove.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::minting::{ClockWatch, Keeper};
 use crate::replica::{Answer, Progress, Replica};
 
-/// 2026-11-21T02:26:41.118Z: well inside the default layout.
+/// 2026-11-21T02:26:41.118Z, well inside the default layout.
 pub(crate) const NOON: u64 = 1_795_228_001_118;
 
 #[derive(Debug)]
@@ -49,12 +49,12 @@ pub(crate) struct TestReplica {
     pub(crate) clock: Arc<TestClock>,
     started: Instant,
     pub(crate) has_quorum: AtomicBool,
-    /// Whether reads are answered, where there is a quorum.
+    /// Whether reads succeed while there is a quorum.
     pub(crate) can_read: AtomicBool,
-    /// Whether the state is there: not at the begin of a node's start.
+    /// Whether the node has a state, which it lacks at the beginning of its start.
     pub(crate) has_state: AtomicBool,
     pub(crate) proposals: AtomicU64,
-    /// The other members: none, unless a test sets some.
+    /// The other members; none, unless a test sets some.
     pub(crate) progress: Mutex<Progress>,
     pub(crate) turns: Arc<Turns>,
 }
@@ -97,7 +97,7 @@ impl TestReplica {
         Arc::new(replica)
     }
 
-    /// Carries commands out at once, past any loss of quorum.
+    /// Applies commands at once, even without a quorum.
     pub(crate) fn apply(&self, commands: Vec<Command>) -> Vec<Outcome> {
         let cluster_ms = ClusterMs(self.started.elapsed().as_millis() as u64);
         let stamp = Stamp {
@@ -110,7 +110,7 @@ impl TestReplica {
         outcomes
     }
 
-    /// Makes the state that of another cluster, as after a restore of a backup.
+    /// Replaces the state by that of another cluster, like the restore of a backup.
     pub(crate) fn restore(&self) {
         let restoration = Restoration {
             cluster_id: "restored".to_owned(),
@@ -147,7 +147,7 @@ impl Replica for TestReplica {
     fn propose(&self, commands: Vec<Command>, _: Instant) -> Answer<'_, Vec<Outcome>> {
         Box::pin(async move {
             self.proposals.fetch_add(1, Ordering::SeqCst);
-            // A round of consensus takes its time.
+            // A round of consensus takes time.
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             if self.has_quorum.load(Ordering::SeqCst) {
                 return Ok(self.apply(commands));

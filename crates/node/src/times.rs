@@ -1,4 +1,4 @@
-//! Times shown to people: RFC 3339, UTC, milliseconds.
+//! Times in RFC 3339: UTC, with milliseconds.
 
 use seqd_idgen::WallMs;
 
@@ -9,13 +9,13 @@ pub(crate) fn rfc3339(at: WallMs) -> String {
         .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     match known {
         Some(stamp) => format!("{stamp:.3}"),
-        // Past the year 9999 a calendar does not help; the number does.
+        // RFC 3339 has no dates after the year 9999, so the number is shown.
         None => format!("{} ms after 1970", at.0),
     }
 }
 
-/// A time that people write as RFC 3339 and programs as milliseconds of Unix time. One between two
-/// milliseconds, or in a leap second, is none: it would be taken for another.
+/// Parses a time in RFC 3339 or in milliseconds of Unix time. A time between two milliseconds or in
+/// a leap second is `None`, because it would be taken for another time.
 pub(crate) fn parse(text: &str) -> Option<WallMs> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().ok().map(WallMs);

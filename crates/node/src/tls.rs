@@ -1,4 +1,5 @@
-//! This node's certificates: read at the start, looked at again while it runs, and what is told of them.
+//! This node's certificates: loads them at the start, reloads them while the node runs, and warns
+//! before they expire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +13,13 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::{Config, ConfigError};
 
-/// How often the files are read again: what was renewed counts at once for whoever watches.
+/// The interval at which the files are read again, so that a renewed certificate takes effect soon.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Looks in a day: how often a certificate that ends soon is told of.
+/// Checks per day. Warnings about a certificate that expires soon are logged once a day.
 const LOOKS_A_DAY: u64 = 24 * 3600 / LOOK_EVERY.as_secs();
 
-/// The certificates in force; none where TLS is not configured.
+/// The certificates in force; `None` where TLS is not configured.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
     clients: Option<Arc<Rotating<ServerTls>>>,
@@ -29,7 +30,7 @@ impl Tls {
     /// Reads and checks the files that `config` names.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// A file cannot be read or used.
     pub fn load(config: &Config, clock: &dyn WallClock) -> Result<Tls, ConfigError> {
         let refused = |error| ConfigError(format!("[tls]: {error}"));
         let tls = &config.tls;
@@ -57,7 +58,7 @@ impl Tls {
         })
     }
 
-    /// The clients' port, over TLS where that is configured.
+    /// The clients' port, over TLS if configured.
     pub(crate) fn at_clients_port(&self, port: Box<dyn Listen>) -> Box<dyn Listen> {
         match &self.clients {
             Some(tls) => {
@@ -68,7 +69,7 @@ impl Tls {
         }
     }
 
-    /// The peers' port, in the same way.
+    /// The peers' port, likewise.
     pub(crate) fn at_peers_port(&self, port: Box<dyn Listen>) -> Box<dyn Listen> {
         match &self.peers {
             Some(tls) => {
@@ -79,7 +80,7 @@ impl Tls {
         }
     }
 
-    /// What carries messages to peers.
+    /// The transport of messages to peers.
     pub(crate) fn transport(&self) -> Arc<dyn Transport> {
         match &self.peers {
             Some(tls) => secure_peer_transport(Arc::clone(tls)),
@@ -87,7 +88,7 @@ impl Tls {
         }
     }
 
-    /// Until when the certificates in force count, in seconds since 1970, by what they are for.
+    /// The expiry times of the certificates in force, in seconds since 1970, with their uses.
     pub(crate) fn expiry(&self) -> Vec<(&'static str, i64)> {
         let uses = self.uses().into_iter();
         uses.map(|(name, one)| (name, one.validity().until))
@@ -102,7 +103,8 @@ impl Tls {
         clients.into_iter().chain(peers).collect()
     }
 
-    /// Looks at the files again and again, takes what has changed, and warns of what ends soon.
+    /// Reloads the files periodically, puts changed certificates in force, and warns of
+    /// certificates that expire soon.
     pub(crate) async fn keep_fresh(self, clock: Arc<dyn WallClock>) {
         let uses = self.uses();
         if uses.is_empty() {
@@ -143,7 +145,7 @@ fn warn_of_end(name: &str, validity: Validity, now: i64) {
     }
 }
 
-/// What is looked at again, whatever it is for.
+/// A certificate that is reloaded, regardless of its use.
 trait Watched: Send + Sync {
     fn look(&self, now: i64) -> Look;
     fn validity(&self) -> Validity;
@@ -163,7 +165,7 @@ fn seconds(clock: &dyn WallClock) -> i64 {
     i64::try_from(clock.wall().0 / 1000).unwrap_or(i64::MAX)
 }
 
-/// The answer to a request without TLS, whole: it is written where no HTTP is spoken yet.
+/// The complete response to a request without TLS. It is written before any HTTP is parsed.
 fn plain_answer() -> Vec<u8> {
     let detail = "this port speaks TLS, and the request came without";
     let problem = Problem::new(ErrorCode::InvalidArgument, detail);

@@ -1,4 +1,4 @@
-//! A node on one thread of the runtime, whose disk hangs: what needs no disk goes on.
+//! A node on one thread of the runtime whose disk hangs: operations that need no disk continue.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
@@ -12,7 +12,7 @@ use reqwest::Client;
 use seqd_disk::{Disk, DiskFile, Kind, OsDisk, Tap, Tapped};
 use seqd_node::{Layers, Node, OsClock, Ports};
 
-/// Holds every call that reaches the disk.
+/// Blocks every call that reaches the disk.
 #[derive(Default)]
 struct Valve {
     held: Mutex<bool>,
@@ -88,10 +88,11 @@ async fn start(folder: &Path, valve: &Arc<Valve>) -> Node {
     Node::start(resolved.config, ports).await.unwrap()
 }
 
-/// Far longer than the disk hangs here: a request that waits for the disk is not answered by then.
+/// Far longer than the disk hangs: a request that waits for the disk is not answered within this
+/// time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-// One thread, as this attribute has it.
+// This attribute uses one thread.
 #[tokio::test]
 async fn on_one_thread_a_disk_that_hangs_does_not_stop_ids() {
     let folder = tempfile::tempdir().unwrap();
@@ -113,7 +114,7 @@ async fn on_one_thread_a_disk_that_hangs_does_not_stop_ids() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     valve.hold(true);
-    // Lets the disk go also where the one thread is stuck, so that the test fails and ends.
+    // Unblocks the disk also if the only thread is blocked, so that the test fails and ends.
     let (done, over) = std::sync::mpsc::channel::<()>();
     let watched = Arc::clone(&valve);
     let watch = std::thread::spawn(move || {
@@ -123,7 +124,7 @@ async fn on_one_thread_a_disk_that_hangs_does_not_stop_ids() {
     });
     let began = Instant::now();
     let mut answers = Vec::new();
-    // Longer than the time between two checkpoints, marks of the clock and looks at the files.
+    // Longer than the intervals of checkpoints, marks of the clock and reloads of files.
     while began.elapsed() < PATIENCE / 8 || answers.len() < 30 {
         for path in ["/v1/id", "/metrics", "/livez"] {
             answers.push(get(path).await.unwrap());

@@ -1,4 +1,5 @@
-//! Stories of one node through its own wiring: real sockets, a real folder, a clock set by hand.
+//! Tests of one node as it is assembled for production: real sockets, a real folder, and a clock
+//! set by hand.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails its story")]
 
@@ -15,7 +16,7 @@ use seqd_node::{Layers, Node, OsClock, Ports};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// The operating system's clock, off by a number of milliseconds.
+/// The operating system's clock, shifted by a number of milliseconds.
 #[derive(Debug, Default)]
 struct ShiftedClock(AtomicI64);
 
@@ -245,7 +246,7 @@ async fn a_node_tells_how_it_is() {
     story.node.stop().await;
 }
 
-/// A head that arrives in one piece can outgrow the buffer that the limit sizes.
+/// A head that arrives in one piece can be longer than the buffer whose size the limit determines.
 #[tokio::test]
 async fn a_head_longer_than_its_limit_is_never_served() {
     let folder = tempfile::tempdir().unwrap();
@@ -256,7 +257,7 @@ async fn a_head_longer_than_its_limit_is_never_served() {
         let addr = story.node.http_addr();
         let answer = tokio::task::spawn_blocking(move || {
             let mut connection = TcpStream::connect(addr).unwrap();
-            // What is refused may be closed before it was sent whole.
+            // The server may close the connection before a refused request is completely sent.
             let _ = connection.write_all(format!("{request}{value}\r\n\r\n").as_bytes());
             let mut answer = Vec::new();
             let _ = connection.read_to_end(&mut answer);
@@ -280,7 +281,8 @@ async fn a_request_that_outlasts_the_grace_is_cut() {
     let story = start_ready(folder.path()).await;
     let addr = story.node.http_addr();
     let mut stalled = tokio::net::TcpStream::connect(addr).await.unwrap();
-    // The second one's body never comes. It has arrived once the first one is answered.
+    // The body of the second request never arrives. The request itself has arrived when the first
+    // is answered.
     let heads = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n\
                  POST /v1/id HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n";
     stalled.write_all(heads.as_bytes()).await.unwrap();

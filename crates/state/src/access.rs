@@ -1,11 +1,11 @@
-//! Who may use the cluster: a table of tokens with what each permits.
+//! Access tokens: the table of tokens with the permissions of each.
 //!
 //! Invariants:
-//! - A token itself is never here: only the hash of its secret.
-//! - A token that was revoked is never valid again: a restored cluster has none.
+//! - The table never contains a token itself, only the hash of its secret.
+//! - A revoked token never becomes valid again: a restored cluster has no tokens.
 //!
-//! When a token expires is for the reader to judge, by its own wall clock, as with a certificate:
-//! an expired one stays in the table until it is revoked, so that a list shows it.
+//! The reader decides by its own wall clock whether a token has expired, as with a certificate. An
+//! expired token stays in the table until it is revoked, so that it appears in lists.
 
 use std::fmt;
 
@@ -17,17 +17,17 @@ use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::newtypes::AccessId;
 use crate::table::Record;
 
-/// The most tokens: each is held in memory, and at their largest all of them take 6 MiB of a
-/// snapshot.
+/// The maximum number of tokens. All of them are held in memory, and at maximum size they take 6
+/// MiB of a snapshot.
 pub const MAX_TOKENS: usize = 1000;
 
-/// The most permissions of one token: more than a service has prefixes.
+/// The maximum number of permissions of one token: more than a service has prefixes.
 pub const MAX_PERMISSIONS: usize = 16;
 
-/// The most bytes of a prefix: no name is longer.
+/// The maximum length of a prefix, in bytes: no name is longer.
 pub const MAX_PREFIX_BYTES: usize = 255;
 
-/// The most requests a second that a limit can allow.
+/// The highest limit that can be set, in requests per second.
 pub const MAX_PER_SECOND: u32 = 1_000_000;
 
 /// SHA-256 of a token's secret.
@@ -41,7 +41,7 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// What may be done. Each includes the ones before it.
+/// The permitted operations. Each scope includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Scope {
     Read,
@@ -49,7 +49,7 @@ pub enum Scope {
     Admin,
 }
 
-/// A scope, for the names that begin with a prefix. An empty one is that of all names, and of the
+/// A scope, for the names that begin with a prefix. The empty prefix covers all names and the
 /// cluster itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Permission {
@@ -58,7 +58,7 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// Whether it covers the whole cluster.
+    /// Returns whether the permission covers the whole cluster.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.prefix.is_empty()
@@ -70,14 +70,14 @@ impl Permission {
 pub struct AccessRecord {
     pub hash: TokenHash,
     pub permissions: Vec<Permission>,
-    /// For people.
+    /// Shown to users only.
     pub description: String,
-    /// Wall clock of the entry that created it.
+    /// The wall clock of the entry that created the token.
     #[serde(with = "crate::foreign::wall_ms")]
     pub created: WallMs,
-    /// From then on it is refused, in Unix milliseconds.
+    /// The time in Unix milliseconds from which the token is refused.
     pub expires_ms: Option<u64>,
-    /// Requests that each node serves in a second.
+    /// The number of requests per second that each node serves.
     pub per_second: Option<u32>,
 }
 
@@ -122,14 +122,14 @@ pub enum AccessCommand {
     },
 }
 
-/// What became of an [`AccessCommand`].
+/// The result of an [`AccessCommand`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessOutcome {
     Created { id: AccessId },
     Revoked { id: AccessId },
 }
 
-/// Why an [`AccessCommand`] changed nothing.
+/// The reason why an [`AccessCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum AccessRefusal {
     #[error("there is no token {id}")]

@@ -1,8 +1,8 @@
-//! `apply`: the only way in which the state changes.
+//! `apply`: the only operation that changes the state.
 //!
-//! It is a function of the state, the entry and the applied membership. It reads no clock, draws
-//! nothing at random, depends on no hash order and computes no float; it touches maps in memory and
-//! no disk. It cannot fail: a refusal is an outcome.
+//! It is a function of the state, the entry and the applied membership. It reads no clock, uses no
+//! randomness, hash order or float, and touches only maps in memory, never a disk. It cannot fail:
+//! a refusal is an outcome.
 
 mod access;
 mod cluster;
@@ -30,10 +30,11 @@ use crate::tokens::commands::OneTimeCommand;
 use crate::workers::commands::WorkerCommand;
 use crate::workers::past::Past;
 
-/// The most deadlines of one table that pass at an entry with these commands: at least the number
-/// of records that it makes, so that expired records are removed as fast as new ones are added.
+/// The maximum number of deadlines of one table that pass at an entry with these commands. It is at
+/// least the number of records that the entry creates, so that expired records are removed as fast
+/// as new ones are added.
 ///
-/// A part of the replicated state: another number needs another level.
+/// Part of the replicated state: another number requires another level.
 fn most_passed(commands: &[Command]) -> usize {
     let made = commands.iter().map(|command| match command {
         Command::OneTime(OneTimeCommand::Issue { tokens, .. }) => tokens.len(),
@@ -43,10 +44,10 @@ fn most_passed(commands: &[Command]) -> usize {
 }
 
 impl State {
-    /// Carries out the commands of an entry in order. One outcome for each.
+    /// Applies the commands of an entry in order and returns one outcome for each.
     ///
-    /// `membership` is the position of the entry that set the applied membership, which a raise of
-    /// the level is compared with; it is as much a part of the log as the entry.
+    /// `membership` is the position of the entry that set the applied membership. A raise of the
+    /// level is compared with it. It is as much a part of the log as the entry.
     pub fn apply(&mut self, entry: &Entry, membership: Option<LogPosition>) -> Vec<Outcome> {
         self.pass_time(entry.stamp, most_passed(&entry.commands));
         let wall_ms = entry.stamp.wall_ms;
@@ -57,8 +58,8 @@ impl State {
         entry.commands.iter().map(apply).collect()
     }
 
-    /// The wall clock is that of the last entry, not the highest: an entry that a leader stamped
-    /// while its clock was wrong has no effect on a backup that is taken later.
+    /// Sets the clock. The wall clock is that of the last entry, not the highest: an entry that a
+    /// leader stamped while its clock was wrong has no effect on a backup that is taken later.
     fn pass_time(&mut self, stamp: Stamp, most_passed: usize) {
         let clock = self.tables.clock.entry((), Clock::default);
         clock.wall_ms = stamp.wall_ms.0;
@@ -139,7 +140,8 @@ impl State {
         })
     }
 
-    /// Refuses commands that draw from the counter until a restored cluster has its start time.
+    /// Refuses commands that draw from the counter until the start time of a restored cluster is
+    /// stamped.
     fn check_stamped(&self, command: &Command) -> Result<(), Refusal> {
         let draws = matches!(
             command,

@@ -1,5 +1,5 @@
-//! Counts records without a whole state in memory, as a snapshot may be larger
-//! than the memory of the machine that inspects it.
+//! Counts records without holding a whole state in memory, because a snapshot may be larger than
+//! the memory of the machine that inspects it.
 
 use seqd_idgen::WallMs;
 use serde::Serialize;
@@ -10,32 +10,32 @@ use crate::rows::StateLoader;
 use crate::state::State;
 use crate::tables::Tables;
 
-/// Rows that are decoded together.
+/// The number of rows that are decoded together.
 const BATCH_ROWS: usize = 1024;
 
-/// Counts rows, one after the other, and checks that each is a record.
+/// Counts rows, one after the other, and checks that each is a valid record.
 #[derive(Debug, Default)]
 pub struct Census {
-    /// Loaded at once: the level's row comes before the rows that a newer level may bring.
+    /// Loaded at once, because the level's row precedes the rows that a newer level may introduce.
     single: StateLoader,
     batch: Vec<Row>,
     counts: Counts,
 }
 
-/// How many records there are of some kinds. The tools print it with these names.
+/// The number of records of some kinds. The tools print them under these names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
     /// Sequences that can be used.
     pub sequences: u64,
-    /// Sequences that were deleted; their marks are kept.
+    /// Deleted sequences, whose marks are kept.
     pub deleted_sequences: u64,
     pub workers: u64,
-    /// Members, and nodes that were given an ID.
+    /// Members, and nodes to which an ID was allocated.
     pub nodes: u64,
     pub removed_nodes: u64,
     /// Idempotency keys.
     pub keys: u64,
-    /// Bytes of the results of all keys.
+    /// The cost of all keys, in bytes: names, results and overhead.
     pub key_bytes: u64,
     /// One-time tokens, used ones included.
     pub one_time_tokens: u64,
@@ -46,15 +46,15 @@ pub struct Counts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
     pub counts: Counts,
-    /// What was agreed when the cluster began; `None` before it did.
+    /// The settings of the cluster; `None` before it is founded.
     pub settings: Option<Settings>,
     pub wall_ms: WallMs,
-    /// The highest token, lease ID or node ID that was given.
+    /// The highest token, lease ID or node ID that was allocated.
     pub last_token: u64,
 }
 
 impl Census {
-    /// Counts one row. An error may be that of an earlier row, as rows are decoded in batches.
+    /// Counts one row. An error may concern an earlier row, because rows are decoded in batches.
     pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), RowError> {
         if key.first().is_some_and(|prefix| Tables::is_single(*prefix)) {
             return self.single.row(key, value);
@@ -85,7 +85,7 @@ impl Census {
         Ok(())
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub fn finish(mut self) -> Result<Counted, RowError> {
         self.count_batch()?;
         let state = self.single.finish();
@@ -113,7 +113,7 @@ mod tests {
     };
     use seqd_idgen::{Layout, Progression};
 
-    /// After the layout's epoch.
+    /// A time after the layout's epoch.
     const NOON: u64 = 1_795_262_400_000;
 
     fn state(sequences: usize) -> State {

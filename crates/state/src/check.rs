@@ -1,7 +1,7 @@
-//! What a command is refused for whatever the state is: its texts and its numbers.
+//! Checks of a command's texts and numbers, which do not depend on the state.
 //!
-//! `apply` calls these functions, and so does a proposer, so that what would be refused anyway
-//! takes no place in the log.
+//! Both `apply` and the proposer call these functions, so that a command that would be refused
+//! anyway takes no place in the log.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::text::{self, TextField};
 use crate::workers::commands::WorkerCommand;
 
 impl Command {
-    /// Refuses a command that no state takes.
+    /// Refuses a command that is invalid in every state.
     pub fn check(&self) -> Result<(), Refusal> {
         match self {
             Self::Cluster(ClusterCommand::Found(found)) => found.check(),
@@ -117,7 +117,7 @@ fn check_count(count: u64, limit: u64) -> Result<(), Refusal> {
 }
 
 impl AccessCommand {
-    /// Refuses what no state takes.
+    /// Refuses a command that is invalid in every state.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let Self::Create {
             permissions,
@@ -342,7 +342,8 @@ mod tests {
         command(name, FencingToken(4)).into()
     }
 
-    /// What is refused before it is proposed, apply refuses in the same way.
+    /// Asserts that the check before a proposal and `apply` refuse each unsound command alike, and
+    /// that the check accepts each sound command.
     fn are_told_apart<const U: usize, const S: usize>(unsound: [Command; U], sound: [Command; S]) {
         for command in unsound {
             let refusal = command.check().unwrap_err();

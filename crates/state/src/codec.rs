@@ -1,13 +1,13 @@
-//! The one place where values become bytes and come back.
+//! The codec: the only place where values are converted to bytes and back.
 //!
-//! Everything that is written to a disk or sent to a peer is `[kind][version][body]`: a byte
-//! for the type, a byte for its version, and the value in bincode with fixed-width integers. A
-//! reader refuses a kind or a version that it does not know.
+//! Everything that is written to a disk or sent to a peer has the form `[kind][version][body]`: one
+//! byte for the type, one byte for its version, and the value in bincode with fixed-width integers.
+//! A reader refuses an unknown kind or version.
 //!
-//! bincode is named in this file and nowhere else. Its fixed-width form is byte-equal to that of
-//! another codec (wincode), so the bytes outlive the library.
+//! bincode is named in this file alone. Its fixed-width form is byte-equal to that of another codec
+//! (wincode), so stored bytes do not depend on this library.
 //!
-//! Kinds 1 to 63 belong to this crate, 64 to 127 to the crate above it.
+//! Kinds 1 to 63 belong to this crate, and kinds 64 to 127 to the crate above it.
 
 mod bytes;
 pub mod frame;
@@ -20,33 +20,33 @@ use serde::de::DeserializeOwned;
 
 use crate::level::Level;
 
-/// The most bytes of one encoded value, unless its type has a bound of its own.
+/// The maximum size of an encoded value, unless its type sets its own.
 ///
-/// Sixteen mebibytes: the largest entry that the bounds in `entry` allow stays far below it, and
-/// a length read from a damaged file cannot make the reader allocate more.
+/// At sixteen mebibytes, the largest entry that `entry` allows is far below it, and a length read
+/// from a damaged file cannot make the reader allocate more.
 pub const LIMIT_BYTES: usize = 16 << 20;
 
-/// Kind and version.
+/// The size of kind and version.
 pub const HEADER_BYTES: usize = 2;
 
-/// Follow a sealed value: the CRC-32C of its bytes, little-endian.
+/// The size of the seal after a value: the CRC-32C of the value's bytes, little-endian.
 pub const SEAL_BYTES: usize = 4;
 
-/// A value with a place in the table of kinds.
+/// A value with a kind in the table of kinds.
 ///
-/// A change of shape raises `VERSION`. The type is then the newest shape; each older one is a
-/// frozen mirror struct that [`Versioned::decode_body`] reads and converts, and that
-/// [`Versioned::encode_body`] writes for as long as a cluster may be at a level that asks for it.
-/// Golden bytes in the tests of each implementing crate hold every version.
+/// A change of the encoded form increments `VERSION`. The type then has the newest form. Each older
+/// form is a frozen mirror struct, which [`Versioned::decode_body`] reads and converts and which
+/// [`Versioned::encode_body`] writes as long as a cluster may be at a level that requires it.
+/// Golden bytes in the tests of each implementing crate cover every version.
 pub trait Versioned: Serialize + DeserializeOwned {
-    /// Never given to another type.
+    /// Never reused for another type.
     const KIND: u8;
     const VERSION: u8;
-    /// The most bytes that the encoded value may have, header included.
+    /// The maximum size of the encoded value, header included.
     const MAX_BYTES: usize = LIMIT_BYTES;
 
-    /// The version that a cluster at this level writes. Overridden together with `VERSION`, which
-    /// no cluster below the level that brings it can read.
+    /// The version that a cluster at this level writes. Override it whenever `VERSION` changes: a
+    /// cluster below the level that introduces the new version cannot read that version.
     #[must_use]
     fn version_at(_: Level) -> u8 {
         Self::VERSION
@@ -72,7 +72,7 @@ pub trait Versioned: Serialize + DeserializeOwned {
     }
 }
 
-/// Why bytes cannot be decoded or a value cannot be encoded. Kinds above 255 are those of frames.
+/// The reason why bytes cannot be decoded or a value cannot be encoded. Kinds above 255 are frames.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     #[error("no bytes to decode: a value has at least {HEADER_BYTES}")]
@@ -96,8 +96,8 @@ pub enum CodecError {
 }
 
 impl CodecError {
-    /// Whether a newer program wrote the bytes: nothing is damaged, and the remedy is to start that
-    /// program again.
+    /// Returns whether a newer program wrote the bytes. Nothing is damaged then; the remedy is to
+    /// start the newer program again.
     #[must_use]
     pub fn is_newer(&self) -> bool {
         matches!(
@@ -107,7 +107,7 @@ impl CodecError {
     }
 }
 
-/// Header and body, in the newest version.
+/// Encodes header and body in the newest version.
 pub fn encode<T: Versioned>(value: &T) -> Result<Vec<u8>, CodecError> {
     encode_version(value, T::VERSION)
 }
@@ -131,7 +131,7 @@ pub fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
     T::decode_body(version, body)
 }
 
-/// The version in which a value of this type was written, and its body.
+/// Returns the version in which a value of this type was written, and its body.
 pub(crate) fn header<T: Versioned>(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     let [kind, version, body @ ..] = bytes else {
         return Err(CodecError::Empty);
@@ -160,7 +160,7 @@ pub fn never_written(kind: u16, version: u8) -> CodecError {
     }
 }
 
-/// The encoded value and its checksum, for a file or a row of its own.
+/// Encodes the value and appends its checksum, for a file or a row of its own.
 pub fn seal<T: Versioned>(value: &T) -> Result<Vec<u8>, CodecError> {
     let mut bytes = encode(value)?;
     let crc = crc32c::crc32c(&bytes);
@@ -168,8 +168,8 @@ pub fn seal<T: Versioned>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(bytes)
 }
 
-/// Decodes what [`seal`] wrote. Damaged bytes are a [`CodecError::Checksum`], so that any other error
-/// is about intact bytes.
+/// Decodes the output of [`seal`]. Damaged bytes are reported as [`CodecError::Checksum`], so any
+/// other error concerns intact bytes.
 pub fn unseal<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
     let (value, crc) = bytes
         .split_last_chunk::<SEAL_BYTES>()
@@ -182,7 +182,7 @@ pub fn unseal<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
 
 /// Appends a body; `value` may be a mirror struct of an older version.
 pub fn to_body(kind: u16, value: &impl Serialize, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
-    // Without a limit: one would cost a pass over the value to add its bytes up.
+    // No limit is set: bincode would traverse the value once more to add up its size.
     bincode::DefaultOptions::new()
         .with_fixint_encoding()
         .serialize_into(bytes, value)
@@ -192,7 +192,7 @@ pub fn to_body(kind: u16, value: &impl Serialize, bytes: &mut Vec<u8>) -> Result
         })
 }
 
-/// How many bytes a body has, without encoding it.
+/// Returns the size of a body without encoding it.
 pub(crate) fn body_bytes(kind: u16, value: &impl Serialize) -> Result<usize, CodecError> {
     let malformed = |reason: String| CodecError::Malformed { kind, reason };
     let bytes = bincode::DefaultOptions::new()

@@ -1,4 +1,4 @@
-//! The applied state and the time that commands read, beside the table that they change.
+//! The applied state and the time that a command reads in addition to the table that it changes.
 
 use seqd_idgen::{Layout, WallMs};
 

@@ -1,12 +1,13 @@
-//! When records expire: one index for all tables whose records do.
+//! The deadlines of expiring records: one index for all tables.
 //!
-//! The index follows from the records, so it is not stored. Whether a record is live is decided by
-//! its own time alone, never by whether the index still has it: so a state that was read back from
-//! its rows behaves as the one that wrote them.
+//! The index is derived from the records, so it is not stored. Only a record's own time decides
+//! whether the record is live, never its presence in the index. A state that was loaded from its
+//! rows therefore behaves like the state that wrote them.
 //!
-//! Each table has an order of its own and drops a bounded number at an entry (see `most_passed` of `apply`).
-//! For a table that removes its expired records this is a part of the replicated state: what it has
-//! in the index are exactly its records, so every replica drops the same ones at the same entry.
+//! Each table has its own order, and an entry passes a bounded number of deadlines of each table
+//! (see `most_passed` of `apply`). For a table that removes its expired records, this bound is part
+//! of the replicated state: the index has exactly the records of the table, so every replica drops
+//! the same records at the same entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,27 +19,28 @@ use crate::locks::tally::LockTally;
 use crate::newtypes::ClusterMs;
 use crate::table::{Record, Table, row_key};
 
-/// The most deadlines of one table that an entry passes which makes fewer records than that.
+/// The maximum number of deadlines per table that an entry passes, unless the entry creates more
+/// records than this.
 ///
-/// A million keys may end in the same millisecond, and an entry that dropped them all would hold up
-/// every reply behind it. With what is written behind them so many take two milliseconds of a
-/// processor; the entries that follow pass the rest, one after each pause of ten milliseconds where
-/// there are no others.
+/// A million keys may expire in the same millisecond, and an entry that dropped all of them would
+/// delay every reply after it. This many, with the writes that follow from them, take two
+/// milliseconds of processor time. The following entries pass the rest; if no others are proposed,
+/// one follows after each pause of ten milliseconds.
 pub(crate) const PASSED_PER_ENTRY: usize = 256;
 
-/// A record that ends at some cluster time.
+/// A record that expires at a cluster time.
 pub(crate) trait Expiring: Record {
-    /// `None` if the record has no end, or has ended and stays.
+    /// Returns `None` if the record does not expire, or has expired and stays in the table.
     fn deadline(&self, key: &Self::Key, context: &ApplyContext<'_>) -> Option<ClusterMs>;
 
-    /// What becomes of a record whose deadline has passed. Decided by the record's own times: the index
-    /// may have a deadline of one that was overwritten.
+    /// Handles a record whose deadline has passed. The record's own times decide, because the index
+    /// may contain the deadline of a record that was overwritten.
     fn pass(table: &mut Table<Self>, key: &Self::Key, passing: Passing<'_>);
 }
 
-/// What is at hand where a deadline passes, beside the table whose record it is of.
+/// The state that is available when a deadline passes, in addition to the table of the record.
 pub(crate) struct Passing<'a> {
-    /// The wall clock of the entry.
+    /// The wall clock of the entry's stamp.
     pub(crate) stamp_wall_ms: WallMs,
     /// The applied cluster time.
     pub(crate) cluster_ms: ClusterMs,
@@ -47,12 +49,12 @@ pub(crate) struct Passing<'a> {
     pub(crate) tally: &'a mut LockTally,
 }
 
-/// The key of a row, if it is one of this record's table.
+/// Returns the key of a row if the row belongs to this record's table.
 pub(crate) fn key_of<R: Expiring>(row_key: &[u8]) -> Option<R::Key> {
     row_key.strip_prefix(&[R::PREFIX]).and_then(R::read_key)
 }
 
-/// The deadlines of all tables, each by its rows' keys.
+/// The deadlines of each table, with the keys of their rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deadlines {
     tables: BTreeMap<u8, BTreeSet<(ClusterMs, Vec<u8>)>>,
@@ -87,8 +89,8 @@ impl Deadlines {
         firsts.map(|(at, _)| *at).min()
     }
 
-    /// Removes deadlines up to `now` and returns their rows' keys: of each table the earliest first,
-    /// and so many at most.
+    /// Removes deadlines up to `now` and returns the keys of their rows: for each table the
+    /// earliest ones, at most `most`.
     pub(crate) fn pass(&mut self, now: ClusterMs, most: usize) -> Vec<Vec<u8>> {
         let mut passed = Vec::new();
         for table in self.tables.values_mut() {

@@ -1,8 +1,8 @@
 //! Commands, outcomes and refusals of all domains.
 //!
-//! A command carries everything that `apply` needs; the time comes with its entry. Each command has
-//! one outcome, the same on every replica. A refusal is an outcome too, and carries what an error
-//! message needs (limits, holders, the next value), as the state may have changed since.
+//! A command carries everything that `apply` needs; its entry carries the time. Each command has
+//! one outcome, the same on every replica. A refusal is also an outcome. It carries the values for
+//! the error message (limits, holders, the next value), because the state may have changed since.
 
 use crate::access::{AccessCommand, AccessOutcome, AccessRefusal};
 use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal};
@@ -15,7 +15,7 @@ use crate::text::TextRefusal;
 use crate::tokens::commands::{OneTimeCommand, OneTimeOutcome, OneTimeRefusal};
 use crate::workers::commands::{WorkerCommand, WorkerOutcome, WorkerRefusal};
 
-/// Makes the three enums of the domains.
+/// Defines the three enums over all domains.
 macro_rules! domains {
     ($(
         $(#[doc = $about:literal])*
@@ -31,7 +31,7 @@ macro_rules! domains {
         }
 
         framed_enum! {
-            /// What became of a command.
+            /// The result of a command.
             #[derive(Debug, Clone, PartialEq, Eq)]
             pub enum Outcome {
                 /// Nothing changed.
@@ -41,7 +41,7 @@ macro_rules! domains {
         }
 
         framed_enum! {
-            /// Why a command changed nothing.
+            /// The reason why a command changed nothing.
             #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
             #[error(transparent)]
             pub enum Refusal {
@@ -61,7 +61,7 @@ domains! {
     Keys: KeyCommand, KeyOutcome, KeyRefusal;
     OneTime: OneTimeCommand, OneTimeOutcome, OneTimeRefusal;
     Locks: LockCommand, LockOutcome, LockRefusal;
-    /// The table of `docs/internals/EXTENDING.md`.
+    /// The example of `docs/internals/EXTENDING.md`.
     #[cfg(feature = "test-next-level")]
     Notes: crate::notes::NoteCommand, crate::notes::NoteOutcome, crate::notes::NoteRefusal;
 }

@@ -11,24 +11,25 @@ use crate::domains::Command;
 use crate::level::Level;
 use crate::stamp::Stamp;
 
-/// The most commands in one entry.
+/// The maximum number of commands in one entry.
 ///
-/// Commands are gathered while the entry before is on its way; four thousand of them take a few
-/// milliseconds to apply, so a single entry never delays its followers noticeably.
+/// Commands are gathered while the previous entry is in flight. Applying four thousand of them
+/// takes a few milliseconds, so no single entry delays a follower noticeably.
 pub const MAX_COMMANDS_PER_ENTRY: usize = 4096;
 
-/// The most bytes of an entry that is proposed: with the 4 MiB of other entries before it, it fits
-/// in one message between peers. What is read may have more, up to the codec's limit.
+/// The maximum size of a proposed entry, in bytes. Together with the 4 MiB of other entries before
+/// it, it fits in one message between peers. A decoded entry may be larger, up to the codec's
+/// limit.
 pub const MAX_ENTRY_BYTES: usize = 8 << 20;
 
-/// Without commands it only carries the time.
+/// A log entry. Without commands it only carries the time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     pub stamp: Stamp,
     pub commands: Vec<Command>,
 }
 
-/// The body, with frames that may be of unknown kinds.
+/// The body of an entry, with frames that may have unknown kinds.
 #[derive(Deserialize)]
 struct Frames {
     stamp: Stamp,
@@ -51,7 +52,8 @@ impl Versioned for Entry {
     }
 }
 
-/// Refuses a raise to a level that only a newer program knows, as this one must not apply it.
+/// Refuses a raise to a level above the highest one that this program supports, because this
+/// program must not apply it.
 fn check_level(commands: &[Command]) -> Result<(), CodecError> {
     let known = Level::highest();
     for command in commands {
@@ -64,7 +66,7 @@ fn check_level(commands: &[Command]) -> Result<(), CodecError> {
     Ok(())
 }
 
-/// Why the leader does not propose an entry.
+/// The reason why the leader does not propose an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
     #[error("command {kind} in version {version} needs level {since}: the cluster is at {level}")]
@@ -80,7 +82,7 @@ pub enum EntryError {
     Codec(#[from] CodecError),
 }
 
-/// An entry with its bytes, header included: encoded once, by the proposer, for the log and for
+/// An entry with its bytes, header included. The proposer encodes it once, for the log and for
 /// every member.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncodedEntry {
@@ -89,7 +91,7 @@ pub struct EncodedEntry {
 }
 
 impl EncodedEntry {
-    /// Encodes as a cluster at this level writes it.
+    /// Encodes the entry in the versions that a cluster at this level writes.
     pub fn new(entry: Entry, level: Level) -> Result<Self, EntryError> {
         let count = entry.commands.len();
         if count > MAX_COMMANDS_PER_ENTRY {
@@ -129,7 +131,7 @@ impl Deref for EncodedEntry {
     }
 }
 
-/// Refuses a command that a cluster of this level cannot write.
+/// Refuses a command that a cluster at this level cannot write.
 pub fn check_command(command: &Command, level: Level) -> Result<(), EntryError> {
     let row = command.frame_row()?;
     if row.since > level {

@@ -1,11 +1,12 @@
-//! The bytes of idgen's types, which implement no serialisation: modules for `#[serde(with)]`.
+//! The encoding of idgen's types, which do not implement serialisation: modules for
+//! `#[serde(with)]`.
 //!
-//! A decoded progression or layout is validated, so bytes that break its rules are malformed.
+//! A decoded progression or layout is validated, so bytes that violate its rules are malformed.
 
 use seqd_idgen::{FieldOrder, FirstSequence, LayoutSpec};
 use serde::{Deserialize, Serialize};
 
-/// A newtype around an integer, written as the integer.
+/// A newtype around an integer, encoded as the integer.
 macro_rules! as_integer {
     ($($module:ident: $type:ident as $integer:ty;)*) => {$(
         pub(crate) mod $module {

@@ -1,8 +1,8 @@
-//! What a fuzzer calls, with any bytes: entries, rows and frames.
-//! `docs/internals/FUZZING.md` has the targets.
+//! Entry points for fuzzers, which accept any bytes: entries, rows and frames.
+//! `docs/internals/FUZZING.md` lists the targets.
 //!
-//! A target panics where a promise is broken. The tests run the kept inputs in
-//! `tests/fuzz/corpus`, so that the promises are checked without a fuzzer too.
+//! A target panics when a guarantee is violated. The tests run the kept inputs in
+//! `tests/fuzz/corpus`, so the guarantees are checked without a fuzzer too.
 
 use std::fmt::Debug;
 
@@ -15,10 +15,11 @@ use crate::{
     State, StateLoader, TakeLease, WorkerCommand, codec,
 };
 
-/// The longest words of a refusal, in bytes: several names and texts of the longest allowed.
+/// The maximum length of an error message, in bytes: several names and texts of maximum length.
 const MOST_WORDS: usize = 4096;
 
-/// Chunks: a length of two bytes, little-endian, and so many bytes, or what there is.
+/// Splits the input into chunks: a length of two bytes, little-endian, followed by that many bytes
+/// or by the rest of the input.
 fn chunks(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = input.split_first_chunk::<2>()?;
@@ -31,8 +32,9 @@ fn chunks(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Entries of a log, in chunks, applied one after the other.
 ///
-/// An entry that is read is written as the same bytes. Every replica has the same outcomes and
-/// rows, also one that loads its state from rows before each entry; each command has one outcome.
+/// A decoded entry encodes to the same bytes. Every replica has the same outcomes and rows,
+/// including a replica that loads its state from rows before each entry. Each command has one
+/// outcome.
 pub fn state_entries(input: &[u8]) {
     let mut state = State::new();
     for chunk in chunks(input) {
@@ -78,10 +80,9 @@ fn loaded(state: &State) -> State {
     }
 }
 
-/// Rows of a checkpoint or a snapshot, in chunks: a key, a value, a key, a value.
+/// Rows of a checkpoint or a snapshot, in chunks that alternate between key and value.
 ///
-/// What is loaded are these rows and no others, byte for byte, and their digest; and it can be
-/// used.
+/// The loaded state has exactly these rows, byte for byte, and their digest, and it can be used.
 pub fn state_rows(input: &[u8]) {
     let mut chunks = chunks(input);
     let mut given: Vec<Row> = Vec::new();
@@ -110,8 +111,8 @@ pub fn state_rows(input: &[u8]) {
     assert_eq!(state.digest(), loaded(&state).digest());
 }
 
-/// Commands that use what is in a state: each of a sequence, of a key and of a one-time token, and a
-/// lease.
+/// Commands that use the records of a state: each command on a sequence, a key and a one-time
+/// token, and the grant of a lease.
 fn used(state: &State) -> Vec<Command> {
     let lease = WorkerCommand::TakeLease(TakeLease {
         tenant: crate::Tenant::OPERATOR,
@@ -176,7 +177,7 @@ fn used(state: &State) -> Vec<Command> {
     commands
 }
 
-/// Who holds it renews and releases it, and others come and go.
+/// Each holder renews and releases the lock, and another client acquires it.
 fn uses_of(lock: LockView<'_>) -> impl Iterator<Item = LockCommand> {
     let name = || lock.name.clone();
     let asked = AcquireLock {
@@ -208,11 +209,11 @@ fn uses_of(lock: LockView<'_>) -> impl Iterator<Item = LockCommand> {
     [LockCommand::Acquire(asked)].into_iter().chain(holders)
 }
 
-/// What a node reads of its state while it serves.
+/// Reads the state as a node does while it serves.
 fn looked_at(state: &State) {
     for (name, record) in state.sequences("", None, 100) {
         let (next, remaining) = (record.next_value(), record.remaining());
-        // The last index has no value, so that the mark behind it is an index.
+        // The last index has no value, so that the mark after the last value is itself an index.
         let is_over = remaining == Some(0) || record.next_index == u64::MAX;
         assert!(next.is_some() || is_over, "{name}");
     }
@@ -233,7 +234,7 @@ fn looked_at(state: &State) {
 
 /// A frame, as one peer sends it to another: a kind, a version and a body.
 ///
-/// What is read is written as the same frame, and its size is known without writing it.
+/// A decoded frame encodes to the same frame, and its size can be computed without encoding it.
 pub fn state_frame(input: &[u8]) {
     let [low, high, version, body @ ..] = input else {
         return;
@@ -302,7 +303,7 @@ mod tests {
         [&length.to_le_bytes()[..], bytes].concat()
     }
 
-    /// The bytes at the end of each line that begins with this word.
+    /// Returns the bytes at the end of each line that begins with this word.
     fn lines(text: &'static str, word: &str) -> Vec<Vec<u8>> {
         let lines = text.lines().filter(|line| line.starts_with(word));
         lines
@@ -313,7 +314,7 @@ mod tests {
     #[test]
     fn kept_entries_have_the_same_outcomes_on_each_replica() {
         let log = lines(LOG, "entry");
-        // Each after the entry that founds the cluster.
+        // Apply each entry after the entry that founds the cluster.
         let founding = chunk(&log[0]);
         let entries = lines(ENTRIES, "").into_iter();
         let after = entries.map(|entry| [founding.clone(), chunk(&entry)].concat());
@@ -336,7 +337,7 @@ mod tests {
     fn kept_frames_are_written_as_they_were_read() {
         let inputs = OUTCOMES.lines().filter_map(|line| {
             let bytes = unhex(line.rsplit(' ').next()?);
-            // Kind, version, and behind the length of the body the body.
+            // Kind and version; the body follows after its length.
             (bytes.len() >= 11).then(|| [&bytes[..3], &bytes[11..]].concat())
         });
         replay("state_frame", &seeds(inputs), state_frame);

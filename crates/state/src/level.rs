@@ -1,8 +1,9 @@
-//! The level: a replicated number, which only rises, of the formats that a cluster may write.
+//! The level: a replicated number that identifies the formats that a cluster may write. It never
+//! decreases.
 //!
 //! A cluster writes nothing that one of its members cannot read. Each command, and each version of
-//! a record, belongs to the level that brought it. A level is raised when every member can read
-//! what it brings; see `cluster::level`.
+//! a record, belongs to the level that introduced it. A level is raised only when every member can
+//! read what it introduces; see `cluster::level`.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,17 +17,17 @@ static HIGHEST: AtomicU32 = AtomicU32::new(Level::NEWEST.0);
 pub struct Level(pub u32);
 
 impl Level {
-    /// A new cluster.
+    /// The level of a new cluster.
     pub const FIRST: Self = Self(1);
 
-    /// Of no released program: the level of `seqd-next`, for tests of a rolling upgrade.
+    /// A level of no released program: that of `seqd-next`, for tests of a rolling upgrade.
     #[cfg(feature = "test-next-level")]
     pub const NEXT: Self = Self::FIRST.next();
 
-    /// The highest level that this program can be part of.
+    /// The highest level that this program supports.
     #[cfg(not(feature = "test-next-level"))]
     pub const NEWEST: Self = Self::FIRST;
-    /// The highest level that this program can be part of.
+    /// The highest level that this program supports.
     #[cfg(feature = "test-next-level")]
     pub const NEWEST: Self = Self::NEXT;
 
@@ -35,15 +36,15 @@ impl Level {
         Self(self.0.saturating_add(1))
     }
 
-    /// The highest level whose entries and rows this process reads and writes: [`Level::NEWEST`],
-    /// or what [`Level::widen`] set.
+    /// Returns the highest level whose entries and rows this process reads and writes:
+    /// [`Level::NEWEST`], or one more after [`Level::widen`].
     #[must_use]
     pub fn highest() -> Self {
         Self(HIGHEST.load(Ordering::Relaxed))
     }
 
-    /// Lets this process read and write what a cluster one level above [`Level::NEWEST`] has: for
-    /// tests in which members report that they support it.
+    /// Lets this process read and write the formats of the level above [`Level::NEWEST`], for tests
+    /// in which members report that they support it.
     pub fn widen() {
         HIGHEST.store(Self::NEWEST.next().0, Ordering::Relaxed);
     }

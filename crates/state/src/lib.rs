@@ -1,12 +1,13 @@
 //! The replicated state machine: commands, outcomes, `apply`, and the records with their bytes.
 //!
 //! Replicas that apply the same entries in the same order have the same state, byte for byte.
-//! Nothing here reads a clock, waits, or touches a disk or a socket: time comes in each entry.
+//! Nothing in this crate reads a clock, waits, or touches a disk or a socket: each entry carries
+//! its time.
 //!
-//! - [`State::apply`] turns an [`Entry`] of [`Command`]s into [`Outcome`]s;
-//! - [`State::drain_changes`], [`State::rows`] and [`State::from_rows`] are its bytes, and
-//!   [`State::digest`] their fingerprint;
-//! - [`encode`] and [`decode`] are the one codec of everything that is stored or sent;
+//! - [`State::apply`] applies the [`Command`]s of an [`Entry`] and returns their [`Outcome`]s.
+//! - [`State::drain_changes`], [`State::rows`] and [`State::from_rows`] write and read the state as
+//!   rows of bytes. [`State::digest`] is a fingerprint of the rows.
+//! - [`encode`] and [`decode`] are the single codec of everything that is stored or sent.
 //! - [`Level`] is the newest format that a cluster may write.
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
@@ -14,8 +15,8 @@
 //! - `foreign`, `level`, `newtypes`: numbers and names with a meaning
 //! - `codec`, `stamp`, `tenant`: bytes of values, and the time of an entry
 //! - `row`, `text`, `table`: a table of records, and its rows
-//! - `access`, `cluster`, `layouts`, `sequences`, `context`: records and commands that never
-//!   expire
+//! - `access`, `cluster`, `layouts`, `sequences`, `context`: records without an expiry, and their
+//!   commands
 //! - `deadlines`, `domains`, `keys`, `locks`, `notes`, `state`, `tables`, `tokens`, `waits`,
 //!   `workers`: records that expire, and all tables together
 //! - `check`, `entry`, `reserve`, `restore`, `rows`: entries, and the state as rows

@@ -1,5 +1,5 @@
-//! One type for each meaning of a number or a text in the replicated state, so that a lease ID
-//! cannot be passed for a token.
+//! One type for each meaning of a number or a text in the replicated state, so that, for example, a
+//! lease ID cannot be passed as a token.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -26,34 +26,36 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// Milliseconds of the cluster's own clock: it never falls, and it stands still while there is
-    /// no leader. Leases expire by it.
+    /// Milliseconds of the cluster's own clock, by which leases expire. It never decreases, and it
+    /// stops while there is no leader.
     ClusterMs;
-    /// A member of the cluster. Never allocated twice.
+    /// A member of the cluster. Node IDs are never reused.
     NodeId;
-    /// One grant of a worker. Never allocated twice.
+    /// One grant of a worker. Lease IDs are never reused.
     LeaseId;
-    /// One grant of a sequence's range. Never allocated twice.
+    /// One grant of a range of a sequence. Tokens are never reused.
     GrantToken;
-    /// Raised by each change that voids granted but unused ranges of a sequence.
+    /// Raised by each change that invalidates granted but unused ranges of a sequence.
     Epoch;
     /// Raised by every change of a sequence's definition.
     Revision;
 }
 
 impl ClusterMs {
-    /// The end of something that lasts at least `ms` from a moment of this cluster millisecond.
+    /// Returns the end of a period that begins now, in the cluster millisecond `self`, and lasts at
+    /// least `ms`.
     ///
-    /// The clock is rounded down: the moment may be the last of its millisecond, and the entry that
-    /// ends it the first of another. One millisecond more makes up for both.
+    /// The clock is rounded down: the period may begin at the last moment of its millisecond, and
+    /// the entry that ends it may come at the first moment of another. One extra millisecond covers
+    /// both.
     #[must_use]
     pub fn after(self, ms: u64) -> Self {
         let rounding = u64::from(!is_out!(EndsRoundedUp));
         Self(self.0.saturating_add(ms).saturating_add(rounding))
     }
 
-    /// For how many milliseconds it certainly lasts until this end, from any moment of the cluster
-    /// millisecond `now`.
+    /// Returns the number of milliseconds that certainly remain until this end, from any moment of
+    /// the cluster millisecond `now`.
     #[must_use]
     pub fn left_at(self, now: Self) -> u64 {
         let rounding = u64::from(!is_out!(EndsRoundedUp));
@@ -61,8 +63,8 @@ impl ClusterMs {
     }
 }
 
-/// What a change raises by one. It stays at 2^64-1, which nothing but a row that was made by hand
-/// has.
+/// Numbers that a change raises by one. They saturate at 2^64-1, a value that only a row made by
+/// hand can have.
 macro_rules! raised {
     ($($name:ident)*) => {$(
         impl $name {
@@ -76,7 +78,7 @@ macro_rules! raised {
 
 raised! { Epoch Revision }
 
-/// The public part of a token, by which it is found. Drawn at random.
+/// The public part of an access token, by which the token is looked up. Drawn at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AccessId(pub u64);
@@ -98,7 +100,7 @@ impl AccessId {
     }
 }
 
-/// The sum of the hashes of all rows: equal states have equal digests.
+/// The sum of the hashes of all rows. Equal states have equal digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(pub u128);
@@ -109,10 +111,11 @@ impl fmt::Display for Digest {
     }
 }
 
-/// The most bytes of a sequence's name: what fits a URL, a metric label and a table's column.
+/// The maximum length of a sequence's name, in bytes: fits a URL, a metric label and a table
+/// column.
 pub(crate) const MAX_SEQUENCE_NAME_BYTES: usize = 128;
 
-/// The name of a sequence: 1 to 128 of `[A-Za-z0-9._:-]`, the first a letter or a digit.
+/// The name of a sequence: 1 to 128 of `[A-Za-z0-9._:-]`, beginning with a letter or a digit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SequenceName(Box<str>);
@@ -196,7 +199,8 @@ mod tests {
         assert_eq!(Digest(255).to_string(), "000000000000000000000000000000ff");
     }
 
-    /// Real times in quarters of a millisecond; the cluster's clock has whole ones, rounded down.
+    /// Real times are in quarters of a millisecond. The cluster's clock has whole milliseconds,
+    /// rounded down.
     #[test]
     fn what_is_promised_at_any_moment_of_a_millisecond_lasts() {
         let clock = |quarters: u64| ClusterMs(quarters / 4);

@@ -1,8 +1,8 @@
 //! A replicated table with three commands, whose records expire: the worked example of
-//! `docs/internals/EXTENDING.md`, behind the feature `test-next-level` alone.
+//! `docs/internals/EXTENDING.md`, compiled only with the feature `test-next-level`.
 //!
-//! Invariant: a note is there while the cluster time is below its end, whether or not its row was
-//! dropped yet.
+//! Invariant: a note exists while the cluster time is below its end, whether or not its row has
+//! been dropped.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,10 +14,10 @@ use crate::level::Level;
 use crate::newtypes::ClusterMs;
 use crate::table::{Record, Table};
 
-/// The most bytes of a note and of its name, so that a row stays small.
+/// The maximum size of a note and of its name, in bytes, so that a row stays small.
 pub const MAX_BYTES: usize = 256;
 
-/// The longest life of a note: an hour.
+/// The maximum lifetime of a note: an hour.
 pub const MAX_TTL_MS: u64 = 3_600_000;
 
 /// A change of the notes.
@@ -35,16 +35,16 @@ pub enum NoteCommand {
     Remove { name: String },
 }
 
-/// What became of a [`NoteCommand`].
+/// The result of a [`NoteCommand`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoteOutcome {
-    /// The note is there until this cluster time.
+    /// The note exists until this cluster time.
     Kept { until: ClusterMs },
-    /// The note is gone.
+    /// The note no longer exists.
     Removed,
 }
 
-/// Why a [`NoteCommand`] changed nothing.
+/// The reason why a [`NoteCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum NoteRefusal {
     #[error("there is no note {name}")]
@@ -170,7 +170,7 @@ impl Table<NoteRecord> {
 }
 
 impl NoteCommand {
-    /// Refuses what no state takes.
+    /// Refuses a command that is invalid in every state.
     pub(crate) fn check(&self) -> Result<(), NoteRefusal> {
         let (texts, ttl_ms): (&[&String], u64) = match self {
             Self::Put { name, text, ttl_ms } => (&[name, text], *ttl_ms),
@@ -262,7 +262,7 @@ mod tests {
         assert!(changes.contains(&(b"za".to_vec(), None)), "{changes:?}");
     }
 
-    /// As a command leaves it that overwrites a record and forgets its deadline.
+    /// Simulates a command that overwrites a record and leaves its old deadline in the index.
     #[test]
     fn a_deadline_of_an_overwritten_note_drops_nothing() {
         let mut state = founded();
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(rows(&state), 1, "one row is left for the next entry");
         assert_eq!(state.note(&format!("{:05}", notes - 1)), None);
 
-        // A replica that was started in between drops it at the same entry.
+        // A replica that started in between drops the row at the same entry.
         let mut read_back = State::from_rows(state.rows()).unwrap();
         for state in [&mut state, &mut read_back] {
             state.apply(&entry(20, Vec::new()), None);

@@ -1,6 +1,7 @@
-//! Which commands a leader proposes while it lacks something: room on its disk, or a known clock.
+//! Classifies commands for a leader whose disk space is down to the reserve or whose clock may be
+//! wrong.
 //!
-//! The match of [`Command::may_use_reserve`] is exhaustive: each new command has to decide.
+//! The match in [`Command::may_use_reserve`] is exhaustive, so each new command must be classified.
 
 use crate::access::AccessCommand;
 use crate::domains::Command;
@@ -13,9 +14,10 @@ use crate::tokens::commands::OneTimeCommand;
 use crate::workers::commands::WorkerCommand;
 
 impl Command {
-    /// Returns whether the command may use the reserve of a disk, whoever proposes it: the cluster
-    /// needs it, it only removes, ends or releases something, or an operator controls access with
-    /// it. An operator could not make room otherwise.
+    /// Returns whether the command may use the reserve of a disk, whichever client proposes it.
+    /// This holds for commands that the cluster itself needs, that only remove, end or release
+    /// something, or with which an operator controls access: otherwise an operator could not free
+    /// space.
     #[must_use]
     pub fn may_use_reserve(&self) -> bool {
         match self {
@@ -56,8 +58,8 @@ impl Command {
         }
     }
 
-    /// Returns whether a command is a client's. The nodes themselves need the cluster's own commands,
-    /// and leases of workers that nodes hold.
+    /// Returns whether the command is a client's. The nodes themselves need the cluster's own
+    /// commands and the leases of the workers that nodes hold.
     #[must_use]
     pub fn is_of_client(&self, state: &State) -> bool {
         let is_node_s = |layout: &str, worker| {
@@ -75,14 +77,15 @@ impl Command {
         }
     }
 
-    /// Returns whether a command is refused while only the reserve is left.
+    /// Returns whether the command is refused while only the reserve is left.
     #[must_use]
     pub fn needs_room(&self, state: &State) -> bool {
         self.is_of_client(state) && !self.may_use_reserve()
     }
 
-    /// Returns whether apply compares something in the command with the wall-clock time of its stamp,
-    /// such as a fence: a leader must know whether its clock is right.
+    /// Returns whether `apply` compares a value in the command, such as a fence, with the
+    /// wall-clock time of its stamp. The leader must know that its clock is right before it
+    /// proposes such a command.
     #[must_use]
     pub fn needs_known_clock(&self) -> bool {
         matches!(

@@ -1,21 +1,24 @@
-//! Turns a state, from a backup or a surviving node, into the state of a new cluster.
+//! Converts a state, from a backup or a surviving node, into the state of a new cluster.
 //!
-//! What the old cluster did after the backup is not in it, and nothing that it may have given out
-//! since may be given out again:
+//! The state does not contain the actions of the old cluster after the backup. Nothing that the old
+//! cluster may have given out since may be given out again:
 //! - IDs: every window of every worker begins past every fence that the old cluster can have
-//!   granted;
-//! - tokens, lease IDs and node IDs: the counter rises above all that it can have drawn;
-//! - locks: each is free, nobody waits, and the token of its next grant is larger than any before;
-//! - sequences: their state is unknown. An operator gives a floor (how far one may have come) or a
-//!   margin (how many values may have been granted since).
+//!   granted.
+//! - Tokens, lease IDs and node IDs: the counter rises above every number that the old cluster can
+//!   have drawn.
+//! - Locks: every lock is free and has no waiters, and the token of its next grant is larger than
+//!   all previous ones.
+//! - Sequences: the last granted value is unknown. An operator gives a floor (the first value that
+//!   may be granted) or a margin (the number of values that may have been granted since the
+//!   backup).
 //!
-//! One-time tokens are dropped, as one may have been consumed since. Idempotency keys stay as they
-//! are: of a key that was completed since, a caller is told to go on once more.
+//! One-time tokens are dropped, because one may have been consumed since. Idempotency keys are kept
+//! unchanged, so a key that was completed since the backup may return another claim.
 //!
-//! IDs and tokens need the time at which the new cluster begins, which its first leader stamps with
-//! a command; until then nothing is drawn from the counter and no worker is leased. Both bounds
-//! hold if every process of the old cluster has ended by then, and if the clocks of the old leaders
-//! and of the new one were right within the agreed skew.
+//! IDs and tokens depend on the time at which the new cluster begins. The first leader of the new
+//! cluster stamps this time with a command. Until then nothing is drawn from the counter and no
+//! worker is leased. Both bounds hold if every process of the old cluster has ended by then, and if
+//! the clocks of the old leaders and of the new leader were correct within the agreed skew.
 
 use std::collections::BTreeMap;
 
@@ -37,15 +40,16 @@ use crate::workers::record::WorkerRecord;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restoration {
     pub cluster_id: String,
-    /// The name of its only member.
+    /// The name of the only member.
     pub founder: String,
-    /// The clusters that it replaces; none for a rehearsal.
+    /// The clusters that the new one replaces. Empty for a rehearsal.
     pub ancestors: Vec<String>,
     /// For each named sequence, the first value that may be granted.
     pub floors: BTreeMap<SequenceName, i64>,
-    /// How many values of every other sequence are skipped.
+    /// The number of values to skip in every other sequence.
     pub margin: Option<u64>,
-    /// When the state was written, if the time that it carries is wrong; not after that.
+    /// The time at which the state was written, if the recorded time is wrong; never later than the
+    /// recorded time.
     pub written: Option<WallMs>,
 }
 
@@ -61,7 +65,7 @@ pub enum Raise {
 pub struct RaisedSequence {
     pub name: SequenceName,
     pub mode: SequenceMode,
-    /// Whether it was deleted: its mark is kept for a sequence of the same name.
+    /// True if the sequence was deleted. Its mark is kept for a later sequence of the same name.
     pub deleted: bool,
     pub raise: Raise,
     pub index_before: u64,
@@ -81,9 +85,10 @@ pub enum RestorationError {
     #[error("the state was not written at {} ms: it is {} to {} ms", .given.0, .from.0, .to.0)]
     WrittenOutOfRange {
         given: WallMs,
-        /// When the cluster began, if it was restored itself; the windows of its workers rest on that.
+        /// The start of the cluster, if it was itself restored. The windows of its workers depend
+        /// on it.
         from: WallMs,
-        /// The time that the state carries.
+        /// The time recorded in the state.
         to: WallMs,
     },
     #[error("the backup has no sequence {}", list(.0))]
@@ -113,8 +118,8 @@ fn list(names: &[SequenceName]) -> String {
 }
 
 impl State {
-    /// Makes this the state of a new cluster of one member and returns the member's ID and what
-    /// became of each sequence. An error leaves the state unchanged.
+    /// Converts this state to the state of a new cluster with one member. Returns the member's ID
+    /// and the new mark of each sequence. An error leaves the state unchanged.
     pub fn restore(
         &mut self,
         restoration: &Restoration,
@@ -140,14 +145,14 @@ impl State {
                 record.epoch = record.epoch.next();
             }
         }
-        // No token of the old cluster is one of the new.
+        // No token of the old cluster is valid in the new one.
         self.tables.secret.remove(&());
         self.tables.access.forget_all();
         self.tables.one_time.forget_all();
         self.deadlines.clear::<OneTimeRecord>();
         self.tables.workers.end_all();
         self.deadlines.clear::<WorkerRecord>();
-        // Every lock is free: the tokens of its holders lie below those of the new cluster.
+        // Every lock is free: the tokens of its holders are below those of the new cluster.
         self.tables.locks.clear();
         self.deadlines.clear::<LockRecord>();
         self.lock_tally = LockTally::default();
@@ -156,7 +161,7 @@ impl State {
         let node = NodeId(draw(&mut self.tables.counter));
         let record = NodeRecord::new(founder.clone(), None);
         self.tables.nodes.put(node, record);
-        // An earlier stamp stays valid until a new one, which is not below it, replaces it.
+        // An earlier stamp stays valid until a new one, which is never below it, replaces it.
         let stamped_wall_ms = self
             .restoration()
             .map_or(WallMs(0), |record| record.stamped_wall_ms);
@@ -168,18 +173,18 @@ impl State {
             stamped_wall_ms,
         };
         self.tables.restoration.put((), record);
-        // A later backup of the new cluster carries no time that was wrong in the old one.
+        // A later backup of the new cluster must not carry a wrong time of the old one.
         self.tables.clock.entry((), Clock::default).wall_ms = written.0;
         settings.founders = vec![(node, founder.clone())];
         self.tables.settings.put((), settings);
         Ok((node, raised))
     }
 
-    /// When the state was written, as the operator gives it or as it carries it.
+    /// Returns the time at which the state was written: the given time, or else the recorded one.
     ///
-    /// A time that is given replaces one that a wrong clock left. It rests on the operator: what was
-    /// granted after it, and by a wrong time, is not known here. The windows that the state records
-    /// hold whatever is given.
+    /// A given time replaces a time that a wrong clock recorded. The operator is responsible for
+    /// it: grants made after the given time, and grants based on a wrong time, are unknown here.
+    /// The windows recorded in the state hold whatever time is given.
     fn written(&self, given: Option<WallMs>) -> Result<WallMs, RestorationError> {
         let to = self.last_wall_ms();
         let Some(given) = given else {
@@ -194,7 +199,7 @@ impl State {
         Ok(given)
     }
 
-    /// The new mark of each sequence, deleted ones included.
+    /// Computes the new mark of each sequence, deleted ones included.
     fn raised(
         &self,
         floors: &BTreeMap<SequenceName, i64>,
@@ -209,7 +214,7 @@ impl State {
         for (name, record) in self.tables.sequences.iter() {
             let raise = match (floors.get(name), margin) {
                 (Some(floor), _) => Raise::Floor(*floor),
-                // Its last value was granted already.
+                // The last value was already granted.
                 (None, None) if record.next_value().is_none() => Raise::Margin(0),
                 (None, Some(margin)) => Raise::Margin(margin),
                 (None, None) => {
@@ -251,9 +256,9 @@ fn refuse(
     Err(error(names))
 }
 
-/// The mark after the raise. It never falls, and a sequence without a value left stays where it is. A
-/// margin past the end, and the floor that follows the last value, leave no value. `None` for a floor
-/// beyond that, which is a mistake.
+/// Returns the mark after the raise. The mark never decreases, and a sequence without a value left
+/// keeps its mark. A margin past the end leaves no value, and neither does the floor that would
+/// follow the last value. A floor beyond that is a mistake and returns `None`.
 fn raised_index(record: &SequenceRecord, raise: Raise) -> Option<u64> {
     let progression = &record.definition.progression;
     let before = record.next_index;
@@ -269,7 +274,7 @@ fn raised_index(record: &SequenceRecord, raise: Raise) -> Option<u64> {
     }
 }
 
-/// The index after the last value, if the floor is the value that would follow it.
+/// Returns the index after the last value if the floor is the value that would follow the last one.
 fn used_up_by(progression: &Progression, floor: i64) -> Option<u64> {
     let total = progression.total()?;
     let last = progression.value_at(total.checked_sub(1)?)?;

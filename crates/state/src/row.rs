@@ -6,27 +6,27 @@ use crate::newtypes::Digest;
 
 pub type Row = (Vec<u8>, Vec<u8>);
 
-/// A key and its new value; without one, the row is gone.
+/// A key and its new value, or `None` if the row was removed.
 pub type RowChange = (Vec<u8>, Option<Vec<u8>>);
 
-/// What changed since the last drain.
+/// The changes since the last drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes {
     pub rows: Vec<RowChange>,
     pub digest: Digest,
 }
 
-/// What changed since the last drain, and what one tenant's records are of it.
+/// The size of the changes since the last drain, in all and for one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Undrained {
     pub rows: u64,
-    /// Bytes that tenants hold with the records.
+    /// Bytes charged to tenants for the changed records.
     pub bytes: u64,
     pub own_rows: u64,
     pub own_bytes: u64,
 }
 
-/// Why rows cannot be loaded. Keys are shown in hexadecimal.
+/// The reason why rows cannot be loaded. Keys are shown in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
     #[error("row {}: no record has such a key", hex(.key))]
@@ -42,8 +42,8 @@ pub enum RowError {
 }
 
 impl RowError {
-    /// Whether a newer program wrote the rows: nothing is damaged, and the remedy is to start that
-    /// program again.
+    /// Returns whether a newer program wrote the rows. Nothing is damaged then; the remedy is to
+    /// start the newer program again.
     #[must_use]
     pub fn is_newer(&self) -> bool {
         match self {
@@ -54,9 +54,9 @@ impl RowError {
     }
 }
 
-/// The hash of one row. A digest is the sum of all rows' hashes, modulo 2^128.
+/// Returns the hash of one row. A digest is the sum of the hashes of all rows, modulo 2^128.
 ///
-/// The key's length comes first, so that no byte can move between key and value unnoticed.
+/// The key's length is hashed first, so moving a byte between key and value changes the hash.
 #[must_use]
 pub fn row_hash(key: &[u8], value: &[u8]) -> u128 {
     let mut bytes = Vec::with_capacity(8 + key.len() + value.len());

@@ -1,6 +1,6 @@
-//! The state as rows of bytes: what a checkpoint stores, a snapshot carries, and a digest covers.
+//! The state as rows of bytes, which a checkpoint stores, a snapshot carries and a digest covers.
 //!
-//! A row's key begins with the prefix of its table; its value is one whole encoded record.
+//! A row's key begins with the prefix of its table. Its value is one whole encoded record.
 
 use crate::level::Level;
 use crate::newtypes::Digest;
@@ -13,7 +13,7 @@ impl State {
         self.tables.rows()
     }
 
-    /// The rows that changed since the last call, and the digest after them.
+    /// Returns the rows that changed since the last call, and the digest after these changes.
     pub fn drain_changes(&mut self) -> Changes {
         let mut rows = Vec::new();
         self.tables.drain(&mut rows);
@@ -23,20 +23,20 @@ impl State {
         }
     }
 
-    /// What changed since the last drain, and `tenant`'s part of it.
+    /// Returns the size of the changes since the last drain, in all and for `tenant`.
     #[must_use]
     pub fn undrained(&self, tenant: Tenant) -> Undrained {
         self.tables.undrained(tenant)
     }
 
-    /// The digest of all rows, changes that were not drained yet included.
+    /// Returns the digest of all rows, including changes that have not been drained yet.
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest(self.tables.hash_sum())
     }
 
-    /// Loads the rows of [`State::rows`], in any order. That none is missing is for the caller to
-    /// check, by the digest.
+    /// Loads the rows of [`State::rows`], in any order. The caller compares the digest to detect
+    /// missing rows.
     pub fn from_rows(rows: impl IntoIterator<Item = Row>) -> Result<Self, RowError> {
         let mut loader = StateLoader::default();
         for (key, value) in rows {
@@ -46,22 +46,22 @@ impl State {
     }
 }
 
-/// Loads a state row by row, so that nothing but the state itself takes memory.
+/// Loads a state row by row, so that only the state itself takes memory.
 #[derive(Debug, Default)]
 pub struct StateLoader {
     state: State,
 }
 
 impl StateLoader {
-    /// Adds a row, in any order. After an error the loader must be dropped.
+    /// Adds a row; the order does not matter. After an error the loader must be dropped.
     pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), RowError> {
         self.hashed_row(key, value, row_hash(key, value))
     }
 
-    /// [`StateLoader::row`] with a [`row_hash`] that the caller has already.
+    /// Like [`StateLoader::row`], for a caller that has already computed the [`row_hash`].
     pub fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> Result<(), RowError> {
         self.state.tables.restore(key, value, hash)?;
-        // Its row sorts before those of the tables that a level can bring.
+        // The row of the level sorts before the rows of tables that a later level introduces.
         let found = self.state.level();
         let known = Level::highest();
         if found > known {

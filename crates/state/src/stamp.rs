@@ -1,8 +1,9 @@
-//! The two times that an entry carries.
+//! The two timestamps of an entry.
 //!
-//! `apply` reads no clock: the leader stamps every entry, so all replicas see the same times. Fences
-//! are compared with `wall_ms`, the leader's wall clock. Leases expire by `cluster_ms`, a clock that
-//! only the cluster has, so that no step of a wall clock can end or freeze one.
+//! `apply` reads no clock: the leader stamps every entry, so all replicas see the same times.
+//! Fences are compared with `wall_ms`, the leader's wall clock. Leases expire by `cluster_ms`, a
+//! clock that exists only in the cluster, so that no step of a wall clock can end or freeze a
+//! lease.
 
 use seqd_idgen::WallMs;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,6 @@ pub struct Stamp {
     /// The leader's wall clock, in Unix milliseconds.
     #[serde(with = "crate::foreign::wall_ms")]
     pub wall_ms: WallMs,
-    /// The cluster's own clock; `apply` takes the maximum, so it never falls.
+    /// The cluster's own clock. `apply` takes the maximum, so it never decreases.
     pub cluster_ms: ClusterMs,
 }

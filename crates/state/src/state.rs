@@ -1,4 +1,4 @@
-//! The replicated state and its reads. A read sees the applied state at the applied time.
+//! The replicated state and its reads. A read sees the state at the applied entry and cluster time.
 
 use std::ops::Bound;
 
@@ -27,16 +27,16 @@ use crate::workers::commands::Holder;
 use crate::workers::past::PastIndex;
 use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord, is_live, ms_until_free};
 
-/// Who may have minted an ID.
+/// The lease holder that may have minted an ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// The holder of the worker in the ID's tick.
     Held(Box<Holder>),
-    /// No lease had the worker in that tick: no generator of this cluster made the ID.
+    /// No lease had the worker in that tick, so no generator of this cluster minted the ID.
     Nobody,
-    /// The tick lies before the time from which on every lease is known.
+    /// The tick lies before the time from which all leases are recorded.
     Unknown {
-        /// `None` where no time is known to be covered.
+        /// `None` if no time is known to be covered.
         known_from: Option<WallMs>,
     },
 }
@@ -44,7 +44,7 @@ pub enum Origin {
 #[derive(Debug, Clone, Default)]
 pub struct State {
     pub(crate) tables: Tables,
-    /// Derived from the tables, as are the index of past leases and the tally of locks.
+    /// Derived from the tables, like the index of past leases and the tally of locks.
     pub(crate) deadlines: Deadlines,
     pub(crate) past_index: PastIndex,
     pub(crate) lock_tally: LockTally,
@@ -56,7 +56,7 @@ impl State {
         Self::default()
     }
 
-    /// Makes what is derived from the tables.
+    /// Computes the parts that are derived from the tables.
     pub(crate) fn derive(&mut self) {
         let layouts = &self.tables.layouts;
         self.lock_tally = LockTally::of(&self.tables.locks);
@@ -109,13 +109,13 @@ impl State {
         self.deadlines.next()
     }
 
-    /// The last millisecond of which timestamps were granted to a leader; 0 if none was.
+    /// The last millisecond whose timestamps were granted to a leader; 0 if none was.
     #[must_use]
     pub fn timestamp_bound(&self) -> WallMs {
         self.tables.timestamps.bound()
     }
 
-    /// The same state with this layout: for models, which need one of few ticks.
+    /// Adds a layout to the state. For models, which need a layout with few ticks.
     #[must_use]
     pub fn with_layout(mut self, layout: Layout) -> Self {
         self.tables.layouts.add(layout);
@@ -131,7 +131,7 @@ impl State {
         self.tables.layouts.all()
     }
 
-    /// All members, removed ones included, by ID.
+    /// Returns all members by ID, removed ones included.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeRecord)> {
         self.tables.nodes.iter().map(|(id, record)| (*id, record))
     }
@@ -141,7 +141,7 @@ impl State {
         self.tables.nodes.get(&id)
     }
 
-    /// The number of the latest reset of a member's workers, if there was one.
+    /// Returns the number of the latest reset of a member's workers, if there was one.
     #[must_use]
     pub fn reset_of(&self, id: NodeId) -> Option<u64> {
         self.tables.resets.get(&id).map(|record| record.number)
@@ -152,7 +152,7 @@ impl State {
         self.node(id).is_some_and(|record| record.removed)
     }
 
-    /// All workers that were ever leased, with their latest leases, by layout and number.
+    /// Returns all workers that were ever leased, with their latest leases, by layout and number.
     pub fn leases(&self) -> impl Iterator<Item = LeaseView<'_>> {
         self.tables.workers.iter().filter_map(|(key, record)| {
             let context = self.context()?;
@@ -160,7 +160,7 @@ impl State {
         })
     }
 
-    /// The latest lease of each worker of one layout, live or not.
+    /// Returns the latest lease of each worker of one layout, live or not.
     pub fn leases_of<'a>(&'a self, layout: &'a str) -> impl Iterator<Item = LeaseView<'a>> {
         let parts = self.context().zip(self.layout(layout));
         let first = WorkerKey {
@@ -180,8 +180,8 @@ impl State {
         })
     }
 
-    /// Milliseconds until the worker of a lease can be granted, at the applied times, unless the lease
-    /// is renewed; 0 if it is free.
+    /// Returns the milliseconds until the worker of a lease can be granted, by the applied times
+    /// and provided that the lease is not renewed; 0 if the worker is free.
     #[must_use]
     pub fn ms_until_free(&self, lease: &LeaseView<'_>) -> u64 {
         let parts = self.context().zip(self.layout(lease.layout));
@@ -192,7 +192,7 @@ impl State {
         wait_ms.unwrap_or(0)
     }
 
-    /// The leases that are over and whose workers were granted again, by lease, behind the one named:
+    /// Returns the ended leases after `after` whose workers were granted again, by lease ID, with
     /// layout, worker and holder.
     pub fn past_leases(&self, after: LeaseId) -> impl Iterator<Item = (&str, WorkerId, Holder)> {
         let after = (Bound::Excluded(after), Bound::Unbounded);
@@ -200,14 +200,14 @@ impl State {
         past.map(|(lease, past)| (past.layout.as_str(), past.worker, past.holder(*lease)))
     }
 
-    /// A worker's latest lease, live or not.
+    /// Returns a worker's latest lease, live or not.
     #[must_use]
     pub fn worker(&self, layout: &str, worker: WorkerId) -> Option<&WorkerRecord> {
         let layout = layout.to_owned();
         self.tables.workers.get(&WorkerKey { layout, worker })
     }
 
-    /// Who may have minted an ID of this worker and tick.
+    /// Returns the holder that may have minted an ID with this worker and tick.
     #[must_use]
     pub fn origin(&self, layout: &Layout, worker: WorkerId, tick: Tick) -> Origin {
         let key = WorkerKey {
@@ -222,7 +222,8 @@ impl State {
         };
         let known_from = self.leases_known_from(layout);
         let at = layout.wall_at(tick);
-        // After the backup of a restored cluster the old one may have given the worker to another.
+        // After the backup of a restored cluster was taken, the old cluster may have granted the
+        // worker to another holder.
         let is_in_doubt = self.restoration().is_some_and(|restored| {
             at > restored.backup_wall_ms && known_from.is_none_or(|known_from| at < known_from)
         });
@@ -237,21 +238,21 @@ impl State {
         }
     }
 
-    /// The time from which on every lease of a layout is known; `None` for none at all, as in a
-    /// restored cluster that has not begun.
+    /// Returns the time from which every lease of a layout is recorded. Returns `None` if there is
+    /// no such time, as in a restored cluster whose start is not stamped yet.
     #[must_use]
     pub fn leases_known_from(&self, layout: &Layout) -> Option<WallMs> {
         let start = self.tables.past_start.get(&())?;
         let Some(restored) = self.restoration() else {
             return Some(start.known_from);
         };
-        // What the old cluster granted after the backup is not known.
+        // The grants that the old cluster made after the backup are unknown.
         let begins = restored.windows_from(self.settings()?, layout);
         let begins = restored.stamped.then(|| layout.wall_at(begins))?;
         Some(begins.max(start.known_from))
     }
 
-    /// A sequence, unless it was deleted.
+    /// Returns a sequence unless it was deleted.
     #[must_use]
     pub fn sequence(&self, name: &SequenceName) -> Option<&SequenceRecord> {
         self.tables.sequences.existing(name)
@@ -262,8 +263,8 @@ impl State {
         self.tables.sequences.get(name)
     }
 
-    /// The outcome of a command about a sequence, and the sequence after it. Nothing changes: the
-    /// command is applied to a copy of its sequence.
+    /// Returns the outcome that a command would have, and the sequence after it. The state does not
+    /// change: the command is applied to a copy of its sequence.
     #[must_use]
     pub fn try_out(&self, command: &SequenceCommand) -> (Outcome, Option<SequenceRecord>) {
         let name = command.name();
@@ -279,78 +280,79 @@ impl State {
         (outcome, sequences.get(name).cloned())
     }
 
-    /// The cluster's secret, once it has one.
+    /// Returns the cluster's secret, if it has one yet.
     #[must_use]
     pub fn secret(&self) -> Option<SecretKey> {
         self.tables.secret.get(&()).map(|secret| secret.key)
     }
 
-    /// A token by its ID, expired or not.
+    /// Returns a token by its ID, expired or not.
     #[must_use]
     pub fn access(&self, id: AccessId) -> Option<&AccessRecord> {
         self.tables.access.get(&id)
     }
 
-    /// All tokens, by ID.
+    /// Returns all tokens by ID.
     pub fn tokens(&self) -> impl Iterator<Item = (AccessId, &AccessRecord)> {
         self.tables.access.iter().map(|(id, record)| (*id, record))
     }
 
-    /// A key, unless it is over.
+    /// Returns a key unless it has expired.
     #[must_use]
     pub fn key(&self, name: &KeyName) -> Option<&KeyRecord> {
         self.tables.keys.live(name, self.cluster_ms())
     }
 
-    /// The keys from a name on in the order of names, users' before requests', such as are over and were
-    /// not dropped yet included.
+    /// Returns the keys from a name on, in the order of names, users' keys before those of
+    /// requests. Includes expired keys that have not been dropped yet.
     pub fn keys_from(&self, from: Bound<KeyName>) -> impl Iterator<Item = (&KeyName, &KeyRecord)> {
         self.tables.keys.range((from, Bound::Unbounded))
     }
 
-    /// How many keys there are, such as are over and were not dropped yet included.
+    /// Returns the number of keys, including expired keys that have not been dropped yet.
     #[must_use]
     pub fn keys_count(&self) -> usize {
         self.tables.keys.len()
     }
 
-    /// What all keys cost, in bytes.
+    /// Returns the cost of all keys, in bytes.
     #[must_use]
     pub fn key_bytes(&self) -> u64 {
         self.keys_held().all().bytes
     }
 
-    /// What tenants hold of keys, users' and requests' together.
+    /// Returns the holdings of tenants in keys, both users' keys and those of requests.
     #[must_use]
     pub fn keys_held(&self) -> &Holdings {
         self.tables.keys.holdings()
     }
 
-    /// What tenants hold of one-time tokens.
+    /// Returns the holdings of tenants in one-time tokens.
     #[must_use]
     pub fn one_time_held(&self) -> &Holdings {
         self.tables.one_time.holdings()
     }
 
-    /// What tenants hold of locks: a holder is one, and a waiter.
+    /// Returns the holdings of tenants in locks. Each holder and each waiter counts as one.
     #[must_use]
     pub fn locks_held(&self) -> &Holdings {
         self.tables.locks.holdings()
     }
 
-    /// What tenants hold of sequences, deleted ones included.
+    /// Returns the holdings of tenants in sequences, deleted ones included.
     #[must_use]
     pub fn sequences_held(&self) -> &Holdings {
         self.tables.sequences.holdings()
     }
 
-    /// A one-time token, used or not, unless it is over.
+    /// Returns a one-time token, used or not, unless it has expired.
     #[must_use]
     pub fn one_time(&self, id: OneTimeId) -> Option<&OneTimeRecord> {
         self.tables.one_time.live(id, self.cluster_ms())
     }
 
-    /// The one-time tokens from an ID on, by ID, such as are over and were not dropped yet included.
+    /// Returns the one-time tokens from an ID on, by ID. Includes expired tokens that have not been
+    /// dropped yet.
     pub fn one_time_from(
         &self,
         from: Bound<OneTimeId>,
@@ -359,17 +361,17 @@ impl State {
         tokens.map(|(id, record)| (*id, record))
     }
 
-    /// How many one-time tokens there are, such as are used, and such as are over and were not
-    /// dropped yet, included.
+    /// Returns the number of one-time tokens, including used tokens and expired tokens that have
+    /// not been dropped yet.
     #[must_use]
     pub fn one_time_count(&self) -> usize {
         self.tables.one_time.len()
     }
 
-    /// What would become of a change of the layouts at this time.
+    /// Returns the outcome that a change of the layouts would have at this time.
     ///
     /// # Errors
-    /// What it would be refused for.
+    /// The reason why the change would be refused.
     pub fn try_layout(
         &self,
         wall_ms: WallMs,
@@ -379,16 +381,16 @@ impl State {
         Ok(layouts.apply(wall_ms, command)?)
     }
 
-    /// What would become of a change of the tokens.
+    /// Returns the outcome that a change of the tokens would have.
     ///
     /// # Errors
-    /// What it would be refused for.
+    /// The reason why the change would be refused.
     pub fn try_access(&self, command: &AccessCommand) -> Result<AccessOutcome, Refusal> {
         let mut tokens = self.tables.access.clone();
         tokens.apply(self.last_wall_ms(), command)
     }
 
-    /// At most `limit` sequences whose names begin with `prefix`, by name, after `after`.
+    /// Returns up to `limit` sequences after `after` whose names begin with `prefix`, by name.
     #[must_use]
     pub fn sequences(
         &self,

@@ -1,7 +1,7 @@
 //! A table of records in memory that tracks which of its rows changed.
 //!
-//! Reads and `apply` touch maps alone. Changed rows are encoded and hashed when they are drained,
-//! so a sequence that is used a thousand times between two checkpoints is encoded once.
+//! Reads and `apply` touch only maps. A changed row is encoded and hashed when it is drained, so a
+//! sequence that is used a thousand times between two checkpoints is encoded once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,21 +18,23 @@ pub(crate) trait Record: Versioned + Clone + Debug {
     type Key: Ord + Clone + Debug;
     /// The first byte of the rows' keys. Never reused.
     const PREFIX: u8;
-    /// Whether the table has at most one record.
+    /// True if the table has at most one record.
     const IS_SINGLE: bool = false;
-    /// Appends what follows the prefix in a row's key. Keys sort as their bytes do.
+    /// Appends the part of a row's key after the prefix. Keys sort in the order of these bytes.
     fn write_key(key: &Self::Key, bytes: &mut Vec<u8>);
     fn read_key(bytes: &[u8]) -> Option<Self::Key>;
-    /// Whether a decoded record satisfies the rules of its type.
+    /// Returns whether a decoded record satisfies the rules of its type.
     fn is_sound(&self) -> bool {
         true
     }
-    /// Calls `charge` with the tenant and the bytes of each thing that a tenant holds with this
-    /// record. A change of what it charges is made by `put` and `remove`, or told to `recharge`.
+    /// Calls `charge` with the tenant and the bytes of each item that a tenant holds with this
+    /// record. If the charges of a record change, the caller uses `put` or `remove`, or passes the
+    /// difference to `recharge`.
     fn charge(&self, _key: &Self::Key, _charge: &mut dyn FnMut(Tenant, u64)) {}
 }
 
-/// Implements [`Record`] for a table of at most one record; `sound` names what checks its rules.
+/// Implements [`Record`] for a table of at most one record. `sound` is the function that checks the
+/// record's rules.
 macro_rules! singleton {
     (
         $record:ty, kind $kind:literal, version $version:literal, prefix $prefix:literal
@@ -65,30 +67,32 @@ pub(crate) use singleton;
 #[derive(Debug, Clone)]
 struct Slot<R> {
     record: R,
-    /// The version in which the row is encoded: as it was loaded, or, once touched, that of the
-    /// cluster's level then. So the bytes follow from the log, whichever program wrote them.
+    /// The version in which the row is encoded: the version in which it was loaded or, after a
+    /// change, the version of the cluster's level at the change. The bytes therefore follow from
+    /// the log, whichever program wrote them.
     version: u8,
-    /// Whether the row's hash before the change is remembered in `Table::before`.
+    /// True if `Table::before` contains the row's hash before the change.
     touched: bool,
 }
 
 /// All records of one kind.
 ///
-/// Invariant: `sum` plus, for each touched row, its hash less the one in `before`, is the sum of
-/// the hashes of all rows.
+/// Invariant: the sum of the hashes of all rows is `sum` plus, for each touched row, its present
+/// hash minus the hash in `before`.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<R: Record> {
-    /// Boxed, as nodes of the map are half empty after a start, which fills them in key order.
+    /// Boxed, because a start inserts the keys in order, which leaves the map's nodes half empty.
     slots: BTreeMap<R::Key, Box<Slot<R>>>,
-    /// The rows touched since the last drain, with their hashes before it; 0 for a new row.
+    /// The rows touched since the last drain, with their hashes before the change; 0 for a new row.
     before: BTreeMap<R::Key, u128>,
-    /// The sum of the rows' hashes at the last drain.
+    /// The sum of the hashes of the rows at the last drain.
     sum: u128,
     /// The version in which touched rows are encoded.
     version: u8,
-    /// What tenants hold with the records; derived, so that a bound on it costs no pass over them.
+    /// The holdings of tenants in these records. Derived, so that checking a limit needs no pass
+    /// over the records.
     held: Holdings,
-    /// What tenants hold with the records that were put since the last drain.
+    /// The holdings of tenants in the records that were put since the last drain.
     fresh: Holdings,
 }
 
@@ -119,7 +123,7 @@ impl<R: Record> Table<R> {
         if !slot.touched {
             slot.touched = true;
             let (key_bytes, value) = row_of(key, slot);
-            // Occupied if the row was removed and put back since the last drain.
+            // The entry exists if the row was removed and put again since the last drain.
             let hash = || row_hash(&key_bytes, &value);
             self.before.entry(key.clone()).or_insert_with(hash);
         }
@@ -168,12 +172,13 @@ impl<R: Record> Table<R> {
         Some(record)
     }
 
-    /// What tenants hold with the records.
+    /// Returns the holdings of tenants in these records.
     pub(crate) fn holdings(&self) -> &Holdings {
         &self.held
     }
 
-    /// Charges what a record that was changed in its place charges more, or less.
+    /// Corrects the holdings after a record was changed in place: each tenant in `less` loses a
+    /// charge, and each tenant in `more` gets one.
     pub(crate) fn recharge(&mut self, less: &[Tenant], more: &[Tenant]) {
         less.iter().for_each(|tenant| self.held.sub(*tenant, 0));
         for tenant in more {
@@ -189,7 +194,7 @@ impl<R: Record> Table<R> {
         }
     }
 
-    /// Encodes rows that are touched from here on in the version of this level.
+    /// Encodes rows that are touched from this call on in the version of this level.
     pub(crate) fn set_level(&mut self, level: Level) {
         self.version = R::version_at(level);
     }
@@ -228,7 +233,7 @@ impl<R: Record> Table<R> {
         sum
     }
 
-    /// Adds what was touched since the last drain, `tenant`'s part of it apart.
+    /// Adds the size of the changes since the last drain, and separately the part of `tenant`.
     pub(crate) fn add_undrained(&self, tenant: Tenant, sum: &mut Undrained) {
         let (own, all) = (self.fresh.of(tenant), self.fresh.all());
         sum.rows += self.before.len() as u64;
@@ -253,7 +258,7 @@ impl<R: Record> Table<R> {
         }
     }
 
-    /// Loads a row. `row_key` has the prefix of this table, and `hash` is the row's.
+    /// Loads a row. `row_key` includes the prefix of this table, and `hash` is the hash of the row.
     pub(crate) fn restore(
         &mut self,
         row_key: &[u8],
@@ -343,7 +348,7 @@ mod tests {
         assert_eq!(table.remove(&NodeId(1)), None);
         assert_eq!(table.hash_sum(), sum_of_rows(&table));
         assert_eq!(drained(&mut table), [(1, false)]);
-        // One that was never drained leaves no trace.
+        // A row that was never drained leaves no trace.
         table.put(NodeId(3), node("c"));
         table.remove(&NodeId(3));
         assert_eq!(drained(&mut table), []);
@@ -364,14 +369,14 @@ mod tests {
         assert_eq!(drained(&mut table), [(1, false)]);
     }
 
-    /// A record whose second version has one field more, from the level above the first on.
+    /// A record whose second version has an additional field, from the level above the first on.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     struct Room {
         seats: u8,
         floor: Option<u8>,
     }
 
-    /// The record in version 1. Frozen: its bytes are stored.
+    /// The record in version 1. Frozen, because its bytes are stored.
     #[derive(Serialize, Deserialize)]
     struct RoomV1 {
         seats: u8,

@@ -1,5 +1,5 @@
-//! The registry of the replicated tables: one line per table, from which rows, changes, digest,
-//! loading and the deadlines follow.
+//! The registry of the replicated tables. Rows, changes, the digest, loading and deadlines all
+//! follow from one line per table.
 
 use seqd_idgen::WallMs;
 
@@ -26,7 +26,7 @@ use crate::tokens::record::OneTimeRecord;
 use crate::workers::past::{PastLease, PastStart};
 use crate::workers::record::WorkerRecord;
 
-/// The prefixes rise from line to line, so that all rows come in the order of their keys. `as
+/// The prefixes increase from line to line, so that all rows come in the order of their keys. `as
 /// expiring` marks a record that implements [`crate::deadlines::Expiring`].
 macro_rules! tables {
     ($(
@@ -102,7 +102,7 @@ macro_rules! tables {
                 deadlines
             }
 
-            /// Has a deadline pass, of a row in whichever table.
+            /// Passes the deadline of a row in any table.
             pub(crate) fn pass(
                 &mut self,
                 row_key: &[u8],
@@ -149,7 +149,7 @@ tables! {
     one_time: OneTimeRecord as expiring,
     workers: WorkerRecord as expiring,
     access: AccessRecord,
-    /// The table of `docs/internals/EXTENDING.md`.
+    /// The example of `docs/internals/EXTENDING.md`.
     #[cfg(feature = "test-next-level")]
     notes: crate::notes::NoteRecord as expiring,
 }
@@ -160,8 +160,9 @@ mod tests {
 
     use super::*;
 
-    /// An older program that loads rows meets the level before it meets what the level brought, and
-    /// stops as below it instead of calling the rows damaged.
+    /// An older program that loads rows reads the level before the rows of tables that the level
+    /// introduced. It then stops because of the newer level, and does not report the rows as
+    /// damaged.
     #[test]
     fn tables_that_a_level_brings_sort_behind_the_level() {
         let of_level_1 = b"abcdehiklmnoqrstwx";

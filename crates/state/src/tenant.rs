@@ -1,9 +1,9 @@
-//! Tenants and their shares: a bounded resource is charged to the client that uses it.
+//! Tenants and their shares. Each use of a bounded resource is charged to the tenant that uses it.
 //!
 //! Invariants of [`Share::permits`]:
-//! - one tenant alone gets its share of the limit, and no more;
-//! - a tenant that holds little is permitted more while anything is free, and 128 of those have room
-//!   whatever the others hold.
+//! - A single tenant gets its share of the limit, and no more.
+//! - A tenant that holds little may take more while anything is free. There is room for 128 such
+//!   tenants, whatever the others hold.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::newtypes::AccessId;
 
-/// The client that a bounded resource is charged to: an access token, or, where clients need no
-/// token, a client address. The nodes and the operator are one tenant, which has no share.
+/// The client to which the use of a bounded resource is charged: an access token, or a client
+/// address where clients need no token. The nodes and the operator are one tenant, to which no
+/// share applies.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -25,7 +26,7 @@ impl Tenant {
     /// The nodes and the operator.
     pub const OPERATOR: Self = Self(0);
 
-    /// The tenant as a number, for [`Tenant::from_bits`].
+    /// Returns the tenant as a number, for [`Tenant::from_bits`].
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         self.0
@@ -44,8 +45,8 @@ impl Tenant {
         Self((id.0 & !Self::IS_ADDRESS).max(1))
     }
 
-    /// Reads `operator`, `token:` and the ID of an access token, or `address:` and an address or what
-    /// `Display` writes of one.
+    /// Parses `operator`, `token:` with the ID of an access token, or `address:` with an address or
+    /// with the hash that `Display` writes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text.split_once(':') {
@@ -60,8 +61,8 @@ impl Tenant {
         }
     }
 
-    /// An IPv4 address, or the /64 network of an IPv6 address, which one host can have whole.
-    /// Two addresses with one hash share a share.
+    /// Returns the tenant of an IPv4 address, or of the /64 network of an IPv6 address, because one
+    /// host can own a whole /64. Two addresses with the same hash share one share.
     #[must_use]
     pub fn of_address(address: IpAddr) -> Self {
         let hash = match address.to_canonical() {
@@ -73,7 +74,7 @@ impl Tenant {
 }
 
 impl fmt::Display for Tenant {
-    /// An address is told apart and cannot be read back: it is kept as a hash.
+    /// Writes an address as its hash: addresses can be distinguished but not read back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match *self {
             Self::OPERATOR => return f.write_str("operator"),
@@ -84,7 +85,7 @@ impl fmt::Display for Tenant {
     }
 }
 
-/// What is held of a resource.
+/// The amount of a resource that is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
     pub count: u64,
@@ -103,8 +104,8 @@ impl Held {
     }
 }
 
-/// What each tenant holds of a resource. Follows from the records; a tenant that holds nothing has no
-/// entry.
+/// The amount of a resource that each tenant holds. Derived from the records. A tenant that holds
+/// nothing has no entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Holdings {
     tenants: BTreeMap<Tenant, Held>,
@@ -117,7 +118,7 @@ impl Holdings {
         self.tenants.get(&tenant).copied().unwrap_or_default()
     }
 
-    /// All tenants together.
+    /// Returns the amount that all tenants hold together.
     #[must_use]
     pub fn all(&self) -> Held {
         self.all
@@ -144,7 +145,7 @@ impl Holdings {
 pub struct Share(u8);
 
 impl Share {
-    /// One tenant may hold everything.
+    /// A single tenant may hold everything.
     pub const WHOLE: Self = Self(100);
 
     #[must_use]
@@ -160,13 +161,13 @@ impl Share {
         self.0
     }
 
-    /// Returns whether a tenant that holds `held` units of a resource may take another one, while all
-    /// tenants together, itself included, hold `used` of at most `limit`.
+    /// Returns whether a tenant that holds `held` units of a resource may take one more unit, while
+    /// all tenants together, itself included, hold `used` of at most `limit` units.
     ///
-    /// The last quarter of the limit is kept for tenants that hold less than 1/512 of it. In the first
-    /// three quarters a tenant may hold a fixed multiple of what is free there (dynamic thresholds,
-    /// Choudhury and Hahne 1998), chosen so that a lone tenant ends at its share: the more tenants
-    /// hold much, the less each of them may add.
+    /// The last quarter of the limit is reserved for tenants that hold less than 1/512 of it. In
+    /// the first three quarters, a tenant may hold a fixed multiple of the free part (dynamic
+    /// thresholds, Choudhury and Hahne 1998). The multiple is chosen so that a lone tenant reaches
+    /// exactly its share. The more tenants hold a large part, the less each of them may add.
     #[must_use]
     pub fn permits(self, held: u64, used: u64, limit: u64) -> bool {
         if used >= limit {
@@ -184,11 +185,11 @@ impl Share {
     }
 }
 
-/// A tenant that holds less than this part of a limit is small: the reserved quarter has room for 128
-/// of them.
+/// A tenant that holds less than this fraction of a limit is small. The reserved quarter has room
+/// for 128 small tenants.
 const SMALL_PARTS: u64 = 512;
 
-/// The part of a limit, in percent, that tenants share which are not small.
+/// The percentage of a limit that is shared by the tenants that are not small.
 const POOL_PERCENT: u128 = 75;
 
 #[cfg(test)]
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(other.map(Tenant::parse), [None; 5]);
     }
 
-    /// What a tenant gets that takes until it is refused.
+    /// Returns the number of units that a tenant gets if it takes units until it is refused.
     fn taken(share: Share, used: u64, limit: u64) -> u64 {
         let mut held = 0;
         while share.permits(held, used + held, limit) {

@@ -10,7 +10,7 @@ use crate::restore::Restoration;
 use crate::stamp::Stamp;
 use crate::state::State;
 
-/// Both clocks are at `at`.
+/// An entry whose two clocks are both at `at`.
 pub(crate) fn entry(at: u64, commands: Vec<Command>) -> Entry {
     let stamp = Stamp {
         wall_ms: WallMs(at),
@@ -31,7 +31,7 @@ pub(crate) fn founded() -> State {
     state
 }
 
-/// Makes the state that of another cluster, as a restore of a backup does.
+/// Converts the state to that of another cluster, as a restore from a backup does.
 pub(crate) fn restore(state: &mut State) {
     let restoration = Restoration {
         cluster_id: "c2".to_owned(),

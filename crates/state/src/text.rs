@@ -1,4 +1,4 @@
-//! Bounds of the texts in commands, so that no record outgrows a row, a page or a log line.
+//! Limits on the texts in commands, so that no record outgrows a row, a page or a log line.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,16 +7,17 @@ use crate::codec::frame::{FrameRow, FrameTable, row};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TextField {
     ClusterId,
-    /// A member's name: a DNS label, or a little more.
+    /// A member's name: a DNS label or slightly longer.
     NodeName,
-    /// A member's peer address: a DNS name has at most 253 bytes, and a port follows.
+    /// A member's peer address: a DNS name of at most 253 bytes, and a port.
     PeerAddress,
     ClientUrl,
-    /// Who holds a worker: a host, pod or service name.
+    /// The holder of a worker: the name of a host, a pod or a service.
     Owner,
-    /// Of a sequence. The only text that may be empty.
+    /// The description of a sequence. The only text that may be empty.
     Description,
-    /// As far as a command that names a layout is bounded by it: layouts have stricter names.
+    /// The name of a layout in a command that refers to one. Layouts themselves have stricter
+    /// rules.
     LayoutName,
 }
 
@@ -69,10 +70,10 @@ impl FrameTable for TextRefusal {
     ];
 }
 
-/// Refuses a text that is empty, too long, or (but for a description) has control characters.
+/// Refuses a text that is too long, empty, or contains control characters. A description may be
+/// empty and may contain control characters.
 ///
-/// Unicode never changes which characters are control characters, so all versions of the program
-/// agree.
+/// Unicode never changes the set of control characters, so all versions of the program agree.
 pub(crate) fn check(field: TextField, text: &str) -> Result<(), TextRefusal> {
     let sound = match field {
         TextField::Description => true,

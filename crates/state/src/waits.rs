@@ -1,11 +1,11 @@
-//! The waits of requests: each domain whose requests wait at a node registers its waits here, so that
-//! consensus wakes the requests without knowing any domain.
+//! The waits of requests. Each domain whose requests wait at a node registers its waits here, so
+//! that the consensus layer can wake the requests and needs no code for any domain.
 
 use crate::locks::names::{LockName, Nonce};
 
-/// What a request waits for at its node. An entry ends it.
+/// The reason why a request waits at its node. An applied entry ends the wait.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wait {
-    /// The claim of a lock: it is granted, or its time runs out.
+    /// The claim of a lock, until the lock is granted or the claim expires.
     Lock { name: LockName, nonce: Nonce },
 }

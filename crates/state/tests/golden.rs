@@ -1,9 +1,9 @@
-//! The bytes of everything that this crate writes, held as files.
+//! Compares the bytes of everything that this crate writes with golden files.
 //!
-//! A log, a snapshot or a message of this version must be read by every later one, to the same
-//! meaning. So a line in `golden` never changes: a new variant adds its own, and a new shape gets a
-//! new version and a new file beside the old one. `SEQD_WRITE_GOLDEN=1` writes the files that are
-//! missing, and no others.
+//! Every later version must read a log, a snapshot or a message of this version with the same
+//! meaning. A line in `golden` therefore never changes: a new variant adds a line, and a new shape
+//! gets a new version and a new file next to the old one. `SEQD_WRITE_GOLDEN=1` writes missing
+//! files and no others.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -27,7 +27,7 @@ fn read_back<T: Versioned + PartialEq + std::fmt::Debug>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// The names of the variant and of those around it.
+/// Returns the names of the variant and of the variants that contain it.
 fn label(value: &impl std::fmt::Debug) -> String {
     let text = format!("{value:?}");
     let is_name = |part: &&str| part.chars().all(char::is_alphanumeric);
@@ -39,7 +39,7 @@ fn label(value: &impl std::fmt::Debug) -> String {
     parts.join(".")
 }
 
-/// A frame's bytes, put together here once more.
+/// Encodes a frame's bytes independently of the codec.
 fn bytes_of(frame: &Frame) -> Vec<u8> {
     let mut bytes = frame.kind.to_le_bytes().to_vec();
     bytes.push(frame.version);
@@ -87,7 +87,7 @@ fn each_frame_has_one_row_in_the_table_and_a_golden_line() {
     rows.extend(Outcome::frame_rows());
     let known: BTreeSet<_> = rows.iter().map(|row| (row.kind, row.version)).collect();
     assert_eq!(known.len(), rows.len(), "a kind was given twice");
-    // What the tests' own level brings is never released and has no golden bytes.
+    // The level that exists only in tests is never released and has no golden bytes.
     let released =
         |row: &&FrameRow| !cfg!(feature = "test-next-level") || row.since < Level::NEWEST;
     let released = rows.iter().filter(released);
@@ -117,7 +117,7 @@ fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
     assert!(read(&frame(0x7fff, 1, b"")).is_newer());
     assert!(!read(&frame(known.kind, 0, &known.body.0)).is_newer());
     assert!(!read(&frame(known.kind, 1, b"?")).is_newer());
-    // Around it, in an entry, the word is the same.
+    // Within an entry, the classification is the same.
     let mut entry = encode(&entry_of(vec![])).unwrap();
     let count = entry.len() - 8;
     entry[count..].copy_from_slice(&1u64.to_le_bytes());

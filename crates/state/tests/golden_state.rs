@@ -1,7 +1,6 @@
-//! The bytes of rows and of a whole log, held as files, and the digest that the log leads to.
+//! Compares the bytes of rows and of a whole log, and the digest after the log, with golden files.
 //!
-//! The digest that a log of an earlier version leads to never changes, and neither do the rows of a
-//! level.
+//! The digest after a log of an earlier version never changes, and neither do the rows of a level.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,10 +18,10 @@ use seqd_state::{
 use support::commands::*;
 use support::{counting, definition, name, stamp};
 
-/// Of the log's only membership.
+/// The position of the log's only membership.
 const MEMBERSHIP: Option<LogPosition> = Some(LogPosition { term: 1, index: 0 });
 
-/// A log that leads to a row of every kind in every shape.
+/// A log after which the state has rows of every kind in every shape.
 fn full_log() -> Vec<Entry> {
     let mut log = Vec::new();
     let mut apply = |wall, commands| {
@@ -93,7 +92,8 @@ fn full_state() -> State {
     replay(full_log())
 }
 
-/// Tokens, one of them revoked; a layout of the cluster's own, and a lease that another one follows.
+/// Tokens, one of them revoked; a layout created by a command; and a lease followed by another
+/// lease of its worker.
 fn tokens_and_layouts() -> Vec<Entry> {
     let key = SecretKey([7; 32]);
     let revoke = AccessCommand::Revoke { id: AccessId(2) };
@@ -156,7 +156,7 @@ fn keys() -> Entry {
     at(1_100, commands)
 }
 
-/// A lock that is held and waited for, one that is shared, and one that is delayed.
+/// A lock with a holder and a waiter, a shared lock, and a delayed lock.
 fn locks() -> Entry {
     let lock = |name: &str, owner: &str, nonce: u128, shared, wait_ms| {
         let asked = AcquireLock {
@@ -190,7 +190,7 @@ fn locks() -> Entry {
     at(1_100, commands)
 }
 
-/// An entry at a time of both clocks.
+/// Returns an entry with both clocks at `time`.
 fn at(time: u64, commands: Vec<Command>) -> Entry {
     let stamp = stamp(time, time);
     Entry { stamp, commands }
@@ -220,7 +220,7 @@ fn the_bytes_of_rows_and_their_digest_are_fixed() {
     assert_eq!(lines_of_rows(&read_back), lines_of_rows(&state));
 }
 
-/// The same, as another cluster takes it over.
+/// The same state after another cluster has taken it over.
 fn restored_state() -> State {
     let mut state = full_state();
     let restoration = Restoration {
@@ -261,7 +261,7 @@ fn the_golden_rows_are_still_the_state_that_wrote_them() {
     assert_eq!(read_back.next_deadline(), full_state().next_deadline());
 }
 
-/// The bytes of a log's entries and the digest that they lead to.
+/// Returns the bytes of a log's entries, and the digest after them.
 fn lines_of_log(log: Vec<Entry>) -> Lines {
     let mut lines = Lines::new();
     let mut state = State::new();

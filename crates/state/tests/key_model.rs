@@ -1,8 +1,8 @@
-//! One caller at a time is told to go on with a key, results never change, and a one-time token is
-//! consumed once, whatever clocks, repetitions and restarts do.
+//! A key has one claim holder at a time, its result never changes, and a one-time token is consumed
+//! once, regardless of clocks, retries and restarts.
 //!
-//! The rules are written here a second time, over plain lists that nothing is ever dropped from. The wall
-//! clock steps in both directions; the cluster's time is what counts.
+//! The test implements the rules independently, over plain lists from which nothing is ever
+//! removed. The wall clock steps in both directions; only the cluster's time must matter.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -23,7 +23,7 @@ use support::{founded, stamp};
 #[derive(Debug, Clone)]
 enum Step {
     Begin(BeginKey),
-    /// With one of the claims that were ever given, of whichever key.
+    /// With any claim that was ever granted, of any key.
     Complete {
         key: KeyName,
         which: Index,
@@ -78,7 +78,7 @@ fn begins() -> impl Strategy<Value = BeginKey> {
     )
 }
 
-/// Steps with the wall clock of each and the cluster time that passes before it.
+/// Steps, each with its wall clock and the cluster time that passes before it.
 fn steps() -> impl Strategy<Value = Vec<(u64, u64, Step)>> {
     let step = prop_oneof![
         8 => begins().prop_map(Step::Begin),
@@ -98,7 +98,7 @@ fn steps() -> impl Strategy<Value = Vec<(u64, u64, Step)>> {
     vec((0u64..90_000_000, 0u64..2_500, step), 1..150)
 }
 
-/// One life of a key, from the first begin to its end.
+/// One lifetime of a key, from the first begin to its end.
 #[derive(Debug, Clone)]
 struct Life {
     fingerprint: String,
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// A new claim: above all claims of any key, with the next attempt number.
+    /// Checks a new claim: it is above all claims of any key and has the next attempt number.
     fn claimed(&mut self, begin: &BeginKey, outcome: KeyOutcome) {
         let KeyOutcome::First { claim, attempt, .. } = outcome else {
             panic!("the first caller was told {outcome:?}");
@@ -263,7 +263,7 @@ impl World {
     }
 
     fn issue(&mut self, id: u64, ttl_ms: u64) {
-        // A row of a token that is over may be there still: it is dropped with the entry before.
+        // The row of an expired token may still exist. The entry before the issue drops it.
         self.apply_time();
         let outcome = self.apply(issue([id], ttl_ms));
         let until = self.now + ttl_ms + 1;

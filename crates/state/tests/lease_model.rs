@@ -1,8 +1,8 @@
-//! No worker and tick belong to two leases, whatever clocks, owners and repeated proposals do; and
-//! a lease gets the worker that the rule selects.
+//! No worker and tick belong to two leases, regardless of clocks, owners and repeated proposals,
+//! and each lease gets the worker that the rule selects.
 //!
-//! The rule is written here a second time, over all workers of the layout and without any of the
-//! tables' order. The clocks of the entries step in both directions.
+//! The test implements the rule independently, over all workers of the layout and without the order
+//! of the tables. The clocks of the entries step in both directions.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -20,7 +20,7 @@ use seqd_state::{
 use support::commands::{apply_one, extend, release, take};
 use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, founded, stamp};
 
-/// Five bits of worker: few enough to run out.
+/// A layout with five worker bits, so that its workers run out.
 const LAYOUT: &str = "js53";
 
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ enum Step {
     Restart,
 }
 
-/// Steps with the times that pass before them; the wall clock may go back.
+/// Steps with the times that pass before them. The wall clock may go backwards.
 fn steps() -> impl Strategy<Value = Vec<(i64, u64, Step)>> {
     let ahead = prop_oneof![4 => 0u64..WINDOW_MS, 1 => 0u64..(WINDOW_MS + 4 * SKEW_MS)];
     let step = prop_oneof![
@@ -56,12 +56,12 @@ fn steps() -> impl Strategy<Value = Vec<(i64, u64, Step)>> {
     vec((-2_000i64..4_000, 0u64..3_000, step), 1..200)
 }
 
-/// A lease as its holder and an observer of all times know it.
+/// A lease with the values that its holder has, and those that an observer of all times has.
 #[derive(Debug, Clone)]
 struct Known {
     grant: LeaseGrant,
     owner: String,
-    /// The highest fence that the holder ever had, or that of its release.
+    /// The highest fence that the holder ever had, or the fence of its release.
     end: Tick,
     released: bool,
     used: ClusterMs,
@@ -100,8 +100,8 @@ impl World {
             .find(|known| known.grant.worker == worker)
     }
 
-    /// The rule: the owner's last worker, else an unused one, else the least recently used; each
-    /// free and with its fence passed.
+    /// The rule: the owner's previous worker, or else an unused one, or else the least recently
+    /// used one. Each must be free with its fence passed.
     fn expected_worker(&self, owner: &str, now: Tick) -> Option<WorkerId> {
         let workers = (0..self.layout.workers()).map(WorkerId);
         let eligible: Vec<WorkerId> = workers
@@ -260,7 +260,7 @@ impl World {
         latest.grant.lease == known.grant.lease && !known.released
     }
 
-    /// Reads agree with the outcomes.
+    /// Checks that reads agree with the outcomes.
     fn check_reads(&self) {
         let live: Vec<_> = self
             .leases
@@ -271,7 +271,7 @@ impl World {
         assert_eq!(self.state.next_deadline(), ends.min());
         let read_live = self.state.leases().filter(|view| view.live).count();
         assert_eq!(read_live, live.len());
-        // Of all windows that there were, those that are over too.
+        // Check all windows, past ones included.
         for known in &self.leases {
             let grant = &known.grant;
             let at = |tick| match self.state.origin(&self.layout, grant.worker, tick) {
@@ -311,7 +311,7 @@ proptest! {
                 Step::Release { which, last_tick_at } if count > 0 => {
                     let which = which.index(count);
                     let from = world.leases[which].grant.from_tick.0;
-                    // A tenth of the ticks named lie before the window or behind it.
+                    // A tenth of the reported ticks lie before or after the window.
                     let last = last_tick_at.map(|part| Tick((from + part * 350).saturating_sub(2)));
                     world.release(stamp, which, last);
                 }

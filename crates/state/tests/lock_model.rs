@@ -1,8 +1,8 @@
-//! No lock is held by more than may hold it, whoever asks, repeats, waits, leaves or comes late: and it
-//! goes to the one that came first.
+//! No lock has more holders than it allows, regardless of requests, retries, waits, withdrawals and
+//! late messages, and waiters are served in order of arrival.
 //!
-//! The rules are written here a second time, over a plain list of claims in the order in which they
-//! came. The wall clocks of the entries step in both directions, and must not matter.
+//! The test implements the rules independently, over a plain list of claims in order of arrival.
+//! The wall clocks of the entries step in both directions and must not matter.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -21,7 +21,7 @@ use support::lock_rules::{Claim, Hold, Lock, NAMES, Seen, owner, seen};
 use support::lock_steps::{LONGEST_MS, Step, steps};
 use support::{founded, stamp};
 
-/// Behind the IDs of the three founders.
+/// After the IDs of the three founders.
 const FIRST_TOKEN: u64 = 4;
 
 #[derive(Debug)]
@@ -30,11 +30,11 @@ struct World {
     locks: BTreeMap<&'static str, Lock>,
     cluster: u64,
     last_token: u64,
-    /// Of each lock, the tokens that were granted, with their owners.
+    /// The tokens that were granted for each lock, with their owners.
     granted: BTreeMap<&'static str, Vec<(u64, String)>>,
 }
 
-/// What a command is expected to lead to.
+/// The expected outcome of a command.
 #[derive(Debug, PartialEq)]
 enum Expected {
     Held(u64, u64),
@@ -51,7 +51,7 @@ enum Expected {
 }
 
 impl World {
-    /// The step, with the terms of its claim where it is a request that is repeated.
+    /// Returns the step; if it is a retry, with the terms of the existing claim.
     fn repeated(&self, name: &str, step: &Step) -> Step {
         let mut step = step.clone();
         if let Step::Acquire {
@@ -194,7 +194,7 @@ impl World {
         Expected::Withdrawn(ended)
     }
 
-    /// A token that was granted for this lock, and whose it is.
+    /// Returns a token that was granted for this lock, and its owner.
     fn known(&self, name: &str, which: &Index) -> (u64, String) {
         let known = &self.granted[name];
         if known.is_empty() {
@@ -203,7 +203,7 @@ impl World {
         known[which.index(known.len())].clone()
     }
 
-    /// The command of a step, and what the rules lead to.
+    /// Returns the command of a step and the outcome that the rules expect.
     fn play(&mut self, name: &'static str, step: &Step) -> (LockCommand, Expected) {
         let lock = || LockName::new(name).unwrap();
         match step {
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    /// What holds whatever the rules are, seen from outside.
+    /// Checks the properties that hold independently of the rules, as seen from outside.
     fn check_holds(&mut self, before: &Seen, ended_by_step: bool, played: &'static str) {
         let seen = seen(&self.state);
         let tokens = |granted: &BTreeMap<_, Vec<(u64, String)>>| {
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// The state is as the rules have it.
+    /// Checks that the state matches the rules.
     fn check_state(&self) {
         for (name, expected) in &self.locks {
             let lock = self.state.lock(name);
@@ -404,7 +404,7 @@ fn of_outcome(outcome: Outcome) -> Expected {
     }
 }
 
-/// Whether the outcome is one that only the holder of the token gets.
+/// Returns whether only the holder of the token can get this outcome.
 fn is_of_holder(outcome: &Expected) -> bool {
     matches!(
         outcome,
@@ -442,7 +442,7 @@ proptest! {
                 world.state = State::from_rows(world.state.rows()).unwrap();
             }
             let before = seen(&world.state);
-            // The rules pass the time first, in the order in which deadlines come.
+            // The rules pass the time first, in the order of the deadlines.
             let mut due: Vec<_> = world.locks.iter().filter_map(|(name, lock)| {
                 let times = lock.claims.iter().map(|claim| claim.until);
                 let delay = (lock.delayed_until > 0).then_some(lock.delayed_until);

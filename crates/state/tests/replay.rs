@@ -1,5 +1,5 @@
-//! The same entries give the same outcomes, rows and digest, on every replica, however often it
-//! took a checkpoint, read its bytes back, or was started again in between.
+//! The same entries give the same outcomes, rows and digest on every replica, however often the
+//! replica took a checkpoint, loaded its state from rows, or restarted in between.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,7 +13,7 @@ use seqd_state::{CodecError, Entry, Holdings, Outcome, RowError, State, decode, 
 use support::scripts::MEMBERSHIP;
 use support::{digest_of_rows, founded, scripts};
 
-/// What tenants hold of each resource.
+/// Returns the holdings of tenants in each resource.
 fn holdings(state: &State) -> [Holdings; 4] {
     [
         state.keys_held(),
@@ -95,7 +95,7 @@ proptest! {
         rows.reverse();
         let mut read_back = State::from_rows(rows).unwrap();
         prop_assert_eq!(read_back.digest(), state.digest());
-        // Those of a state that was read back are a recount.
+        // A loaded state counts its holdings from the rows.
         prop_assert_eq!(holdings(&read_back), holdings(&state));
         prop_assert_eq!(read_back.next_deadline(), state.next_deadline());
         prop_assert!(read_back.drain_changes().rows.is_empty());

@@ -1,7 +1,8 @@
-//! Whatever a cluster did before and after a backup of it, the one that is restored from the
-//! backup gives out nothing again: no tick of a worker, no token, no value up to the margin.
+//! A cluster that is restored from a backup gives out nothing again that the old cluster gave out
+//! before or after the backup: no tick of a worker, no token, and no value up to the margin.
 //!
-//! Time is true time here; every leader's clock is off by up to the agreed skew, each entry anew.
+//! Time in this test is true time. Each leader's clock is wrong by up to the agreed skew, by a new
+//! amount in each entry.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -22,7 +23,7 @@ use seqd_state::{
 use support::commands::*;
 use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, counting, founded, name, stamp};
 
-/// Ticks of 1 ms and of 10 ms, and one whose epoch lies elsewhere.
+/// Layouts with ticks of 1 ms and of 10 ms, and one with another epoch.
 const LAYOUTS: [&str; 3] = ["js53", "sonyflake", "twitter"];
 
 #[derive(Debug, Clone)]
@@ -52,7 +53,7 @@ enum Work {
     },
 }
 
-/// Work with the true time that passes before it, and how far the leader's clock is off.
+/// Work with the true time that passes before it, and the error of the leader's clock.
 type Steps = Vec<(u64, i64, Work)>;
 
 fn steps(most: usize) -> impl Strategy<Value = Steps> {
@@ -77,11 +78,11 @@ struct Lease {
     worker: WorkerId,
     lease: LeaseId,
     from: Tick,
-    /// What the holder may have minted up to.
+    /// The end of the ticks that the holder may have minted.
     end: Tick,
 }
 
-/// For a cluster in place of `c1`, without floors.
+/// A restoration into a cluster that replaces `c1`, without floors.
 fn restoration(cluster_id: &str, margin: Option<u64>) -> Restoration {
     Restoration {
         cluster_id: cluster_id.to_owned(),
@@ -93,8 +94,8 @@ fn restoration(cluster_id: &str, margin: Option<u64>) -> Restoration {
     }
 }
 
-/// A cluster and all that it gave out. A restored one knows the leases of the cluster before, as
-/// their holders do.
+/// A cluster and everything that it gave out. A restored cluster starts with the leases of the old
+/// one, which their holders still have.
 #[derive(Clone)]
 struct World {
     state: State,
@@ -103,7 +104,7 @@ struct World {
     leases: Vec<Lease>,
     tokens: Vec<u64>,
     last_grant: Option<GrantToken>,
-    /// The highest index that each sequence ever stood at.
+    /// The highest index that each sequence ever reached.
     reached: BTreeMap<SequenceName, u64>,
 }
 
@@ -243,11 +244,12 @@ impl World {
         }
     }
 
-    /// The cluster that `backup` becomes after this one has ended.
+    /// Returns the cluster that `backup` becomes after this one has ended.
     fn restored(&self, mut backup: State, by_floor: bool, gap_ms: u64, off_ms: i64) -> World {
         let mut restoration = restoration("c2", None);
         let mut margin = 0;
-        // Each has a floor, also one that nobody has had a value of: a sequence without one is refused.
+        // Every sequence gets a floor, also one from which no value was taken: a sequence without a
+        // floor is refused.
         for name in ["order", "bill"].map(name) {
             let reached = self.reached.get(&name).copied().unwrap_or(0);
             let record = backup.sequence(&name).unwrap();
@@ -271,7 +273,7 @@ impl World {
             from, ..
         })) = outcome
         {
-            // Its clock is behind: it waits.
+            // The new leader's clock is behind, so the leader waits.
             world.true_ms += from.0 - wall_ms.0;
             let wall_ms = world.now().wall_ms;
             let outcome = world.apply(stamp_restoration(wall_ms));
@@ -283,7 +285,7 @@ impl World {
         world
     }
 
-    /// Everything that was given out since the backup lies past all that was given out before.
+    /// Checks that everything given out since the backup is above everything given out before.
     fn check_tokens(&self) {
         let rises = self.tokens.is_sorted_by(|one, next| one < next);
         assert!(rises, "tokens repeat or fall: {:?}", self.tokens);
@@ -330,7 +332,7 @@ proptest! {
         restored.do_all(&after);
         restored.check_tokens();
 
-        // And once more, soon after, from a backup of the restored cluster.
+        // Restore again, shortly afterwards, from a backup of the restored cluster.
         let backup = restored.state.clone();
         restored.do_all(&again);
         let mut twice = restored.restored(backup, !by_floor, gaps.1, skews.1);
@@ -339,8 +341,8 @@ proptest! {
     }
 }
 
-/// The old leader's clock is as far ahead as allowed and grants the furthest fence that it may; in
-/// the same moment the new one, as far behind, stamps.
+/// The old leader's clock is as far ahead as allowed, and it grants the furthest fence that it may.
+/// At the same moment the new leader, whose clock is as far behind as allowed, stamps the start.
 #[test]
 fn the_first_window_begins_exactly_behind_the_furthest_fence() {
     for layout in LAYOUTS.map(|layout| Layout::preset(layout).unwrap()) {
@@ -374,8 +376,8 @@ fn the_first_window_begins_exactly_behind_the_furthest_fence() {
     }
 }
 
-/// A restored cluster is restored again within the skew of its clocks: by the second one's clock
-/// no time has passed.
+/// A restored cluster is restored again within the skew of its clocks: by the second leader's
+/// clock, no time has passed.
 #[test]
 fn tokens_rise_over_two_restorations_at_one_time() {
     let mut state = founded();

@@ -1,10 +1,10 @@
-//! No index of a sequence is used twice, whatever nodes, lost replies, repeated proposals and
-//! administrators do.
+//! No index of a sequence is used twice, regardless of nodes, lost replies, repeated proposals and
+//! administrators.
 //!
-//! The nodes follow the rules: a node uses its ranges in order, throws all of
-//! them away before it proposes a return, and names in it the first index of its last run that it
-//! did not use. Everything else is adversity: replies are lost, proposals are applied late, in any
-//! order and twice, and ranges are used although an advance or a deletion has made them void.
+//! The nodes follow the rules: a node uses its ranges in order. It discards all of them before it
+//! proposes a return, and the return contains the first unused index of its last run. Everything
+//! else is adverse: replies are lost, proposals are applied late, in any order and twice, and
+//! ranges are used although an advance or a deletion has invalidated them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -27,7 +27,7 @@ use support::{definition, founded, name, scripts, stamp};
 const NODES: usize = 3;
 const NAMES: [&str; 2] = ["a", "b"];
 
-/// One thing that happens to a sequence.
+/// An event that concerns a sequence.
 #[derive(Debug, Clone)]
 enum Step {
     /// The node proposes a refill, with its latest token if it has one.
@@ -40,7 +40,7 @@ enum Step {
         node: usize,
         count: u64,
     },
-    /// The node throws its ranges away and proposes to return what it can.
+    /// The node discards its ranges and proposes to return as much as it can.
     Return {
         node: usize,
     },
@@ -49,24 +49,24 @@ enum Step {
     },
     Delete,
     Create,
-    /// Its last value moves; whether it may is the state's to decide.
+    /// Moves the last value. The state decides whether the change is allowed.
     Extend {
         by: i64,
     },
-    /// Some of the proposals on their way are applied, in one entry; a lost reply reaches nobody.
+    /// Some of the pending proposals are applied in one entry. A lost reply reaches no node.
     Apply {
         which: Vec<Index>,
         lose_replies: bool,
     },
-    /// One that was applied before is applied again, with no caller waiting.
+    /// A proposal that was applied before is applied again, with no caller waiting.
     ApplyAgain {
         which: Index,
     },
-    /// The node's process is gone, with all that it knew.
+    /// The node's process ends and loses everything in its memory.
     Crash {
         node: usize,
     },
-    /// The bytes are read back.
+    /// The state is loaded from its rows.
     Restart,
 }
 
@@ -89,10 +89,10 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
     vec((0..NAMES.len(), step), 1..120)
 }
 
-/// What a node holds of one sequence.
+/// The ranges that a node holds of one sequence.
 #[derive(Debug, Default)]
 struct Holding {
-    /// Ranges in the order of their grants: first index and count of what is unused.
+    /// The unused parts of ranges, in the order of their grants: first index and count.
     ranges: Vec<(u64, u64)>,
     latest: Option<SegmentGrant>,
     refilling: bool,
@@ -114,7 +114,7 @@ impl Holding {
         taken
     }
 
-    /// The first index of the last run that is unused, or its end.
+    /// Returns the first unused index of the last run, or the end of the run.
     fn first_unused_of_last_run(&self, latest: &SegmentGrant) -> u64 {
         let end = latest.first_index + latest.count;
         let in_run = |(first, _): &&(u64, u64)| (latest.run_start..end).contains(first);
@@ -125,14 +125,14 @@ impl Holding {
     }
 }
 
-/// A proposal on its way, and who waits for it.
+/// A pending proposal and the node that waits for it.
 #[derive(Debug, Clone)]
 struct Proposal {
     command: Command,
     waiting: Option<usize>,
 }
 
-/// The sequence that a command of this script is about.
+/// Returns the sequence to which a command of this script applies.
 fn subject(command: &Command) -> Option<&SequenceName> {
     match command {
         Command::Sequences(SequenceCommand::GrantSegment { name, .. })
@@ -182,7 +182,7 @@ impl World {
         create(name.clone(), definition)
     }
 
-    /// The values of a sequence, after all that was applied.
+    /// Returns the progression of a sequence after everything that was applied.
     fn latest(&self, name: &SequenceName) -> Progression {
         let record = self.state.sequence_or_deleted(name);
         record.map_or(self.progression, |it| it.definition.progression)
@@ -346,7 +346,7 @@ impl World {
     }
 }
 
-/// Passes of one to three values.
+/// Progressions with passes of one to three values.
 fn short_passes() -> impl Strategy<Value = Progression> {
     (1i64..4, prop::bool::ANY).prop_map(|(max, up)| {
         let increment = if up { 2 } else { -2 };
@@ -354,9 +354,9 @@ fn short_passes() -> impl Strategy<Value = Progression> {
     })
 }
 
-/// Why `count` strict values from an index on are refused, if they are.
+/// Returns the expected refusal of `count` strict values from an index on, if there is one.
 fn refusal_of(progression: &Progression, next: u64, count: u64) -> Option<SequenceRefusal> {
-    /// Ranges in one answer, and values in one request, at most.
+    /// The maximum numbers of ranges in one response and of values in one request.
     const RANGES: u64 = 64;
     const VALUES: u64 = 1_000_000;
     if count == 0 {
@@ -396,7 +396,8 @@ proptest! {
 
     #[test]
     fn strict_values_are_the_next_ones_all_or_none(
-        // Also such with passes so short that a request would take more than it may.
+        // Includes progressions whose passes are so short that a request would exceed the maximum
+        // of ranges.
         progression in prop_oneof![3 => scripts::progressions(), 1 => short_passes()],
         requests in vec(vec(0u64..120, 1..5), 1..30),
     ) {

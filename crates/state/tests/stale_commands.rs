@@ -1,5 +1,4 @@
-//! Commands that rest on what is no longer so: of a start that is over, and of a membership that was
-//! replaced.
+//! Commands that depend on a start or a membership that has been replaced.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,7 +1,7 @@
-//! Each story of the folder `stories`, played: commands in, outcomes out.
+//! Plays each story in the folder `stories`: applies its commands and compares their outcomes.
 //!
-//! To see what a changed story leads to, set `SEQD_WRITE_STORIES=1`: the outcomes are then written
-//! into the files. Read the difference before you keep it.
+//! After a change of a story, set `SEQD_WRITE_STORIES=1` to write the outcomes to the files. Review
+//! the difference before you keep it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,10 +1,10 @@
-//! Who may use the clients' port, and for what: the operator's token, which may do everything, and
-//! the tokens of the replicated state with their permissions.
+//! Controls access to the clients' port: by the operator's token, which may do everything, and by
+//! the tokens in the replicated state, with their permissions.
 //!
-//! A token is looked up in the applied state at every request, so that a revoked one is refused
-//! from the moment on at which this node has applied that. A node that has not been in touch with
-//! its cluster for a while, or not yet, lets nobody in by them: it may lack a revocation. When one
-//! expires is judged by this node's own clock.
+//! A token is looked up in the applied state at every request, so this node rejects a revoked token
+//! as soon as it has applied the revocation. A node that has not had contact with its cluster for a
+//! while, or has not had any yet, admits no caller by these tokens, because it may lack a
+//! revocation. A token expires by this node's own clock.
 
 mod operator;
 mod rates;
@@ -31,10 +31,10 @@ pub use token::new_secret;
 use crate::replica::{Replica, peek};
 use rates::Rates;
 
-/// How often the contact with the cluster is looked after: many times within any window.
+/// The interval between two checks of the contact with the cluster: many times within any window.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Whether callers need a token, and which. Without it everybody is let in.
+/// Checks the tokens of callers. `None` admits every caller.
 #[derive(Clone, Default)]
 pub(crate) struct Access(Option<Arc<Guard>>);
 
@@ -43,27 +43,27 @@ struct Guard {
     replica: Arc<dyn Replica>,
     clock: Arc<dyn WallClock>,
     rates: Rates,
-    /// How long the table of tokens counts without contact with the cluster.
+    /// The time for which the table of tokens remains valid without contact with the cluster.
     counts_for: Duration,
-    /// When this node was last seen to be in touch with its cluster.
+    /// The last time at which this node had contact with its cluster.
     in_touch: Mutex<Option<Instant>>,
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// Callers need no token.
+    /// The caller needs no token.
     #[default]
     Anyone,
-    /// Showed the operator's token.
+    /// The caller presented the operator's token.
     Operator,
-    /// Showed this token of the cluster.
+    /// The caller presented this token of the cluster.
     Token(AccessId),
 }
 
 impl Caller {
-    /// Whom the resources that this caller uses are charged to. A caller without a token and
-    /// without an address, in a process of its own, is the operator.
+    /// The tenant that is charged for the caller's resources. A caller without a token and without
+    /// an address, in the same process, is the operator.
     pub(crate) fn tenant(self, address: Option<IpAddr>) -> Tenant {
         match self {
             Self::Operator => Tenant::OPERATOR,
@@ -73,7 +73,7 @@ impl Caller {
     }
 }
 
-/// The right of one request to go on, which may end while it waits.
+/// The right of one request to continue. It may end while the request waits.
 #[derive(Clone, Default)]
 pub(crate) struct Right {
     access: Access,
@@ -104,22 +104,23 @@ impl fmt::Display for Caller {
     }
 }
 
-/// Why nobody is let in with what was shown.
+/// The reason why a caller is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotLetIn {
-    /// No token, or none that this node knows.
+    /// No token, or an unknown one.
     Unknown,
-    /// A token of the cluster, past its end.
+    /// A token of the cluster that has expired.
     Expired { id: AccessId, at: WallMs },
-    /// This node is not in touch with its cluster, so it may lack a token or a revocation.
+    /// This node has no contact with its cluster, so it may lack a token or a revocation.
     NotCurrent,
-    /// Its rate is used up.
+    /// The token's rate is used up.
     TooMany { per_second: u32, wait: Duration },
 }
 
 impl Access {
-    /// Lets in who shows the operator's token or one of the cluster's; without the file everybody.
-    /// The cluster's count for so long without contact with it.
+    /// Admits callers with the operator's token or with a token of the cluster; without `operator`,
+    /// every caller. The tokens of the cluster remain valid for `counts_for` without contact with
+    /// it.
     pub(crate) fn new(
         operator: Option<TokenFile>,
         replica: Arc<dyn Replica>,
@@ -138,7 +139,8 @@ impl Access {
         }))
     }
 
-    /// Who shows this token; it counts for its rate.
+    /// Returns the caller that presents this token, and counts the request towards the token's
+    /// rate.
     pub(crate) fn admit(&self, shown: Option<&[u8]>) -> Result<Caller, NotLetIn> {
         let Some(guard) = &self.0 else {
             return Ok(Caller::Anyone);
@@ -166,7 +168,7 @@ impl Access {
         Ok(Caller::Token(id))
     }
 
-    /// Whether the caller may send a request that needs this, about this name.
+    /// Returns whether the caller may send a request with this need about this name.
     pub(crate) fn permits(&self, caller: Caller, need: Need, name: &str) -> bool {
         let (guard, id) = match (&self.0, caller) {
             (None, _) | (Some(_), Caller::Operator) => return true,
@@ -176,20 +178,20 @@ impl Access {
         let met = guard.on_token(id, |record| {
             need.is_met(record.permissions.iter().map(of_state), name) || is_out!(ScopesAsked)
         });
-        // Revoked a moment ago.
+        // `None` if the token was revoked after its admission.
         met.unwrap_or(false)
     }
 
-    /// Whether the caller is served on a connection in a reserved place: one that may administer the
-    /// cluster, and, where callers need no token, one whose address has no other connection.
+    /// Returns whether a connection in a reserved place serves the caller: one that may administer
+    /// the cluster and, if callers need no token, whose address has no other connection.
     pub(crate) fn may_use_reserve(&self, caller: Caller, is_first: bool) -> bool {
         let is_known = caller != Caller::Anyone || is_first;
         let is_operator = self.permits(caller, Need::Whole(Scope::Admin), "");
         (is_known && is_operator) || is_out!(ReserveKept)
     }
 
-    /// Waits until this node has applied every revocation that was acknowledged before this call,
-    /// where the caller showed a token of the cluster.
+    /// If the caller presented a token of the cluster, waits until this node has applied every
+    /// revocation that was acknowledged before this call.
     pub(crate) async fn confirm(
         &self,
         caller: Caller,
@@ -201,8 +203,9 @@ impl Access {
         }
     }
 
-    /// Whether a caller that was let in would still be: its token was neither revoked nor expired,
-    /// as far as this node has applied it. The permissions of a token never change.
+    /// Checks whether an admitted caller would still be admitted: as far as this node has applied
+    /// the state, its token is neither revoked nor expired. The permissions of a token never
+    /// change.
     pub(crate) fn recheck(&self, caller: Caller) -> Result<(), NotLetIn> {
         let (Some(guard), Caller::Token(id)) = (&self.0, caller) else {
             return Ok(());
@@ -214,7 +217,7 @@ impl Access {
         guard.check_end(id, expires_ms.ok_or(NotLetIn::Unknown)?)
     }
 
-    /// Returns when the caller would be let in no more, within a second.
+    /// Waits until the caller would no longer be admitted, and returns the reason within a second.
     pub(crate) async fn ended(&self, caller: Caller) -> NotLetIn {
         loop {
             sleep(LOOK_EVERY).await;
@@ -226,7 +229,7 @@ impl Access {
         }
     }
 
-    /// The prefixes of the names that the caller may see: sorted, and none within another.
+    /// The prefixes of the names that the caller may see, sorted, none of them within another.
     pub(crate) fn prefixes(&self, caller: Caller) -> Vec<String> {
         let (Caller::Token(id), Some(guard)) = (caller, &self.0) else {
             return vec![String::new()];
@@ -238,7 +241,7 @@ impl Access {
         outermost(prefixes.unwrap_or_default())
     }
 
-    /// Reads the operator's token again, and looks after the contact with the cluster, while the
+    /// Rereads the operator's token and checks the contact with the cluster, for as long as the
     /// node runs.
     pub(crate) async fn keep_fresh(self) {
         let Some(guard) = self.0 else {
@@ -265,13 +268,13 @@ impl Guard {
         }
     }
 
-    /// Whether the table of tokens that this node has applied counts.
+    /// Returns whether the table of tokens that this node has applied is valid.
     fn is_current(&self) -> bool {
         let last = *self.in_touch.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_some_and(|last| last.elapsed() < self.counts_for) || self.look()
     }
 
-    /// Looks whether this node is in touch with its cluster.
+    /// Returns whether this node has contact with its cluster, and records the time of contact.
     fn look(&self) -> bool {
         let is_in_touch = self.replica.is_in_touch();
         if is_in_touch {
@@ -286,7 +289,7 @@ impl Guard {
     }
 }
 
-/// The prefixes that begin with no other one, sorted.
+/// The prefixes that do not begin with another one, sorted.
 fn outermost(mut prefixes: Vec<String>) -> Vec<String> {
     prefixes.sort();
     let mut kept: Vec<String> = Vec::new();

@@ -1,8 +1,8 @@
 //! The operator's token: read from its file at the start, and again while the node runs.
 //!
 //! Invariants:
-//! - What is kept is the hash of a token, and it is compared in constant time.
-//! - A file that cannot be used leaves the token in force as it is.
+//! - Only the hash of the token is kept, and tokens are compared in constant time.
+//! - If the file cannot be used, the token in force remains.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +15,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::token::{hash, is_equal};
 use crate::config::{Config, ConfigError};
 
-/// How often the file is read again: a token that was replaced is refused about a second later.
+/// The interval at which the file is read again. A replaced token is rejected about a second later.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct TokenFile {
     in_force: RwLock<TokenHash>,
 }
 
-/// What another look at the file has shown.
+/// The result of reading the file again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Look {
     Same,
@@ -36,7 +36,7 @@ impl TokenFile {
     /// Reads the file that `config` names, if callers need a token.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The file cannot be used.
     pub fn load(config: &Config) -> Result<Option<Self>, ConfigError> {
         let auth = &config.auth;
         let (true, Some(path)) = (auth.enabled, &auth.bootstrap_token_file) else {
@@ -50,7 +50,7 @@ impl TokenFile {
         }))
     }
 
-    /// One in which this token is in force, without a file.
+    /// A token file in which this token is in force, without an actual file.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn of_token(token: &str) -> Self {
         Self {
@@ -59,13 +59,13 @@ impl TokenFile {
         }
     }
 
-    /// Whether this is the token in force.
+    /// Returns whether this is the token in force.
     pub(super) fn is(&self, token: &[u8]) -> bool {
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         is_equal(hash(token), *in_force)
     }
 
-    /// Reads the file again and again, and takes the token that replaced the one before.
+    /// Rereads the file periodically and puts a replaced token in force.
     pub(super) async fn keep_fresh(file: Arc<Self>) {
         let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -78,7 +78,7 @@ impl TokenFile {
             };
             match &look {
                 Look::Taken => tracing::info!("access: a new bootstrap token is in force"),
-                // Once for each reason.
+                // Logged once for each reason.
                 Look::Refused(error) if look != last => tracing::warn!(
                     "access: the bootstrap token in force stays, its file cannot be used: {error}"
                 ),

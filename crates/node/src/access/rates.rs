@@ -1,7 +1,8 @@
-//! How many requests a token may send to this node: so many a second, and as many at once.
+//! Limits the requests that each token may send to this node: a number per second, and as many at
+//! once.
 //!
-//! The generic cell rate algorithm (ITU-T I.371): one time for each token, up to which its requests
-//! have used its rate.
+//! Uses the generic cell rate algorithm (ITU-T I.371), which stores one time per token: the time
+//! until which the token's requests have used up its rate.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,17 +11,17 @@ use std::time::Duration;
 use seqd_state::{AccessId, MAX_TOKENS};
 use tokio::time::Instant;
 
-/// Requests of this much time may come at once.
+/// Requests worth this much time may arrive at once.
 const BURST: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Rates(Mutex<HashMap<AccessId, Instant>>);
 
 impl Rates {
-    /// Counts a request; refuses it with the time to wait where the rate is used up.
+    /// Counts a request. If the rate is used up, refuses the request and returns the time to wait.
     pub(super) fn take(&self, id: AccessId, per_second: u32, now: Instant) -> Result<(), Duration> {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Tokens that were revoked leave an entry behind.
+        // Revoked tokens leave entries that are not removed otherwise.
         if used.len() > 2 * MAX_TOKENS {
             used.retain(|_, until| *until > now);
         }

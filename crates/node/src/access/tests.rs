@@ -1,4 +1,4 @@
-//! Who is let in, and for what, on the real state machine.
+//! Admission and permissions of callers, on the real state machine.
 
 use std::sync::atomic::Ordering;
 

@@ -1,5 +1,5 @@
-//! The form of a token of the cluster: `seqd_ID_SECRET`, the ID in 16 hexadecimal digits and the
-//! secret in 64. The beginning is always the same, so that a search for lost secrets finds one.
+//! The format of a token of the cluster: `seqd_ID_SECRET`, with the ID in 16 hexadecimal digits and
+//! the secret in 64. The constant prefix lets secret scanners find leaked tokens.
 
 use seqd_state::{AccessId, TokenHash};
 use sha2::{Digest as _, Sha256};
@@ -9,7 +9,7 @@ const MARK: &str = "seqd_";
 
 const SECRET_BYTES: usize = 32;
 
-/// A new token, with what the cluster keeps of it.
+/// A new token, with the data that the cluster stores about it.
 pub(crate) struct Drawn {
     pub(crate) text: String,
     pub(crate) id: AccessId,
@@ -20,9 +20,9 @@ impl Drawn {
     /// Draws a token.
     ///
     /// # Errors
-    /// The operating system has no random bytes.
+    /// The operating system provides no random bytes.
     pub(crate) fn draw() -> Result<Self, getrandom::Error> {
-        // 63 bits: the ID names the tenant, too.
+        // 63 bits, because the ID also identifies the tenant.
         let id = AccessId(getrandom::u64()? >> 1);
         let secret = new_secret()?;
         Ok(Self {
@@ -33,17 +33,17 @@ impl Drawn {
     }
 }
 
-/// 32 random bytes in hexadecimal digits: a secret that nobody guesses.
+/// A secret of 32 random bytes, in hexadecimal digits.
 ///
 /// # Errors
-/// The operating system has no random bytes.
+/// The operating system provides no random bytes.
 pub fn new_secret() -> Result<String, getrandom::Error> {
     let mut secret = [0; SECRET_BYTES];
     getrandom::fill(&mut secret)?;
     Ok(secret.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The two parts of a token; `None` for one of another form.
+/// The ID and the secret of a token; `None` if its format differs.
 pub(super) fn parts(token: &[u8]) -> Option<(AccessId, &[u8])> {
     let (id, secret) = token.strip_prefix(MARK.as_bytes())?.split_at_checked(16)?;
     let id = AccessId::parse(std::str::from_utf8(id).ok()?)?;

@@ -1,15 +1,16 @@
-//! Whether other machines can reach a node, and whether it knows who they are.
+//! Detects a node that other machines can reach and that does not authenticate them.
 
 use std::net::SocketAddr;
 
 use super::keys::Config;
 use super::values::ConfigError;
 
-/// Refuses a node that other machines can reach where anybody could act as a client or as a node,
-/// unless `node.insecure` permits it: then what is open is returned, for the log of each start.
+/// Checks that no other machine can act as a client or as a node without authentication.
+/// `node.insecure` permits such a configuration. The returned text then describes what is open, for
+/// the log of each start.
 ///
 /// # Errors
-/// What is open, and the ways out.
+/// The error describes what is open and how to close or permit it.
 pub fn check_exposed(config: &Config) -> Result<Option<String>, ConfigError> {
     let open = open(config);
     if open.is_empty() {
@@ -26,7 +27,7 @@ pub fn check_exposed(config: &Config) -> Result<Option<String>, ConfigError> {
     )))
 }
 
-/// What anybody who reaches this node's ports could do.
+/// Describes each port on which an unauthenticated machine could act as a client or as a node.
 fn open(config: &Config) -> Vec<String> {
     let (http, peer, tls) = (config.http.listen, config.peer.listen, &config.tls);
     let mut open = Vec::new();

@@ -1,7 +1,7 @@
 //! The table of configuration keys: name, type, kind, default, rule and meaning of each, once.
 //!
 //! The typed sections, flags, variables, the file's keys, `config show` and the hints for misspelt
-//! keys are all made from it. A new key is one row; what binds two keys is in `layers`.
+//! keys all derive from it. A new key is one row. Rules that involve two keys are in `layers`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,12 +19,12 @@ use super::rules::{
 };
 use super::values::{ConfigError, Given, Origin, Values};
 
-/// How a key's value is written in TOML.
+/// The TOML type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Text,
     Number,
-    /// True or false; a flag without a value is true.
+    /// True or false. A flag without a value means true.
     Switch,
     /// A list of texts; comma-separated in flags, variables and defaults.
     List,
@@ -35,7 +35,7 @@ pub struct Key {
     /// `section.name`, as in the file.
     pub name: &'static str,
     pub kind: Kind,
-    /// `None` where the value has to be given or is derived from others.
+    /// `None` if the value must be given or derives from other keys.
     pub default: Option<&'static str>,
     /// For `--help`.
     pub help: &'static str,
@@ -50,7 +50,7 @@ impl Key {
     }
 
     pub fn variable(&self) -> String {
-        // Named by the contract: it is set for whole machines, in images and tests.
+        // The contract fixes this name, because images and tests set it for a whole machine.
         if self.name == "node.insecure" {
             return "SEQD_INSECURE".to_owned();
         }
@@ -62,11 +62,11 @@ pub fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
-/// One key's value in force, for `config show`.
+/// The value of one key in force, for `config show`.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub key: &'static Key,
-    /// As TOML; `None` where nothing is set.
+    /// As TOML; `None` if the key is not set.
     pub value: Option<String>,
     pub origin: Origin,
 }
@@ -98,7 +98,7 @@ fn as_toml(kind: Kind, given: &Given) -> String {
     }
 }
 
-/// Makes the sections, [`KEYS`] and the reading of a [`Config`] from rows of
+/// Generates the sections, [`KEYS`] and the function that reads a [`Config`], from rows of
 /// `key: type, kind, default, rule, meaning`.
 macro_rules! table {
     ($($section:ident: $Section:ident {
@@ -145,14 +145,14 @@ const SECOND: u64 = 1000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// The highest datacenter that a layout has room for: `twitter`'s five bits are the most.
+/// The highest datacenter number. The layout `twitter` has the most datacenter bits, five.
 pub(super) const MAX_DATACENTER: u64 = 31;
 
 // Limits of durations are in milliseconds.
 table! {
     node: NodeSection {
         name: String, Text, None, name, "this node's name, unique in the cluster";
-        // Checked where it is used: a stronger `name` makes it void.
+        // Checked where it is used, since a `name` from a stronger layer overrides it.
         name_from: String, Text, None, any,
             "\"hostname\": the name is the host name's first label";
         data_dir: PathBuf, Text, Some("/var/lib/seqd"), path, "the folder that this node owns";
@@ -191,8 +191,9 @@ table! {
             "log entries between two snapshots";
     }
     clock: ClockSection {
-        // Below a second the extension itself, a round of consensus, would use up the window; a
-        // window of more than an hour would hold a worker for that long after each crash.
+        // In a window of less than a second, the extension, itself a round of consensus, would use
+        // up the window. A window of more than an hour would reserve a worker for that long after
+        // each crash.
         window: Duration, Text, Some("30s"), |given| duration(given, SECOND..=HOUR),
             "how far ahead a node may mint without the cluster";
         max_backward_wait: Duration, Text, Some("50ms"), |given| duration(given, 0..=MINUTE),
@@ -206,7 +207,7 @@ table! {
             "a longer clock jump is not trusted at once";
         max_peer_skew: Duration, Text, Some("500ms"), |given| duration(given, 10..=MINUTE),
             "largest tolerated difference of two clocks";
-        // The most that the layout `default` has; one that has fewer is the bound by itself.
+        // The layout `default` has this many workers. A layout with fewer workers limits itself.
         workers: u32, Number, Some("1"), |given| number(given, 1..=1024),
             "workers that this node may lease per layout, on demand";
     }
@@ -249,7 +250,7 @@ table! {
             "sequences, deleted ones included, beyond which this node creates no other";
         answer_ttl: Duration, Text, Some("24h"), |given| duration(given, MINUTE..=MAX_TTL_MS),
             "how long the answer to a request with an Idempotency-Key is kept";
-        // What the replicated state keeps at most, whatever nodes permit.
+        // The upper limits are those of the replicated state, whatever a node permits.
         locks: u32, Number, Some("100000"), |given| number(given, 1..=MAX_LOCKS as u64),
             "locks in use beyond which this node makes no other";
         lock_waiters: u32, Number, Some("1024"), |given| number(given, 1..=MAX_WAITERS as u64),
@@ -269,7 +270,7 @@ table! {
     }
 }
 
-/// The text as a TOML string.
+/// Writes the text as a TOML string.
 pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }

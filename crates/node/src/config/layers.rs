@@ -1,5 +1,5 @@
-//! Merging the layers: flag over environment over file over default, origins kept; and what binds
-//! two keys: values derived from others, and limits that depend on others.
+//! Merges the layers (flag over environment over file over default) and keeps the origins. Also
+//! derives values from other keys and checks the rules that involve two keys.
 
 use std::net::SocketAddr;
 
@@ -10,18 +10,19 @@ use super::keys::{self, Config, Entry, KEYS, Key, Kind};
 use super::rules;
 use super::values::{ConfigError, Origin, Values};
 
-/// A heartbeat has to be missed several times before an election is right.
+/// The least ratio of the shortest election timeout to the heartbeat interval: only several missed
+/// heartbeats in a row justify an election.
 const HEARTBEATS_PER_ELECTION: u32 = 4;
 
 /// A configuration that passed all checks.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     pub config: Config,
-    /// What works but is unwise.
+    /// Settings that work but are unwise.
     pub warnings: Vec<String>,
 }
 
-/// The merged layers. They may be added in any order: the origin decides.
+/// The merged layers. They may be added in any order, because the origin decides.
 #[derive(Clone, Debug)]
 pub struct Layers(Values);
 
@@ -38,7 +39,7 @@ impl Default for Layers {
 }
 
 impl Layers {
-    /// Adds a configuration file's text; `path` is shown in messages.
+    /// Adds the text of a configuration file; `path` appears in messages.
     pub fn file(mut self, path: &str, text: &str) -> Result<Layers, ConfigError> {
         let table: toml::Table = text
             .parse()
@@ -67,7 +68,7 @@ impl Layers {
         self.0.set(key.name, origin, text);
     }
 
-    /// Derives what follows from other keys, and checks everything. `hostname` is the name for
+    /// Derives values from other keys and checks everything. `hostname` supplies the name for
     /// `name_from = "hostname"` and the host of derived addresses.
     pub fn resolve(mut self, hostname: &str) -> Result<Resolved, ConfigError> {
         self.derive_name(hostname)?;
@@ -100,8 +101,8 @@ impl Layers {
         Ok(Resolved { config, warnings })
     }
 
-    /// `node.name_from` gives the name unless a stronger layer gives `node.name`, so that a flag's
-    /// name overrides a file's `name_from`.
+    /// Sets the name from `node.name_from`, unless `node.name` is given in a stronger layer. A name
+    /// given as a flag thus overrides `name_from` in a file.
     fn derive_name(&mut self, hostname: &str) -> Result<(), ConfigError> {
         let name = self.0.get("node.name");
         let from = self.0.get("node.name_from");
@@ -130,8 +131,8 @@ impl Layers {
         Ok(())
     }
 
-    /// What is advertised, where it is not given: to peers the own entry of `peer.peers`, to clients
-    /// the same host.
+    /// Derives the advertised addresses that are not given. Peers get the node's own entry in
+    /// `peer.peers`, and clients get the same host.
     fn derive_addresses(&mut self, hostname: &str) -> Result<(), ConfigError> {
         let name = self.0.read("node.name", rules::name)?;
         let peers = self.0.read("peer.peers", rules::peers)?;
@@ -174,12 +175,12 @@ impl Layers {
         self.check_tls(config)
     }
 
-    /// Clients and peers have a port each.
+    /// Checks that clients and peers use different ports.
     fn check_ports(&self, config: &Config) -> Result<(), ConfigError> {
         let (http, peer) = (config.http.listen, config.peer.listen);
         let shares_interface =
             http.ip() == peer.ip() || http.ip().is_unspecified() || peer.ip().is_unspecified();
-        // The system chooses a port of its own for each 0.
+        // For port 0, the system chooses a free port each time.
         if http.port() != 0 && http.port() == peer.port() && shares_interface {
             let allowed = format!("clients are served there ({http}): give another port");
             return Err(self.0.refusal("peer.listen", &allowed));
@@ -192,7 +193,8 @@ impl Layers {
         Ok(())
     }
 
-    /// A certificate goes with its key, and nodes need the CAs of each other as well.
+    /// Checks that each certificate has its key, peer certificates also their CAs, and
+    /// `tls.client_ca` a certificate of this node.
     fn check_tls(&self, config: &Config) -> Result<(), ConfigError> {
         let tls = &config.tls;
         let sets = [
@@ -221,7 +223,8 @@ impl Layers {
 }
 
 impl Config {
-    /// Whether `peer.advertise` was given, by itself or as the own entry of `peer.peers`.
+    /// Returns whether `peer.advertise` was given, directly or as the node's own entry of
+    /// `peer.peers`.
     pub(crate) fn is_peer_address_configured(&self) -> bool {
         let is_own = |entry: &&Entry| entry.key.name == "peer.advertise";
         let given = self.entries.iter().find(is_own);
@@ -231,7 +234,7 @@ impl Config {
     }
 }
 
-/// A listening address as others reach it: `host` stands for "all interfaces".
+/// A listening address as other machines reach it: `host` replaces "all interfaces".
 fn reachable(listen: SocketAddr, host: &str) -> String {
     if listen.ip().is_unspecified() {
         format!("{host}:{}", listen.port())
@@ -240,8 +243,8 @@ fn reachable(listen: SocketAddr, host: &str) -> String {
     }
 }
 
-/// A list becomes one text with commas. So an item that is empty or holds a comma keeps its quotes:
-/// no rule of a list accepts them.
+/// Converts a TOML value to text, a list to one text with commas. An item that is empty or contains
+/// a comma therefore keeps its quotes, and the rule of each list rejects it.
 fn as_text(kind: Kind, value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
@@ -277,7 +280,8 @@ fn unknown_key(origin: &str, key: &str) -> ConfigError {
     unknown(origin, key, nearest(key, &names).map(str::to_owned))
 }
 
-/// A key without its section is found by its last part, a misspelt section by its name.
+/// Suggests the full name of a key that is given without its section, or the section with the
+/// nearest name.
 fn unknown_section(origin: &str, name: &str) -> ConfigError {
     let bare = KEYS.iter().find(|known| {
         let (_, last) = known.name.split_once('.').unwrap_or_default();

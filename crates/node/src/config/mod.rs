@@ -1,8 +1,8 @@
 //! The configuration: typed, checked, and each value with its origin.
 //!
-//! Flag over environment over file over default, for every key. [`keys`] is the one table of keys,
-//! [`Layers`] merges what was given and makes the typed [`Config`]. Nothing here reads a file or a
-//! variable: the caller passes their texts.
+//! For every key, a flag overrides the environment, which overrides the file, which overrides the
+//! default. [`keys`] is the only table of keys. [`Layers`] merges the given values and builds the
+//! typed [`Config`]. This module reads no files or variables: the caller passes their texts.
 
 mod exposed;
 pub mod keys;

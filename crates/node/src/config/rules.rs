@@ -1,4 +1,5 @@
-//! The rules of single values: from a text to its type, or what is allowed.
+//! The rules of single values. A rule parses a text into its type or describes the permitted
+//! values.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
@@ -11,7 +12,7 @@ use seqd_state::Share;
 
 use super::values::{Checked, Given, Origin};
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
@@ -21,7 +22,7 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// Whether lines are for people, where stderr is a terminal or is none.
+    /// Returns whether log lines are text; `is_terminal` is whether stderr is a terminal.
     #[must_use]
     pub fn is_text(self, is_terminal: bool) -> bool {
         match self {
@@ -47,7 +48,7 @@ pub(super) fn path(given: &Given) -> Checked<PathBuf> {
     text(given).map(PathBuf::from)
 }
 
-/// A file, if one is given.
+/// A file, or `None` if none is given.
 pub(super) fn file(given: &Given) -> Checked<Option<PathBuf>> {
     match given.origin {
         Origin::Default => Ok(None),
@@ -126,7 +127,8 @@ pub(super) fn duration(given: &Given, range: RangeInclusive<u64>) -> Checked<Dur
 /// Four of the shortest heartbeats.
 const SHORTEST_ELECTION: Duration = Duration::from_millis(40);
 
-/// Ten times the longest heartbeat: a cluster that is without a leader for longer is not led.
+/// Ten times the longest heartbeat interval. With a longer timeout, a cluster would be without a
+/// leader for too long.
 const LONGEST_ELECTION: Duration = Duration::from_secs(600);
 
 pub(super) fn durations(given: &Given) -> Checked<(Duration, Duration)> {
@@ -150,7 +152,7 @@ pub(super) fn durations(given: &Given) -> Checked<(Duration, Duration)> {
 
 pub(super) fn address(given: &Given) -> Checked<SocketAddr> {
     let text = text(given)?;
-    // `:7400` means every interface, as it does elsewhere.
+    // `:7400` means all interfaces, as in other programs.
     let host = if text.starts_with(':') { "0.0.0.0" } else { "" };
     let found = format!("{host}{text}").to_socket_addrs();
     found
@@ -159,7 +161,7 @@ pub(super) fn address(given: &Given) -> Checked<SocketAddr> {
         .ok_or_else(|| "HOST:PORT of this machine, such as 0.0.0.0:7400".to_owned())
 }
 
-/// The port of a derived address is 0 if the system is to choose the one that is listened on.
+/// A derived address passes unchecked: its port is 0 if the system chooses the listening port.
 pub(super) fn host_port(given: &Given) -> Checked<String> {
     let text = text(given)?;
     if given.origin == Origin::Derived || is_host_port(text) {
@@ -179,7 +181,7 @@ pub(super) fn url(given: &Given) -> Checked<String> {
     }
 }
 
-/// Names and addresses; at most seven, all different.
+/// Parses names with addresses: at most seven, all different.
 pub(super) fn peers(given: &Given) -> Checked<Vec<(String, String)>> {
     let mut peers: Vec<(String, String)> = Vec::new();
     for item in given.items() {

@@ -1,4 +1,4 @@
-//! Stories of the configuration.
+//! Tests of the configuration as a whole.
 
 mod auth;
 
@@ -91,7 +91,7 @@ fn what_is_shown_can_be_read_again() {
     let text = "[node]\nname = \"n2\"\n[peer]\npeers = [\"n1=a:1\", \"n2=b:2\", \"n3=c:3\"]";
     let mut first = file(text).unwrap();
     let mut second = file(&show(&first.config.entries, true)).unwrap();
-    // The origins differ.
+    // The origins differ, so they are not compared.
     first.config.entries.clear();
     second.config.entries.clear();
     assert_eq!(
@@ -211,7 +211,7 @@ fn addresses_are_derived_from_the_own_peer_entry() {
 fn the_name_may_come_from_the_host() {
     let config = file("[node]\nname_from = \"hostname\"").unwrap().config;
     assert_eq!(config.node.name, "host");
-    // What is shown can be used as a file.
+    // The output of `show` is a valid file.
     let shown = show(&config.entries, false);
     assert_eq!(file(&shown).unwrap().config.node.name, "host", "{shown}");
 }

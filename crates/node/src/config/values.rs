@@ -1,11 +1,11 @@
-//! Values as they were given: texts with their origins, before the rules of their keys are applied.
+//! Values as given: texts with their origins, before the rules of their keys apply.
 
 use std::collections::BTreeMap;
 
-/// Where a value comes from, weakest first.
+/// The source of a value, weakest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// The table of keys.
+    /// From the table of keys.
     Default,
     /// Computed from other keys.
     Derived,
@@ -15,7 +15,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether both are of one layer: neither overrides the other.
+    /// Returns whether both origins are of one layer, so that neither overrides the other.
     pub(super) fn is_beside(&self, other: &Origin) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -33,7 +33,7 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// A value as text, before its rule is applied; a list is comma-separated.
+/// A value as text, before its rule is applied. A list is comma-separated.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub(super) origin: Origin,
@@ -47,10 +47,10 @@ impl Given {
     }
 }
 
-/// A value by the rule of its key, or a sentence about what is allowed.
+/// A value that passed the rule of its key, or a sentence that describes the permitted values.
 pub(super) type Checked<T> = Result<T, String>;
 
-/// The strongest value of each key that has one.
+/// The value from the strongest origin, for each key that has one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values(BTreeMap<&'static str, Given>);
 
@@ -67,7 +67,7 @@ impl Values {
         }
     }
 
-    /// The value in force, by its rule.
+    /// Parses the value in force by its rule.
     pub(super) fn read<T>(
         &self,
         key: &'static str,
@@ -89,13 +89,13 @@ impl Values {
     }
 }
 
-/// Why a configuration is refused, with what is allowed.
+/// The reason why a configuration is rejected, with the permitted values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub(crate) String);
 
 impl ConfigError {
-    /// A value that cannot be used.
+    /// An unusable value.
     pub(super) fn value(key: &str, value: &str, origin: &str, allowed: &str) -> ConfigError {
         ConfigError(format!("{key} = {value} ({origin}): {allowed}"))
     }

@@ -1,4 +1,4 @@
-//! Writing configuration: the file of a node of a new cluster, and what is in force.
+//! Writes configuration: the file of a node of a new cluster, and the values in force.
 
 use std::net::Ipv6Addr;
 
@@ -9,7 +9,7 @@ use super::keys::{Entry, quoted};
 use super::layers::{Layers, first_label};
 use super::values::{ConfigError, Origin};
 
-/// Where a node's certificates are, in the file of a new cluster.
+/// The folder of a node's certificates, in the file of a new cluster.
 const CERTIFICATES: &str = "/etc/seqd/tls";
 
 /// A configuration file for the node `name` of a new cluster of `hosts`, each `HOST`, `HOST:PORT`,
@@ -45,7 +45,7 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
         return refuse(&hosts.join(","), &allowed);
     };
     let (host, port) = own.rsplit_once(':').unwrap_or((own, ""));
-    // Where IPv6 is used, this is both families.
+    // With IPv6, this address covers both families.
     let all = if host.starts_with('[') {
         "[::]"
     } else {
@@ -77,14 +77,14 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
         ca = quoted(&format!("{CERTIFICATES}/ca.crt")),
         list = toml::Value::Array(list.collect()),
     );
-    // What binds several hosts, or a host and a default, is refused here and not at the first
-    // start.
+    // Rules that involve several hosts, or a host and a default, are checked here instead of at the
+    // first start.
     Layers::default().file("--peers", &text)?.resolve(host)?;
     Ok(text)
 }
 
-/// The address of a host that is written with or without its port. A bare IPv6 address has colons
-/// of its own.
+/// Adds the default peer port to a host that is written without a port. The colons of a bare IPv6
+/// address do not count as a port.
 fn with_port(host: &str) -> String {
     if host.parse::<Ipv6Addr>().is_ok() {
         format!("[{host}]:{PEER_PORT}")
@@ -95,7 +95,7 @@ fn with_port(host: &str) -> String {
     }
 }
 
-/// What is in force and not by default, in one line.
+/// The values in force that are not defaults, on one line.
 pub fn given(entries: &[Entry]) -> String {
     let given = entries
         .iter()
@@ -107,7 +107,7 @@ pub fn given(entries: &[Entry]) -> String {
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// What is in force, as a TOML file; with `origin`, each line ends with where its value comes from.
+/// The values in force, as a TOML file. With `origin`, each line ends with the origin of its value.
 pub fn show(entries: &[Entry], origin: bool) -> String {
     let mut text = String::new();
     let mut section = "";
@@ -123,7 +123,7 @@ pub fn show(entries: &[Entry], origin: bool) -> String {
             section = own;
         }
         let line = match &entry.value {
-            // In one file with the name that it gave, it would be refused.
+            // A file with both this key and the name derived from it would be rejected.
             Some(value) if entry.key.name == "node.name_from" => {
                 format!("# {name} = {value} gave the name")
             }

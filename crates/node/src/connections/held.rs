@@ -1,9 +1,9 @@
 //! Closes connections of the clients' port if there are too many of them, or too many unsent bytes
-//! of answers.
+//! of responses.
 //!
-//! A connection is charged to its address, and to the token of its latest request once that is
-//! known. If there are too many connections, the tenant with most connections at rest loses some.
-//! If too many bytes are unsent, the tenant with most of them loses connections.
+//! A connection is charged to its address, or to the token of its latest request when that is
+//! known. If there are too many connections, the tenant with the most connections at rest loses
+//! some. If too many bytes are unsent, the tenant with the most unsent bytes loses connections.
 
 #[cfg(test)]
 mod tests;
@@ -23,28 +23,29 @@ use seqd_state::Tenant;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// One place in this many is reserved for connections that arrive while no other one can end.
+/// One place in this many is reserved for connections that arrive while no other connection can be
+/// closed.
 const RESERVED: usize = 64;
 
-/// A tenant with fewer connections loses none with a request in service: a pool of the usual size
-/// has fewer.
+/// A tenant with fewer connections than this loses none with a request in service. Connection pools
+/// of the usual size have fewer.
 const FEW: usize = 16;
 
 /// The activity of a connection.
 #[derive(Debug)]
 struct Activity {
     from: Option<IpAddr>,
-    /// The tenant that the connection is charged to, as a number.
+    /// The tenant to which the connection is charged, as a number.
     tenant: AtomicU64,
     /// Requests that are being answered.
     requests: AtomicUsize,
-    /// Those of them that wait for an action of another client.
+    /// The requests among them that wait for an action of another client.
     pauses: AtomicUsize,
     has_asked: AtomicBool,
-    /// The number of its latest event: it was accepted, a request began, or its client took some of
-    /// an answer. All connections share the numbers.
+    /// The number of its latest event: it was accepted, a request began, or the client received a
+    /// part of a response. All connections share one sequence of numbers.
     since: AtomicU64,
-    /// Bytes of answers that its client has not taken.
+    /// Bytes of responses that the client has not received.
     unsent: AtomicUsize,
     shared: Arc<Shared>,
 }
@@ -58,8 +59,8 @@ impl Activity {
         self.requests.load(Ordering::Relaxed) == 0
     }
 
-    /// Returns whether all of its requests wait, if there are any. It may then be interrupted
-    /// without harm.
+    /// Returns whether all of its requests wait, or it has none. It may then be closed without
+    /// harm.
     fn is_at_rest(&self) -> bool {
         let requests = self.requests.load(Ordering::Relaxed);
         let pauses = if is_out!(WaitsEvicted) {
@@ -82,7 +83,7 @@ impl Activity {
     }
 }
 
-/// The order in which the connections of a tenant end.
+/// The order in which the connections of a tenant are closed.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     is_served: bool,
@@ -152,10 +153,10 @@ impl Entry {
         Pause(self.clone())
     }
 
-    /// Adds bytes of an answer that are to be sent.
+    /// Adds bytes of a response to the unsent bytes.
     fn gave(&self, bytes: usize) {
         let shared = &self.0.shared;
-        // In this order: bytes that are subtracted from the connection are in the sum.
+        // In this order, so that the sum always includes the bytes of each connection.
         let before = shared.unsent.fetch_add(bytes, Ordering::Relaxed);
         self.0.unsent.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > shared.most_unsent {
@@ -163,21 +164,21 @@ impl Entry {
         }
     }
 
-    /// Subtracts sent bytes. They include the heads of answers, which were not added.
+    /// Subtracts sent bytes. They include the heads of responses, which were not added.
     pub(super) fn sent(&self, bytes: usize) {
         if self.0.count_off(bytes) > 0 {
             self.event();
         }
     }
 
-    /// The connection has ended.
+    /// Records that the connection has ended.
     pub(super) fn left(&self) {
         self.sent(usize::MAX);
     }
 }
 
 /// Marks a request that waits for an action of its own or another client: the rest of its body, or
-/// the grant of a lock. Meanwhile its connection may be closed in favour of others.
+/// the grant of a lock. Meanwhile, its connection may be closed in favour of others.
 #[derive(Debug)]
 pub(crate) struct Pause(Entry);
 
@@ -191,8 +192,9 @@ impl Drop for Pause {
 pub(super) struct Answering(Entry);
 
 impl Answering {
-    /// The body of the answer. The request counts as being answered until the body ends. A complete
-    /// body counts as unsent at once, a streamed one, or one of unknown length, as its pieces come.
+    /// Attaches the body of the response. The request counts as being answered until the body ends.
+    /// A complete body counts as unsent at once. A streamed body, or one of unknown length, counts
+    /// piece by piece.
     pub(super) fn with<B: Body>(self, body: B, is_streamed: bool) -> Answer<B> {
         let exact = body.size_hint().exact().filter(|_| !is_streamed);
         if let Some(bytes) = exact {
@@ -247,7 +249,7 @@ impl<B: Body + Unpin> Body for Answer<B> {
 
 impl Held {
     /// The connections of a port with at most `most` of them, at least two, and at most
-    /// `most_unsent` unsent bytes of answers.
+    /// `most_unsent` unsent bytes of responses.
     pub(super) fn new(most: usize, most_unsent: usize) -> Self {
         let shared = Shared {
             events: AtomicU64::new(0),
@@ -279,12 +281,12 @@ impl Held {
         entry
     }
 
-    /// Makes a place for another connection. If all are taken, some connections of one tenant end,
-    /// see [`Held::tenant_that_loses`]: first connections without a request, and of these first the
-    /// ones without unsent bytes that never had a request; then connections whose requests wait; at
-    /// last connections with a request in service, if the tenant has more than a few. Of equal
-    /// connections the one with the earliest event ends first. Returns `false` if no connection can
-    /// end: the new one gets a reserved place.
+    /// Makes a place for another connection. If all places are taken, some connections of one
+    /// tenant are closed (see [`Held::tenant_that_loses`]): first connections without a request,
+    /// beginning with those that have no unsent bytes and never had a request; then connections
+    /// whose requests wait; finally connections with a request in service, if the tenant has more
+    /// than a few. Among equal connections, the one with the earliest event is closed first.
+    /// Returns `false` if no connection can be closed; the new one then gets a reserved place.
     pub(super) fn make_place(&mut self) -> bool {
         if self.connections.len() < self.places {
             return true;
@@ -311,8 +313,9 @@ impl Held {
             })
             .collect();
         own.sort_unstable();
-        // Several at once: a search through all connections for each one of a flood would take a
-        // core. Connections with a request in service end one at a time.
+        // Closes several at once, because a search through all connections for each new connection
+        // of a flood would occupy a core. Connections with a request in service are closed one at a
+        // time.
         let some = (self.places / RESERVED).clamp(1, more);
         let at_rest = own.iter().filter(|(rank, _)| !rank.is_served).count();
         own.truncate(some.min(at_rest.max(1)));
@@ -328,11 +331,12 @@ impl Held {
     /// The tenant that loses connections, and their number: its surplus of connections at rest over
     /// the next tenant, at least one.
     ///
-    /// First the tenant with most connections at rest loses one of these. A tenant with less than
+    /// The tenant with the most connections at rest loses some of these. A tenant with less than
     /// half as many connections as the largest tenant loses none to it, unless the connections at
-    /// rest of all tenants together are as many as those of the largest. Then they fill the port,
-    /// whatever their addresses, and no connection with a request in service ends for them. At last
-    /// the tenant with most connections loses one with a request in service.
+    /// rest of all tenants together are as many as those of the largest. Connections at rest then
+    /// fill the port, whatever their addresses, and no connection with a request in service is
+    /// closed for them. If no tenant can lose a connection at rest, the tenant with the most
+    /// connections loses one with a request in service.
     fn tenant_that_loses(&self) -> Option<(Tenant, usize)> {
         let of_tenant = self.loads();
         let clients = of_tenant.iter();
@@ -343,7 +347,7 @@ impl Held {
         let mut may_lose = Vec::new();
         let mut largest = None;
         for (tenant, load) in of_tenant {
-            // The operator's connections end only if there are no others.
+            // The operator's connections are closed only if there are no others.
             let is_client = tenant != Tenant::OPERATOR;
             let count = if is_client { load.count } else { 0 };
             let (at_rest, since) = (load.at_rest, Reverse(load.oldest));
@@ -395,16 +399,17 @@ impl Held {
         self.shared.is_too_much.notified().await;
     }
 
-    /// Ends connections until the unsent bytes are within their bound: each time, of the tenant
-    /// with most unsent bytes, the connection that has taken nothing for longest. The operator's
-    /// are last.
+    /// Closes connections until the unsent bytes are within their limit: each time, of the tenant
+    /// with the most unsent bytes, the connection that has received nothing for longest. The
+    /// operator's connections are last.
     pub(super) fn relieve(&mut self) {
         while self.shared.unsent.load(Ordering::Relaxed) > self.shared.most_unsent {
             let Some(at) = self.owes_most() else {
                 return;
             };
             let (connection, one) = self.connections.swap_remove(at);
-            // Its task ends later. The next call must not end other connections for its bytes.
+            // Its task ends later. Until then, its bytes must not cause other connections to be
+            // closed.
             one.count_off(usize::MAX);
             connection.abort();
         }

@@ -1,4 +1,4 @@
-//! The bounds of a connection, and the answer to a request that exceeds them.
+//! The limits of a connection, and the response to a request that exceeds them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use hyper::server::conn::http1::Builder;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioTimer;
 
-/// The bounds of a connection and of the heads of its requests.
+/// The limits of a connection and of the heads of its requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HttpLimits {
     pub(crate) head_bytes: usize,
@@ -17,9 +17,9 @@ pub(crate) struct HttpLimits {
     pub(crate) head_wait: Option<Duration>,
     /// The longest time until the first byte of a new connection.
     pub(crate) first_byte: Duration,
-    /// The longest time in which a client takes nothing of its answer.
+    /// The longest time in which a client may receive nothing of its response.
     pub(crate) write_wait: Duration,
-    /// The most unsent bytes of answers of all clients together.
+    /// The most unsent bytes of responses of all clients together.
     pub(crate) unsent_bytes: usize,
 }
 
@@ -36,5 +36,5 @@ impl HttpLimits {
     }
 }
 
-/// Makes the answer to an unreadable head, with this status.
+/// Builds the response to an unreadable head, with this status.
 pub(crate) type Unreadable = Arc<dyn Fn(StatusCode) -> Response<Bytes> + Send + Sync>;

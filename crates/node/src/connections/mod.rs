@@ -1,8 +1,8 @@
 //! HTTP/1 on the connections of the clients' port, below the requests.
 //!
 //! [`serve`] answers the requests of each connection. [`held`] closes connections if there are too
-//! many of them or too many bytes of answers are unsent, [`paced`] closes those that stand still,
-//! and [`limits`] has the bounds.
+//! many of them or too many unsent bytes of responses, [`paced`] closes stalled connections, and
+//! [`limits`] defines the limits.
 
 mod held;
 mod limits;

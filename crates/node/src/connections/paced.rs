@@ -1,8 +1,8 @@
-//! A client's connection with bounds on unsent bytes and on idle time.
+//! A client's connection with limits on unsent bytes and on idle time.
 //!
-//! Answers to pipelined requests leave together, which makes clients with pipelining six times as
-//! fast. They are held back until hyper reads the next request, or has nothing to add. The
-//! corresponding option of hyper has no bound, and withholds answers while the next request is
+//! Responses to pipelined requests are sent together, which makes clients with pipelining six times
+//! as fast. They are held back until hyper reads the next request or has nothing to add. The
+//! corresponding option of hyper has no limit, and withholds responses while the next request is
 //! incomplete.
 
 use std::future::Future;
@@ -21,16 +21,16 @@ use tokio::time::{Sleep, sleep};
 use super::held::Entry;
 use super::limits::{HttpLimits, Unreadable};
 
-/// The first bytes of a client that uses HTTP/2 without an upgrade, and the answer to it. hyper
-/// would close the connection without an answer.
+/// The first bytes of a client that uses HTTP/2 without an upgrade, and the response to it. Without
+/// this, hyper would close the connection without a response.
 const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n";
 const NO_HTTP_2: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\n\
     content-type: text/plain; charset=utf-8\r\ncontent-length: 32\r\n\r\nHTTP/1.1 is what is spoken here\n";
 
-/// A part of the head of an answer without a body.
+/// A part of the head of a response without a body.
 const NO_BODY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
-/// The most bytes of answers that are held back. A longer answer is written directly.
+/// The most bytes of responses that are held back. A longer response is written directly.
 const TOGETHER: usize = 32 * 1024;
 
 pub(super) struct Paced<S> {
@@ -38,11 +38,11 @@ pub(super) struct Paced<S> {
     entry: Entry,
     unreadable: Unreadable,
     write_wait: Duration,
-    /// Answers that are not written yet, at most [`TOGETHER`] bytes.
+    /// Responses that are not written yet, at most [`TOGETHER`] bytes.
     held: BytesMut,
-    /// Something was held since the last flush.
+    /// Whether bytes were held since the last flush.
     is_new: bool,
-    /// The bytes of the last read contain more than the head of one request.
+    /// Whether the bytes of the last read contain more than the head of one request.
     may_follow: bool,
     /// The timer for the first byte.
     silent: Option<Pin<Box<Sleep>>>,
@@ -77,18 +77,18 @@ fn follows(read: &[u8]) -> bool {
     memmem::find(read, b"\r\n\r\n").is_some_and(|end| end + 4 < read.len())
 }
 
-/// The status of an answer that hyper made itself to an unreadable head. It has no body, unlike all
-/// other refusals.
+/// The status of a response that hyper itself generated for an unreadable head. Unlike all other
+/// refusals, it has no body.
 fn status_of_unreadable(slices: &[io::IoSlice<'_>]) -> Option<StatusCode> {
     let first = slices.iter().find(|slice| !slice.is_empty())?;
     let status = first.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
-    // In this order, because nearly all answers are successes.
+    // Checked in this order, because nearly all responses are successes.
     let is_refusal = status.starts_with(b"4") && memmem::find(first, NO_BODY).is_some();
     is_refusal.then(|| StatusCode::from_bytes(status).ok())?
 }
 
-/// Writes the head and the body that replace the empty answer of hyper. hyper closes the connection
-/// after it.
+/// Writes the head and the body that replace the empty response of hyper. hyper closes the
+/// connection after it.
 fn write_unreadable(answer: &Response<Bytes>, empty: &[u8], into: &mut BytesMut) {
     let at = memmem::find(empty, NO_BODY).map_or(0, |at| at + 2);
     into.extend_from_slice(&empty[..at]);
@@ -152,7 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Paced<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // While a client takes no answers, its requests are not read.
+        // While a client does not receive its responses, no more of its requests are read.
         ready!(self.poll_write_held(cx))?;
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
@@ -217,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if std::mem::take(&mut self.is_new) {
-            // hyper is polled again: it adds the next answer, reads, or flushes.
+            // hyper is polled again: it adds the next response, reads, or flushes.
             cx.waker().wake_by_ref();
             return Poll::Ready(Ok(()));
         }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     /// The client's side of a served connection with a buffer of `on_its_way` bytes, and the number
-    /// of answered requests. `/slow` takes a minute, any other path has an answer of `length`
+    /// of answered requests. `/slow` takes a minute. Any other path has a response of `length`
     /// bytes.
     fn served(on_its_way: usize, length: usize) -> (DuplexStream, Arc<AtomicUsize>) {
         let (near, far) = duplex(on_its_way);
@@ -424,7 +424,7 @@ mod tests {
         let end = client.read_u8().await;
         assert!(end.is_err());
         assert!(began.elapsed() >= LIMITS.first_byte && began.elapsed() < 2 * LIMITS.first_byte);
-        // After a request a connection may be idle for longer.
+        // After its first request, a connection may be idle for longer.
         let (mut client, _) = served(1 << 10, 3);
         client.write_all(ONE).await.unwrap();
         answer(&mut client, 3).await;

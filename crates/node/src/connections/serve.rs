@@ -40,25 +40,25 @@ impl ClientConnection {
     }
 
     /// Returns whether it has a reserved place, because it arrived while no other connection could
-    /// end. Only one of its requests is answered.
+    /// be closed. Only one of its requests is answered.
     #[must_use]
     pub(crate) fn is_reserved(&self) -> bool {
         self.is_reserved
     }
 
-    /// Returns whether its address had no other connection when it arrived. Only known of
+    /// Returns whether its address had no other connection when it arrived. Recorded only for
     /// connections in reserved places.
     #[must_use]
     pub(crate) fn is_first(&self) -> bool {
         self.is_first
     }
 
-    /// Charges it to the tenant of its latest request.
+    /// Charges the connection to the tenant of its latest request.
     pub(crate) fn charge(&self, tenant: Tenant) {
         self.entry.charge(tenant);
     }
 
-    /// Allows that it is closed in favour of others while the request waits.
+    /// Allows the connection to be closed in favour of others while the request waits.
     #[must_use]
     pub(crate) fn pause(&self) -> Pause {
         self.entry.pause()
@@ -70,12 +70,13 @@ impl ClientConnection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streamed;
 
-/// The future answer to a request. It is boxed, so that an idle connection needs no memory for it.
+/// The future response to a request. It is boxed, so that an idle connection needs no memory for
+/// it.
 pub(crate) type Answered<B> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
 
 /// Answers the requests of all connections, and unreadable heads with `unreadable`. When `stop`
-/// yields a grace period, it accepts no more connections, lets requests in flight finish for that
-/// long, and then cuts them. If the future is dropped, it cuts them at once.
+/// yields a grace period, accepts no more connections, lets requests in flight finish for that
+/// long, and then disconnects the rest. Dropping the future disconnects all at once.
 ///
 /// Returns whether all requests were answered.
 pub(crate) async fn serve<S, B>(

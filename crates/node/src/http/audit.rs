@@ -1,7 +1,8 @@
-//! A line of the log for each request that changes the cluster, or reads all of it: who, from
-//! where, what, and what became of it.
+//! Logs each request that changes the cluster or reads all of it: the caller, its address, the
+//! request and the status of the response.
 //!
-//! Invariant: a request has exactly one line, also if its caller leaves before the answer.
+//! Invariant: each request has exactly one line, also if its caller disconnects before the
+//! response.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,14 +13,15 @@ use axum::http::{self, HeaderValue, StatusCode};
 use crate::access::Caller;
 use crate::connections::ClientConnection;
 
-/// What is logged of a request, taken before it is read. The line is written when this is dropped.
+/// The logged details of a request, taken before it is read. The line is written when this is
+/// dropped.
 pub(super) struct Audit {
     method: http::Method,
     target: String,
     caller: Caller,
     from: Option<IpAddr>,
     request_id: HeaderValue,
-    /// None until there is an answer.
+    /// `None` until there is a response.
     status: Option<StatusCode>,
 }
 
@@ -49,7 +51,7 @@ impl Drop for Audit {
         let from = self
             .from
             .map_or_else(|| "-".to_owned(), |ip| ip.to_string());
-        // The target is the log's own, which lets it pass at every level.
+        // The log passes this target at every level.
         tracing::info!(
             target: "seqd_audit",
             who = %self.caller,
@@ -63,12 +65,12 @@ impl Drop for Audit {
     }
 }
 
-/// The paths that name a one-time token do so by its first characters. What is behind them in a
-/// request may be the secret of one.
+/// The paths of one-time tokens name a token by its first characters. Anything after these
+/// characters in a request may be the secret of a token.
 const ONE_TIME: &str = "/v1/tokens/";
 const PUBLIC_CHARACTERS: usize = 11;
 
-/// The target without what may be the secret of a one-time token.
+/// The target without text that may be the secret of a one-time token.
 fn without_secret(target: &str) -> Cow<'_, str> {
     let Some(named) = target.strip_prefix(ONE_TIME) else {
         return Cow::Borrowed(target);
@@ -81,7 +83,7 @@ fn without_secret(target: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text with everything escaped that is not printable ASCII: a target may have any bytes above.
+/// Escapes everything except printable ASCII, because a target may contain any bytes above ASCII.
 fn plain(text: &str) -> String {
     let escaped = |character: char| {
         let is_plain = character.is_ascii_graphic();

@@ -1,4 +1,4 @@
-//! The token that a request shows (RFC 6750).
+//! The bearer token of a request (RFC 6750).
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
@@ -10,7 +10,7 @@ use super::response::Response;
 use crate::access::{Access, Caller, NotLetIn};
 use crate::times::rfc3339;
 
-/// Who sends a request, if it may go on: it shows a token, or its path needs none.
+/// Returns the caller of a request if it presents a valid token or its path needs none.
 pub(super) fn admit(access: &Access, path: &str, headers: &HeaderMap) -> Result<Caller, NotLetIn> {
     let admitted = access.admit(shown(headers));
     match admitted {
@@ -19,8 +19,8 @@ pub(super) fn admit(access: &Access, path: &str, headers: &HeaderMap) -> Result<
     }
 }
 
-/// One answer to all that show no token that is known, whether it is missing or wrong and whatever
-/// was asked for.
+/// The refusal of a caller. All callers without a recorded token get the same response, whether the
+/// token is missing or wrong, regardless of the request.
 pub(crate) fn refusal(why: NotLetIn) -> Problem {
     match why {
         NotLetIn::Unknown => {
@@ -49,7 +49,8 @@ pub(crate) fn refusal(why: NotLetIn) -> Problem {
     }
 }
 
-/// The response to a problem; one that asks for a token says which kind (RFC 6750, section 3).
+/// The response to a problem. A response that demands a token names its scheme (RFC 6750, section
+/// 3).
 pub(super) fn response(problem: &Problem) -> Response {
     let response = Response::problem(problem);
     if problem.status == 401 {
@@ -58,7 +59,7 @@ pub(super) fn response(problem: &Problem) -> Response {
     response
 }
 
-/// Refuses a request that the caller's token does not permit; `name` is what its path names.
+/// Refuses a request that the caller's token does not permit; `name` is the name in its path.
 pub(super) fn check(
     access: &Access,
     caller: Caller,
@@ -74,7 +75,7 @@ pub(super) fn check(
     Err(Problem::new(ErrorCode::Forbidden, detail).with_hint(hint))
 }
 
-/// Waits until all revocations that were acknowledged count here.
+/// Waits until this node has applied all acknowledged revocations.
 pub(super) async fn confirm(
     access: &Access,
     caller: Caller,
@@ -87,7 +88,7 @@ pub(super) async fn confirm(
     })
 }
 
-/// A hint may name something that the caller may not see.
+/// Removes the hint, which may contain a name that the caller may not see.
 pub(super) fn without_names(access: &Access, caller: Caller, problem: Problem) -> Problem {
     let sees_all = Need::Whole(seqd_api::Scope::Read);
     let is_named = *problem.code == *ErrorCode::NotFound.as_str();
@@ -100,7 +101,7 @@ pub(super) fn without_names(access: &Access, caller: Caller, problem: Problem) -
     }
 }
 
-/// The token of the one `Authorization` header; with two of them none counts.
+/// The token of the only `Authorization` header; `None` if there are two.
 fn shown(headers: &HeaderMap) -> Option<&[u8]> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().map(HeaderValue::as_bytes)?;

@@ -1,5 +1,5 @@
-//! What all entries share, and the way out of each: counted, and with the headers that every response
-//! has.
+//! The context that all endpoints share, and the exit of each response: it is counted and gets the
+//! common headers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,13 +21,13 @@ use super::response::Response;
 use crate::access::Access;
 use crate::metrics::HttpMetrics;
 
-/// This node's cluster; called only for a request that names one.
+/// Returns the ID of this node's cluster. Called only for a request that names a cluster.
 pub(crate) type OwnCluster = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 pub(crate) struct Context {
     pub(super) request_ids: RequestIds,
     pub(super) node: HeaderValue,
-    /// How long a request may take whose caller names no time.
+    /// The time limit of a request that specifies none.
     pub(super) timeout: Duration,
     pub(super) metrics: HttpMetrics,
     pub(super) cluster: OwnCluster,
@@ -38,8 +38,8 @@ pub(crate) struct Context {
     pub(super) lanes: Lanes,
 }
 
-/// Whether the port closes soon: requests are refused as `draining`, and their connections
-/// end. A client that was cut off instead could not know whether it was served.
+/// Whether the port closes soon: requests are refused as `draining`, and their connections end. A
+/// client that was disconnected instead could not determine whether it was served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closing(Arc<AtomicBool>);
 
@@ -52,7 +52,7 @@ impl Closing {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Refuses what is not about the node's health.
+    /// Refuses requests that are not about the node's health.
     pub(super) fn check(&self, path: &str) -> Result<(), Problem> {
         if self.began() && path.starts_with("/v1/") {
             let detail = "this node is stopping";
@@ -64,7 +64,7 @@ impl Closing {
 }
 
 impl Context {
-    /// The lanes of clients, for the task that keeps them.
+    /// The lanes of clients, for the task that maintains them.
     pub(crate) fn lanes(&self) -> Lanes {
         self.lanes.clone()
     }
@@ -74,7 +74,7 @@ impl Context {
         self.closing.clone()
     }
 
-    /// What entries share on the node of this name; `None` if the name cannot be a header's value.
+    /// The context of the node with this name; `None` if the name cannot be a header value.
     pub(crate) fn new(
         node: &str,
         request_ids: RequestIds,
@@ -96,24 +96,25 @@ impl Context {
         })
     }
 
-    /// The same for a node that is asked under these names; without them under those of loopback.
+    /// Sets the host names under which the node accepts requests. The default is the loopback
+    /// names.
     pub(crate) fn with_hosts(self, hosts: Hosts) -> Context {
         Context { hosts, ..self }
     }
 
-    /// The same for a node of which one tenant may hold this part.
+    /// Limits the share of memory for bodies that one tenant may hold.
     pub(crate) fn with_share(self, share: Share) -> Context {
         let bodies = Bodies::new(share);
         Context { bodies, ..self }
     }
 
-    /// The same for a node whose callers need a token.
+    /// Requires tokens from callers.
     pub(crate) fn with_access(self, access: Access) -> Context {
         Context { access, ..self }
     }
 }
 
-/// What a response leaves by.
+/// The exit of the responses of one path and method.
 pub(super) struct Exit {
     pub(super) context: Arc<Context>,
     meter: Meter,

@@ -1,9 +1,9 @@
-//! Entity tags of what has a definition with a revision, and a state that moves:
+//! Entity tags of resources with a definition, which has a revision, and a state that changes:
 //! `"REVISION-STATE"`.
 //!
-//! The whole tag changes with either, so that it tells whether an answer is still true
+//! The whole tag changes with either part, so it shows whether a response is still valid
 //! (`If-None-Match`). A change is conditional on the definition alone (`If-Match`): a sequence that
-//! goes on meanwhile is the same.
+//! has issued values meanwhile is the same.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -12,7 +12,7 @@ use seqd_api::{ErrorCode, Problem};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ETag {
     pub(crate) revision: u64,
-    /// A number that is another one in every other state of the same definition.
+    /// A number that differs in each state of the same definition.
     pub(crate) state: u64,
 }
 
@@ -22,7 +22,7 @@ impl std::fmt::Display for ETag {
     }
 }
 
-/// The tags of a header; `None` if it is not there.
+/// The tags of a header; `None` if the header is missing.
 fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Vec<&str>> {
     let values = headers.get_all(name).iter();
     let texts = values.map(|value| value.to_str().unwrap_or_default());
@@ -34,19 +34,19 @@ fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Vec<&str>> {
 }
 
 impl ETag {
-    /// Whether the caller has this state already.
+    /// Returns whether the caller already has this state.
     pub(crate) fn is_known(self, headers: &HeaderMap) -> bool {
         is_known(headers, &self.to_string())
     }
 }
 
-/// Whether `If-None-Match` names this tag.
+/// Returns whether `If-None-Match` contains this tag.
 pub(crate) fn is_known(headers: &HeaderMap, own: &str) -> bool {
     let is_own = |tag: &&str| *tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == own;
     tags(headers, IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(is_own))
 }
 
-/// Whether the caller wants to make something that is not there yet (`If-None-Match: *`).
+/// Returns whether the request may only create a resource (`If-None-Match: *`).
 pub(crate) fn only_new(headers: &HeaderMap) -> Result<bool, Problem> {
     match tags(headers, IF_NONE_MATCH).as_deref() {
         None => Ok(false),
@@ -58,7 +58,7 @@ pub(crate) fn only_new(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// The revision that the caller's `If-Match` names; `*` and none name none.
+/// The revision in the caller's `If-Match`; `None` if the header is missing or `*`.
 pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let tag = match tags(headers, IF_MATCH).as_deref() {
         None | Some(["*"]) => return Ok(None),

@@ -10,10 +10,11 @@ pub(crate) const SEQD_NODE: HeaderName = HeaderName::from_static("seqd-node");
 const SEQD_CLUSTER: HeaderName = HeaderName::from_static("seqd-cluster");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(IDEMPOTENCY_KEY_HEADER);
 
-/// Longer request IDs are replaced: they would be copied into every log line.
+/// Longer request IDs are replaced, because they would be copied into each log line.
 const MAX_REQUEST_ID: usize = 128;
 
-/// Path and query together: several times the longest name, percent-encoded, and all query keys.
+/// The limit of path and query together: several times the longest name, percent-encoded, and all
+/// query keys.
 const MAX_TARGET_BYTES: usize = 4096;
 
 /// Refuses a request whose path and query are too long.
@@ -29,8 +30,9 @@ pub(crate) fn check_length(uri: &Uri) -> Result<(), Problem> {
     Err(Problem::new(ErrorCode::UriTooLong, detail))
 }
 
-/// Refuses what may not be served to this caller. `cluster` answers with this cluster's ID and is
-/// asked only if the request names one. `takes_key`: the answer can be given once for a key.
+/// Refuses requests that this node may not serve to this caller. `cluster` returns the ID of this
+/// cluster and is called only if the request names a cluster. `takes_key` is whether the operation
+/// accepts an idempotency key.
 pub(crate) fn check(
     method: &Method,
     headers: &HeaderMap,
@@ -70,8 +72,8 @@ fn same_origin(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
     }
 }
 
-/// Gives requests their IDs: the caller's own if it is fit to be logged, else a drawn prefix and a
-/// counter, which is unique and costs no system call.
+/// Assigns request IDs: the caller's own ID if it can be logged, otherwise a random prefix and a
+/// counter, which is unique and needs no system call.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     prefix: u32,

@@ -1,4 +1,4 @@
-//! Refusals that a client gets for what it does itself are held back for a moment.
+//! Delays refusals that a client causes itself.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use seqd_guards::is_out;
 
 use crate::connections::ClientConnection;
 
-/// A client that repeats a refused request at once would cost a node as much as one that is served.
+/// A client that repeats a refused request at once would cost a node as much as a served client.
 const HELD_BACK: Duration = Duration::from_millis(100);
 
-/// What a client is refused for what it does itself.
+/// The codes of refusals that a client causes itself.
 const OWN_DOING: [ErrorCode; 5] = [
     ErrorCode::Forbidden,
     ErrorCode::Overloaded,
@@ -19,8 +19,8 @@ const OWN_DOING: [ErrorCode; 5] = [
     ErrorCode::WorkersExhausted,
 ];
 
-/// Waits before a refusal with this code is answered; before any refusal of a client's request while the
-/// node is busy. The connection may end for others meanwhile.
+/// Waits before a refusal with one of these codes is sent, and before any refusal while the node is
+/// busy. Meanwhile, the connection may be closed in favour of others.
 pub(super) async fn hold_back(code: &str, is_busy: bool, connection: Option<&ClientConnection>) {
     let is_own = OWN_DOING.iter().any(|own| own.as_str() == code);
     if (is_own || is_busy) && !is_out!(RefusalsHeldBack) {

@@ -1,7 +1,8 @@
-//! Which host a request may name.
+//! Checks the host name of a request.
 //!
-//! A page whose own name is made to lead to this node (DNS rebinding) is of the same origin for its
-//! browser: only the name that it asks for tells it from the node's own.
+//! If the host name of a foreign page resolves to this node (DNS rebinding), the page and the node
+//! are of the same origin for the browser. Only the requested host name distinguishes such a
+//! request.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -11,16 +12,17 @@ use seqd_api::address::authority;
 use seqd_api::{ErrorCode, Problem};
 use seqd_guards::is_out;
 
-/// The names under which a node is asked.
+/// The host names under which a node accepts requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hosts {
-    /// The address that is listened on, if it is known.
+    /// The listening address, if it is known.
     listen: Option<IpAddr>,
     names: Vec<String>,
 }
 
 impl Hosts {
-    /// Of a node that listens at `listen`, is known as the URL `advertise`, and under more names.
+    /// The names of a node that listens at `listen`, is advertised as the URL `advertise`, and has
+    /// more names.
     pub(crate) fn new(listen: SocketAddr, advertise: &str, more: &[String]) -> Self {
         let advertised = authority(advertise).map(|authority| host_of(authority).to_owned());
         let names = more.iter().cloned().chain(advertised);
@@ -30,7 +32,7 @@ impl Hosts {
         }
     }
 
-    /// Refuses a request for another host. One without a host is of no browser.
+    /// Refuses a request for another host. A request without a host does not come from a browser.
     pub(crate) fn check<B>(&self, request: &http::Request<B>) -> Result<(), Problem> {
         let in_target = request
             .uri()
@@ -65,7 +67,8 @@ impl Hosts {
             .and_then(|host| host.strip_suffix(']'));
         let address = in_brackets.unwrap_or(host);
         if let Ok(address) = address.parse::<IpAddr>() {
-            // No name server leads to it: a node that listens everywhere is asked by any address.
+            // An address is not resolved by DNS, so a node that listens on all interfaces accepts
+            // any address.
             let is_own = |own: IpAddr| own.is_unspecified() || own == address;
             return address.to_canonical().is_loopback() || self.listen.is_some_and(is_own);
         }
@@ -74,8 +77,8 @@ impl Hosts {
     }
 }
 
-/// Refuses an HTTP/1.1 request without a host, and any request whose host cannot be read (RFC 9112,
-/// section 3.2). An HTTP/1.0 request may lack one.
+/// Refuses an HTTP/1.1 request without a host, and any request whose host cannot be parsed (RFC
+/// 9112, section 3.2). An HTTP/1.0 request may lack a host.
 pub(super) fn check_form<B>(request: &http::Request<B>) -> Result<(), Problem> {
     let named = named(request.headers())?;
     if named.is_some() || request.version() < http::Version::HTTP_11 {
@@ -86,7 +89,7 @@ pub(super) fn check_form<B>(request: &http::Request<B>) -> Result<(), Problem> {
         .with_hint("send the header Host: HOST:PORT, as each HTTP library does"))
 }
 
-/// The host that the one `Host` header names.
+/// The host in the only `Host` header.
 fn named(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let refuse = |detail: &str| Problem::new(ErrorCode::InvalidArgument, detail);
     let mut values = headers.get_all(HOST).iter();
@@ -111,8 +114,8 @@ fn not_a_host(found: &str) -> Problem {
     Problem::new(ErrorCode::InvalidArgument, detail)
 }
 
-/// The host of an authority (RFC 3986, section 3.2), which has no user here, and no characters that a
-/// node's name has not.
+/// Parses the host of an authority (RFC 3986, section 3.2). It may have no user part and only
+/// characters of node names.
 fn strict(authority: &str) -> Result<&str, Problem> {
     let host = host_of(authority);
     let port = &authority[host.len()..];
@@ -133,7 +136,7 @@ fn strict(authority: &str) -> Result<&str, Problem> {
     }
 }
 
-/// A host without its port; an IPv6 address keeps its brackets.
+/// A host without its port. An IPv6 address keeps its brackets.
 fn host_of(authority: &str) -> &str {
     if authority.starts_with('[') {
         return authority

@@ -1,14 +1,15 @@
-//! How many requests of one client are served at once, while others ask too and the node is late.
+//! Limits the number of requests of one client that are served at once, while other clients send
+//! requests and the node is late.
 //!
-//! A node whose processor is in use serves each event late. A client with hundreds of connections
-//! then delays one with a few, although each of its requests is permitted. So while several clients
-//! ask and timers fire late, each client has a lane: its requests beyond the lane's width wait for
-//! those before them. A client is a tenant: an access token or an address. The width shrinks while
-//! timers are late and grows while they are not. A node with one client, or with time to spare, has
-//! no lanes.
+//! A node whose processors are in use serves each event late. A client with hundreds of connections
+//! then delays a client with a few, although each of its requests is permitted. While several
+//! clients send requests and timers fire late, each client therefore has a lane: its requests
+//! beyond the lane's width wait for earlier ones. A client is a tenant: an access token or an
+//! address. The width shrinks while timers are late and grows while they are not. A node with one
+//! client, or with idle time, has no lanes.
 //!
-//! A request that waits for what others do, such as the turn of a lock, leaves its lane. Requests
-//! of the operator and of the nodes have none.
+//! A request that waits for other clients, for example for a lock, leaves its lane. Requests of the
+//! operator and of nodes have none.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -26,22 +27,22 @@ use crate::connections::ClientConnection;
 /// The width without lanes.
 const OPEN: usize = usize::MAX;
 
-/// The width with which lanes begin, the least that they shrink to, and the one beyond which they
-/// end. With the least, a client that sends one request after the other never waits.
+/// The initial width of lanes, the least width, and the width above which lanes end. Even with the
+/// least width, a client that sends one request after the other never waits.
 const FIRST: usize = 64;
 const LEAST: usize = 2;
 const WIDEST: usize = 1024;
 
-/// Timers that fire later than this, on average over a look, are late. The runtime rounds them up
-/// to whole milliseconds: those of an idle node fire 1.0 to 1.1 ms late.
+/// Timers are late if they fire later than this, on average over one measurement. The runtime
+/// rounds them up to whole milliseconds: those of an idle node fire 1.0 to 1.1 ms late.
 const LATE: Duration = Duration::from_micros(1_150);
 
-/// A look at the timers: so many, one every two milliseconds.
+/// A measurement consists of this many timers, one every two milliseconds.
 const TIMERS: u32 = 10;
 const EVERY: Duration = Duration::from_millis(2);
 
-/// Looks without a second client after which lanes end, and the time from one question for a second
-/// client to the next: a node with one client looks at no timers.
+/// After this many checks without a second client, the lanes end, and the node only checks for a
+/// second client at the interval below. A node with one client measures no timers.
 const ALONE: u32 = 12;
 const ALONE_FOR: Duration = Duration::from_millis(250);
 
@@ -52,9 +53,9 @@ pub(crate) struct Lanes(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     width: AtomicUsize,
-    /// The client that asked last.
+    /// The client that sent the latest request.
     last: AtomicU64,
-    /// Whether another one asked since the last look.
+    /// Whether another client has sent a request since the last check.
     has_alternated: AtomicBool,
     lanes: Mutex<HashMap<Tenant, Lane>>,
 }
@@ -76,7 +77,7 @@ struct Lane {
     waiting: VecDeque<oneshot::Sender<Slot>>,
 }
 
-/// A place in a lane, until it is dropped.
+/// A place in a lane, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     shared: Arc<Shared>,
@@ -99,8 +100,8 @@ impl Drop for Slot {
     }
 }
 
-/// Slots for requests that waited, handed out once no lock is held: that of a request that is gone
-/// is dropped, and takes the lock.
+/// Slots for waiting requests. They are handed out while no lock is held, because dropping the slot
+/// of a cancelled request takes the lock.
 #[derive(Default)]
 struct Passed(Vec<(oneshot::Sender<Slot>, Slot)>);
 
@@ -117,7 +118,7 @@ impl Shared {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets in what the width permits.
+    /// Admits as many waiting requests as the width permits.
     fn pass(self: &Arc<Self>, tenant: Tenant, lane: &mut Lane) -> Passed {
         let width = if is_out!(LanesHeld) {
             OPEN
@@ -140,8 +141,8 @@ impl Shared {
 }
 
 impl Lanes {
-    /// Asks for a place in the lane of a client, which comes once the lane has one; `None` where
-    /// there are no lanes.
+    /// Requests a place in the lane of a client. The receiver yields it when the lane has one.
+    /// `None` if there are no lanes.
     pub(crate) fn enter(&self, tenant: Tenant) -> Option<oneshot::Receiver<Slot>> {
         if !self.ask(tenant) {
             return None;
@@ -158,7 +159,7 @@ impl Lanes {
         Some(turn)
     }
 
-    /// Notes that this client asked; returns whether it has a lane.
+    /// Records that this client sent a request. Returns whether it has a lane.
     pub(crate) fn ask(&self, tenant: Tenant) -> bool {
         if tenant == Tenant::OPERATOR {
             return false;
@@ -184,7 +185,7 @@ impl Lanes {
         passed.into_iter().for_each(Passed::hand_out);
     }
 
-    /// Looks at the timers, and sets the width; never ends.
+    /// Measures the timers and sets the width. Never returns.
     pub(crate) async fn keep(self) {
         let mut alone = ALONE;
         loop {
@@ -208,11 +209,11 @@ impl Lanes {
     }
 }
 
-/// Waits for a place in a lane, until the deadline of the request. Its connection may end for
-/// others meanwhile.
+/// Waits for a place in a lane until the deadline of the request. Meanwhile, its connection may be
+/// closed in favour of others.
 ///
 /// # Errors
-/// `overloaded` if the deadline comes first.
+/// `overloaded` if the deadline passes first.
 pub(super) async fn come(
     mut turn: oneshot::Receiver<Slot>,
     connection: Option<&ClientConnection>,
@@ -230,7 +231,7 @@ pub(super) async fn come(
     })
 }
 
-/// How late timers fire, on average.
+/// The average lateness of timers.
 async fn lateness() -> Duration {
     let mut late = Duration::ZERO;
     for _ in 0..TIMERS {
@@ -288,7 +289,7 @@ mod tests {
         );
         assert!(lanes.enter(Tenant::OPERATOR).is_none());
 
-        // The third has gone: its turn is that of the fourth.
+        // The third request is cancelled, so the fourth gets its turn.
         many.remove(2);
         served.pop();
         let fourth = many[2].try_recv();

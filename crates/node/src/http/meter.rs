@@ -1,4 +1,4 @@
-//! Counting what one path and method answers, cheaply: a success costs one atomic add.
+//! Counts the responses of each path and method at low cost: a success costs one atomic addition.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -10,8 +10,8 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::metrics::{HttpLabels, HttpMetrics, RouteLabel};
 
-/// Counts the answers of one path and method. Its count of successes is there from the start; any other
-/// series begins with its first answer.
+/// Counts the responses of one path and method. The counter of successes exists from the start. Any
+/// other series begins with its first response.
 #[derive(Debug)]
 pub(super) struct Meter {
     route: &'static str,

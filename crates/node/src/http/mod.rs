@@ -1,8 +1,8 @@
 //! HTTP below the handlers: one way in and one way out for every request.
 //!
-//! A request shows its token ([`bearer`]), passes the [`gate`], is read once into a [`Request`],
-//! answered by the handler that the [`router`] finds, and counted by the [`meter`]. Nothing here
-//! depends on a service.
+//! A request presents its token ([`bearer`]), passes the [`gate`], is read once into a [`Request`],
+//! is answered by the handler that the [`router`] finds, and is counted by the [`meter`]. This
+//! module depends on no service.
 
 mod audit;
 mod bearer;

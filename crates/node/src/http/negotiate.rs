@@ -1,10 +1,11 @@
-//! Content negotiation: which of a route's forms a client takes (RFC 9110, 12.5.1).
+//! Content negotiation: selects one of the media types of a route by the client's preference (RFC
+//! 9110, 12.5.1).
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 use seqd_api::{ErrorCode, Media, Problem};
 
-/// How specifically a range names a form; `None` if it does not.
+/// The specificity with which a range matches a form; `None` if it does not match.
 fn precision(form: Media, kind: &str, sub: &str) -> Option<u8> {
     let (own_kind, own_sub) = form.name().split_once('/')?;
     match (kind, sub) {
@@ -15,7 +16,8 @@ fn precision(form: Media, kind: &str, sub: &str) -> Option<u8> {
     }
 }
 
-/// The form to answer in: the client's favourite, the route's first where the client has none.
+/// The form of the response: the one that the client prefers, or the route's first without a
+/// preference.
 pub(crate) fn choose(headers: &HeaderMap, forms: &[Media]) -> Result<Media, Problem> {
     let Some(first) = forms.first().copied() else {
         return Ok(Media::Json);
@@ -28,7 +30,7 @@ pub(crate) fn choose(headers: &HeaderMap, forms: &[Media]) -> Result<Media, Prob
     let mut best: Option<(u16, Media)> = None;
     for form in forms {
         let quality = quality_of(*form, &given);
-        // The route's order decides between equals.
+        // The route's order decides between equal qualities.
         if quality > 0 && best.is_none_or(|(other, _)| quality > other) {
             best = Some((quality, *form));
         }
@@ -41,7 +43,7 @@ pub(crate) fn choose(headers: &HeaderMap, forms: &[Media]) -> Result<Media, Prob
     })
 }
 
-/// The quality of a form in thousandths; the most specific range that names it decides.
+/// The quality of a form in thousandths. The most specific range that matches it decides.
 fn quality_of(form: Media, given: &[&str]) -> u16 {
     let mut found: Option<(u8, u16)> = None;
     for range in given.iter().flat_map(|value| value.split(',')) {

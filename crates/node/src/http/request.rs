@@ -1,4 +1,4 @@
-//! A request, read once: path parameters, query, body, deadline and the form of the answer.
+//! A request, read once: path parameters, query, body, deadline and the form of the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,16 @@ use super::serving::Serving;
 use crate::access::Caller;
 use crate::connections::ClientConnection;
 
-/// A body of 64 KiB that takes longer is not worth its connection.
+/// The longest time for a body, which has at most 64 KiB. A slower one is not worth its connection.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_TIMEOUT_MS: u64 = 30_000;
 
-/// Bytes of bodies that are held for all requests together: 256 of the largest, 100,000 usual ones.
+/// The limit of bytes of bodies in memory for all requests together: 256 of the largest bodies, or
+/// 100,000 usual ones.
 const BODIES_BYTES: u64 = 16 << 20;
 
-/// The bytes of bodies that are held, which all tenants of a port share.
+/// The memory for bodies, which all tenants of a port share.
 #[derive(Clone, Debug)]
 pub(crate) struct Bodies(Arc<Pool>);
 
@@ -39,7 +40,7 @@ impl Bodies {
         Bodies(Pool::new(share, BODIES_BYTES))
     }
 
-    /// Takes nothing yet for a body of this tenant.
+    /// Begins the account of a body of this tenant, with no bytes yet.
     fn begin(&self, tenant: Tenant) -> Option<Part> {
         self.0.take(tenant, 0)
     }
@@ -57,21 +58,21 @@ pub(crate) struct Request {
     pub(crate) path: Vec<String>,
     /// The query, decoded, without the keys that every path takes.
     pub(crate) query: Vec<(String, String)>,
-    /// The body; empty stands for the defaults.
+    /// The body. An empty body means the defaults.
     pub(crate) body: Bytes,
     pub(crate) headers: HeaderMap,
-    /// Until when it has to be answered.
+    /// The time by which the request must be answered.
     pub(crate) deadline: Instant,
-    /// The form of the answer.
+    /// The form of the response.
     pub(crate) media: Media,
-    /// Only what it would do is asked.
+    /// A dry run: the effect is only computed.
     pub(crate) is_dry_run: bool,
     pub(crate) caller: Caller,
-    /// Whom the resources that the request uses are charged to.
+    /// The tenant that is charged for the request's resources.
     pub(crate) tenant: Tenant,
-    /// With which it is answered once; on paths that take one.
+    /// The idempotency key, on paths that accept one.
     pub(crate) key: Option<RequestKey>,
-    /// The connection that it came on; none in a process of its own.
+    /// The connection of the request; `None` within one process.
     pub(crate) connection: Option<ClientConnection>,
     /// Its place in the lane of its client.
     pub(super) slot: Option<Slot>,
@@ -79,13 +80,14 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// What the task that answers it serves. It takes over the connection and the place in a lane.
+    /// The context for the task that answers the request. Moves the connection and the place in the
+    /// lane into it.
     pub(crate) fn serving(&mut self) -> Serving {
         Serving::new(self.tenant, self.connection.take()).with_slot(self.slot.take())
     }
 
-    /// Reads a request. `timeout` is the configured one; `permit` is asked with what the path
-    /// names, before anything of the body is held.
+    /// Reads a request. `timeout` is the configured one. `permit` is called with the name in the
+    /// path before any of the body is held in memory.
     pub(crate) async fn read(
         request: http::Request<Body>,
         media: Media,
@@ -133,7 +135,7 @@ impl Request {
         })
     }
 
-    /// The request type of the handler, from query and body.
+    /// Decodes the request type of the handler from the query and the body.
     pub(crate) fn decode<T: seqd_api::Request>(&self) -> Result<T, Problem> {
         decode::<T>(&self.query, &self.body)
     }
@@ -162,7 +164,7 @@ fn query_of(parts: &Parts) -> Result<Vec<(String, String)>, Problem> {
     Ok(pairs)
 }
 
-/// Whether each `%` has its two digits, and what they stand for is UTF-8.
+/// Returns whether each `%` has two hexadecimal digits, and the decoded bytes are UTF-8.
 fn is_encoded_text(text: &str) -> bool {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -180,7 +182,7 @@ fn is_encoded_text(text: &str) -> bool {
     std::str::from_utf8(&decoded).is_ok()
 }
 
-/// Takes the value of a key that every path has out of the query, which has each key once.
+/// Removes a key that every path accepts from the query, in which each key occurs once.
 fn take(query: &mut Vec<(String, String)>, key: &str) -> Option<String> {
     let at = query.iter().position(|(found, _)| found == key)?;
     Some(query.remove(at).1)
@@ -218,7 +220,8 @@ async fn path_of(parts: &mut Parts) -> Result<Vec<String>, Problem> {
         let detail = "the path is not percent-encoded UTF-8: a % is written %25";
         Problem::new(ErrorCode::InvalidArgument, detail)
     };
-    // The parameters would have a % without its digits as it is, so that two paths were one name.
+    // The extractor would keep a `%` without digits as it is, so that two paths would mean one
+    // name.
     if !is_encoded_text(parts.uri.path()) {
         return Err(invalid());
     }
@@ -227,7 +230,7 @@ async fn path_of(parts: &mut Parts) -> Result<Vec<String>, Problem> {
     Ok(params.iter().map(|(_, value)| value.to_owned()).collect())
 }
 
-/// Whether the head announces no body, or an empty one.
+/// Returns whether the head announces no body, or an empty one.
 pub(super) fn is_without_body(headers: &HeaderMap) -> bool {
     let length = headers.get(CONTENT_LENGTH);
     length.is_none_or(|length| length == "0") && !headers.contains_key(TRANSFER_ENCODING)
@@ -270,7 +273,7 @@ fn too_large() -> Problem {
     Problem::new(ErrorCode::BodyTooLarge, detail)
 }
 
-/// Reads a body to its end. What has come is held, not what was announced.
+/// Reads a body to its end. Received bytes are charged, not the announced length.
 async fn collect(mut body: Body, mut held: Option<Part>) -> Result<(Bytes, Option<Part>), Problem> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {

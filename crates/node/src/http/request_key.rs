@@ -1,20 +1,20 @@
-//! The header `Idempotency-Key`: the key, and what the request that came with it asks for.
+//! The header `Idempotency-Key`: the key, and a fingerprint of its request.
 
 use axum::http::request::Parts;
 use seqd_api::{ErrorCode, IDEMPOTENCY_KEY_HEADER, Media, Problem};
 use seqd_state::MAX_KEY_BYTES;
 use sha2::{Digest as _, Sha256};
 
-/// An `Idempotency-Key`, and what the request that came with it asks for.
+/// An `Idempotency-Key` and a fingerprint of its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestKey {
     pub(crate) key: String,
-    /// SHA-256 of all that the answer depends on, in hexadecimal digits.
+    /// SHA-256 of everything that the response depends on, in hexadecimal digits.
     pub(crate) fingerprint: String,
 }
 
 impl RequestKey {
-    /// The key of a request, if it has one, with the fingerprint of the rest.
+    /// The key of a request, if it has one, with the fingerprint of the request.
     pub(super) fn of(
         parts: &Parts,
         query: &[(String, String)],
@@ -34,7 +34,7 @@ impl RequestKey {
             Problem::new(ErrorCode::InvalidArgument, detail)
         })?;
         let mut hash = Sha256::new();
-        // Each part with its length, so that none can be taken for the end of another.
+        // Each part is hashed with its length, so that no part can be taken for the end of another.
         let mut add = |part: &[u8]| {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// A request whose query is `count` and perhaps one more key.
+    /// Reads the key of a request whose query has at most two keys.
     fn read(request: http::request::Builder, body: &str) -> Result<Option<RequestKey>, Problem> {
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let query = parts.uri.query().unwrap_or_default().split('&');

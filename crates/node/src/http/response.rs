@@ -1,4 +1,4 @@
-//! What a handler answers: status, form and bytes, and how they become an HTTP response.
+//! The response of a handler: status, media type and bytes, and its conversion to HTTP.
 
 use axum::body::Body;
 use axum::http;
@@ -22,7 +22,7 @@ const OPEN_METRICS: HeaderValue =
 const BYTES: HeaderValue = HeaderValue::from_static(SNAPSHOT_CONTENT_TYPE);
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// JSON as a line: a terminal's prompt stands below it.
+/// Ends the JSON with a newline, so that a terminal's prompt appears below it.
 fn line(mut json: Vec<u8>) -> Vec<u8> {
     json.push(b'\n');
     json
@@ -39,9 +39,9 @@ pub(crate) struct Response {
     kind: HeaderValue,
     body: Body,
     more: Vec<(HeaderName, HeaderValue)>,
-    /// The connection ends with it.
+    /// The connection ends with this response.
     is_last: bool,
-    /// Its body is read as it is sent.
+    /// The body is read while it is sent.
     is_streamed: bool,
 }
 
@@ -68,24 +68,24 @@ impl Response {
         Ok(Response::json_bytes(bytes))
     }
 
-    /// JSON that is written already.
+    /// JSON that is already encoded.
     pub(crate) fn json_bytes(body: Vec<u8>) -> Response {
         Response::new(StatusCode::OK, JSON, line(body))
     }
 
-    /// JSON that is part of the program, with its line end.
+    /// JSON that is part of the program, with its newline.
     pub(crate) fn json_static(body: &'static [u8]) -> Response {
         Response::new(StatusCode::OK, JSON, Bytes::from_static(body))
     }
 
-    /// Bytes that come piece by piece.
+    /// Bytes that are produced piece by piece.
     pub(crate) fn stream(body: Body) -> Response {
         let mut response = Response::new(StatusCode::OK, BYTES, Bytes::new());
         (response.body, response.is_streamed) = (body, true);
         response
     }
 
-    /// Metrics in Prometheus's text form.
+    /// Metrics in the text format of Prometheus.
     pub(crate) fn metrics(body: String) -> Response {
         Response::new(StatusCode::OK, METRICS, body)
     }
@@ -94,7 +94,7 @@ impl Response {
         Response::new(StatusCode::OK, OPEN_METRICS, body)
     }
 
-    /// A problem: always `application/problem+json`, whatever the client accepts.
+    /// A problem. Its type is always `application/problem+json`, whatever the client accepts.
     pub(crate) fn problem(problem: &Problem) -> Response {
         let status = StatusCode::from_u16(problem.status);
         let mut response = Response::new(
@@ -109,7 +109,7 @@ impl Response {
         response
     }
 
-    /// An answer of these parts.
+    /// A response of these parts.
     pub(super) fn of_parts(
         status: StatusCode,
         kind: HeaderValue,
@@ -118,7 +118,7 @@ impl Response {
         Response::new(status, kind, body)
     }
 
-    /// Status, content type and body; other headers are left out.
+    /// Status, content type and body. Other headers are omitted.
     pub(super) fn into_parts(self) -> (StatusCode, HeaderValue, Body) {
         (self.status, self.kind, self.body)
     }
@@ -132,7 +132,7 @@ impl Response {
         self.with_header("etag", &tag.to_string())
     }
 
-    /// What the caller has already: nothing but the headers.
+    /// The response to a caller that already has this state: only the headers.
     pub(crate) fn not_modified(self) -> Response {
         Response {
             status: StatusCode::NOT_MODIFIED,
@@ -141,7 +141,7 @@ impl Response {
         }
     }
 
-    /// The same with another header; one that cannot be a header's value is left out.
+    /// Adds a header. A value that cannot be a header value is omitted.
     pub(crate) fn with_header(mut self, name: &'static str, value: &str) -> Response {
         if let Ok(value) = HeaderValue::try_from(value) {
             self.more.push((HeaderName::from_static(name), value));
@@ -149,14 +149,14 @@ impl Response {
         self
     }
 
-    /// The answer to a request whose body was not read, so that its connection can carry no other:
-    /// unsaid, a client would send the next one into a closing socket.
+    /// Ends the connection with this response, because the body of the request was not read.
+    /// Without this header, the client would send its next request into a closing socket.
     pub(super) fn closing(mut self) -> Response {
         self.is_last = true;
         self
     }
 
-    /// The answer to a request with this head, of which nothing more was read.
+    /// Marks a response that was made after reading only this head.
     pub(super) fn without_reading(self, head: &HeaderMap) -> Response {
         if is_without_body(head) {
             return self;
@@ -168,8 +168,8 @@ impl Response {
         self.status
     }
 
-    /// The response. `no-store` stands on everything: nearly all answers either allocate or are a
-    /// moment's state, and a cached error would be as wrong as a cached ID.
+    /// Converts to HTTP. Every response has `no-store`, because nearly all of them allocate or show
+    /// a momentary state, and a cached error would be as wrong as a cached ID.
     pub(crate) fn into_http(self) -> http::Response<Body> {
         let mut response = http::Response::new(self.body);
         *response.status_mut() = self.status;
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// The port counts such a body as it is sent, and any other as a whole.
+    /// The port counts a streamed body while it is sent, and any other body as a whole.
     #[test]
     fn only_what_is_streamed_says_so() {
         let streamed = |response: Response| {

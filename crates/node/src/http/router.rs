@@ -1,4 +1,4 @@
-//! From the table of operations to a router, and the path of each request through its endpoint.
+//! Builds a router from the table of operations. Each request passes through an endpoint.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -26,8 +26,8 @@ use super::response::Response;
 use crate::access::{Access, Caller};
 use crate::connections::ClientConnection;
 
-/// Refuses a request on a connection in a reserved place, unless it is about the node's health or the
-/// caller may use the reserve.
+/// Refuses a request on a connection in a reserved place, unless it is about the node's health or
+/// the caller may use the reserve.
 fn has_place(
     access: &Access,
     caller: Caller,
@@ -49,7 +49,8 @@ fn has_place(
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
-/// A handler behind a pointer: the code around it is compiled once, not once per handler.
+/// A handler behind a pointer, so that the code around it is compiled once instead of once per
+/// handler.
 type Handler<S> = Arc<dyn Fn(Arc<S>, Request) -> Handling + Send + Sync>;
 
 /// An operation with its handler.
@@ -87,7 +88,7 @@ impl<S: Send + Sync + 'static> Route<S> {
         }
     }
 
-    /// An operation whose handler receives the fields and returns the JSON answer.
+    /// An operation whose handler receives the fields and returns the JSON response.
     pub(crate) fn json<O, H, F, E>(operation: O, handler: H) -> Self
     where
         O: Typed<Request: Send> + Copy + 'static,
@@ -107,7 +108,7 @@ impl<S: Send + Sync + 'static> Route<S> {
         })
     }
 
-    /// As [`Route::json`], for an operation that has a dry run, which `plan` serves.
+    /// Like [`Route::json`], for an operation with a dry run, which `plan` serves.
     pub(crate) fn planned<O, P, PF, H, F, E>(operation: O, plan: P, handler: H) -> Self
     where
         O: Typed<Request: Send> + Copy + 'static,
@@ -220,7 +221,7 @@ fn filter(method: Method) -> MethodFilter {
 
 type Refusing = Pin<Box<dyn Future<Output = http::Response<Body>> + Send>>;
 
-/// A handler that refuses whatever comes, with the same headers and counting as any other.
+/// A handler that refuses every request, with the same headers and counters as any other.
 fn refusing(
     context: &Arc<Context>,
     path: &'static str,
@@ -245,13 +246,13 @@ fn refusing(
     }
 }
 
-/// One operation: the way in and out of its handler.
+/// The endpoint of one operation: the way in and out of its handler.
 pub(crate) struct Endpoint<S> {
     exit: Exit,
     operation: &'static Operation,
     state: Arc<S>,
     has_path: bool,
-    /// Whether it is part of the API. Requests about the node's health wait for nothing.
+    /// Whether it is part of the API. Requests about the node's health never wait.
     is_api: bool,
 }
 
@@ -295,7 +296,8 @@ impl<S> Endpoint<S> {
             }
             Err(problem) => (Err(problem), false),
         };
-        // What few requests come to is in boxes: what is in the future of each request costs each of them.
+        // Rare paths are boxed, because everything in the future of a request adds to the size of
+        // every request.
         if let Err(problem) = &response {
             let tenant = tenant_of(caller, connection.as_ref());
             let is_busy = !is_let_in && context.lanes.ask(tenant);
@@ -316,7 +318,7 @@ impl<S> Endpoint<S> {
         self.exit.finish(response, id, started)
     }
 
-    /// Whether the log has a line for each request: it changes the cluster, or reads all of it.
+    /// Returns whether each request is logged, because it changes the cluster or reads all of it.
     fn is_audited(&self) -> bool {
         matches!(
             self.operation.need,
@@ -341,8 +343,8 @@ impl<S> Endpoint<S> {
         let permit = |caller, name: &str| bearer::check(&context.access, caller, need, name);
         let mut request =
             Request::read(request, media, self.has_path, timeout, bodies, permit).await?;
-        // Once more: the body may have taken its time, and the token been revoked meanwhile. Who
-        // changes the cluster may not do so by a token that another node knows to be revoked.
+        // Checked again, because the token may have been revoked while the body was read. A change
+        // of the cluster must not rely on a token whose revocation only other nodes have applied.
         if self.is_audited() {
             let confirmed = bearer::confirm(&context.access, request.caller, request.deadline);
             Box::pin(confirmed).await?;
@@ -370,8 +372,8 @@ fn tenant_of(caller: Caller, connection: Option<&ClientConnection>) -> Tenant {
     caller.tenant(connection.and_then(ClientConnection::address))
 }
 
-/// Serves a request until its caller's token is revoked or expires. Its handler is dropped then, as
-/// when the client leaves: a wait ends, and a claim of a lock is withdrawn.
+/// Serves a request until its caller's token is revoked or expires. The handler is then dropped as
+/// if the client had disconnected: a wait ends, and a claim of a lock is withdrawn.
 async fn while_let_in(
     access: &Access,
     caller: Caller,

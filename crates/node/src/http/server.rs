@@ -1,4 +1,4 @@
-//! The clients' port: its bounds, and a stop that lets requests in flight finish.
+//! The clients' port: its limits, and a stop that lets requests in flight finish.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,17 +15,17 @@ use crate::connections::{self, Answered, HttpLimits, Unreadable};
 use crate::descriptors::CLIENTS;
 
 pub(super) const LIMITS: HttpLimits = HttpLimits {
-    // Generous for cookies, tokens and tracing, small for an attacker.
+    // Generous for cookies, tokens and tracing, but small for an attacker.
     head_bytes: 16 * 1024,
     headers: 64,
     // Longer than the pools of common clients keep an idle connection.
     head_wait: Some(Duration::from_secs(100)),
     // A client connects because it has a request.
     first_byte: Duration::from_secs(10),
-    // As long as the reader of a snapshot may stand still, and many times what a link that loses
-    // packets does.
+    // The time for which the reader of a snapshot may stall, and many times the longest pause of a
+    // link that loses packets.
     write_wait: Duration::from_secs(60),
-    // A hundred and fifty of the largest answers.
+    // A hundred and fifty of the largest responses.
     unsent_bytes: 32 << 20,
 };
 
@@ -65,7 +65,8 @@ impl Server {
         self.addr
     }
 
-    /// Accepts no more, lets requests in flight finish for up to `grace`, then cuts.
+    /// Accepts no more connections, lets requests in flight finish for up to `grace`, then
+    /// disconnects the rest.
     pub(crate) async fn stop(self, grace: Duration) {
         self.stop.send_replace(Some(grace));
         let _ = self.task.await;

@@ -1,7 +1,8 @@
-//! The request that a task serves: whom its resources are charged to, and its connection.
+//! The request that a task serves: its tenant and its connection.
 //!
-//! Deep below the handlers a proposal is charged to its tenant, and a wait lets its connection end for
-//! others. A task that is spawned for a request takes this with it.
+//! Far below the handlers, a proposal is charged to the tenant, and a wait allows the connection to
+//! be closed in favour of others. A task that is spawned for a request must take this context with
+//! it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,12 +15,12 @@ tokio::task_local! {
     static SERVING: Serving;
 }
 
-/// Of one request. What serves none is the node itself.
+/// The context of one request. A task without a request serves the node itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Serving {
     tenant: Tenant,
     connection: Option<ClientConnection>,
-    /// Its place in the lane of its client, until it waits for others.
+    /// Its place in the lane of its client, until it waits for other clients.
     slot: Option<Arc<Mutex<Option<Slot>>>>,
 }
 
@@ -32,13 +33,13 @@ impl Serving {
         }
     }
 
-    /// The same with a place in a lane.
+    /// Adds a place in a lane.
     pub(crate) fn with_slot(self, slot: Option<Slot>) -> Self {
         let slot = slot.map(|slot| Arc::new(Mutex::new(Some(slot))));
         Self { slot, ..self }
     }
 
-    /// What the current task serves.
+    /// The context of the current task.
     pub(crate) fn current() -> Self {
         SERVING.try_with(Clone::clone).unwrap_or_default()
     }
@@ -49,8 +50,8 @@ impl Serving {
         tenant.unwrap_or(Tenant::OPERATOR)
     }
 
-    /// Marks the current task as one that waits for others, until the mark is dropped. It leaves its lane
-    /// for good.
+    /// Marks the current task as waiting for other clients, until the mark is dropped. The task
+    /// leaves its lane permanently.
     pub(crate) fn pause() -> Option<Pause> {
         let paused = SERVING.try_with(|serving| {
             if let Some(slot) = &serving.slot {

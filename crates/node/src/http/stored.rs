@@ -1,4 +1,5 @@
-//! An answer that is kept, and given again: its status and content type in a line, then its body.
+//! A response that is stored and sent again: its status and content type on the first line, then
+//! its body.
 
 use axum::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
@@ -15,7 +16,7 @@ pub(crate) struct Stored {
 }
 
 impl Response {
-    /// The whole answer, to be kept.
+    /// The complete response, for storage.
     pub(crate) async fn stored(self) -> Result<Stored, Problem> {
         let (status, kind, body) = self.into_parts();
         let body = body.collect().await;
@@ -39,7 +40,7 @@ impl Stored {
         bytes
     }
 
-    /// Reads what was kept; `None` for what no answer was written as.
+    /// Reads a stored response; `None` if the bytes are not a stored response.
     pub(crate) fn read(kept: &[u8]) -> Option<Stored> {
         let end = kept.iter().position(|byte| *byte == b'\n')?;
         let (head, body) = (kept.get(..end)?, kept.get(end + 1..)?);
@@ -55,7 +56,7 @@ impl Stored {
         Response::of_parts(self.status, self.kind, self.body)
     }
 
-    /// The same again, with a header that says so.
+    /// The stored response, with a header that marks the repetition.
     pub(crate) fn replayed(self) -> Response {
         self.answer().with_header(REPLAYED_HEADER, "true")
     }

@@ -1,5 +1,5 @@
-//! What is answered before a request is looked at: heads that cannot be read, requests without a host,
-//! and requests without a token.
+//! Responses to requests that are refused first: unreadable heads, requests without a host, and
+//! requests without a token.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use super::response::{Response, body_of};
 use crate::access::Caller;
 use crate::connections::ClientConnection;
 
-/// Refuses a request without a token, before anything else of it is looked at: the answer is the
-/// same whatever was asked for.
+/// Refuses a request without a token before anything else is checked, so that the response is
+/// always the same.
 pub(crate) struct Stranger(Exit);
 
 impl Stranger {
@@ -27,7 +27,7 @@ impl Stranger {
         Arc::new(Stranger(Exit::new(context, "unknown", "other")))
     }
 
-    /// The refusal; `None` for a request that may go on, which carries its caller from here on.
+    /// Returns the refusal, or `None` for an admitted request, to which it adds the caller.
     pub(crate) async fn refuse(
         &self,
         request: &mut http::Request<Body>,
@@ -57,7 +57,7 @@ impl Stranger {
         Some(self.0.finish(refused, id, started))
     }
 
-    /// The answer to a head that cannot be read.
+    /// The response to an unreadable head.
     pub(crate) fn unreadable(&self, status: StatusCode) -> http::Response<Bytes> {
         let problem = if status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE {
             let detail = "the head of the request has more than 16 KiB, or more than 64 headers";
@@ -72,7 +72,7 @@ impl Stranger {
             .0
             .finish(Response::problem(&problem), id, Instant::now());
         let (mut parts, _) = response.into_parts();
-        // hyper writes this one.
+        // hyper writes this header itself.
         parts.headers.remove(CONNECTION);
         http::Response::from_parts(parts, body_of(&problem).into())
     }

@@ -1,19 +1,19 @@
-//! When one worker more is leased: the IDs of all that are held were used up for ten milliseconds
-//! of a tenth of a second.
+//! Decides when a node leases another worker: if the IDs of all its workers were used up during ten
+//! milliseconds within a tenth of a second.
 //!
-//! A single large batch uses up a tick or two and leases nothing. A lease costs an entry of the log
-//! and a worker that others could have, so a burst of a few milliseconds waits instead. Where a tick
-//! is ten milliseconds or longer a single full one is enough: the next is a long wait.
+//! A single large batch uses up one or two ticks and leases nothing. A lease costs a log entry and
+//! a worker that other nodes could use, so a burst of a few milliseconds waits instead. If a tick
+//! is ten milliseconds or longer, one full tick is enough, because the wait for the next is long.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Full ticks are counted for so long.
+/// The period in which full ticks are counted.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// So many milliseconds of full ticks in one period are a load that needs another worker.
+/// If this many milliseconds per period are full ticks, the node leases another worker.
 const FULL_MS: u64 = 10;
 
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ struct Counted {
 }
 
 impl Demand {
-    /// Notes a tick whose IDs are used up, at all workers; whether another worker is needed. It counts
-    /// anew from then on, so that a lease has a period to take effect.
+    /// Records a tick whose IDs are used up at all workers. Returns whether another worker is
+    /// needed; if so, the count starts again, so that the new lease has a period to take effect.
     pub(super) fn note(&self, tick: u64, tick_ms: u64) -> bool {
         let now = Instant::now();
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +63,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn ten_full_milliseconds_of_a_hundred_need_another_worker() {
         let demand = Demand::default();
-        // The same tick twice is one.
+        // The same tick counts once.
         let noted: Vec<bool> = (0..10)
             .flat_map(|tick| [tick, tick])
             .collect::<Vec<u64>>()

@@ -1,4 +1,4 @@
-//! Why no ID can be given, with the time at which that ends.
+//! The reasons why no ID can be issued, with the time at which they end.
 
 use seqd_api::ErrorCode;
 use seqd_idgen::{ClockVerdict, WallMs};
@@ -16,24 +16,24 @@ pub(crate) enum MintError {
     )]
     ClockBehind {
         by_ms: u64,
-        /// The reading from which on it serves again.
+        /// The clock reading from which the node issues IDs again.
         until: WallMs,
     },
-    /// The clock disagrees: with a majority of the cluster's clocks, with its own monotonic clock, or
-    /// with the leader's.
+    /// The clock disagrees with a majority of the cluster's clocks, with the node's own monotonic
+    /// clock, or with the leader's clock.
     #[error("{detail}")]
     ClockSkewed {
-        /// By how much and what to do, or the leader's refusal.
+        /// The difference and the remedy, or the leader's refusal.
         detail: String,
     },
     #[error("{}", unanswered(.0))]
     Propose(ProposeError),
     #[error("{}", refused(.0))]
     Refused(Refusal),
-    /// No lease yet; the reason is that nobody has answered so far.
+    /// No lease yet, because no attempt has been answered so far.
     #[error("{detail}")]
     NoLeaseYet {
-        /// What is waited for.
+        /// The missing condition.
         detail: String,
     },
     #[error(
@@ -56,7 +56,7 @@ pub(crate) enum MintError {
 }
 
 impl MintError {
-    /// No window is asked for from a clock that may be wrong.
+    /// The reason why no window is requested while the clock may be wrong.
     pub(crate) fn clock_unknown() -> MintError {
         MintError::NoLeaseYet {
             detail: "this node does not know yet whether its clock agrees with its peers'"
@@ -64,7 +64,7 @@ impl MintError {
         }
     }
 
-    /// Why a reading of the clock is not minted with, and no window is asked for from it.
+    /// The reason why the node neither mints nor requests a window with a clock reading.
     pub(crate) fn of_clock(verdict: ClockVerdict) -> MintError {
         let detail = match verdict {
             ClockVerdict::Behind { by_ms, until } => {
@@ -101,7 +101,7 @@ impl MintError {
         match self {
             MintError::ClockBehind { .. } | MintError::BeforeEpoch => ErrorCode::ClockBehind,
             MintError::ClockSkewed { .. } => ErrorCode::ClockSkewed,
-            // A lease that was perhaps taken costs a worker for one window; no ID was given.
+            // If the lease was taken, the loss is one worker for one window; no ID was issued.
             MintError::Propose(ProposeError::OutcomeUnknown { .. }) => ErrorCode::NoQuorum,
             MintError::Propose(error) => codes::of_propose(error),
             MintError::Refused(refusal) if is_without_lease(refusal) => ErrorCode::NoWorkerYet,
@@ -116,7 +116,7 @@ impl MintError {
 }
 
 impl MintError {
-    /// Whether the cluster would refuse the same request again, as long as this process runs.
+    /// Returns whether the cluster will refuse the same request for as long as this process runs.
     pub(super) fn is_for_good(&self) -> bool {
         matches!(
             self,
@@ -150,7 +150,7 @@ fn refused(refusal: &Refusal) -> String {
     words
 }
 
-/// Whether the cluster counts this node's lease as gone.
+/// Returns whether the cluster considers this node's lease lost.
 fn is_without_lease(refusal: &Refusal) -> bool {
     matches!(
         refusal,

@@ -1,4 +1,4 @@
-//! The fence that is asked for from a reading of the clock.
+//! The fence that is requested for a clock reading.
 
 use seqd_idgen::{Layout, Tick, TickError, WallMs};
 

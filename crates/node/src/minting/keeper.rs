@@ -1,8 +1,8 @@
-//! Keeps the window of one seat ahead: takes the lease, extends its fence, takes another when lost.
+//! Maintains the lease of one seat: takes it, extends its fence, and takes another if it is lost.
 //!
-//! The fence is asked for at a third of the window, so that nodes go on minting through an
-//! election. It is asked for by monotonic time too: a lease lives by cluster time, whatever the
-//! wall clock does.
+//! The keeper requests a new fence when a third of the window has passed, so that nodes continue to
+//! mint through an election. It measures this third by monotonic time too, since a lease expires by
+//! cluster time, regardless of the wall clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,31 +21,31 @@ use super::{ClockWatch, MintError};
 use crate::codes::{OTHER_OUTCOME, words};
 use crate::replica::{self, Replica, propose_one};
 
-/// How long the cluster may take to answer about a lease before it is asked again.
+/// The timeout of a request about a lease, after which the keeper tries again.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// The wait after a refusal or a missing answer, unless the refusal carries a longer one.
+/// The wait after a refusal or a timeout, unless the refusal specifies a longer one.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// The longest wait after a refusal: what it waits for may come before its time, as a worker that
-/// is given back before its lease ends.
+/// The longest wait after a refusal. A retry may succeed before the announced time, for example if
+/// another node returns its worker.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
-/// The wait after a refusal that stays one. No request shortens it.
+/// The wait after a permanent refusal. No request shortens it.
 const FOR_GOOD: Duration = Duration::from_secs(60);
 
-/// Requests that find the window ended wake the keeper, but not more often than this.
+/// Requests that find the window ended wake the keeper, but at most once in this time.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
 
-/// A worker beyond the first that has made no ID for so long is given back. Leases of a load that
-/// comes and goes within a minute, as that of programs that run by the clock, stay; one that is kept
-/// costs an entry of the log each third of a window.
+/// A worker beyond the first that has minted no ID for this long is returned. The time is long
+/// enough for a load that recurs every minute, such as scheduled jobs, to keep its leases. An
+/// unused lease costs one log entry per third of a window.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Between the end of a lease at need, or its refusal, and the next.
+/// The least time between the end or refusal of an additional lease and the next.
 const BETWEEN_LEASES: Duration = Duration::from_secs(1);
 
-/// What a keeper works with; all keepers of a node share it.
+/// The shared context of all keepers of a node.
 #[derive(Clone)]
 pub(crate) struct Keeper {
     pub(crate) replica: Arc<dyn Replica>,
@@ -55,20 +55,20 @@ pub(crate) struct Keeper {
     pub(crate) owner: String,
     /// This node's datacenter, for layouts that have one.
     pub(crate) datacenter: u32,
-    /// The window until the replicated setting is known, in milliseconds.
+    /// The window in milliseconds until the replicated setting is known.
     pub(crate) window_ms: u64,
-    /// How many workers of a layout this node may lease.
+    /// The most workers of one layout that this node may lease.
     pub(crate) workers: u32,
-    /// Varies the first sequence of each tick where a layout draws it.
+    /// Varies the first sequence of each tick, in layouts that draw it at random.
     pub(crate) seed: u64,
 }
 
-/// When a keeper last extended its lease and may ask for it again.
+/// The times of the last extension and of the next permitted attempt.
 #[derive(Debug)]
 struct Attempts {
     extended: Instant,
     next: Instant,
-    /// By a request that found something missing.
+    /// Set if a request without a usable window woke the keeper.
     woken: bool,
 }
 
@@ -84,7 +84,7 @@ impl Attempts {
 }
 
 impl Keeper {
-    /// Keeps the first seat of a layout.
+    /// Maintains the first seat of a layout.
     pub(super) async fn keep(self, seat: Arc<Seat>) {
         let mut attempts = Attempts::begin();
         while !seat.is_stopping() {
@@ -92,7 +92,7 @@ impl Keeper {
         }
     }
 
-    /// Keeps a seat that is leased while the load needs it.
+    /// Maintains a seat that is leased only while the load needs it.
     pub(super) async fn keep_at_need(self, seat: Arc<Seat>) {
         while !seat.is_stopping() {
             seat.wanted.notified().await;
@@ -111,16 +111,16 @@ impl Keeper {
                 }
                 self.attend(&seat, &mut attempts).await;
             }
-            // After a refusal no load shortens the wait: the other workers serve it.
+            // No load shortens the wait after a refusal, since the other workers serve the load.
             sleep_until(attempts.next.max(Instant::now() + BETWEEN_LEASES)).await;
         }
     }
 
-    /// Extends the lease, or takes one, if that is due; else waits until it may be.
+    /// Takes or extends the lease if that is due; otherwise waits until it may be due.
     async fn attend(&self, seat: &Seat, attempts: &mut Attempts) {
         let window = Duration::from_millis(self.window_ms(seat));
         let third = window / 3;
-        // The guard learns from regular readings what a jump is.
+        // The clock guard detects a jump by regular readings.
         self.clock.judge(self.clock.wall());
         let is_due = self.is_due(seat, attempts.extended, third);
         let left = attempts.next.saturating_duration_since(Instant::now());
@@ -133,11 +133,12 @@ impl Keeper {
                 attempts.extended = Instant::now();
             }
             seat.report(result.err());
-            // No request wakes the keeper while its error is fresh: this bounds the proposals.
+            // No request wakes the keeper while its error is fresh, which limits the number of
+            // proposals.
             sleep(wait.min(FRESH)).await;
             attempts.woken = false;
         } else {
-            // A tenth of a third: a stepped clock is noticed well before the window ends.
+            // A tenth of a third: a clock step is detected well before the window ends.
             let reading = third / 10;
             let wait = if is_due { reading.min(left) } else { reading };
             attempts.woken = timeout(wait, seat.wake.notified()).await.is_ok();
@@ -248,7 +249,7 @@ impl Keeper {
         }
     }
 
-    /// Gives the lease back: closes the generator first, then proposes its last tick.
+    /// Returns the lease: closes the generator first, then proposes its last tick.
     pub(super) async fn release(&self, seat: &Seat, deadline: Instant) {
         let Some((holder, last)) = seat.close() else {
             return;
@@ -256,7 +257,7 @@ impl Keeper {
         if let Some(last) = last {
             self.clock.used(seat.layout.wall_at(last));
         }
-        // Nothing minted means that the window may begin again where it began.
+        // If nothing was minted, the next window may begin at the same tick.
         let first = holder.generator.first_tick();
         let last_tick = last.or_else(|| first.0.checked_sub(1).map(seqd_idgen::Tick));
         let command = Command::Workers(WorkerCommand::ReleaseLease {
@@ -317,12 +318,13 @@ fn retry_after(error: &MintError) -> Duration {
             WorkerRefusal::WorkersExhausted { retry_after_ms, .. }
             | WorkerRefusal::WindowsBeginLater { retry_after_ms, .. },
         )) => Duration::from_millis(*retry_after_ms).clamp(RETRY, LONGEST_RETRY),
-        // Full by the leader's clock, which may have been wrong.
+        // The layout is full by the leader's clock, which may have been wrong.
         MintError::Refused(Refusal::Workers(WorkerRefusal::LayoutExhausted { .. })) => {
             LONGEST_RETRY
         }
         error if error.is_for_good() => FOR_GOOD,
-        // Nobody was asked: the node is not a running member yet, which ends without notice.
+        // No proposal was made: the node is not a running member yet, and no event reports when it
+        // is.
         MintError::NoLeaseYet { .. } => BETWEEN_ATTEMPTS,
         _ => RETRY,
     }

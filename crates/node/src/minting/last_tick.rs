@@ -1,8 +1,9 @@
-//! The mark on disk: how far this node has minted, so that its next start detects a clock that
-//! went back.
+//! Stores the mark on disk: how far this node has minted, so that its next start detects a clock
+//! that was set back.
 //!
-//! Written every 250 ms on a thread of its own, and at a clean stop. Minting does not wait for it:
-//! a stalled disk must not stop a node that has a window, and uniqueness is the fence's business.
+//! A dedicated thread writes the mark every 250 ms and at a clean stop. Minting does not wait for
+//! the write: a stalled disk must not stop a node that has a window, and uniqueness depends on the
+//! fence alone.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,40 +22,40 @@ use serde::{Deserialize, Serialize};
 
 use super::Minters;
 
-/// The file's name in the data folder.
+/// The name of the file in the data folder.
 const FILE: &str = "last-tick";
 
-/// A clean stop waits this long for a disk that hangs; the mark written before then stands.
+/// The longest wait of a clean stop for a hanging disk. The previously written mark remains valid.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
-/// The mark as it is written: sealed with a checksum.
+/// The mark as written to disk, sealed with a checksum.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LastTickRecord {
     last_minted_ms: u64,
     ahead_ms: u64,
-    /// The number of the latest reset that the node has obeyed; 0 if none.
+    /// The number of the latest reset that the node has obeyed, or 0.
     obeyed_reset: u64,
 }
 
-/// What the processes before this one left of their minting.
+/// The minting state left by earlier processes of this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastTick {
-    /// `None` if there is none, or it is damaged.
+    /// `None` if the file is missing or damaged.
     pub(crate) mark: Option<StoredMark>,
     pub(crate) obeyed_reset: u64,
 }
 
 impl Versioned for LastTickRecord {
-    /// Kinds below 128 are those of the other crates.
+    /// Kinds below 128 belong to the other crates.
     const KIND: u8 = 128;
     const VERSION: u8 = 1;
 }
 
-/// The mark that the process before this one left; `None` if there is none. A damaged one counts as
-/// none and is logged: order across restarts is lost, uniqueness is not.
+/// Reads the mark that the previous process left. A damaged mark is logged and counts as none,
+/// which loses the order across restarts but not uniqueness.
 ///
 /// # Errors
-/// A newer program wrote it.
+/// A newer program wrote the mark.
 pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Result<LastTick, Stop> {
     look(disk, data_dir).or_else(|error| {
         let path = data_dir.join(FILE);
@@ -66,7 +67,7 @@ pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Result<LastTick, Stop> {
     })
 }
 
-/// The mark in a folder, or why it cannot be used.
+/// The mark in a folder, or the reason why it cannot be used.
 fn look(disk: &dyn Disk, data_dir: &Path) -> io::Result<LastTick> {
     let Some(record) = read_checked::<LastTickRecord>(disk, &data_dir.join(FILE))? else {
         return Ok(LastTick::default());
@@ -80,20 +81,20 @@ fn look(disk: &dyn Disk, data_dir: &Path) -> io::Result<LastTick> {
     })
 }
 
-/// How far the node of a stopped node's folder had minted, in Unix milliseconds; 0 if not at all.
-/// Writes nothing.
+/// The time of the last minted tick in the folder of a stopped node, in Unix milliseconds: 0 if
+/// nothing was minted, `None` if there is no mark. Writes nothing.
 ///
 /// # Errors
-/// Why the mark cannot be used. A start goes on without a damaged one: order across restarts is
-/// lost, uniqueness is not.
+/// The mark cannot be used. A start ignores a damaged mark, which loses the order across restarts
+/// but not uniqueness.
 pub fn last_minted_ms(data_dir: &Path) -> io::Result<Option<u64>> {
     let found = look(&ReadOnly(OsDisk), data_dir)?;
     Ok(found.mark.map(|mark| mark.last_minted.0))
 }
 
-/// Replaces the mark: a power cut leaves the old or the new one, whole. The folder is not synced:
-/// a mark that is a quarter of a second older costs nothing, four more writes of the file system's
-/// journal a second would.
+/// Replaces the mark. A power failure leaves either the old or the new mark intact. The folder is
+/// not synced: a mark that is a quarter of a second older does no harm, but the sync would cost
+/// four more journal writes of the file system per second.
 fn write(disk: &dyn Disk, data_dir: &Path, mark: StoredMark, obeyed_reset: u64) -> io::Result<()> {
     let record = LastTickRecord {
         last_minted_ms: mark.last_minted.0,
@@ -119,8 +120,9 @@ pub(crate) struct LastTickWriter {
 }
 
 impl LastTickWriter {
-    /// Begins to write, and to obey resets: both look at what was minted. Writes no mark below `before`,
-    /// the one found at the start, until a reset has that forgotten.
+    /// Starts the thread that writes the mark and obeys resets, since both depend on the last
+    /// minted tick. Writes no mark below `before`, the one found at the start, until a reset
+    /// discards it.
     pub(crate) fn start(
         disk: Arc<dyn Disk>,
         data_dir: PathBuf,
@@ -145,7 +147,7 @@ impl LastTickWriter {
                         };
                     match write(&*disk, &data_dir, mark, minters.obeyed_reset()) {
                         Ok(()) => failed = false,
-                        // Once, not four times a second.
+                        // Logged once, not four times per second.
                         Err(error) if !failed => {
                             failed = true;
                             tracing::warn!("{FILE} cannot be written: {error}; minting goes on");
@@ -160,7 +162,7 @@ impl LastTickWriter {
         Ok(LastTickWriter { stop, thread })
     }
 
-    /// Writes the last mark and ends the thread; gives up on a disk that hangs.
+    /// Writes the last mark and ends the thread. Gives up if the disk hangs.
     pub(crate) async fn stop(self, last: StoredMark) {
         let _ = self.stop.send(last);
         let deadline = tokio::time::Instant::now() + STOP_WAIT;

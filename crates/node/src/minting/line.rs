@@ -1,6 +1,8 @@
-//! Who waits for IDs of ticks to come: they are served in the order in which they came, each whole.
+//! The queue of requests that wait for IDs of future ticks. They are served in the order of
+//! arrival, each completely.
 //!
-//! Without a line all would share each tick, and all would miss their deadlines with a part each.
+//! Without a queue, all requests would share each tick, and all would miss their deadlines with
+//! only a part of their IDs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,27 +16,27 @@ use super::tick_timer::TickTimer;
 
 #[derive(Debug)]
 pub(super) struct Line {
-    /// IDs that those in line wait for.
+    /// The number of IDs that the queued requests wait for.
     ids: AtomicU64,
-    /// Fair: it goes to whoever has waited for longest.
+    /// Fair: the request that has waited longest acquires it.
     turn: Mutex<TickTimer>,
-    /// IDs that a tick has.
+    /// The number of IDs per tick.
     per_tick: u64,
     tick_ms: u64,
 }
 
-/// A place in line; dropped, also by a caller that goes away, it is left.
+/// A place in the queue. Dropping it, also when its caller is cancelled, leaves the queue.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     line: &'a Line,
     ids: u64,
 }
 
-/// The right to take IDs of ticks to come.
+/// The right to take IDs of future ticks.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     _place: Place<'a>,
-    /// For the sleep to the next tick: one at a time sleeps for it, so that one timer is enough.
+    /// Sleeps until the next tick. Only the holder of the turn sleeps, so one timer is enough.
     pub(super) timer: MutexGuard<'a, TickTimer>,
 }
 
@@ -56,25 +58,25 @@ impl Line {
         self.waited_for() > 0
     }
 
-    /// IDs that those in line wait for.
+    /// The number of IDs that the queued requests wait for.
     pub(super) fn waited_for(&self) -> u64 {
         self.ids.load(Ordering::Relaxed)
     }
 
-    /// How long it takes until so many IDs were made.
+    /// The time in which `ids` IDs are minted.
     fn ms_of(&self, ids: u64) -> u64 {
         ids.div_ceil(self.per_tick).saturating_mul(self.tick_ms)
     }
 
-    /// Too many IDs are waited for.
+    /// The error for a queue that is too long.
     pub(super) fn crowded(&self) -> MintError {
         let ids = self.waited_for();
         let ms = self.ms_of(ids);
         MintError::Crowded { ids, ms }
     }
 
-    /// A place at the end; a refusal where the IDs of those before and its own come after `deadline`. Its
-    /// first IDs may be of the present tick.
+    /// Joins the end of the queue. Refused if the IDs of the earlier requests and its own cannot be
+    /// minted before `deadline`. The first of its IDs may be of the current tick.
     pub(super) fn join(&self, count: u32, deadline: Instant) -> Result<Place<'_>, MintError> {
         let ids = u64::from(count);
         let before = self.ids.fetch_add(ids, Ordering::Relaxed);

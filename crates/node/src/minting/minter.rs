@@ -1,9 +1,9 @@
-//! One layout's minter: which of the workers that this node holds gives the IDs, and the waits.
+//! The minter of one layout: chooses the worker that mints, and waits if necessary.
 //!
-//! A batch is of one worker, and each worker's IDs increase. Those of several workers are in the
-//! order of their ticks alone. The first worker serves alone as long as it can, so that an idle
-//! node gives IDs of one; the others come in, in order, where those before them have used up the
-//! tick.
+//! All IDs of a batch are of one worker, and each worker's IDs increase. IDs of different workers
+//! are ordered only by tick. The first worker serves alone as long as it can, so that an idle node
+//! issues IDs of one worker. The others follow in order, each when the workers before it have used
+//! up the tick.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,11 +20,11 @@ use super::{ClockWatch, MintError};
 use crate::http::Serving;
 use crate::places::Places;
 
-/// Requests for many IDs of a layout that are minted for at once: while one waits for a tick, the
-/// next ones are in line.
+/// Requests for many IDs of one layout that mint at the same time. While one waits for a tick, the
+/// next ones are queued.
 pub(super) const MANY_AT_ONCE: usize = 4;
 
-/// The codes of refusals that can come at any time.
+/// The codes of errors that can occur at any time.
 const REFUSALS: [ErrorCode; 7] = [
     ErrorCode::ClockBehind,
     ErrorCode::ClockSkewed,
@@ -35,7 +35,7 @@ const REFUSALS: [ErrorCode; 7] = [
     ErrorCode::WorkersExhausted,
 ];
 
-/// IDs of one worker, in order: one run per tick.
+/// IDs of one worker in order, one run per tick.
 #[derive(Debug)]
 pub(crate) struct Minted {
     first: IdRun,
@@ -61,7 +61,7 @@ impl Minted {
     }
 }
 
-/// What was gathered for one request.
+/// The IDs gathered for one request.
 #[derive(Debug)]
 struct Batch {
     got: Option<Minted>,
@@ -78,8 +78,8 @@ impl Batch {
         }
     }
 
-    /// Adds a run. IDs of another worker or lease do not mix with those gathered before: the
-    /// request begins anew and the earlier ones stay a gap.
+    /// Adds a run. IDs of different workers or leases are not mixed: a run of another one restarts
+    /// the request, and the IDs gathered before remain a gap.
     fn add(&mut self, run: IdRun) {
         match &mut self.got {
             Some(minted) if minted.first.worker == run.worker => {
@@ -101,21 +101,22 @@ impl Batch {
     }
 }
 
-/// Mints in one layout.
+/// Mints IDs in one layout.
 #[derive(Debug)]
 pub(crate) struct Minter {
     layout: Layout,
-    /// The first is leased for good, the others at need.
+    /// The first seat keeps its lease, the others are leased on demand.
     seats: Box<[Arc<Seat>]>,
     demand: Demand,
-    /// Of requests for many IDs.
+    /// Places for requests for many IDs.
     places: Arc<Places>,
     minted: AtomicU64,
     refused: Mutex<std::collections::BTreeMap<&'static str, u64>>,
 }
 
 impl Minter {
-    /// With up to so many workers, at least one and at most what the layout has.
+    /// Creates a minter with up to `workers` workers: at least one, and at most as many as the
+    /// layout has.
     pub(super) fn new(layout: Layout, workers: u32) -> Minter {
         let seats = 0..workers.clamp(1, layout.workers());
         Minter {
@@ -133,7 +134,7 @@ impl Minter {
         &self.layout
     }
 
-    /// The first seat, and those that are leased at need.
+    /// The first seat, and the seats that are leased on demand.
     pub(super) fn seats(&self) -> (&Arc<Seat>, &[Arc<Seat>]) {
         (&self.seats[0], &self.seats[1..])
     }
@@ -142,7 +143,7 @@ impl Minter {
         &self.seats
     }
 
-    /// Mints `count` IDs of one worker, waiting for its turn, the clock or the keeper until
+    /// Mints `count` IDs of one worker. Waits for its turn, the clock or the keeper until
     /// `deadline`.
     pub(crate) async fn mint(
         &self,
@@ -160,9 +161,9 @@ impl Minter {
         minted
     }
 
-    /// The same for one of many requests for many IDs: few are minted for at once, and tenants take
-    /// turns. Without turns a tenant with hundreds of connections would be hundreds of places in
-    /// line before another.
+    /// Mints like [`Minter::mint`], for requests for many IDs: few of them mint at the same time,
+    /// and tenants take turns. Without turns, a tenant with hundreds of connections would occupy
+    /// hundreds of places in the queue before another tenant.
     pub(crate) async fn mint_in_turn(
         &self,
         clock: &ClockWatch,
@@ -195,15 +196,15 @@ impl Minter {
             }
             let waited = self.fill(seat, clock, &mut batch, deadline).await?;
             if waited == Filled::SeatEmptied {
-                // The first seat has the reason, or a worker.
+                // The first seat returns the reason or has a worker.
                 (seat, batch) = (&self.seats[0], Batch::of(count));
             }
         }
     }
 
-    /// Takes IDs from the first worker that has some and is not waited for, without any wait.
+    /// Takes IDs from the first worker that has some and has no queue, without waiting.
     fn at_once(&self, clock: &ClockWatch, batch: &mut Batch) -> Result<Option<&Seat>, MintError> {
-        // Who needs IDs of more than one tick waits in line.
+        // A request for more IDs than a tick has must queue.
         if u64::from(batch.count) > u64::from(self.layout.sequences()) {
             return Ok(None);
         }
@@ -220,15 +221,15 @@ impl Minter {
         Ok(None)
     }
 
-    /// Of the seats with a worker the one for which the fewest IDs are waited, the first of equals;
-    /// where there is none with a worker the first seat.
+    /// The seat with a worker and the fewest queued IDs, the first of several. The first seat if
+    /// none has a worker.
     fn least_waited_for(&self) -> &Seat {
         let held = self.seats.iter().filter(|seat| seat.holder().is_some());
         held.min_by_key(|seat| seat.line.waited_for())
             .unwrap_or(&self.seats[0])
     }
 
-    /// Takes what is left of a batch from one seat, waiting for its turn, the clock or the keeper.
+    /// Takes the missing IDs of a batch from one seat. Waits for its turn, the clock or the keeper.
     async fn fill(
         &self,
         seat: &Seat,
@@ -237,11 +238,12 @@ impl Minter {
         deadline: Instant,
     ) -> Result<Filled, MintError> {
         let mut turn = None;
-        // Who needs IDs of more than one tick, or comes when others wait for a tick, waits in line.
+        // A request queues if others wait for a tick, or if it needs IDs of more than one tick.
         if seat.line.is_waited_in() || u64::from(batch.left) > seat.line.per_tick() {
             turn = Some(self.turn(seat, clock, batch.left, deadline).await?);
         }
-        // A reading may be older than another thread's: the first wait is a second look.
+        // This reading may be older than another thread's, so the first wait only reads the clock
+        // again.
         let mut looked_again = false;
         while batch.left > 0 {
             let successes = seat.successes();
@@ -273,7 +275,7 @@ impl Minter {
         Ok(Filled::Whole)
     }
 
-    /// A turn at a seat. Who is refused one shows the demand for more workers as well.
+    /// Waits for a turn at a seat. A refused request also counts as demand for more workers.
     async fn turn<'a>(
         &self,
         seat: &'a Seat,
@@ -288,7 +290,7 @@ impl Minter {
         turn
     }
 
-    /// Notes that a tick is full, if it is so at all workers, and has another leased if that lasts.
+    /// Records a full tick if it is full at all workers. If that lasts, has another worker leased.
     fn note_full(&self, clock: &ClockWatch, now: WallMs) {
         let (_, others) = self.seats();
         let Some(empty) = others.iter().find(|seat| seat.holder().is_none()) else {
@@ -311,23 +313,23 @@ impl Minter {
         self.seats[0].holder()
     }
 
-    /// The windows of the workers that are held, the first seat's first.
+    /// The windows of the leased workers, that of the first seat first.
     pub(crate) fn windows(&self) -> Vec<Window> {
         self.seats.iter().filter_map(|seat| seat.window()).collect()
     }
 
-    /// The window of the first worker that is held.
+    /// The window of the first leased worker.
     pub(crate) fn window(&self) -> Option<Window> {
         self.seats.iter().find_map(|seat| seat.window())
     }
 
-    /// When the last tick began that any of the generators in force has used.
+    /// The start of the last tick that any generator in force has used.
     pub(crate) fn last_used(&self) -> Option<WallMs> {
         self.seats.iter().filter_map(|seat| seat.last_used()).max()
     }
 
-    /// Whether an ID could be given at this moment, without taking one; if not, why the first seat
-    /// gives none.
+    /// Checks without minting whether an ID could be issued at this moment. The error is that of
+    /// the first seat.
     pub(crate) fn check(&self, clock: &ClockWatch) -> Result<Window, MintError> {
         let (first, others) = self.seats();
         first.check(clock).or_else(|error| {
@@ -358,11 +360,12 @@ impl Minter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filled {
     Whole,
-    /// The seat has no worker any more, or none that mints; never said of the first seat.
+    /// The seat has no worker any longer, or one that cannot mint. Never returned for the first
+    /// seat.
     SeatEmptied,
 }
 
-/// Sleeps until the next tick begins, in `ms`; `None` at once where the deadline is earlier.
+/// Sleeps until the next tick begins, in `ms`. Returns `None` at once if the deadline is earlier.
 async fn next_tick(
     turn: &mut Turn<'_>,
     clock: &ClockWatch,

@@ -1,4 +1,4 @@
-//! All minters of a node: one per layout, each leased at its first use.
+//! All minters of a node, one per layout; each layout is leased at its first use.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ pub(crate) struct Minters {
     pub(super) keeper: Keeper,
     default: Arc<Minter>,
     others: Mutex<BTreeMap<String, Arc<Minter>>>,
-    /// `None` once stopped: no keeper begins after that.
+    /// `None` after the stop: no keeper starts after that.
     keepers: Mutex<Option<JoinSet<()>>>,
     /// IDs minted within the last second.
     ids_per_second: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct Minters {
 }
 
 impl Minters {
-    /// The default layout's minter, whose keeper begins at once; the others begin at first use.
+    /// Starts the keeper of the default layout; the others start at the first use of their layouts.
     pub(crate) fn start(keeper: Keeper, default: Layout) -> Minters {
         let minters = Minters {
             default: Arc::new(Minter::new(default, keeper.workers)),
@@ -46,7 +46,7 @@ impl Minters {
         &self.default
     }
 
-    /// The minter of a layout; `None` if there is no such layout.
+    /// The minter of a layout, or `None` if the layout does not exist.
     pub(crate) fn of(&self, layout: &str) -> Option<Arc<Minter>> {
         if layout == DEFAULT {
             return Some(Arc::clone(&self.default));
@@ -70,7 +70,7 @@ impl Minters {
             .collect()
     }
 
-    /// The first worker that is held of each layout.
+    /// The first leased worker of each layout.
     pub(crate) fn held(&self) -> BTreeMap<String, u32> {
         let held = self.all().into_iter().filter_map(|minter| {
             let window = minter.window()?;
@@ -79,7 +79,7 @@ impl Minters {
         held.collect()
     }
 
-    /// The workers of each layout beyond the first, where there are any.
+    /// The leased workers of each layout beyond the first, if there are any.
     pub(crate) fn more_held(&self) -> BTreeMap<String, Vec<u32>> {
         let more = self.all().into_iter().map(|minter| {
             let windows = minter.windows().into_iter().skip(1);
@@ -102,9 +102,10 @@ impl Minters {
         self.ids_per_second.store(ids_per_second, Ordering::Relaxed);
     }
 
-    /// Closes all generators, so that nothing is minted any more, and gives the workers back.
+    /// Closes all generators, so that nothing more is minted, and returns the workers.
     pub(crate) async fn stop(&self, deadline: Instant) {
-        // The keepers first: a minter that comes after this has none, all others are seen below.
+        // Takes the keepers first: a minter created after this gets no keeper, and the loop below
+        // stops all others.
         let keepers = self
             .keepers
             .lock()
@@ -115,11 +116,11 @@ impl Minters {
         for seat in seats() {
             seat.stop();
         }
-        // A keeper in the middle of a proposal is let go: its lease, if any, runs out by itself.
+        // If a keeper is cancelled during a proposal, a lease that it took expires by itself.
         if let Some(mut keepers) = keepers {
             keepers.shutdown().await;
         }
-        // All at once, so that their commands share entries.
+        // All at once, so that their commands share log entries.
         let mut releases = JoinSet::new();
         for seat in seats() {
             let (keeper, seat) = (self.keeper.clone(), Arc::clone(seat));
@@ -128,16 +129,16 @@ impl Minters {
         releases.join_all().await;
     }
 
-    /// The mark to write while running.
+    /// The mark to write while the node runs.
     pub(crate) fn mark(&self) -> StoredMark {
         let all = self.all();
         let last = all.iter().filter_map(|minter| minter.last_used()).max();
         let windows = all.iter().flat_map(|minter| minter.windows());
         let ends = windows.map(|window| window.ends).max();
         self.keeper.clock.used(last.unwrap_or_default());
-        // Of all generators that this process ever had, also of those whose lease is gone.
+        // Of all generators of this process, including those whose leases have ended.
         let last = self.keeper.clock.last_used();
-        // A reading that is not minted with is not reached.
+        // If the clock cannot be trusted for minting, its reading does not count as reached.
         let now = self.keeper.clock.right_time().unwrap_or(last);
         StoredMark::running(last, now, ends.unwrap_or_default())
     }

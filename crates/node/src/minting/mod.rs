@@ -1,8 +1,8 @@
-//! Minting from memory: leases, generators, the clock's guard and its mark on disk, UUIDs.
+//! Mints from memory: leases, generators, the clock guard and its mark on disk, UUIDs.
 //!
-//! A request takes IDs from a generator and never waits for the cluster while the window lasts.
-//! One [`keeper`] per worker takes the lease and moves the fence; the request path only wakes it
-//! when something is missing. Uniqueness is the fence's business alone (see `seqd_idgen`).
+//! A request takes IDs from a generator and never waits for the cluster while the window lasts. One
+//! [`keeper`] per worker takes the lease and moves the fence; a request only wakes it when
+//! something is missing. Uniqueness depends on the fence alone (see `seqd_idgen`).
 
 mod demand;
 mod error;

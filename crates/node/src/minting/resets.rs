@@ -1,9 +1,9 @@
-//! Resets: an operator's order to give up what this node minted ahead of the clock.
+//! Resets: an operator orders a node to give up what it minted ahead of the clock.
 //!
-//! After all clocks were ahead for a while, each worker's fence and this node's mark lie in the
-//! future, and nothing is minted until the clocks get there. A reset closes the generators of such
-//! windows and forgets the mark. The keepers lease other workers. The fences stay: no tick below one
-//! is minted again, whatever was reset, and by whom.
+//! If all clocks were ahead for a while, each worker's fence and this node's mark are in the
+//! future, and nothing is minted until the clocks reach them. A reset closes the generators of
+//! these windows and discards the mark, and the keepers lease other workers. The fences remain: no
+//! reset of any node lets a tick below a fence be minted again.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use super::Minters;
 use super::last_tick::LastTick;
 use crate::replica::peek;
 
-/// Added to the reach of a window: a fence is one tick past the end of its window.
+/// Added to the reach of a window, because a fence is one tick after the end of its window.
 const LONGEST_TICK_MS: u64 = 1000;
 
 impl Minters {
@@ -22,7 +22,7 @@ impl Minters {
         self.obeyed_reset.load(Ordering::Relaxed)
     }
 
-    /// Takes over what the processes before this one left.
+    /// Takes over the state that the earlier processes left.
     pub(crate) fn take_over(&self, before: LastTick) {
         self.obeyed_reset
             .store(before.obeyed_reset, Ordering::Relaxed);
@@ -31,20 +31,22 @@ impl Minters {
         }
     }
 
-    /// Records when the last tick began that any generator of this node has used.
+    /// Records the start of the last tick that any generator of this node has used.
     fn used(&self, last: WallMs) {
         self.keeper.clock.used(last);
     }
 
-    /// Obeys the latest reset of this node, unless it has. A reset counts as obeyed once a look finds
-    /// nothing ahead any more: a generator may have been asked between a look and its end.
+    /// Obeys the latest reset of this node if it has not been obeyed. A reset counts as obeyed only
+    /// when a pass finds nothing ahead, because a generator may have minted between the check and
+    /// its close.
     pub(crate) fn obey_reset(&self) {
         let Some(number) = self.ordered() else {
             return;
         };
         let clock = &self.keeper.clock;
-        // Nothing is ahead of a clock that is ahead itself, or that others, as measured before they were
-        // set right, call wrong.
+        // The pass waits for a clock that a majority agrees with. A clock that is itself ahead
+        // would find nothing ahead of it, and the peers' last measurements may precede a
+        // correction.
         let Some(now) = clock.agreed_time() else {
             return;
         };
@@ -81,7 +83,7 @@ impl Minters {
         }
     }
 
-    /// The number of the latest reset of this node, if it has not obeyed it.
+    /// The number of the latest reset of this node, if it has not been obeyed.
     fn ordered(&self) -> Option<u64> {
         let replica = self.keeper.replica.as_ref();
         let (node, _) = replica.started()?;
@@ -89,8 +91,8 @@ impl Minters {
         (number > self.obeyed_reset()).then_some(number)
     }
 
-    /// The time up to which a window of `layout` may reach at `now`. What lies within it comes to an
-    /// end by itself.
+    /// The latest time to which a window of `layout` may reach at `now`. Windows within it end by
+    /// themselves.
     fn reach(&self, layout: &Layout, now: WallMs) -> WallMs {
         let agreed = peek(self.keeper.replica.as_ref(), |state| {
             let settings = state.settings();

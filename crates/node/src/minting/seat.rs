@@ -1,7 +1,8 @@
-//! A seat for one leased worker of a layout: the lease, its generator, and the waits around them.
+//! A seat for one leased worker of a layout: the lease, its generator, and the waits for them.
 //!
-//! The first seat of a layout is leased at the layout's first use and for as long as the node runs,
-//! the others while the load needs them (`demand`). Its keeper alone sets and removes the holder.
+//! The first seat of a layout is leased from the layout's first use for as long as the node runs,
+//! the others while the load needs them (`demand`). Only the seat's keeper sets the holder. The
+//! keeper or a reset removes it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,20 +16,21 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::line::{Line, Turn};
 use super::{ClockWatch, MintError};
 
-/// What begins within this is waited for, if the caller's deadline allows, and leaves the node ready.
+/// A node that can mint after at most this wait counts as ready.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
-/// An error that was found within this is returned at once instead of being looked into again.
+/// An error more recent than this is returned at once, without a new attempt.
 pub(super) const FRESH: Duration = Duration::from_millis(250);
 
-/// A lease and the one generator that it will ever have.
+/// A lease and the only generator that it will ever have.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) generator: Generator,
     pub(super) lease: LeaseId,
 }
 
-/// What the keeper last found, with when. Each attempt makes a new value, so that waiters wake.
+/// The last result of the keeper, with its time. Each attempt sends a new value, which wakes the
+/// waiting requests.
 #[derive(Clone, Debug)]
 struct LastAttempt {
     at: Instant,
@@ -43,18 +45,18 @@ pub(crate) struct Window {
     pub(crate) ends: WallMs,
 }
 
-/// The holder is set by the keeper alone; a generator that left this place is closed first.
+/// Only the keeper sets the holder. When a generator leaves this place, it is closed.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) layout: Layout,
     holder: RwLock<Option<Arc<Holder>>>,
-    /// Wakes the keeper before its time.
+    /// Wakes the keeper early.
     pub(super) wake: Notify,
-    /// Has the keeper of an empty seat lease a worker. It is heard while the keeper waits for it, and
-    /// not kept for later: the load may be over by then.
+    /// Makes the keeper of an empty seat lease a worker. The signal is not stored if the keeper is
+    /// not waiting for it, because the load may have ended by the time it waits.
     pub(super) wanted: Notify,
     last_attempt: watch::Sender<LastAttempt>,
-    /// Attempts of the keeper that found or made a window, since the start.
+    /// Attempts of the keeper that found or obtained a window, since the start.
     successes: AtomicU64,
     stopping: AtomicBool,
     pub(super) line: Line,
@@ -78,7 +80,7 @@ impl Seat {
         }
     }
 
-    /// The keeper's successes so far, to be read before [`Seat::step`].
+    /// The keeper's successes so far. Must be read before [`Seat::step`].
     pub(super) fn successes(&self) -> u64 {
         self.successes.load(Ordering::Acquire)
     }
@@ -92,7 +94,7 @@ impl Seat {
         self.wake.notify_one();
     }
 
-    /// Waits for its turn; a refusal at once where `deadline` comes before its IDs can.
+    /// Waits for a turn. Refused at once if the IDs cannot be minted before `deadline`.
     pub(super) async fn turn(&self, count: u32, deadline: Instant) -> Result<Turn<'_>, MintError> {
         let place = self.line.join(count, deadline)?;
         match timeout_at(deadline, place.turn()).await {
@@ -101,7 +103,7 @@ impl Seat {
         }
     }
 
-    /// One attempt without any wait.
+    /// One attempt, without waiting.
     pub(super) fn step(
         &self,
         clock: &ClockWatch,
@@ -120,8 +122,8 @@ impl Seat {
         }
     }
 
-    /// Waits where a wait helps; the error where it does not. `successes` is the keeper's count
-    /// from before the refusal.
+    /// Waits if that can help; otherwise returns the error. `successes` is the keeper's count from
+    /// before the refusal.
     pub(super) async fn after(
         &self,
         refusal: Refusal,
@@ -160,7 +162,7 @@ impl Seat {
         }
     }
 
-    /// Why a reading of `now` has to wait for `ms`.
+    /// The reason why a request must wait for `ms` after a clock reading of `now`.
     pub(super) fn reason_to_wait(&self, clock: &ClockWatch, now: WallMs, ms: u64) -> MintError {
         let until = WallMs(now.0.saturating_add(ms));
         if let ClockVerdict::Wait { ms: by_ms } = clock.judge_for_minting(now) {
@@ -176,7 +178,7 @@ impl Seat {
         }
     }
 
-    /// Sleeps; returns `reason` at once where the deadline is earlier.
+    /// Sleeps. Returns `reason` at once if the deadline is earlier.
     pub(super) async fn pause(
         &self,
         ms: u64,
@@ -191,17 +193,17 @@ impl Seat {
         Ok(())
     }
 
-    /// Waits for the keeper's next finding; its error, if it has one, is the better reason.
+    /// Waits for the keeper's next result. If that is an error, it replaces `reason`.
     ///
-    /// Returns at once if the keeper succeeded after `successes` was read: it may have nothing to do
-    /// any more and report nothing.
+    /// Returns at once if the keeper has succeeded since `successes` was read, because it may then
+    /// have nothing to do and send no result.
     async fn await_keeper(
         &self,
         reason: MintError,
         successes: u64,
         deadline: Instant,
     ) -> Result<(), MintError> {
-        // Before the count is compared: a later success is seen as a change.
+        // Subscribes before it compares the count, so that a later success appears as a change.
         let mut attempts = self.last_attempt.subscribe();
         if self.successes() != successes {
             return Ok(());
@@ -225,13 +227,13 @@ impl Seat {
         }
     }
 
-    /// Takes a new holder; the one before is closed already.
+    /// Sets a new holder. The previous one is already closed.
     pub(super) fn install(&self, holder: Holder) {
         let mut place = self.holder.write().unwrap_or_else(PoisonError::into_inner);
         *place = Some(Arc::new(holder));
     }
 
-    /// Closes the generator in force, so that nothing is minted with its lease any more.
+    /// Closes the generator in force, so that nothing more is minted with its lease.
     pub(super) fn close(&self) -> Option<(Arc<Holder>, Option<Tick>)> {
         let mut place = self.holder.write().unwrap_or_else(PoisonError::into_inner);
         let holder = place.take()?;
@@ -256,7 +258,7 @@ impl Seat {
         });
     }
 
-    /// What the keeper last found to be wrong.
+    /// The last error of the keeper.
     pub(super) fn error(&self) -> Option<MintError> {
         self.last_attempt.borrow().error.clone()
     }
@@ -270,7 +272,7 @@ impl Seat {
         })
     }
 
-    /// When the last tick began that this seat's generator has used.
+    /// The start of the last tick that this seat's generator has used.
     pub(super) fn last_used(&self) -> Option<WallMs> {
         let holder = self.holder()?;
         holder
@@ -279,7 +281,7 @@ impl Seat {
             .map(|tick| self.layout.wall_at(tick))
     }
 
-    /// Whether an ID could be given at this moment, without taking one.
+    /// Checks without minting whether an ID could be issued at this moment.
     pub(super) fn check(&self, clock: &ClockWatch) -> Result<Window, MintError> {
         let now = clock.wall();
         match self.step(clock, now, 0)? {

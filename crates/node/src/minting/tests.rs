@@ -1,4 +1,4 @@
-//! Stories of minting: a real state machine, a clock that is set by hand, paused monotonic time.
+//! Tests of minting: a real state machine, a clock that is set by hand, and paused monotonic time.
 
 mod exhaustion;
 mod in_line;
@@ -66,7 +66,7 @@ impl Story {
         }
     }
 
-    /// Both clocks go on for so long, in small steps, as clocks do.
+    /// Advances both clocks by `ms`, in small steps like real clocks.
     async fn pass(&self, ms: u64) {
         let mut left = ms;
         while left > 0 {
@@ -98,7 +98,7 @@ impl Story {
         (holder.generator.worker(), holder.lease)
     }
 
-    /// Ten IDs in each of so many milliseconds.
+    /// Mints ten IDs in each of `ms` milliseconds.
     async fn mint_for(&self, ms: u64) -> Vec<u64> {
         let mut ids = Vec::new();
         for _ in 0..ms {
@@ -323,8 +323,8 @@ async fn a_lost_lease_is_followed_by_another() {
     let story = Story::begin();
     let before = story.mint(10).await.unwrap();
     let (worker, lost) = story.held();
-    // The cluster's time passes without an extension, and the worker is taken under this node's name,
-    // which is what prefers it to an unused one.
+    // The lease expires by cluster time, and a lease in this node's name takes the worker: the
+    // previous owner is preferred to unused workers.
     story.replica.set_quorum(false);
     story.pass(WINDOW_MS + 1_000).await;
     let (node, boot) = story.replica.started().unwrap();
@@ -360,7 +360,8 @@ async fn a_start_whose_clock_and_mark_went_back_is_a_new_holder_and_mints_no_id_
     let killed = Story::begin();
     let before = killed.mint_for(500).await;
     let (worker, lease) = killed.held();
-    // The process is gone without a release, its mark with it, and its clock is where it was.
+    // The process and its mark are gone without a release, and the next process starts with the
+    // same clock reading.
     let replica = Arc::clone(&killed.replica);
     let next = Story::on(TestClock::at(NOON), replica, ClockPolicy::default(), None);
     let after = next.mint_for(500).await;
@@ -422,7 +423,8 @@ async fn the_mark_on_disk_does_not_fall_when_a_lease_is_lost() {
     story.pass(5_000).await;
     story.mint(1).await.unwrap();
     let last = story.watch.wall();
-    // The lease is lost, and with it the generator that knew; no mark was written in between.
+    // The lease is lost, and with it the generator that had recorded the last tick. No mark was
+    // written meanwhile.
     let lost = story.minters.default().holder().unwrap();
     let released = story.replica.apply(vec![seqd_state::Command::Workers(
         seqd_state::WorkerCommand::ReleaseLease {

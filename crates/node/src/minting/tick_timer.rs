@@ -1,15 +1,15 @@
-//! A sleep to the next tick, exact to some ten microseconds.
+//! A sleep until the next tick, exact to about ten microseconds.
 //!
-//! The runtime's own timers have a grain of a millisecond and round up: a sleep to the next tick of a
-//! millisecond would end in the tick behind it, and every other tick would be lost. On Linux this is a
-//! timer of the kernel that the runtime polls with its sockets, so it costs no thread; elsewhere, and
-//! where it cannot be had, the runtime's timer.
+//! The runtime's own timers have a resolution of a millisecond and round up. A sleep until the next
+//! 1 ms tick would end in the tick after it, and every other tick would be lost. On Linux this is a
+//! kernel timer that the runtime polls with its sockets, so it needs no thread. On other systems,
+//! or if the kernel timer is not available, it is the runtime's timer.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// One sleeper's timer, made at its first sleep.
+/// The timer of one sleeper, created at its first sleep.
 #[derive(Debug, Default)]
 pub(super) struct TickTimer {
     #[cfg(target_os = "linux")]
@@ -17,7 +17,7 @@ pub(super) struct TickTimer {
 }
 
 impl TickTimer {
-    /// Sleeps for `exactly` so long if it is known and the kernel can, else for `ms`.
+    /// Sleeps for `exactly` if it is given and the kernel timer works, otherwise for `ms`.
     pub(super) async fn sleep(&mut self, ms: u64, exactly: Option<Duration>) {
         #[cfg(target_os = "linux")]
         if let Some(duration) = exactly
@@ -69,13 +69,13 @@ mod linux {
         }
 
         pub(super) async fn sleep(&self, duration: Duration) -> io::Result<()> {
-            // Zero would stop the timer.
+            // Zero would disarm the timer.
             let first = duration.max(Duration::from_nanos(1));
             let time = Itimerspec {
                 it_interval: Timespec::default(),
                 it_value: Timespec::try_from(first).map_err(io::Error::other)?,
             };
-            // Also ends what a sleep before this one, that was given up, left behind.
+            // Also clears an expiration that an earlier, cancelled sleep left.
             timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &time)?;
             let read = |timer: &OwnedFd| Ok(rustix::io::read(timer, &mut [0; 8])?);
             self.0.async_io(Interest::READABLE, read).await.map(drop)

@@ -1,24 +1,25 @@
 //! UUIDs of version 7 and 4 (RFC 9562), from memory.
 //!
-//! Version 7 is strictly increasing per node: section 6.2, method 2. The 74 bits behind the time
-//! are drawn anew when the millisecond changes and raised by a drawn step within it or while the
-//! clock is behind; so the next UUID is hard to guess and no clock makes two equal ones.
+//! Version 7 is strictly increasing per node (section 6.2, method 2). The 74 bits after the time
+//! are random in each new millisecond. Within a millisecond, or while the clock is set back, each
+//! UUID adds a random step. The next UUID is therefore hard to guess, and no clock produces two
+//! equal ones.
 
 use std::sync::{Mutex, PoisonError};
 
 use seqd_idgen::WallMs;
 use uuid::Uuid;
 
-/// The bits behind time, version and variant.
+/// The bits other than time, version and variant.
 const RANDOM_BITS: u32 = 74;
 
-/// A drawn step has this many bits: a million of them fit into the headroom many times over.
+/// A random step has this many bits. The headroom holds many times a million steps.
 const STEP_MASK: u128 = (1 << 32) - 1;
 
 /// The time of a version 7 UUID has this many bits.
 const TIME_MASK: u64 = (1 << 48) - 1;
 
-/// Random bytes could not be had from the operating system.
+/// The operating system provided no random bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("the operating system gave no random bytes: {0}")]
 pub(crate) struct NoRandom(getrandom::Error);
@@ -35,7 +36,7 @@ pub(crate) struct UuidSource {
 }
 
 impl UuidSource {
-    /// `count` UUIDs of version 7, strictly increasing and above all before them.
+    /// Returns `count` UUIDs of version 7, strictly increasing and greater than all earlier ones.
     pub(crate) fn version_7(&self, now: WallMs, count: usize) -> Result<Vec<Uuid>, NoRandom> {
         let drawn = draw(count)?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +57,7 @@ impl UuidSource {
     }
 }
 
-/// The next time and tail after `last`. The top bit of a fresh tail is zero: headroom for steps.
+/// The time and the tail after `last`. The top bit of a fresh tail is zero, as headroom for steps.
 fn step(last: Option<Last>, now: u64, random: u128) -> Last {
     let fresh = |ms: u64| Last {
         ms: ms & TIME_MASK,

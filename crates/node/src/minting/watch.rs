@@ -1,9 +1,10 @@
-//! The node's one clock guard, shared: what the wall clock is worth at this moment.
+//! The node's clock guard, shared by all its users: judges whether the wall clock can be trusted.
 //!
-//! The request path compares the reading with bounds: the mark that the last start left, and the
-//! first and last line that are right by the peers' clocks, or by the monotonic clock where there are
-//! none. Whatever is outside is judged by the guard, as are the keepers' regular readings and
-//! each reading that a fence is asked for from. A look at the peers' clocks moves the bounds.
+//! A request compares the reading with bounds: the mark that the last start left, and the first and
+//! last line (wall minus monotonic time) that are correct by the peers' clocks, or by the monotonic
+//! clock if there are no peers. The guard judges readings outside these bounds, the keepers'
+//! regular readings, and each reading for which a fence is requested. Each judgement updates the
+//! bounds.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,21 +22,21 @@ pub(crate) struct ClockWatch {
     clock: Arc<dyn WallClock>,
     guard: Mutex<ClockGuard>,
     peers: watch::Receiver<Clocks>,
-    /// What the lines of all clocks count from.
+    /// The origin of the lines of all clocks.
     since: Instant,
-    /// Readings below this are judged by the guard one by one, in milliseconds.
+    /// The guard judges each reading below this, in milliseconds.
     mark_ahead: AtomicU64,
-    /// Lines before and after these are judged by the guard one by one, in milliseconds.
+    /// The guard judges each reading whose line is outside these two, in milliseconds.
     first_line: AtomicI64,
     last_line: AtomicI64,
-    /// When the last tick began that any generator of this node has used, in milliseconds.
+    /// The start of the last tick that any generator of this node has used, in milliseconds.
     last_used: AtomicU64,
     regressions: AtomicU64,
     is_behind: AtomicBool,
 }
 
 impl ClockWatch {
-    /// Watches `clock`, which should have passed `mark` and agree with its peers.
+    /// Watches `clock`, which should have passed `mark` and should agree with its peers.
     pub(crate) fn new(
         clock: Arc<dyn WallClock>,
         policy: ClockPolicy,
@@ -49,7 +50,7 @@ impl ClockWatch {
             since,
             peers,
             mark_ahead: AtomicU64::new(mark.map_or(0, |mark| mark.ahead.0)),
-            // Nothing is within them before the first judgement.
+            // No line is within these bounds before the first judgement.
             first_line: AtomicI64::new(i64::MAX),
             last_line: AtomicI64::new(i64::MIN),
             last_used: AtomicU64::new(0),
@@ -58,7 +59,7 @@ impl ClockWatch {
         }
     }
 
-    /// Of a node without peers.
+    /// The clock watch of a node without peers.
     #[cfg(test)]
     pub(crate) fn alone(
         clock: Arc<dyn WallClock>,
@@ -73,24 +74,24 @@ impl ClockWatch {
         self.clock.wall()
     }
 
-    /// What the clock shows after so long, if nobody sets it.
+    /// The reading of the clock after `left`, if nothing sets the clock.
     pub(crate) fn after(&self, left: Duration) -> WallMs {
         let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         WallMs(self.wall().0.saturating_add(left_ms))
     }
 
-    /// How long it takes until the clock shows `at`, where that is known more finely than by readings.
+    /// The time until the clock shows `at`, if it is known more precisely than by readings.
     pub(crate) fn until(&self, at: WallMs) -> Option<Duration> {
         self.clock.until(at)
     }
 
-    /// What a clock that agrees with a majority shows: this one's reading, unless it is wrong; `None`
-    /// where no majority agrees.
+    /// The reading of a clock that agrees with a majority: this clock's reading, unless the clock
+    /// is wrong. `None` if no majority agrees.
     pub(crate) fn right_time(&self) -> Option<WallMs> {
         self.peers.borrow().right_time(self.wall())
     }
 
-    /// What this node's clock shows where a majority agrees with it, or there is no other to ask.
+    /// The reading of this node's clock, if a majority agrees with it or there is no other clock.
     pub(crate) fn agreed_time(&self) -> Option<WallMs> {
         let now = self.wall();
         let peers = self.peers.borrow();
@@ -98,7 +99,7 @@ impl ClockWatch {
         is_right.then_some(now)
     }
 
-    /// Whether a generator may be asked with this reading; it judges rollbacks by itself.
+    /// Judges whether a generator may mint at this reading. The generator itself detects rollbacks.
     pub(crate) fn judge_for_minting(&self, now: WallMs) -> ClockVerdict {
         let line = Line::of(now, self.since.elapsed(), 0).ms;
         let is_past_mark = now.0 >= self.mark_ahead.load(Ordering::Relaxed) || is_out!(MarkPassed);
@@ -110,7 +111,7 @@ impl ClockWatch {
         self.judge(now)
     }
 
-    /// Whether a fence may be asked for from this reading.
+    /// Judges whether a fence may be requested for this reading.
     pub(crate) fn judge(&self, now: WallMs) -> ClockVerdict {
         let last_used = Some(self.last_used.load(Ordering::Relaxed)).filter(|last| *last > 0);
         let verdict = {
@@ -129,7 +130,7 @@ impl ClockWatch {
         verdict
     }
 
-    /// Follows the peers' clocks, for ever.
+    /// Follows the peers' clocks. Never returns while the peers' clocks are measured.
     pub(crate) async fn follow_peers(self: Arc<Self>) {
         let mut peers = self.peers.clone();
         while peers.changed().await.is_ok() {
@@ -137,8 +138,8 @@ impl ClockWatch {
         }
     }
 
-    /// Whether it can be said of this node's clock that it is right or wrong, or there is nobody to
-    /// ask.
+    /// Returns whether the standing of this node's clock is known, or there is no other clock to
+    /// compare.
     pub(crate) fn is_known(&self) -> bool {
         self.peers.borrow().is_known()
     }
@@ -154,25 +155,25 @@ impl ClockWatch {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records when the last tick began that a generator has used.
+    /// Records the start of the last tick that a generator has used.
     pub(crate) fn used(&self, last: WallMs) {
         self.last_used.fetch_max(last.0, Ordering::Relaxed);
     }
 
-    /// The largest time given to [`ClockWatch::used`]; 0 before any.
+    /// The latest time passed to [`ClockWatch::used`], or 0.
     pub(crate) fn last_used(&self) -> WallMs {
         WallMs(self.last_used.load(Ordering::Relaxed))
     }
 
-    /// Forgets what is known to have been minted past `limit`: the mark that was found and the last
-    /// tick. Returns whether there was any.
+    /// Discards the record of ticks minted after `limit`: the mark found at the start and the last
+    /// tick. Returns whether there was such a record.
     pub(crate) fn forget_past(&self, limit: WallMs) -> bool {
         let mark_forgotten = self.guard().forget_mark_past(limit);
         if mark_forgotten {
             self.mark_ahead.store(0, Ordering::Relaxed);
         }
         let last_used = self.last_used();
-        // A generator that used a later tick meanwhile is found by the next look.
+        // If a generator has used a later tick meanwhile, the next pass finds it.
         let used_forgotten = last_used > limit
             && self
                 .last_used

@@ -1,8 +1,8 @@
 //! Segment sequences on this node: buffers of granted ranges, their refills, and their return.
 //!
-//! A request is served from its sequence's buffer; the cluster is asked only for the next range,
-//! ahead of need. The pure double buffer is `seqd_idgen::SegmentBuffer`; here are the waits, the
-//! order of those who wait, and the proposals.
+//! A request is served from the buffer of its sequence. Only the next range is requested from the
+//! cluster, ahead of need. The pure double buffer is `seqd_idgen::SegmentBuffer`. This module adds
+//! the waits, the order of waiting requests, and the proposals.
 
 mod segments;
 mod slot;

@@ -17,20 +17,20 @@ use crate::codes::{OTHER_OUTCOME, words};
 use crate::metrics::Metrics;
 use crate::replica::{Replica, peek, propose_one};
 
-/// Callers that wait for one sequence at once: each holds a connection, and a refill serves
-/// thousands of them, so more than this means that refills do not come.
+/// The most callers that may wait for one sequence. Each occupies a connection, and a refill serves
+/// thousands of them, so more callers mean that refills do not arrive.
 const MAX_WAITING: usize = 4096;
 
-/// How long the cluster may take to answer a refill before the next may be proposed.
+/// The timeout of a refill, after which the next may be proposed.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// After a failed refill, none is proposed ahead of need for this long.
+/// For this long after a failed refill, none is proposed ahead of need.
 const PUT_OFF: Duration = Duration::from_millis(200);
 
-/// Callers that find nothing within this after a failed refill get the same error at once.
+/// For this long after a failed refill, callers that find no values get its error at once.
 const REPEAT_ERROR: Duration = Duration::from_millis(50);
 
-/// Tails returned in one entry: a thousand apply in well under a millisecond.
+/// The most tails returned in one log entry. A thousand apply in well under a millisecond.
 const TAILS_PER_ENTRY: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl SegmentBuffers {
         }
     }
 
-    /// Gives `count` values, in one range if `contiguous`, or nothing.
+    /// Issues `count` values, in one range if `contiguous`, or none.
     pub(crate) async fn next(
         self: &Arc<Self>,
         name: &SequenceName,
@@ -76,7 +76,8 @@ impl SegmentBuffers {
         }
     }
 
-    /// As [`SegmentBuffers::next`]; `None` if the slot is retired, which is then not found again.
+    /// Like [`SegmentBuffers::next`]. Returns `None` if the slot is retired; the next lookup then
+    /// does not find it.
     async fn next_from(
         self: &Arc<Self>,
         slot: &Arc<SequenceBuffer>,
@@ -92,7 +93,7 @@ impl SegmentBuffers {
         let mut looked_at = None;
         loop {
             refills.borrow_and_update();
-            // Looked up after each wait: an advance may have voided what came.
+            // Looked up after each wait, since an advance may have voided the granted range.
             let record = self.record(name).ok_or(NextError::NotFound)?;
             let progression = record.definition.progression;
             self.metrics.abandoned(slot.observe_epoch(record.epoch));
@@ -136,9 +137,9 @@ impl SegmentBuffers {
         }
     }
 
-    /// Whether an error of a refill still stands for a caller that may have come after it was
-    /// asked: a sequence that was exhausted goes on once its end has moved. `looked_at` is the
-    /// definition that a call before this one has seen.
+    /// Returns the error of a refill if it still applies to a caller that may have arrived after
+    /// the refill was proposed: an exhausted sequence continues after its end has moved.
+    /// `looked_at` is the definition that an earlier call has read.
     async fn still_true(
         &self,
         name: &SequenceName,
@@ -166,8 +167,8 @@ impl SegmentBuffers {
         Ok(())
     }
 
-    /// The values of ranges behind the end that this node knows: the leader granted them when the
-    /// end had moved on, which this node has yet to apply.
+    /// The values of ranges beyond the end that this node has applied: the leader granted them
+    /// after the end had moved, and this node has not applied that change yet.
     async fn values_beyond(
         &self,
         name: &SequenceName,
@@ -181,7 +182,8 @@ impl SegmentBuffers {
         values(ranges, &record.definition.progression).ok_or(NextError::NotFound)
     }
 
-    /// Throws away what this node holds of an epoch below `epoch`, ahead of the log.
+    /// Discards the buffered ranges of an epoch below `epoch`, before this node applies the log
+    /// entry.
     pub(crate) fn discard(&self, name: &SequenceName, epoch: seqd_state::Epoch) {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get(name) {
@@ -189,8 +191,8 @@ impl SegmentBuffers {
         }
     }
 
-    /// Empties all buffers and gives their tails back. A refill on its way is waited for: its grant
-    /// would supersede the tail that is returned.
+    /// Empties all buffers and returns their tails. First waits for a refill in flight, because its
+    /// grant would supersede the returned tail.
     pub(crate) async fn stop(&self, deadline: Instant) {
         self.stopping.store(true, Ordering::Release);
         let slots: Vec<(SequenceName, Arc<SequenceBuffer>)> = self
@@ -225,9 +227,9 @@ impl SegmentBuffers {
     pub(super) fn slot(&self, name: &SequenceName) -> Result<Arc<SequenceBuffer>, NextError> {
         let record = self.record(name);
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        // A second look under the lock: the slot of a sequence created anew must not be retired.
+        // Looked up again under the lock, so that the slot of a re-created sequence is not retired.
         let Some(record) = record.or_else(|| self.record(name)) else {
-            // A deleted sequence leaves nothing behind here, no waiters either.
+            // A deleted sequence leaves no state on this node, and no waiting callers.
             if let Some(slot) = slots.remove(name) {
                 self.metrics.abandoned(slot.retire());
             }
@@ -261,7 +263,7 @@ impl SegmentBuffers {
             };
         }
         let (segments, name, slot) = (Arc::clone(self), name.clone(), Arc::clone(slot));
-        // A task of its own: it outlives a caller that goes away, so that the grant is kept.
+        // A task of its own, which outlives a cancelled caller, so that the grant is kept.
         tokio::spawn(async move {
             let started = Instant::now();
             let command = Command::Sequences(SequenceCommand::GrantSegment {
@@ -326,7 +328,7 @@ fn no_refill(slot: &SequenceBuffer) -> NextError {
     })
 }
 
-/// After a refill: goes on waiting unless it failed.
+/// After a refill: returns an error if the refill failed; otherwise the caller continues to wait.
 fn give_up_on_error(
     name: &SequenceName,
     slot: &SequenceBuffer,
@@ -352,12 +354,12 @@ fn give_up_on_error(
 struct Tail {
     name: SequenceName,
     token: GrantToken,
-    /// Where it may begin, the longest tail last.
+    /// The possible first indices, that of the longest tail last.
     starts: Vec<u64>,
 }
 
-/// Gives tails back, all in few entries. Where the record's run is shorter than what lies together
-/// here, a smaller part of it fits. The buffers are empty already, so no answer changes anything.
+/// Returns tails, many per log entry. If the record's run is shorter than the adjacent ranges here,
+/// tries a shorter tail. The buffers are already empty, so no outcome changes them.
 async fn give_back(replica: &dyn Replica, mut tails: Vec<Tail>, deadline: Instant) {
     while !tails.is_empty() {
         let mut shorter = Vec::new();

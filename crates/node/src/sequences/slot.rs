@@ -1,4 +1,5 @@
-//! One sequence's place on this node: its buffer, the order of its callers, the refill in flight.
+//! The slot of one sequence on this node: its buffer, the order of its callers, the refill in
+//! flight.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,15 +12,15 @@ use tokio::time::{Instant, timeout_at};
 
 use super::staged::Staged;
 
-/// Why a request or a refill brought nothing. Certainly nothing was given.
+/// The reason why a request or a refill returned no values. In each case, no values were issued.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum NextError {
     #[error("there is no such sequence")]
     NotFound,
-    /// The cluster did not answer the refill in time. A range that was perhaps granted is a gap.
+    /// The cluster did not answer the refill in time. If it granted a range, that range is a gap.
     #[error("{0}")]
     NoRefill(String),
-    /// Too many wait, here or for the cluster.
+    /// Too many requests wait, on this node or for the cluster.
     #[error("too many requests are waiting")]
     Overloaded,
     #[error("{0}")]
@@ -49,14 +50,14 @@ impl From<ProposeError> for NextError {
     }
 }
 
-/// What a request finds.
+/// The result of a request's attempt.
 #[derive(Debug)]
 pub(super) enum Taken {
-    /// Its indices, and how many were thrown away for it.
+    /// Its indices, and the number of indices discarded for it.
     Ready(Vec<IndexRange>, u64),
-    /// Not enough yet: a refill is on its way.
+    /// Not enough indices yet: a refill is in flight.
     Missing,
-    /// Nothing any more: the slot is retired, and the sequence may have another one.
+    /// Nothing more: the slot is retired, and the sequence may have another slot.
     Retired,
 }
 
@@ -64,27 +65,27 @@ pub(super) enum Taken {
 struct Inner {
     buffer: SegmentBuffer<GrantToken, Epoch>,
     staged: Staged,
-    /// The latest grant that was kept, as granted: what is staged of it can be given back with it.
+    /// The latest kept grant, as granted. Its staged indices can be returned with its token.
     latest: Option<(GrantToken, IndexRange)>,
-    /// The epoch that the staged indices are of.
+    /// The epoch of the staged indices.
     epoch: Epoch,
     error: Option<(Instant, NextError)>,
     is_retired: bool,
 }
 
-/// A sequence's place.
+/// The slot of one sequence.
 ///
-/// Whoever holds `turn` is the one that is served next: requests are answered in their order.
+/// The caller that holds `turn` is served next, so requests are answered in their order.
 #[derive(Debug)]
 pub(super) struct SequenceBuffer {
     inner: Mutex<Inner>,
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) waiting: AtomicUsize,
-    /// Raised after each refill, whatever came of it.
+    /// Incremented after each refill, whatever its result.
     refilled: watch::Sender<u64>,
 }
 
-/// One more caller that waits; counted down when it goes, also if it is dropped.
+/// A waiting caller. Dropping this, also when the caller is cancelled, decrements the count.
 pub(super) struct Waiting<'a>(&'a SequenceBuffer);
 
 impl Drop for Waiting<'_> {
@@ -112,19 +113,19 @@ impl SequenceBuffer {
         }
     }
 
-    /// Counts a caller in; `None` if `limit` wait already.
+    /// Counts a caller as waiting; `None` if `limit` callers already wait.
     pub(super) fn enter(&self, limit: usize) -> Option<Waiting<'_>> {
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(self);
         (before < limit).then_some(waiting)
     }
 
-    /// For those who wait for a refill. Subscribe before looking.
+    /// Receives the ends of refills. Subscribe before checking for values.
     pub(super) fn refills(&self) -> watch::Receiver<u64> {
         self.refilled.subscribe()
     }
 
-    /// Throws away what is of an epoch below the applied one; how many indices those were.
+    /// Discards the indices of an epoch below the applied one. Returns their number.
     pub(super) fn observe_epoch(&self, epoch: Epoch) -> u64 {
         let mut inner = self.lock();
         if epoch <= inner.epoch {
@@ -137,13 +138,13 @@ impl SequenceBuffer {
         before - inner.buffer.available() + inner.staged.clear()
     }
 
-    /// Takes the sizes that the definition has; a sequence created anew may have others.
+    /// Applies the segment sizes of the definition, which differ if the sequence was re-created.
     pub(super) fn set_policy(&self, policy: SegmentPolicy) {
         self.lock().buffer.set_policy(policy);
     }
 
-    /// Ends the slot of a deleted sequence: it is empty for good, and its waiters look the
-    /// sequence up again. How many indices were thrown away.
+    /// Ends the slot of a deleted sequence: it stays empty, and its waiting callers look the
+    /// sequence up again. Returns the number of discarded indices.
     pub(super) fn retire(&self) -> u64 {
         let abandoned = {
             let mut inner = self.lock();
@@ -157,8 +158,8 @@ impl SequenceBuffer {
         abandoned
     }
 
-    /// Takes `count` indices if they are there, in one run if `together`; and returns the refill to
-    /// propose, if one is due.
+    /// Takes `count` indices if the slot has them, in one run if `together`. Also returns the
+    /// refill to propose, if one is due.
     pub(super) fn take(
         &self,
         count: u64,
@@ -191,7 +192,7 @@ impl SequenceBuffer {
         }
     }
 
-    /// Keeps a granted range. Returns how many indices were thrown away with it.
+    /// Keeps a granted range. Returns the number of indices discarded with it.
     pub(super) fn granted(&self, grant: &SegmentGrant) -> u64 {
         let range = IndexRange {
             first: grant.first_index,
@@ -226,27 +227,27 @@ impl SequenceBuffer {
         self.refilled.send_modify(|count| *count += 1);
     }
 
-    /// A refill that was due is not proposed, because the last one failed just before.
+    /// Records that a due refill is not proposed because the last one has just failed.
     pub(super) fn put_off(&self) {
         self.lock().buffer.refill_failed();
     }
 
-    /// Whether the sequence has to be looked up again.
+    /// Returns whether the sequence must be looked up again.
     pub(super) fn is_retired(&self) -> bool {
         self.lock().is_retired
     }
 
-    /// What the last refill failed with, and when.
-    /// Has the next caller without values ask again.
+    /// Clears the error, so that the next caller without values proposes a refill again.
     pub(super) fn forget_error(&self) {
         self.lock().error = None;
     }
 
+    /// The error of the last refill, and its time.
     pub(super) fn error(&self) -> Option<(Instant, NextError)> {
         self.lock().error.clone()
     }
 
-    /// How many indices are left, staged and in the buffer, for messages.
+    /// The number of remaining indices, staged and in the buffer, for messages.
     pub(super) fn left(&self) -> u64 {
         let inner = self.lock();
         inner.staged.count() + inner.buffer.available()
@@ -261,7 +262,8 @@ impl SequenceBuffer {
         }
     }
 
-    /// Ends the slot for good: the tail that can be given back, and the staged range before it.
+    /// Ends the slot permanently. Returns the tail that can be returned, and the staged range
+    /// before it.
     pub(super) fn close(&self) -> Option<(Tail<GrantToken>, Option<IndexRange>)> {
         let mut inner = self.lock();
         let found = match inner.buffer.close() {
@@ -279,7 +281,7 @@ impl SequenceBuffer {
 }
 
 impl Inner {
-    /// The tail where all that is unused of the latest grant has left the buffer.
+    /// The tail, if everything unused of the latest grant has left the buffer.
     fn staged_tail(&self) -> Option<Tail<GrantToken>> {
         let (token, granted) = self.latest?;
         let range = self.staged.ending_at(granted.end())?;

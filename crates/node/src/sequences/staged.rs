@@ -1,7 +1,7 @@
-//! Indices that left the buffer and are not given to anyone yet.
+//! Indices that have left the buffer but are not issued yet.
 //!
-//! A request may need more than the buffer holds at once, and may go away while it waits. What was
-//! gathered for it stays here, in order, and is the first that the next request gets.
+//! A request may need more indices than the buffer holds at once, and it may be cancelled while it
+//! waits. The indices gathered for it stay here in order, and the next request gets them first.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,12 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// How many indices are there.
+    /// The number of indices.
     pub(super) fn count(&self) -> u64 {
         self.ranges.iter().map(|range| range.count).sum()
     }
 
-    /// Adds a range behind the others; it joins the last one where they touch within one pass.
+    /// Appends a range. It joins the last range if both are adjacent within one pass.
     pub(super) fn push(&mut self, range: IndexRange, progression: &Progression) {
         if let Some(last) = self.ranges.back_mut()
             && last.end() == range.first
@@ -31,7 +31,7 @@ impl Staged {
         self.ranges.push_back(range);
     }
 
-    /// Takes `count` indices from the front; nothing if there are fewer.
+    /// Takes `count` indices from the front, or none if there are fewer.
     pub(super) fn take(&mut self, count: u64) -> Option<Vec<IndexRange>> {
         if self.count() < count {
             return None;
@@ -55,8 +55,8 @@ impl Staged {
         Some(taken)
     }
 
-    /// Takes `count` indices that lie together. What lies before them is thrown away, since
-    /// indices are given in increasing order only; returns how many those were.
+    /// Takes `count` adjacent indices. Discards the indices before them, because indices are issued
+    /// only in increasing order, and returns the number of discarded ones.
     pub(super) fn take_together(&mut self, count: u64) -> Option<(IndexRange, u64)> {
         let at = self.ranges.iter().position(|range| range.count >= count)?;
         let abandoned = self.ranges.drain(..at).map(|range| range.count).sum();
@@ -64,14 +64,14 @@ impl Staged {
         Some((*taken.first()?, abandoned))
     }
 
-    /// Drops everything; returns how many indices those were.
+    /// Discards everything. Returns the number of discarded indices.
     pub(super) fn clear(&mut self) -> u64 {
         let count = self.count();
         self.ranges.clear();
         count
     }
 
-    /// The last range, if it ends at `end`: a returned tail can begin with it.
+    /// The last range, if it ends at `end`; a returned tail can begin with it.
     pub(super) fn ending_at(&self, end: u64) -> Option<IndexRange> {
         self.ranges.back().copied().filter(|last| last.end() == end)
     }

@@ -1,4 +1,4 @@
-//! Stories of the segment service over the real state machine.
+//! Tests of the segment service over the real state machine.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Story {
         }
     }
 
-    /// Another node's service on the same cluster.
+    /// Another node's service in the same cluster.
     fn service(replica: &Arc<TestReplica>) -> Arc<SegmentBuffers> {
         Arc::new(SegmentBuffers::new(
             replica.clone(),
@@ -111,7 +111,8 @@ async fn values_come_in_order_from_one() {
 async fn callers_at_once_get_distinct_values_in_their_order() {
     let story = Arc::new(Story::begin(None, (10, 1000)));
     let mut callers = Vec::new();
-    // Small requests between large ones: a later one must not take what an earlier one waits for.
+    // Small requests between large ones: a later request must not take values that an earlier one
+    // waits for.
     let counts = [40, 1, 7, 120, 2].repeat(10);
     for count in counts.clone() {
         let story = Arc::clone(&story);
@@ -146,7 +147,7 @@ async fn two_nodes_never_give_the_same() {
 #[tokio::test(start_paused = true)]
 async fn a_clean_stop_gives_the_whole_unused_run_back() {
     let story = Story::begin(None, (100, 1000));
-    // A tenth used: the second buffer is filled too.
+    // After a tenth is used, the second buffer is filled too.
     story.next(20).await.unwrap();
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert!(story.mark() > 100, "two segments are out");
@@ -163,7 +164,7 @@ async fn a_clean_stop_gives_the_whole_unused_run_back() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_the_refill_on_its_way() {
     let story = Story::begin(None, (100, 1000));
-    // A tenth used: the second segment is asked for, and not there yet.
+    // After a tenth is used, the second segment is requested, but it has not arrived.
     story.next(20).await.unwrap();
     story
         .segments
@@ -271,7 +272,7 @@ async fn a_deleted_sequence_is_gone_at_once() {
 async fn a_clean_stop_gives_back_what_was_gathered_for_a_caller_that_got_nothing() {
     let story = Story::begin(None, (100, 100));
     story.next(1).await.unwrap();
-    // The second segment is asked for at a tenth, and is not granted.
+    // The second segment is requested after a tenth is used, but it is not granted.
     story.replica.set_quorum(false);
     assert!(matches!(story.next(500).await, Err(NextError::NoRefill(_))));
     assert_eq!(story.mark(), 100, "all that was granted lies gathered");
@@ -290,7 +291,7 @@ async fn those_who_waited_over_a_deletion_join_the_queue_of_the_sequence_created
     let story = Arc::new(Story::begin(None, (10, 10)));
     story.next(1).await.unwrap();
     let old = story.segments.slot(&story.name).unwrap();
-    // Somebody has the turn; others wait behind.
+    // One caller holds the turn, and others wait for it.
     let turn = old.turn.lock().await;
     let mut waiters = Vec::new();
     for _ in 0..3 {
@@ -327,7 +328,7 @@ async fn those_who_waited_over_a_deletion_join_the_queue_of_the_sequence_created
     let new = story.segments.slot(&story.name).unwrap();
     assert!(!Arc::ptr_eq(&old, &new));
     assert!(old.is_retired() && old.left() == 0, "{}", old.left());
-    // All of it went through one buffer: nothing that was granted anew is lost at a stop.
+    // Everything went through one buffer, so no index granted again is lost at a stop.
     story
         .segments
         .stop(Instant::now() + Duration::from_secs(1))
@@ -339,7 +340,7 @@ async fn those_who_waited_over_a_deletion_join_the_queue_of_the_sequence_created
 async fn a_sequence_created_anew_has_its_own_sizes() {
     let story = Story::begin(None, (10, 10));
     story.next(1).await.unwrap();
-    // The refill on its way still asks for a size of before.
+    // The refill in flight still requests a size of the earlier definition.
     tokio::time::sleep(Duration::from_millis(10)).await;
     let mut definition = peek(story.replica.as_ref(), |state| {
         state.sequence(&story.name).unwrap().definition.clone()

@@ -1,4 +1,4 @@
-//! How access tokens are created, revoked and forgotten.
+//! Creates, revokes and removes access tokens.
 
 use seqd_idgen::WallMs;
 
@@ -48,8 +48,8 @@ impl Table<AccessRecord> {
         }
     }
 
-    /// A restored cluster takes none of the backup's tokens: one of them may have been revoked
-    /// since.
+    /// Removes all tokens. A restored cluster takes over none of the backup's tokens, because any
+    /// of them may have been revoked since.
     pub(crate) fn forget_all(&mut self) {
         let all: Vec<AccessId> = self.iter().map(|(id, _)| *id).collect();
         for id in all {

@@ -1,4 +1,4 @@
-//! Carries out the commands about the cluster itself: they change several tables.
+//! Applies the commands of the cluster itself, which change several tables.
 
 use seqd_idgen::WallMs;
 
@@ -12,7 +12,7 @@ use crate::tables::Tables;
 use crate::workers::past::PastStart;
 
 impl Tables {
-    /// `membership` is the applied one.
+    /// `membership` is the position of the applied membership.
     pub(crate) fn apply_to_cluster(
         &mut self,
         membership: Option<LogPosition>,

@@ -1,15 +1,16 @@
-//! Locks: who holds which, for how long, and who is next.
+//! Locks: the holders of each lock, the lifetime of their holds, and the next waiters.
 //!
-//! A hold is exclusive by the cluster's applied time, and by that alone; what a holder does with what
-//! the lock protects is fenced by its token. Each command settles its lock first: what ran out by the
-//! record's own times ends, and those that are next are granted. So it does not matter whether the
-//! index of deadlines, which passes a bounded number at an entry, has come to the lock.
+//! A hold is exclusive only by the cluster's applied time. The protected resource must compare the
+//! holder's fencing token. Each command first settles its lock: holds and waits that have expired
+//! by the record's own times end, and the next waiters are granted the lock. The result therefore
+//! does not depend on whether the index of deadlines, which passes a bounded number per entry, has
+//! reached the lock.
 //!
 //! Invariants, over all entries ever applied:
-//! - each grant has a greater token than every grant before it, of any lock;
-//! - a hold ends by its release, by the withdrawal of every request behind it, by an operator's break, or
-//!   by its time; and that time never falls;
-//! - behind a hold that ran out nobody is granted the lock before its delay is over.
+//! - Each grant has a greater token than every earlier grant, of any lock.
+//! - A hold ends by its release, by the withdrawal of all its requests, by an operator's break, or
+//!   at its end, which never moves to an earlier time.
+//! - After a hold expires, the lock is not granted before the delay has ended.
 
 use seqd_guards::is_out;
 use seqd_idgen::WallMs;
@@ -39,7 +40,7 @@ impl Expiring for LockRecord {
     }
 }
 
-/// The locks with what belongs to them, while an entry is applied.
+/// The locks and what belongs to them, while an entry is applied.
 pub(crate) struct Locks<'a> {
     table: &'a mut Table<LockRecord>,
     counter: &'a mut Table<Counter>,
@@ -91,7 +92,7 @@ impl<'a> Locks<'a> {
         }
     }
 
-    /// Ends what ran out, and grants the lock to those that are next.
+    /// Ends expired holds and waits, and grants the lock to the next waiters.
     fn settle(&mut self, name: &LockName) {
         if self
             .table
@@ -102,8 +103,9 @@ impl<'a> Locks<'a> {
         }
     }
 
-    /// Changes the record of a lock, grants the lock to those that are next, and keeps the deadline and
-    /// the numbers. A record that is over is removed. `None` if there is none.
+    /// Changes the record of a lock, grants the lock to the next waiters, and updates the deadline
+    /// and the counts. Removes the record if nothing is left of it. Returns `None` if there is no
+    /// record.
     fn change<T>(
         &mut self,
         name: &LockName,
@@ -188,7 +190,8 @@ impl<'a> Locks<'a> {
         self.enqueue(asked)
     }
 
-    /// The answer that the claim of this owner and nonce had.
+    /// Joins the request to the claim of this owner and nonce and returns the response of that
+    /// claim.
     fn join(&mut self, asked: &AcquireLock) -> Option<LockOutcome> {
         let wait_until = ClusterMs(self.now.0.saturating_add(asked.wait_ms));
         let (owner, nonce, attempt) = (&asked.owner, asked.nonce, asked.attempt);
@@ -256,7 +259,7 @@ impl<'a> Locks<'a> {
         })
     }
 
-    /// Changes the hold with this token, at its place.
+    /// Changes the hold with this token. `change` receives its index.
     fn of_hold(
         &mut self,
         name: &LockName,
@@ -313,7 +316,7 @@ impl<'a> Locks<'a> {
         LockOutcome::Withdrawn { ended }
     }
 
-    /// Refuses a claim more than a cluster keeps.
+    /// Refuses another claim when the cluster has the maximum number of locks or claims.
     fn check_room(&self) -> Result<(), LockRefusal> {
         let counts = &self.tally.counts;
         if self.table.len() >= MAX_LOCKS || counts.holders + counts.waiters >= MAX_CLAIMS {
@@ -323,7 +326,8 @@ impl<'a> Locks<'a> {
     }
 }
 
-/// What differs between two lists of claims: one was added at an end, or some fell out.
+/// Returns the parts in which two lists of claims differ: a claim was added at an end, or some
+/// claims were removed.
 fn differing<'a>(before: &'a [Tenant], after: &'a [Tenant]) -> (&'a [Tenant], &'a [Tenant]) {
     let pairs = before.iter().zip(after);
     let alike = pairs.take_while(|(one, other)| one == other).count();

@@ -1,16 +1,17 @@
-//! Grants of sequences: which indices were granted, and which can be returned.
+//! Grants of sequences: which indices were granted and which can be returned.
 //!
-//! The replicated state of a sequence is an *index*, which a progression turns into a value. The
+//! The replicated state of a sequence is an *index*, which a progression converts to a value. The
 //! mark of a sequence is the next index that will be granted.
 //!
 //! Invariants of each sequence, over all entries ever applied:
-//! - no index is granted twice, except one that was returned unused;
-//! - the mark falls only by a return with the latest token, to an index inside that token's run;
-//! - while there is a run, the mark is its end. Any other change that moves the mark, or may void
-//!   what was granted, ends the run, so an older token can return nothing;
-//! - a grant never crosses the end of a pass;
-//! - advance and delete raise the epoch; it never falls, and neither does it over a deletion;
-//! - a change of the definition leaves each index its value, the mark and the run.
+//! - No index is granted twice, except an index that was returned unused.
+//! - The mark decreases only by a return with the latest token, to an index inside that token's
+//!   run.
+//! - While there is a run, the mark is its end. Any other change that moves the mark, or may
+//!   invalidate granted ranges, ends the run, so an older token can return nothing.
+//! - A grant never crosses the end of a pass.
+//! - Advance and delete raise the epoch. The epoch never decreases, not even over a deletion.
+//! - A change of the definition changes neither the value of any index, nor the mark, nor the run.
 
 use seqd_guards::is_out;
 
@@ -28,10 +29,10 @@ use crate::sequences::record::{Run, SequenceRecord};
 use crate::table::Table;
 use crate::tenant::Tenant;
 
-/// The most ranges in the outcome of one strict request.
+/// The maximum number of ranges in the outcome of one strict request.
 ///
-/// Only a cycling sequence has more than one, and only if its pass is short; the bound keeps the
-/// outcome of a small request small.
+/// Only a cycling sequence with a short pass has more than one. The limit keeps the outcome of a
+/// small request small.
 pub(crate) const MAX_RANGES_PER_NEXT: usize = 64;
 
 impl Table<SequenceRecord> {
@@ -140,7 +141,8 @@ impl Table<SequenceRecord> {
         })
     }
 
-    /// The run stays: what was granted keeps its indices, and each index its value.
+    /// Changes the definition. The run stays: granted indices stay granted, and each index keeps
+    /// its value.
     fn update(
         &mut self,
         name: &SequenceName,
@@ -348,9 +350,10 @@ impl Table<SequenceRecord> {
     }
 }
 
-/// `count` values from `first` on, all within one pass.
+/// Returns the range of `count` values from `first` on, all within one pass.
 fn range_of(first: i64, increment: i64, count: u64) -> ValueRange {
-    // The last value lies between the bounds, so the sum is right though its parts may wrap.
+    // The last value lies between the bounds, so the sum is correct even if intermediate results
+    // wrap.
     let distance = increment.wrapping_mul((count - 1).cast_signed());
     ValueRange {
         first,

@@ -1,16 +1,17 @@
-//! Worker leases: who may mint with which worker, and up to which tick.
+//! Worker leases: which holder may mint with which worker, and up to which tick.
 //!
-//! The fence alone makes IDs unique. Each grant of a worker starts at or above the fence of the
-//! grant before it, so two holders can never mint the same (worker, tick), even if both act as its
-//! holder. Liveness, by cluster time, only decides whether a worker may be granted again.
+//! Uniqueness of IDs depends on the fence alone. Each grant of a worker starts at or above the
+//! fence of the previous grant, so two holders can never mint the same (worker, tick), even if both
+//! act as the lease holder. Liveness, by cluster time, only decides whether a worker may be granted
+//! again.
 //!
 //! Invariants of each worker, over all entries ever applied:
-//! - a grant's `from_tick` is at or above the fence of the grant before it, and at or above the
-//!   tick of its entry's wall clock;
-//! - a fence falls only by its own lease's release, and then to no less than what was minted;
-//! - a fence never lies above `tick(wall clock + window + 2 * max_peer_skew) + 1` of the entry
-//!   that raised it: a clock that jumped forward cannot use up future ticks;
-//! - the worker of a live lease is not granted.
+//! - A grant's `from_tick` is at or above the fence of the previous grant, and at or above the tick
+//!   of its entry's wall clock.
+//! - A fence decreases only when its own lease is released, and never below the minted ticks.
+//! - A fence is never above `tick(wall clock + window + 2 * max_peer_skew) + 1` of the entry that
+//!   raised it, so a clock that jumped forward cannot use up future ticks.
+//! - The worker of a live lease is not granted.
 
 mod choice;
 
@@ -189,8 +190,8 @@ impl Table<WorkerRecord> {
         Ok(WorkerOutcome::LeaseReleased { fence: new_fence })
     }
 
-    /// The record of a lease that is the worker's latest and not released. It need not be live: until
-    /// the worker is granted again, its holder may extend it.
+    /// Returns the record of a lease if it is the worker's latest lease and not released. The lease
+    /// need not be live: its holder may extend it until the worker is granted again.
     fn held(
         &self,
         context: &ApplyContext<'_>,
@@ -222,7 +223,7 @@ impl<'a> ApplyContext<'a> {
             })
     }
 
-    /// When a tick begins; the beginning of all time where there is no such layout.
+    /// Returns the time at which a tick begins, or 0 if the layout does not exist.
     fn wall_at(&self, layout: &str, tick: Tick) -> WallMs {
         let layout = self.layouts.named(layout);
         layout.map_or(WallMs(0), |layout| layout.wall_at(tick))
@@ -242,7 +243,7 @@ impl<'a> ApplyContext<'a> {
         })
     }
 
-    /// Refuses a fence above the bound in the invariants.
+    /// Refuses a fence above the limit stated in the invariants.
     fn check_fence(&self, layout: &Layout, asked: Tick) -> Result<(), WorkerRefusal> {
         let reach_ms = self.settings.fence_reach_ms(layout);
         let limit = layout.fence_at(WallMs(self.wall_ms.0.saturating_add(reach_ms)));
@@ -252,7 +253,7 @@ impl<'a> ApplyContext<'a> {
         Ok(())
     }
 
-    /// Refuses a lease before the windows of a restored cluster begin.
+    /// Refuses a lease until the windows of a restored cluster begin.
     fn check_restoration(&self, layout: &Layout, tick: Tick) -> Result<(), WorkerRefusal> {
         let Some(restored) = self.restoration else {
             return Ok(());
@@ -270,6 +271,5 @@ impl<'a> ApplyContext<'a> {
     }
 }
 
-/// The workers that may be chosen, first and last.
 #[cfg(test)]
 mod tests;

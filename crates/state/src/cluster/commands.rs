@@ -8,52 +8,52 @@ use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::level::{Level, LogPosition};
 use crate::newtypes::NodeId;
 
-/// The most founders: more voters than a Raft group of this kind is meant for.
+/// The maximum number of founders: more voters than such a Raft group is designed for.
 pub(crate) const MAX_FOUNDERS: usize = 16;
 
-/// The highest ID of a founder. The counter starts above the founders' IDs, and this bound leaves it
-/// nearly all of its numbers.
+/// The highest ID of a founder. The counter starts above the founders' IDs, and this limit leaves
+/// nearly all of its range.
 pub(crate) const MAX_FOUNDER_ID: NodeId = NodeId(u32::MAX as u64);
 
-/// The longest window: a day. A fence further ahead would keep a worker out of use for longer than
-/// anyone waits for a crashed node.
+/// The longest window: a day. A fence further ahead would keep a worker unavailable for longer than
+/// is acceptable after a node has crashed.
 pub(crate) const MAX_WINDOW_MS: u64 = 86_400_000;
 
-/// The largest agreed skew between peers' clocks: an hour. A fence may lie two skews above the window.
+/// The largest skew between peers' clocks: an hour. A fence may lie two skews above the window.
 pub(crate) const MAX_PEER_SKEW_MS: u64 = 3_600_000;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ClusterCommand {
-    /// Founds the cluster: the first command of a log, later refused unless it is equal.
+    /// Founds the cluster. The first command of a log; refused later unless it is equal.
     Found(Found),
     AllocateNodeId(AllocateNodeId),
-    /// Leases are granted to the latest registered start alone.
+    /// Registers the start of a node. Leases are granted only to the latest registered start.
     RegisterStart {
         node: NodeId,
-        /// Raised by each start.
+        /// Incremented by each start.
         boot: u64,
-        /// Drawn at the start, to distinguish two processes with one boot number.
+        /// Random per start, to distinguish two processes with the same boot number.
         nonce: u64,
     },
-    /// The member's ID is never used again; its leases expire.
+    /// Marks a member as removed. Its ID is never reused; its leases expire.
     MarkRemoved {
         node: NodeId,
     },
-    /// Records when a restored cluster began, once its first leader's clock is confirmed.
+    /// Records the start time of a restored cluster, once its first leader's clock is confirmed.
     StampRestoration {
         #[serde(with = "crate::foreign::wall_ms")]
         wall_ms: WallMs,
     },
-    /// Raises the level by one, which every member supports.
+    /// Raises the level by one, to a level that every member supports.
     RaiseLevel {
         to: Level,
         membership: LogPosition,
     },
-    /// Keeps a secret, unless there is one.
+    /// Stores the secret, unless the cluster has one.
     KeepSecret {
         key: SecretKey,
     },
-    /// Orders a member to give up what it minted ahead of the clock.
+    /// Orders a member to give up the workers with which it minted ahead of the clock.
     ResetWorkers {
         node: NodeId,
     },
@@ -91,9 +91,9 @@ impl FrameTable for ClusterCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     pub cluster_id: String,
-    /// How long a lease lives and how far ahead its fence may be, in milliseconds.
+    /// The lifetime of a lease, and the distance by which its fence may be ahead, in milliseconds.
     pub window_ms: u64,
-    /// How far the clocks of two members may be apart, in milliseconds.
+    /// The maximum difference between the clocks of two members, in milliseconds.
     pub max_peer_skew_ms: u64,
     pub founders: Vec<(NodeId, String)>,
 }
@@ -104,13 +104,13 @@ pub struct AllocateNodeId {
     pub name: String,
     pub peer: String,
     pub http: String,
-    /// Drawn by the caller: a repeated command with the same nonce gets the same ID.
+    /// Random per request: a repeated command with the same nonce gets the same ID.
     pub nonce: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClusterOutcome {
-    /// By this command or an equal one before it.
+    /// Founded by this command or an equal earlier one.
     Founded,
     NodeIdAllocated {
         node: NodeId,
@@ -123,18 +123,18 @@ pub enum ClusterOutcome {
         node: NodeId,
     },
     RestorationStamped {
-        /// Of this command or of the one before it.
+        /// The time stamped by this command or by an earlier one.
         #[serde(with = "crate::foreign::wall_ms")]
         wall_ms: WallMs,
     },
     LevelRaised {
         level: Level,
     },
-    /// By this command or one before it.
+    /// Stored by this command or an earlier one.
     SecretKept,
     WorkersReset {
         node: NodeId,
-        /// Of this reset; larger than that of any before.
+        /// The number of this reset, larger than that of any earlier reset.
         number: u64,
     },
     TimestampsBounded {

@@ -1,8 +1,8 @@
-//! The level of the cluster as a row, and when it may be raised.
+//! The level of the cluster as a row, and the conditions for raising it.
 //!
-//! The leader asks every member for the levels that it supports, outside of the log. The command
-//! carries the position of the membership that was asked and is refused if another one is applied by
-//! then, as a member that joined in between may be older.
+//! The leader requests the supported levels from every member, outside of the log. The command
+//! carries the position of the membership that was polled. It is refused if another membership has
+//! been applied by then, because a member that joined in between may be older.
 
 use seqd_guards::is_out;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use super::commands::{ClusterOutcome, ClusterRefusal};
 use crate::level::{Level, LogPosition};
 use crate::table::{Table, singleton};
 
-/// A cluster without the row is at [`Level::FIRST`].
+/// The row of the level. A cluster without the row is at [`Level::FIRST`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LevelRecord {
     pub(crate) level: Level,

@@ -1,4 +1,4 @@
-//! The cluster itself: its settings, its members, and how it was restored.
+//! The cluster itself: its settings, its members, and its restoration from a backup.
 
 pub(crate) mod commands;
 pub(crate) mod level;

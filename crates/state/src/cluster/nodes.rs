@@ -1,7 +1,7 @@
-//! All members, past ones included, and the latest start of each.
+//! All members, removed ones included, and the latest start of each.
 //!
-//! An ID is never allocated twice, so the record of a removed member stays. Who votes is decided by
-//! the membership of the log, which is not known here.
+//! An ID is never allocated twice, so the record of a removed member is kept. The membership in the
+//! log decides which nodes vote; it is not part of this state.
 
 use seqd_guards::is_out;
 use serde::{Deserialize, Serialize};
@@ -12,14 +12,14 @@ use crate::codec::Versioned;
 use crate::newtypes::NodeId;
 use crate::table::{Record, Table};
 
-/// A member: past, present, or with an ID but without a start yet.
+/// A member: removed, present, or with an ID but not started yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
     pub name: String,
     /// `None` for a founder.
     pub added: Option<AddedNode>,
     pub start: Option<RegisteredStart>,
-    /// Never undone.
+    /// Never reset.
     pub removed: bool,
 }
 
@@ -35,7 +35,7 @@ impl NodeRecord {
     }
 }
 
-/// From the request that allocated an added node's ID.
+/// From the request that allocated the added node's ID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddedNode {
     pub peer: String,
@@ -75,8 +75,8 @@ impl Table<NodeRecord> {
         }
     }
 
-    /// Until a node has started with its ID, a later request for the same name replaces it: the
-    /// first caller must have failed.
+    /// Allocates an ID. A later request for the same name replaces it until a node has started with
+    /// it, because the first caller must have failed.
     pub(crate) fn allocate(
         &mut self,
         counter: &mut Table<Counter>,
@@ -128,7 +128,8 @@ impl Table<NodeRecord> {
         })
     }
 
-    /// The member's leases stay: its processes may mint up to their fences.
+    /// Marks a member as removed. Its leases stay, because its processes may mint up to their
+    /// fences.
     pub(crate) fn mark_removed(&mut self, node: NodeId) -> Result<ClusterOutcome, ClusterRefusal> {
         let record = self
             .get_mut(&node)
@@ -147,7 +148,7 @@ impl Table<NodeRecord> {
         }
     }
 
-    /// Refuses a lease to any but the registered start of a present member.
+    /// Refuses a lease unless it is for the registered start of a present member.
     pub(crate) fn check_start(&self, node: NodeId, boot: u64) -> Result<(), ClusterRefusal> {
         let registered = self.present(node)?.start.map(|start| start.boot);
         if registered == Some(boot) || is_out!(LeaseByLatestStart) {

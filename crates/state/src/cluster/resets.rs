@@ -1,8 +1,10 @@
-//! Resets of a node's workers: orders to a node to give up what it minted ahead of the clock.
+//! Resets of a node's workers: orders to a node to give up the workers with which it minted ahead
+//! of the clock.
 //!
-//! A reset changes no lease and no fence. The node that applies it closes the generators whose windows
-//! lie ahead of the clock and leases other workers, as any start of it would. What has a fence ahead
-//! of the clock stays unusable up to that fence, whoever asks: uniqueness rests on it.
+//! A reset changes no lease and no fence. The node that applies it closes the generators whose
+//! windows lie ahead of the clock and leases other workers, as it does at any start. A worker whose
+//! fence is ahead of the clock stays unusable up to that fence for every caller, because uniqueness
+//! depends on the fence.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,11 +14,12 @@ use crate::codec::Versioned;
 use crate::newtypes::NodeId;
 use crate::table::{Record, Table};
 
-/// The latest reset of a node. A node that has obeyed it keeps its number on its disk.
+/// The latest reset of a node. The node stores the number on its disk after it has carried out the
+/// reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResetRecord {
-    /// From the counter of tokens, so that it is larger than any before, also in a cluster that takes
-    /// the place of this one.
+    /// Drawn from the counter of tokens, so that it is larger than every earlier number, also in a
+    /// cluster that replaces this one.
     pub(crate) number: u64,
 }
 

@@ -8,25 +8,26 @@ use super::commands::{ClusterOutcome, ClusterRefusal};
 use super::settings::{Counter, Settings};
 use crate::table::{Table, singleton};
 
-/// More numbers than any cluster draws from its counter in a millisecond, as a power of two: so a
-/// wall clock times this lies above all that was drawn until then.
+/// More draws from the counter than any cluster makes in a millisecond, as a power of two. A wall
+/// clock multiplied by it is therefore above every number drawn until then.
 const DRAWS_PER_MS_BITS: u32 = 20;
 
-/// The latest wall clock that can be stamped, in Unix milliseconds: the year 2248. It leaves the
-/// counter half of its numbers, and keeps a senseless clock from taking the rest.
+/// The latest wall clock that can be stamped, in Unix milliseconds: the year 2248. It leaves half
+/// of the counter's range, so that an absurd clock cannot use up the rest.
 pub(crate) const MAX_STAMP_MS: u64 = (1 << (63 - DRAWS_PER_MS_BITS)) - 1;
 
-/// Never removed.
+/// The record of a restored cluster. Never removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestorationRecord {
     pub from_cluster: String,
-    /// The clusters that this one replaces; none for a rehearsal.
+    /// The clusters that this one replaces. Empty for a rehearsal.
     pub ancestors: Vec<String>,
-    /// The wall clock of the last entry that was in the backup.
+    /// The wall clock of the last entry in the backup.
     #[serde(with = "crate::foreign::wall_ms")]
     pub backup_wall_ms: WallMs,
     pub stamped: bool,
-    /// Every worker's windows begin a window and four skews after it. 0 before the first stamp.
+    /// The windows of all workers begin one window and four skews after this time. 0 before the
+    /// first stamp.
     #[serde(with = "crate::foreign::wall_ms")]
     pub stamped_wall_ms: WallMs,
 }
@@ -34,8 +35,8 @@ pub struct RestorationRecord {
 singleton!(RestorationRecord, kind 16, version 1, prefix b'd');
 
 impl RestorationRecord {
-    /// The first tick of this layout's windows: past every fence that the old cluster can have
-    /// granted.
+    /// Returns the first tick of this layout's windows, which is past every fence that the old
+    /// cluster can have granted.
     #[must_use]
     pub fn windows_from(&self, settings: &Settings, layout: &Layout) -> Tick {
         let reach_ms = settings.window_ms_for(layout) + 4 * settings.max_peer_skew_ms;
@@ -44,7 +45,7 @@ impl RestorationRecord {
 }
 
 impl Table<RestorationRecord> {
-    /// A repeated stamp changes nothing.
+    /// Stamps the start time. A repeated stamp changes nothing.
     pub(crate) fn stamp(
         &mut self,
         counter: &mut Table<Counter>,
@@ -66,8 +67,9 @@ impl Table<RestorationRecord> {
         let since_ms = wall_ms.0 - record.backup_wall_ms.0;
         record.stamped = true;
         record.stamped_wall_ms = wall_ms;
-        // What the old cluster drew lies below its clock's milliseconds times the draws of one. A
-        // cluster that was itself restored began there, so its draws since are added.
+        // All numbers that the old cluster drew are below its clock in milliseconds times the draws
+        // per millisecond. A cluster that was itself restored started from such a number, so its
+        // draws since then are added.
         let counter = counter.entry((), Counter::default);
         let drawn_since = (since_ms + 4 * skew_ms).saturating_mul(1 << DRAWS_PER_MS_BITS);
         if !is_out!(RestorationRaisesTokens) {

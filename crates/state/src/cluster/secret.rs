@@ -1,5 +1,5 @@
-//! A secret of the cluster's own: what leaves the cluster as a token is made with it, so that nobody can
-//! guess one.
+//! The secret of the cluster. Tokens that leave the cluster are derived from it, so that they
+//! cannot be guessed.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::table::{Table, singleton};
 
-/// Random bytes that no log and no answer shows.
+/// Random bytes that appear in no log line and no response.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SecretKey(pub [u8; 32]);
@@ -26,7 +26,8 @@ pub(crate) struct Secret {
 singleton!(Secret, kind 19, version 1, prefix b'k');
 
 impl Table<Secret> {
-    /// Keeps the first that is proposed: tokens of two would not be told apart from forged ones.
+    /// Stores the first proposed secret. With two secrets, tokens could not be distinguished from
+    /// forged ones.
     pub(crate) fn keep(&mut self, key: SecretKey) {
         self.entry((), || Secret { key });
     }

@@ -7,36 +7,38 @@ use super::commands::{MAX_PEER_SKEW_MS, MAX_WINDOW_MS};
 use crate::newtypes::{ClusterMs, NodeId};
 use crate::table::{Table, singleton};
 
-/// A window is never shorter than this many ticks of the layout, or a layout of long ticks would
+/// The minimum length of a window, in ticks of the layout. Otherwise a layout with long ticks would
 /// leave its holder hardly any tick to mint.
 pub(crate) const MIN_WINDOW_TICKS: u64 = 3;
 
-/// Written by the founding command, immutable.
+/// Written by the founding command and never changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     pub cluster_id: String,
-    /// How long a lease lives without an extend, in milliseconds.
+    /// The lifetime of a lease without an extend, in milliseconds.
     pub window_ms: u64,
-    /// How far the clocks of two members may be apart, in milliseconds.
+    /// The maximum difference between the clocks of two members, in milliseconds.
     pub max_peer_skew_ms: u64,
     pub founders: Vec<(NodeId, String)>,
 }
 
 impl Settings {
-    /// Whether times can be reckoned with them: no cluster is founded with others, and a file that
-    /// was made by hand may have any.
+    /// Returns whether the settings are small enough for time arithmetic. No cluster is founded
+    /// with larger ones, but a file made by hand may have any values.
     fn are_bounded(&self) -> bool {
         self.window_ms <= MAX_WINDOW_MS && self.max_peer_skew_ms <= MAX_PEER_SKEW_MS
     }
 
-    /// The window for `layout`: the agreed one, but never under three of its ticks.
+    /// Returns the window for `layout`: the agreed window, but never less than three ticks of the
+    /// layout.
     #[must_use]
     pub fn window_ms_for(&self, layout: &Layout) -> u64 {
         self.window_ms
             .max(MIN_WINDOW_TICKS * u64::from(layout.spec().tick_ms))
     }
 
-    /// How far ahead of the entry's wall clock a fence of `layout` may lie, in milliseconds.
+    /// Returns the distance by which a fence of `layout` may be ahead of the entry's wall clock, in
+    /// milliseconds.
     #[must_use]
     pub fn fence_reach_ms(&self, layout: &Layout) -> u64 {
         self.window_ms_for(layout) + 2 * self.max_peer_skew_ms
@@ -51,9 +53,9 @@ pub(crate) struct Clock {
     pub(crate) cluster_ms: ClusterMs,
 }
 
-/// The one counter behind tokens, lease IDs and added nodes' IDs.
+/// The counter from which tokens, lease IDs and added nodes' IDs are drawn.
 ///
-/// Not the log index: two grants may share an entry.
+/// The log index is not used, because two grants may share an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Counter {
     pub(crate) last: u64,
@@ -63,7 +65,7 @@ singleton!(Settings, kind 10, version 1, prefix b'a', sound Settings::are_bounde
 singleton!(Clock, kind 11, version 1, prefix b'b');
 singleton!(Counter, kind 12, version 1, prefix b'c');
 
-/// The next number of the counter, which 2^64 draws do not use up in practice.
+/// Draws the next number of the counter. In practice 2^64 draws are never used up.
 pub(crate) fn draw(counter: &mut Table<Counter>) -> u64 {
     let counter = counter.entry((), Counter::default);
     counter.last = counter.last.saturating_add(1);

@@ -1,4 +1,4 @@
-//! Shared bytes inside a value, encoded as a length and the bytes.
+//! Shared bytes inside a value, encoded as their length followed by the bytes.
 
 use std::fmt;
 use std::sync::Arc;

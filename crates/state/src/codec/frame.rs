@@ -1,10 +1,10 @@
-//! Frames: values with their own kind, version and length, so that an unknown one in a list is
-//! identified, and each can change by itself.
+//! Frames: values with their own kind, version and length. A reader can identify an unknown frame
+//! in a list, and each kind of frame can change independently.
 //!
 //! Commands, outcomes and refusals are variants of enums, and each variant is one kind in one
-//! version: the meaning of a (kind, version) never changes. A new version of a command is a new
-//! variant with the old kind. The variants' order is that of the rows of [`FrameTable::FRAMES`]; it is
-//! not in the bytes.
+//! version. The meaning of a (kind, version) never changes: a new version of a command is a new
+//! variant with the old kind. The variants have the order of the rows of [`FrameTable::FRAMES`];
+//! this order is not part of the bytes.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,10 +13,10 @@ use super::bytes::Bytes;
 use super::{CodecError, LIMIT_BYTES, body_bytes, from_body, never_written, to_body};
 use crate::level::Level;
 
-/// The variant's index, which bincode writes first.
+/// The size of the variant's index, which bincode writes first.
 const PLACE_BYTES: usize = 4;
 
-/// Kind, version and length.
+/// The size of kind, version and length.
 const HEAD_BYTES: usize = 2 + 1 + 8;
 
 /// A value with its kind, version and length: `kind u16, version u8, length u64, body`.
@@ -27,12 +27,12 @@ pub struct Frame {
     pub body: Bytes,
 }
 
-/// A row of the table of frames: a variant's kind and version, and the level that brought it.
+/// A row of the table of frames: a variant's kind and version, and the level that introduced it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameRow {
     /// Never reused.
     pub kind: u16,
-    /// From 1.
+    /// Counted from 1.
     pub version: u8,
     pub since: Level,
 }
@@ -64,17 +64,17 @@ pub trait FrameTable: Serialize + DeserializeOwned {
     const FRAMES: &'static [FrameRow];
 }
 
-/// A value that is a frame: a variant of a [`FrameTable`], or of one of several.
+/// A value that is a frame: a variant of one [`FrameTable`], or of one of several.
 pub trait Framed: Sized {
     /// Fails only if the table has no row for the variant, which a test rules out.
     fn frame_row(&self) -> Result<FrameRow, CodecError>;
 
     fn to_frame(&self) -> Result<Frame, CodecError>;
 
-    /// The bytes of its frame, head included.
+    /// Returns the size of the value's frame, head included.
     fn frame_bytes(&self) -> Result<usize, CodecError>;
 
-    /// `None` if the frame's kind is not one of this type.
+    /// Returns `None` if the frame's kind does not belong to this type.
     fn from_frame(frame: &Frame) -> Option<Result<Self, CodecError>>;
 
     fn frame_rows() -> Vec<FrameRow>;
@@ -127,7 +127,7 @@ impl<T: FrameTable> Framed for T {
     }
 }
 
-/// A variant's row, and its bytes behind the variant's index.
+/// Returns a variant's row and its encoded bytes, which begin with the variant's index.
 fn split<T: FrameTable>(value: &T) -> Result<(FrameRow, Vec<u8>), CodecError> {
     let mut bytes = Vec::with_capacity(64);
     to_body(0, value, &mut bytes)?;
@@ -167,7 +167,7 @@ fn join<T: FrameTable>(frame: &Frame, newest: u8) -> Result<T, CodecError> {
     from_body(*kind, &bytes, LIMIT_BYTES)
 }
 
-/// Defines an enum of enums with the frames of them all. `#[cfg]` may precede a variant.
+/// Defines an enum of enums with the frames of all of them. `#[cfg]` may precede a variant.
 macro_rules! framed_enum {
     (
         $(#[$meta:meta])*
@@ -228,7 +228,7 @@ macro_rules! framed_enum {
             }
         }
 
-        // As its frame. A caller that must recognise newer kinds decodes a `Frame` first.
+        // Encoded as its frame. A caller that must recognise newer kinds decodes a `Frame` first.
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let frame = $crate::codec::frame::Framed::to_frame(self);
@@ -253,7 +253,7 @@ pub(crate) use framed_enum;
 mod tests {
     use super::*;
 
-    /// Steps of which one has two versions: a new version is a new variant with the old kind.
+    /// Steps, one of which has two versions: a new version is a new variant with the old kind.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     enum Step {
         Walk,

@@ -1,4 +1,4 @@
-//! How a key changes: [`KeyCommand`] on the table of keys.
+//! Applies a [`KeyCommand`] to the table of keys.
 
 use seqd_guards::is_out;
 
@@ -12,7 +12,7 @@ use crate::deadlines::Deadlines;
 use crate::newtypes::ClusterMs;
 use crate::table::Table;
 
-/// The cluster's own clock: no step of a wall clock ends a key.
+/// Returns the cluster's own clock, so that no step of a wall clock ends a key.
 fn time_of(context: &ApplyContext<'_>) -> ClusterMs {
     if is_out!(KeyEndsByClusterTime) {
         return ClusterMs(context.wall_ms.0);
@@ -50,7 +50,7 @@ impl Table<KeyRecord> {
         begin: &BeginKey,
     ) -> Result<KeyOutcome, KeyRefusal> {
         let Some(mut record) = self.live(&begin.name, now).cloned() else {
-            // One that is over and not dropped yet makes room for itself.
+            // An expired key that has not been dropped yet makes room for its successor.
             if self.get(&begin.name).is_none() && self.len() >= MAX_KEYS {
                 return Err(KeyRefusal::TooManyKeys);
             }
@@ -101,8 +101,8 @@ impl Table<KeyRecord> {
         })
     }
 
-    /// Gives the next claim of a key, which is charged to who has it. The key does not end before its
-    /// claim does, or another caller would begin it anew meanwhile.
+    /// Grants the next claim of a key and charges the key to the caller's tenant. The key must not
+    /// expire before its claim, or another caller would begin the key again in the meantime.
     fn claim(
         &mut self,
         counter: &mut Table<Counter>,
@@ -133,7 +133,8 @@ impl Table<KeyRecord> {
         outcome
     }
 
-    /// A claim whose time has passed still completes the key while nobody has taken over.
+    /// Completes a key. An expired claim can still complete the key as long as no other caller has
+    /// taken over.
     fn complete(
         &mut self,
         deadlines: &mut Deadlines,
@@ -157,8 +158,8 @@ impl Table<KeyRecord> {
         Ok(KeyOutcome::Completed)
     }
 
-    /// A key of a request goes with its claim: the request was refused, nothing came of it, and the
-    /// corrected one may come with the same key.
+    /// Ends a claim. A key of a request is removed together with its claim: the request was refused
+    /// and had no effect, and the client may send the corrected request with the same key.
     fn abandon(
         &mut self,
         deadlines: &mut Deadlines,
@@ -212,7 +213,7 @@ impl Table<KeyRecord> {
         self.put(name.clone(), record);
     }
 
-    /// A key that is not over, whatever the index of deadlines has reached.
+    /// Returns a key that has not expired, independently of the index of deadlines.
     pub(crate) fn live(&self, name: &KeyName, now: ClusterMs) -> Option<&KeyRecord> {
         self.get(name).filter(|record| !record.is_ended(now))
     }
@@ -338,7 +339,8 @@ mod tests {
         assert_eq!(attempt, 1);
     }
 
-    /// The numbers themselves: replicas of two programs have to drop the same rows.
+    /// The exact numbers matter: replicas that run two versions of the program must drop the same
+    /// rows.
     #[test]
     fn an_entry_drops_256_rows_or_as_many_as_it_makes() {
         let mut state = founded();
@@ -362,7 +364,7 @@ mod tests {
         assert_eq!(state.keys_count(), 1_000 - 256 - 400);
     }
 
-    /// The same state, read back from its rows.
+    /// Returns the same state, loaded from its rows.
     fn founded_at(state: &State) -> State {
         State::from_rows(state.rows()).unwrap()
     }
@@ -384,13 +386,13 @@ mod tests {
             apply(&mut state, 0, complete("large", claim, &result)),
             refused
         );
-        // What was reserved for it is there.
+        // The space reserved for the key is available.
         let small = Bytes::from(vec![b'r'; RESERVED_RESULT_BYTES]);
         let completed = apply(&mut state, 0, complete("large", claim, &small));
         assert_eq!(completed, Outcome::Keys(KeyOutcome::Completed));
         let before = state.key_bytes();
         assert!(before <= MAX_KEY_BYTES_IN_ALL);
-        // What is over makes room.
+        // Expired keys make room.
         let end = Entry {
             stamp: entry(10_001, Vec::new()).stamp,
             commands: Vec::new(),

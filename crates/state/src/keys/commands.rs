@@ -13,42 +13,43 @@ use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::newtypes::ClusterMs;
 use crate::tenant::Tenant;
 
-/// The shortest life of a key and of a one-time token: what is over sooner protects no retry.
+/// The shortest lifetime of a key and of a one-time token. A shorter one would protect no retry.
 pub const MIN_TTL_MS: u64 = 1_000;
 
-/// The longest life of a key and of a one-time token, 30 days: a queue that repeats a message later
-/// than that is rare, and a key for each request of a month is as many as a cluster may keep.
+/// The longest lifetime of a key and of a one-time token: 30 days. Few queues deliver a message
+/// again later than that, and one key per request of a month is as many as a cluster can keep.
 pub const MAX_TTL_MS: u64 = 30 * 86_400_000;
 
-/// The shortest claim: a few round trips.
+/// The shortest lifetime of a claim: a few round trips.
 pub const MIN_CLAIM_TTL_MS: u64 = 100;
 
-/// The longest claim, a day: a claimer that died is waited for so long.
+/// The longest lifetime of a claim: a day. Other callers wait this long for a holder that has died.
 pub const MAX_CLAIM_TTL_MS: u64 = 86_400_000;
 
-/// The most keys, past their end or not: with their index some 500 bytes each, they are 2 GB of a
-/// node's memory. A node's own limit (`limits.keys`) lies far below.
+/// The maximum number of keys, expired ones included. At about 500 bytes each, including the index,
+/// they take 2 GB of a node's memory. A node's own limit (`limits.keys`) is far lower.
 pub const MAX_KEYS: usize = 4_000_000;
 
-/// The most bytes that all keys cost: they are in memory and in each snapshot. A node's own limit
-/// (`limits.key_bytes`) lies below.
+/// The maximum size of all keys together, in bytes. They are held in memory and in each snapshot. A
+/// node's own limit (`limits.key_bytes`) is lower.
 pub const MAX_KEY_BYTES_IN_ALL: u64 = 1 << 30;
 
-/// The most keys, or one-time tokens, that one command removes: applied in a few milliseconds, and
-/// with the longest keys a quarter of what one command may have.
+/// The maximum number of keys, or one-time tokens, that one command removes. Such a command is
+/// applied in a few milliseconds, and with the longest keys it has a quarter of the maximum size of
+/// a command.
 pub const MAX_REMOVED: usize = 1000;
 
-/// Asks to be told to go on.
+/// Begins an idempotency key. Returns a claim if the caller is the first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeginKey {
     pub name: KeyName,
-    /// Whom a new key is charged to.
+    /// The tenant to which the key is charged if this request takes the claim.
     pub tenant: Tenant,
     pub ttl_ms: u64,
     pub claim_ttl_ms: u64,
-    /// What is to be done; may be empty.
+    /// Identifies the operation; may be empty.
     pub fingerprint: String,
-    /// The same in each repetition of one request; empty for none.
+    /// The same in every retry of a request; empty for no nonce.
     pub nonce: String,
 }
 
@@ -56,7 +57,7 @@ pub struct BeginKey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyCommand {
     Begin(BeginKey),
-    /// Keeps the result of what the claim's holder did.
+    /// Stores the result of the claim holder's operation.
     Complete {
         name: KeyName,
         claim: KeyClaim,
@@ -67,50 +68,50 @@ pub enum KeyCommand {
         name: KeyName,
         claim: KeyClaim,
     },
-    /// Forgets keys, by an operator: their claims, and their results.
+    /// Removes keys together with their claims and results, on behalf of an operator.
     Remove {
         names: Vec<KeyName>,
     },
 }
 
-/// What became of a [`KeyCommand`].
+/// The result of a [`KeyCommand`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyOutcome {
-    /// The caller goes on, and completes the key with this claim.
+    /// The caller carries out the operation and completes the key with this claim.
     First {
         claim: KeyClaim,
-        /// Above 1 a claim before it ended without a result.
+        /// Above 1 if an earlier claim ended without a result.
         attempt: u64,
         claim_until: ClusterMs,
         until: ClusterMs,
-        /// The cluster time of the answer.
+        /// The cluster time of the response.
         now: ClusterMs,
     },
-    /// Another caller goes on.
+    /// Another caller holds the claim.
     InProgress {
         attempt: u64,
         claim_until: ClusterMs,
-        /// The cluster time of the answer.
+        /// The cluster time of the response.
         now: ClusterMs,
     },
-    /// There is a result. It stays in the record: the outcomes of thousands of commands travel in
-    /// one message between nodes.
+    /// There is a result. It stays in the record, because the outcomes of thousands of commands
+    /// travel in one message between nodes.
     Done {
         attempt: u64,
     },
-    /// The key stands for something else.
+    /// The key was begun with another fingerprint.
     Mismatch,
     Completed,
     Abandoned {
         attempt: u64,
     },
-    /// How many there were.
+    /// The number of keys that existed.
     Removed {
         count: u64,
     },
 }
 
-/// Why a [`KeyCommand`] changed nothing.
+/// The reason why a [`KeyCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum KeyRefusal {
     #[error(
@@ -185,7 +186,7 @@ impl KeyCommand {
         }
     }
 
-    /// Refuses what no state takes.
+    /// Refuses a command that is invalid in every state.
     pub(crate) fn check(&self) -> Result<(), KeyRefusal> {
         if !self.names().iter().all(KeyName::is_valid) {
             return Err(KeyRefusal::InvalidKey);

@@ -1,8 +1,8 @@
-//! Idempotency keys: who is told to do a thing, and what came of it.
+//! Idempotency keys: which caller carries out an operation, and the result of the operation.
 //!
-//! - [`record`]: a key, its claim and its result;
-//! - [`commands`]: begin, complete, abandon, and what they lead to;
-//! - [`apply`]: how a key changes.
+//! - [`record`]: a key, its claim and its result
+//! - [`commands`]: begin, complete and abandon, and their outcomes
+//! - [`apply`]: the changes of a key
 
 mod apply;
 pub(crate) mod commands;

@@ -1,9 +1,9 @@
-//! A key, the claim of the caller who was told to go on, and the result once there is one.
+//! A key, the claim of the caller that carries out the operation, and the result.
 //!
 //! Invariants:
-//! - A key is there while the cluster time is below its end, whether or not its row was dropped yet.
-//! - A result never changes while the key is there.
-//! - Each claim of a key is larger than the one before it, and has an attempt number of its own.
+//! - A key exists while the cluster time is below its end, whether or not its row has been dropped.
+//! - A result never changes while the key exists.
+//! - Each claim of a key is larger than the previous one and has its own attempt number.
 
 use std::fmt;
 
@@ -16,43 +16,44 @@ use crate::newtypes::ClusterMs;
 use crate::table::{Record, Table};
 use crate::tenant::Tenant;
 
-/// The most bytes of a key: that of a path's part which people and programs still make up.
+/// The maximum length of a key, in bytes: the length of a path segment that users and programs
+/// still choose.
 pub const MAX_KEY_BYTES: usize = 255;
 
-/// The most bytes of a fingerprint: two SHA-256 in hexadecimal.
+/// The maximum length of a fingerprint, in bytes: two SHA-256 in hexadecimal.
 pub const MAX_FINGERPRINT_BYTES: usize = 128;
 
-/// The most bytes of a nonce, of a key's and of a one-time token's: SHA-256 in hexadecimal.
+/// The maximum length of a nonce of a key or of a one-time token, in bytes: SHA-256 in hexadecimal.
 pub const MAX_NONCE_BYTES: usize = 64;
 
-/// The most bytes of a result of a users' key: a result is a reference to what was done, with
-/// room for a small document.
+/// The maximum length of the result of a user's key, in bytes. A result is a reference to the
+/// outcome of the operation, with room for a small document.
 pub const MAX_RESULT_BYTES: usize = 16 << 10;
 
-/// The most bytes of an answer that is kept for a request with a key: a thousand IDs of the widest
-/// form, the most that such a request may ask for, are 200,000.
+/// The maximum length of a response that is stored for a request with a key, in bytes. The largest
+/// such request returns a thousand IDs, which take 200,000 bytes in the widest form.
 pub const MAX_ANSWER_BYTES: usize = 256 << 10;
 
-/// What each key costs beside its texts, in bytes: its record, its places in the table and in the
-/// index of deadlines, and its row.
+/// The cost of each key in addition to its texts, in bytes: its record, its places in the table and
+/// in the index of deadlines, and its row.
 pub(crate) const KEY_OVERHEAD_BYTES: usize = 384;
 
-/// What a key without a result is charged for it, in bytes: a result up to this length can be kept
-/// whatever else was kept since the key was begun.
+/// The cost of the result while a key has none, in bytes. A result up to this length can be stored
+/// whatever else was stored since the key was begun.
 pub const RESERVED_RESULT_BYTES: usize = 256;
 
-/// Whose keys they are. One key in two spaces is two keys.
+/// The owner of a key. The same key in two spaces is two keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum KeySpace {
     /// Keys that users begin and complete themselves.
     Users,
-    /// Keys of requests to the cluster, with the ID of the access token that they came with, 0 for
-    /// none: two tenants' keys do not meet.
+    /// Keys of requests to the cluster, with the ID of the access token of the request, or 0
+    /// without a token. Keys of two tenants are therefore separate.
     Requests { access: u64 },
 }
 
 impl KeySpace {
-    /// The most bytes of a result.
+    /// Returns the maximum length of a result, in bytes.
     #[must_use]
     pub const fn max_result_bytes(self) -> usize {
         match self {
@@ -70,7 +71,7 @@ pub struct KeyName {
 }
 
 impl KeyName {
-    /// Whether the key has 1 to 255 printable ASCII characters.
+    /// Returns whether the key has 1 to 255 printable ASCII characters.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let printable = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
@@ -84,7 +85,8 @@ impl fmt::Display for KeyName {
     }
 }
 
-/// The right to complete a key. Drawn from the cluster's counter, so each is larger than all before.
+/// The right to complete a key. Drawn from the cluster's counter, so each claim is larger than all
+/// previous ones.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -100,33 +102,33 @@ impl fmt::Display for KeyClaim {
 /// A key. Its name is the row's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
-    /// Who began it.
+    /// The tenant that took the latest claim. The key is charged to it.
     pub tenant: Tenant,
-    /// What the caller wants done; another one under the same key is refused.
+    /// Identifies the caller's operation; the same key with another fingerprint is refused.
     pub fingerprint: String,
-    /// 1 for the first claim, one more for each that followed it.
+    /// 1 for the first claim, and incremented for each later one.
     pub attempt: u64,
-    /// The latest claim; `None` once it was abandoned.
+    /// The latest claim; `None` after it was abandoned.
     pub claim: Option<KeyClaim>,
-    /// From then on another caller is told to go on.
+    /// From this time on, another caller can take over the key.
     pub claim_until: ClusterMs,
-    /// Of the request that took the claim; empty for none.
+    /// The nonce of the request that took the claim; empty for none.
     pub nonce: String,
-    /// The key's end.
+    /// The time at which the key expires.
     pub until: ClusterMs,
     /// `None` while the key is in progress.
     pub result: Option<Bytes>,
 }
 
 impl KeyRecord {
-    /// Whether somebody was told to go on and may still be at it.
+    /// Returns whether a caller holds a claim and may still carry out the operation.
     #[must_use]
     pub fn is_claimed(&self, now: ClusterMs) -> bool {
         self.result.is_none() && self.claim.is_some() && now < self.claim_until
     }
 
-    /// What it costs in memory, in bytes. Its name stands in the table and in the index of
-    /// deadlines.
+    /// Returns the cost in memory, in bytes. The name is counted twice: in the table and in the
+    /// index of deadlines.
     #[must_use]
     pub fn cost(&self, name: &KeyName) -> u64 {
         let texts = 2 * name.key.len() + self.fingerprint.len() + self.nonce.len();
@@ -134,7 +136,7 @@ impl KeyRecord {
         (KEY_OVERHEAD_BYTES + texts + result) as u64
     }
 
-    /// Whether the key is unknown at this time.
+    /// Returns whether the key has expired at this time.
     pub(crate) fn is_ended(&self, now: ClusterMs) -> bool {
         self.until <= now
     }
@@ -189,7 +191,7 @@ impl Record for KeyRecord {
     }
 }
 
-/// Whether bytes are a text of at most so many.
+/// Returns whether the bytes are a UTF-8 text of at most `most` bytes.
 pub(crate) fn is_text(bytes: &Bytes, most: usize) -> bool {
     bytes.0.len() <= most && std::str::from_utf8(&bytes.0).is_ok()
 }

@@ -8,15 +8,15 @@ use super::LayoutRecord;
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::table::Table;
 
-/// The most layouts: each node keeps a lease of each that it mints in, and asks for a later fence
-/// six times a minute.
+/// The maximum number of layouts. Each node keeps a lease for each layout in which it mints, and
+/// requests a later fence six times a minute.
 pub const MAX_LAYOUTS: usize = 256;
 
-/// How long a new layout's time field must last. One that ends within a day is a mistake in
-/// `time_bits`, `tick_ms` or the epoch: nothing made with it could be put to use.
+/// The minimum time for which a new layout's time field must last. If it ends within a day,
+/// `time_bits`, `tick_ms` or the epoch is a mistake, and no ID of the layout would be of use.
 const MIN_LIFE_MS: u64 = 24 * 3_600_000;
 
-/// A change of the layouts. There is one: a layout never changes and is never removed.
+/// A change of the layouts. Creation is the only one: a layout never changes and is never removed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum LayoutCommand {
     Create {
@@ -25,16 +25,16 @@ pub enum LayoutCommand {
     },
 }
 
-/// What became of a [`LayoutCommand`].
+/// The result of a [`LayoutCommand`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LayoutOutcome {
     Created {
-        /// `false` if an equal one was there.
+        /// `false` if an equal layout existed.
         created: bool,
     },
 }
 
-/// Why a [`LayoutCommand`] changed nothing.
+/// The reason why a [`LayoutCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum LayoutRefusal {
     #[error("there is a layout {name} with another definition, and a layout never changes")]
@@ -58,7 +58,7 @@ pub enum LayoutRefusal {
         .wall_ms.0
     )]
     Full {
-        /// When the time field is full.
+        /// The time at which the time field is full.
         #[serde(with = "crate::foreign::wall_ms")]
         full: WallMs,
         #[serde(with = "crate::foreign::wall_ms")]
@@ -163,19 +163,19 @@ mod tests {
     #[test]
     fn a_layout_whose_time_field_ends_within_a_day_is_refused() {
         let mut layouts = Table::<LayoutRecord>::default();
-        // 2^27 ms are 37 hours from the epoch.
+        // 2^27 ms last 37 hours from the epoch.
         let end = WallMs(5 + (1 << 27));
         let wall_ms = WallMs(end.0 - MIN_LIFE_MS);
         let later = WallMs(wall_ms.0 + 1);
         let refused = layouts.apply(later, &create(1, 5, 27));
         let full = |full, wall_ms| Err(LayoutRefusal::Full { full, wall_ms });
         assert_eq!(refused, full(end, later), "a layout that is nearly full");
-        // Full since long: one bit of milliseconds.
+        // Full for a long time: one bit of milliseconds.
         let one_bit = layouts.apply(later, &create(1, 5, 1));
         assert_eq!(one_bit, full(WallMs(7), later), "a layout that is full");
         let created = layouts.apply(wall_ms, &create(1, 5, 27)).unwrap();
         assert_eq!(created, LayoutOutcome::Created { created: true });
-        // A repeated request is answered by what is there.
+        // A repeated request returns the existing layout.
         let again = layouts.apply(later, &create(1, 5, 27)).unwrap();
         assert_eq!(again, LayoutOutcome::Created { created: false });
     }

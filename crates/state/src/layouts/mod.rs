@@ -1,8 +1,9 @@
 //! The layouts of the cluster, as rows.
 //!
-//! A level that brings layouts adds their rows: the first in the founding, each other in the `apply`
-//! that raises it, so every replica has them from the same entry on. A command creates others. A
-//! layout never changes and is never removed: IDs made with it exist.
+//! A level introduces layouts by adding their rows. Founding adds the layouts of the first level,
+//! and the `apply` that raises the level adds those of the others, so every replica has them from
+//! the same entry on. A command creates further layouts. A layout never changes and is never
+//! removed, because IDs made with it exist.
 
 pub(crate) mod commands;
 
@@ -16,7 +17,7 @@ use crate::codec::Versioned;
 use crate::level::Level;
 use crate::table::{Record, Table};
 
-/// The layout that IDs have where none is named.
+/// The layout of IDs for which no layout is named.
 pub(crate) const DEFAULT: &str = "default";
 
 /// The presets of the first level.
@@ -29,7 +30,8 @@ const PRESETS: [&str; 6] = [
     "uid-generator",
 ];
 
-/// What a state that is not founded shows, so that a node can describe its layouts before it has one.
+/// The layouts of a state that is not founded yet, so that a node can describe its layouts before
+/// it has a founded state.
 static BEFORE_FOUNDING: LazyLock<BTreeMap<String, LayoutRecord>> = LazyLock::new(|| {
     let layouts = brought_by(Level::FIRST).into_iter();
     layouts
@@ -62,7 +64,7 @@ impl Record for LayoutRecord {
     }
 }
 
-/// The layouts that a level adds.
+/// The layouts that a level introduces.
 fn brought_by(level: Level) -> Vec<Layout> {
     match level {
         Level::FIRST => PRESETS.iter().filter_map(|name| preset(name)).collect(),
@@ -85,8 +87,9 @@ fn brought_by(level: Level) -> Vec<Layout> {
     }
 }
 
-/// A preset as a new cluster gets it: the sequences of `default` begin anywhere in a tick, so that
-/// IDs that are made at a low rate spread over shards by remainder.
+/// Returns a preset as a new cluster gets it. The first sequence number of a tick is spread in
+/// `default`, so that IDs minted at a low rate are distributed evenly over shards chosen by
+/// remainder.
 fn preset(name: &str) -> Option<Layout> {
     let layout = Layout::preset(name)?;
     if name != DEFAULT {
@@ -124,8 +127,8 @@ impl Table<LayoutRecord> {
         self.put(layout.name().to_owned(), LayoutRecord { layout });
     }
 
-    /// Adds the layouts that a level brings. One of the cluster's own that has the name of one of
-    /// them stays what it is.
+    /// Adds the layouts that a level introduces. A layout of the cluster with the same name stays
+    /// unchanged.
     pub(crate) fn add_those_of(&mut self, level: Level) {
         for layout in brought_by(level) {
             if self.get(layout.name()).is_none() {

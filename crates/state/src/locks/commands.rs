@@ -8,50 +8,50 @@ use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::newtypes::ClusterMs;
 use crate::tenant::Tenant;
 
-/// The shortest life of a hold: a renewal takes two rounds of consensus in the worst case.
+/// The shortest lifetime of a hold: a renewal takes two rounds of consensus in the worst case.
 pub const MIN_LOCK_TTL_MS: u64 = 100;
 
-/// The longest: what holds a lock for longer than a day is a decision and not a lock.
+/// The longest lifetime of a hold: a day. A longer hold is an operator's decision, not a lock.
 pub const MAX_LOCK_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// The longest wait of one request: connections that idle longer are cut on the way.
+/// The longest wait of one request. Intermediaries close connections that are idle for longer.
 pub const MAX_LOCK_WAIT_MS: u64 = 10 * 60 * 1000;
 
-/// The longest delay behind a hold that ran out: a holder that sees no cluster for a minute is to have
-/// noticed.
+/// The longest delay after an expired hold. A holder that has had no contact with the cluster for a
+/// minute must have detected this.
 pub const MAX_LOCK_DELAY_MS: u64 = 60 * 1000;
 
-/// The most locks: with names and owners of a usual length each takes about 400 bytes of memory, so
-/// all of them less than half a gigabyte.
+/// The maximum number of locks. With names and owners of usual length each lock takes about 400
+/// bytes of memory, so all locks together take less than half a gigabyte.
 pub const MAX_LOCKS: usize = 1_000_000;
 
-/// The most holders and waiters of all locks together, for the same reason.
+/// The maximum number of holders and waiters of all locks together, for the same reason.
 pub const MAX_CLAIMS: u64 = 1_000_000;
 
 /// A change of the locks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockCommand {
     Acquire(AcquireLock),
-    /// Lets a hold last longer, never shorter. The caller has shown that the hold is its own.
+    /// Extends a hold; never shortens it. The caller has proven that it owns the hold.
     Renew {
         name: LockName,
         token: FencingToken,
         ttl_ms: u64,
     },
-    /// Ends a hold. The caller has shown that the hold is its own.
+    /// Ends a hold. The caller has proven that it owns the hold.
     Release {
         name: LockName,
         token: FencingToken,
     },
-    /// The client of a request is gone. Its claim ends, whether it waits or holds, unless another
-    /// request of the same nonce stands behind it.
+    /// Ends a waiting or holding claim because the client of a request has disconnected. The claim
+    /// is kept if another request with the same nonce still belongs to it.
     Withdraw {
         name: LockName,
         nonce: Nonce,
         attempt: Attempt,
     },
-    /// An operator ends the hold with this token; without a token every hold, and a delay. The
-    /// next waiters are granted the lock at once, as after a release.
+    /// Ends the hold with this token on behalf of an operator; without a token, ends every hold and
+    /// a delay. The lock is granted to the next waiters at once, as after a release.
     Break {
         name: LockName,
         token: Option<FencingToken>,
@@ -61,21 +61,22 @@ pub enum LockCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcquireLock {
     pub name: LockName,
-    /// Whom a new claim is charged to.
+    /// The tenant to which a new claim is charged.
     pub tenant: Tenant,
     pub owner: String,
-    /// A claim of the same owner and nonce, with the same terms, gets the same answer.
+    /// A request for an existing claim of the same owner and nonce, with the same terms, gets the
+    /// same response.
     pub nonce: Nonce,
     pub attempt: Attempt,
-    /// How long a hold lasts, from its grant on.
+    /// The lifetime of a hold, counted from its grant.
     pub ttl_ms: u64,
-    /// How long it waits in the queue. 0: not at all.
+    /// The maximum time in the queue. 0 if the request does not wait.
     pub wait_ms: u64,
-    /// How many hold the lock at once.
+    /// The maximum number of concurrent holders.
     pub permits: u32,
-    /// Together with others that share it, and with nobody else.
+    /// True if the hold is shared with other shared holds and excludes all exclusive ones.
     pub shared: bool,
-    /// For how long nobody is granted the lock if this hold runs out.
+    /// The time after the expiry of this hold during which the lock is granted to no client.
     pub lock_delay_ms: u64,
 }
 
@@ -102,17 +103,18 @@ impl FrameTable for LockCommand {
     ];
 }
 
-/// What became of a [`LockCommand`].
+/// The result of a [`LockCommand`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockOutcome {
-    /// The lock is held, by a new grant, an equal one or a hold that was entered again.
+    /// The client holds the lock, by a new grant, by an equal earlier one, or by re-entering its
+    /// hold.
     Held {
         token: FencingToken,
         until: ClusterMs,
     },
     /// The claim is in the queue.
     Waiting {
-        /// How many are before it.
+        /// The number of claims before it.
         ahead: u32,
         until: ClusterMs,
     },
@@ -122,13 +124,13 @@ pub enum LockOutcome {
     },
     Released,
     Withdrawn {
-        /// Whether a claim ended.
+        /// True if a claim ended.
         ended: bool,
     },
     Broken {
-        /// How many holds ended; none where a delay ended alone.
+        /// The number of holds that ended; 0 if only a delay ended.
         ended: u32,
-        /// The first [`MAX_BROKEN_NAMED`] of them, by token.
+        /// The first [`MAX_BROKEN_NAMED`] of these holds, by token.
         holders: Vec<BrokenHold>,
     },
 }
@@ -151,22 +153,23 @@ pub struct BrokenHold {
     pub token: FencingToken,
 }
 
-/// The most holds that the outcome of a break names: 100 have 16 KiB at most, and a person reads no
-/// more.
+/// The maximum number of holds in the outcome of a break. 100 holds take at most 16 KiB, and an
+/// operator reads no more.
 pub const MAX_BROKEN_NAMED: usize = 100;
 
-/// Why a [`LockCommand`] changed nothing.
+/// The reason why a [`LockCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum LockRefusal {
     #[error("the lock {name} is {}; try again in {retry_after_ms} ms", held_by(.holder))]
     Held {
         name: LockName,
-        /// The one that ends first; none behind a hold that ran out, while its delay lasts.
+        /// The holder that ends first; none after an expired hold, while its delay lasts.
         holder: Option<Box<LockHolder>>,
-        /// Until that holder or the delay ends.
+        /// Milliseconds until that holder or the delay ends.
         retry_after_ms: u64,
     },
-    /// The same words whether the hold ended or never was: a guess of a lease discloses nothing.
+    /// The message is the same for an ended hold and for one that never existed, so that guessing a
+    /// lease discloses nothing.
     #[error("no hold of the lock {name} has this lease: the hold ended, or the lease is wrong")]
     Lost { name: LockName },
     #[error("the lock {name} is in use with {permits} permits, {asked} were asked for")]
@@ -220,7 +223,7 @@ fn with_token(token: Option<FencingToken>) -> String {
     token.map_or(String::new(), |token| format!(" with token {token}"))
 }
 
-/// What no state takes.
+/// The reason why a command is invalid in every state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum LockProblem {
     #[error("an owner has 1 to {MAX_LOCK_OWNER_BYTES} printable ASCII characters")]
@@ -240,7 +243,7 @@ pub enum LockProblem {
 }
 
 impl LockCommand {
-    /// Refuses what no state takes.
+    /// Refuses a command that is invalid in every state.
     pub(crate) fn check(&self) -> Result<(), LockRefusal> {
         let checked = match self {
             Self::Acquire(asked) => asked.check(),

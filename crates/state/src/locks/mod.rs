@@ -1,4 +1,4 @@
-//! Locks: records, commands, and what they leave to others.
+//! Locks: records, commands, and the data derived from them.
 
 pub(crate) mod commands;
 pub(crate) mod names;

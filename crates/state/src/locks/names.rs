@@ -1,17 +1,18 @@
-//! The names and numbers of locks, each a type of its own.
+//! The names and numbers of locks, each with its own type.
 
 use std::borrow::Borrow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a lock's name: what fits a URL and a column of a table.
+/// The maximum length of a lock's name, in bytes: fits a URL and a table column.
 pub const MAX_LOCK_NAME_BYTES: usize = 255;
 
-/// The most bytes of an owner: a host, pod or service name and a little more.
+/// The maximum length of an owner, in bytes: the name of a host, a pod or a service with a suffix.
 pub const MAX_LOCK_OWNER_BYTES: usize = 128;
 
-/// One grant of a lock. Every grant of any lock has a greater one than all grants before it.
+/// Identifies one grant of a lock. Every grant has a greater token than all earlier grants of any
+/// lock.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -24,13 +25,15 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// What a client wants done once. Repeated requests of the same nonce are one claim of a lock.
+/// Identifies an operation of a client. Repeated requests with the same nonce are one claim of a
+/// lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nonce(pub u128);
 
 impl Nonce {
-    /// Of an owner and what it calls its request: two owners' requests are never one.
+    /// Derives the nonce from an owner and its name for the request, so that requests of two owners
+    /// are distinct.
     #[must_use]
     pub fn of(owner: &str, request: &str) -> Self {
         let length = owner.len() as u64;
@@ -39,13 +42,13 @@ impl Nonce {
     }
 }
 
-/// One request for a claim, drawn at random by the node that serves it. 0 is none: no node draws it.
+/// One request for a claim, drawn at random by the node that serves it. No node draws 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Attempt(pub u64);
 
 impl Attempt {
-    /// Of no request, so that none ends its claim.
+    /// An attempt of no request, so that no withdrawal ends its claim.
     pub(crate) const NOBODY: Self = Self(0);
 }
 
@@ -73,7 +76,7 @@ impl LockName {
     }
 }
 
-/// Whether a text has 1 to `limit` printable ASCII characters, the blank among them.
+/// Returns whether a text has 1 to `limit` printable ASCII characters, spaces included.
 pub(crate) fn is_printable(text: &str, limit: usize) -> bool {
     (1..=limit).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }

@@ -1,11 +1,12 @@
-//! The record of a lock: who holds it, who waits for it, and what passes with the time.
+//! The record of a lock: its holders, its waiters, and the times at which they end.
 //!
 //! Invariants, by the cluster's applied time:
-//! - exclusive holders are at most as many as the permits, and never beside one that shares the lock;
-//! - waiters are served in the order in which they came; one that shares the lock does not pass an
-//!   exclusive one that waits before it;
-//! - who could be granted the lock does not wait: each change ends with the grants that it allows;
-//! - a holder whose end has come holds nothing, whether or not its row was touched since.
+//! - There are never more exclusive holders than permits, and never exclusive and shared holders at
+//!   the same time.
+//! - Waiters are served in order of arrival. A shared waiter does not overtake an exclusive one.
+//! - No waiter waits for a lock that could be granted to it: each change ends with the grants that
+//!   it allows.
+//! - An expired holder holds nothing, whether or not its row was changed since.
 
 use std::collections::VecDeque;
 
@@ -19,18 +20,20 @@ use crate::newtypes::ClusterMs;
 use crate::table::Record;
 use crate::tenant::Tenant;
 
-/// The most that hold a lock at once.
+/// The maximum number of concurrent holders of a lock.
 ///
-/// With [`MAX_WAITERS`] it bounds a row, which has at most 1 MiB.
+/// Together with [`MAX_WAITERS`] it limits a row to 1 MiB.
 pub const MAX_HOLDERS: usize = 1024;
 
-/// The most that wait for a lock: the last of them waits for three thousand others.
+/// The maximum number of waiters of a lock: the last of them waits for three thousand others.
 pub const MAX_WAITERS: usize = 3072;
 
-/// The requests for a claim that are told apart: its client repeats one a few times at most.
+/// The maximum number of requests of a claim that are distinguished: a client retries only a few
+/// times.
 const MAX_ATTEMPTS: usize = 4;
 
-/// The most bytes of a holder: owner, attempts, two flags, and seven numbers, one of them of 16 bytes.
+/// The maximum size of a holder, in bytes: owner, attempts, two flags, and seven numbers, one of
+/// them with 16 bytes.
 const MAX_CLAIM_BYTES: usize = 8 + MAX_LOCK_OWNER_BYTES + 8 + 8 * MAX_ATTEMPTS + 2 + 8 * 8;
 
 const _: () = assert!(
@@ -38,19 +41,19 @@ const _: () = assert!(
     "the largest lock fits a row"
 );
 
-/// Who asked for a lock, and how.
+/// A request for a lock: its owner and its terms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Who asked for it.
+    /// The tenant that requested the lock.
     pub tenant: Tenant,
     pub owner: String,
     pub nonce: Nonce,
-    /// The requests behind it whose clients are not known to be gone.
+    /// The requests of the claim whose clients are not known to have disconnected.
     pub(crate) attempts: Vec<Attempt>,
-    /// How long its hold lasts.
+    /// The lifetime of a hold of this claim.
     pub ttl_ms: u64,
     pub shared: bool,
-    /// For how long nobody is granted the lock if its hold runs out.
+    /// The time after the expiry of its hold during which the lock is granted to no client.
     pub lock_delay_ms: u64,
 }
 
@@ -67,20 +70,20 @@ impl Claim {
         }
     }
 
-    /// Whether it is the claim of this owner and nonce.
+    /// Returns whether this is the claim of this owner and nonce.
     pub(crate) fn is_of(&self, owner: &str, nonce: Nonce) -> bool {
         self.nonce == nonce && self.owner == owner
     }
 
-    /// Whether a request asks for what this claim has. How long it waits may differ: whoever
-    /// repeats a request has waited for a part of it.
+    /// Returns whether a request has the terms of this claim. The waiting time may differ, because
+    /// a client that retries has already waited for a part of it.
     fn has_terms_of(&self, asked: &AcquireLock) -> bool {
         self.ttl_ms == asked.ttl_ms
             && self.shared == asked.shared
             && self.lock_delay_ms == asked.lock_delay_ms
     }
 
-    /// One request more. Beyond the most that are told apart no request ends the claim.
+    /// Adds a request. If there are more than can be distinguished, no withdrawal ends the claim.
     fn add(&mut self, attempt: Attempt) {
         if self.attempts.contains(&attempt) || self.attempts.contains(&Attempt::NOBODY) {
             return;
@@ -92,7 +95,7 @@ impl Claim {
         }
     }
 
-    /// One request less; whether none is left.
+    /// Removes a request and returns whether none is left.
     fn withdraw(&mut self, attempt: Attempt) -> bool {
         let before = self.attempts.len();
         self.attempts.retain(|kept| *kept != attempt);
@@ -124,7 +127,7 @@ impl std::ops::Deref for LockHolder {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockWaiter {
     pub claim: Claim,
-    /// The end of its wait.
+    /// The time at which it stops waiting.
     pub until: ClusterMs,
 }
 
@@ -139,13 +142,13 @@ impl std::ops::Deref for LockWaiter {
 /// A lock that is held, waited for or delayed. Its name is the row's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockRecord {
-    /// How many hold it at once.
+    /// The maximum number of concurrent holders.
     pub permits: u32,
-    /// By token.
+    /// In the order of tokens.
     pub(crate) holders: Vec<LockHolder>,
-    /// In the order in which they came.
+    /// In order of arrival.
     pub(crate) waiters: VecDeque<LockWaiter>,
-    /// Until then nobody is granted the lock. 0 for no delay.
+    /// Until this time the lock is granted to no client. 0 if there is no delay.
     pub(crate) delayed_until: ClusterMs,
 }
 
@@ -190,23 +193,24 @@ impl LockRecord {
         }
     }
 
-    /// Whom its claims are charged to: its holders and its waiters, in their order.
+    /// Returns the tenants to which the claims are charged: those of its holders, then of its
+    /// waiters.
     pub(crate) fn tenants(&self) -> impl Iterator<Item = Tenant> {
         let holders = self.holders.iter().map(|holder| holder.tenant);
         holders.chain(self.waiters.iter().map(|waiter| waiter.tenant))
     }
 
-    /// Whether it has neither a holder nor a waiter.
+    /// Returns whether the lock has neither a holder nor a waiter.
     pub(crate) fn is_unused(&self) -> bool {
         self.holders.is_empty() && self.waiters.is_empty()
     }
 
-    /// Whether nothing is left of it.
+    /// Returns whether the record can be removed: no holder, no waiter and no delay.
     pub(crate) fn is_over(&self) -> bool {
         self.is_unused() && self.delayed_until == ClusterMs(0)
     }
 
-    /// When the next of its times comes.
+    /// Returns the next time at which a holder, a waiter or the delay ends.
     pub(crate) fn next_time(&self) -> Option<ClusterMs> {
         let holders = self.holders.iter().map(|holder| holder.until);
         let waiters = self.waiters.iter().map(|waiter| waiter.until);
@@ -214,12 +218,13 @@ impl LockRecord {
         holders.chain(waiters).chain(delay).min()
     }
 
-    /// Whether one of its times has come.
+    /// Returns whether one of these times has come.
     pub(crate) fn is_due(&self, now: ClusterMs) -> bool {
         self.next_time().is_some_and(|at| at <= now)
     }
 
-    /// Until when nobody is granted the lock, with the delays of holders that ran out since.
+    /// Returns the time until which the lock is granted to no client, including the delays of
+    /// holders that expired since.
     pub(crate) fn delay_at(&self, now: ClusterMs) -> Option<ClusterMs> {
         let over = self.holders.iter().filter(|holder| holder.until <= now);
         let delays = over.filter_map(LockHolder::delay_behind);
@@ -227,8 +232,8 @@ impl LockRecord {
         (delay > now).then_some(delay)
     }
 
-    /// Removes those whose end has come; returns the nonces of the waiters among them, and how many
-    /// holders were.
+    /// Removes expired holders and waiters. Returns the nonces of the removed waiters and the
+    /// number of removed holders.
     pub(crate) fn drop_over(&mut self, now: ClusterMs) -> (Vec<Nonce>, u64) {
         self.delayed_until = self.delay_at(now).unwrap_or_default();
         let held = self.holders.len();
@@ -239,7 +244,7 @@ impl LockRecord {
         (given_up, (held - self.holders.len()) as u64)
     }
 
-    /// Whether one more can hold it, whoever waits.
+    /// Returns whether one more holder fits, regardless of the waiters.
     pub(crate) fn can_take(&self, shared: bool, now: ClusterMs) -> bool {
         if is_out!(NotGrantedWhileHeld) {
             return self.holders.len() < MAX_HOLDERS;
@@ -253,13 +258,13 @@ impl LockRecord {
         has_room && self.delayed_until <= now
     }
 
-    /// Whether one that comes is granted the lock at once.
+    /// Returns whether a new claim is granted the lock at once.
     pub(crate) fn is_open(&self, shared: bool, now: ClusterMs) -> bool {
         let is_next = self.waiters.is_empty() || is_out!(FirstComesFirst);
         is_next && self.can_take(shared, now)
     }
 
-    /// The waiter that is granted the lock now.
+    /// Removes and returns the waiter to which the lock is to be granted, if there is one.
     pub(crate) fn take_next(&mut self, now: ClusterMs) -> Option<Claim> {
         let first = self.waiters.front()?;
         if !self.can_take(first.shared, now) {
@@ -278,19 +283,19 @@ impl LockRecord {
         until
     }
 
-    /// The place of the holder with this token.
+    /// Returns the index of the holder with this token.
     pub(crate) fn place_of(&self, token: FencingToken) -> Option<usize> {
         let is_it = |holder: &LockHolder| holder.token == token;
         let any = (is_out!(HoldTokenCompared) && !self.holders.is_empty()).then_some(0);
         self.holders.iter().position(is_it).or(any)
     }
 
-    /// The holder that ends first.
+    /// Returns the holder that ends first.
     pub(crate) fn first_to_end(&self) -> Option<&LockHolder> {
         self.holders.iter().min_by_key(|holder| holder.until)
     }
 
-    /// Adds a request to the holder of its owner and nonce.
+    /// Adds a request to the holder with this owner and nonce.
     pub(crate) fn joined_holder(
         &mut self,
         owner: &str,
@@ -303,8 +308,8 @@ impl LockRecord {
         Some(holder)
     }
 
-    /// Adds a request to the waiter of its owner and nonce, which waits at least until then: its
-    /// place and its end.
+    /// Adds a request to the waiter with this owner and nonce and extends its wait at least to
+    /// `until`. Returns its place and the end of its wait.
     pub(crate) fn joined_waiter(
         &mut self,
         owner: &str,
@@ -319,26 +324,26 @@ impl LockRecord {
         Some((place, waiter.until))
     }
 
-    /// The claim of this owner and nonce.
+    /// Returns the claim of this owner and nonce.
     pub(crate) fn claim(&self, owner: &str, nonce: Nonce) -> Option<&Claim> {
         let held = self.holders.iter().map(|holder| &holder.claim);
         let waiting = self.waiters.iter().map(|waiter| &waiter.claim);
         (held.chain(waiting)).find(|claim| claim.is_of(owner, nonce))
     }
 
-    /// Whether a request asks for what its claim has.
+    /// Returns whether a request has the terms of its claim, permits included.
     pub(crate) fn has_terms(&self, claim: &Claim, asked: &AcquireLock) -> bool {
         self.permits == asked.permits && claim.has_terms_of(asked)
     }
 
-    /// Whether a claim of this nonce is there, whoever made it.
+    /// Returns whether any owner has a claim with this nonce.
     pub(crate) fn has_nonce(&self, nonce: Nonce) -> bool {
         self.holders.iter().any(|holder| holder.nonce == nonce)
             || self.waiters.iter().any(|waiter| waiter.nonce == nonce)
     }
 
-    /// A request of a claim is gone; whether the claim ended with it. The attempt, a number that is
-    /// drawn for each request, tells whose it is.
+    /// Removes a request of a claim and returns whether the claim ended. The attempt, a number
+    /// drawn for each request, identifies the request.
     pub(crate) fn withdraw(&mut self, nonce: Nonce, attempt: Attempt) -> bool {
         let before = self.holders.len() + self.waiters.len();
         (self.holders)
@@ -350,7 +355,7 @@ impl LockRecord {
 }
 
 impl LockHolder {
-    /// Until when nobody is granted the lock behind this hold, if it runs out.
+    /// Returns the time until which the lock is granted to no client if this hold expires.
     fn delay_behind(&self) -> Option<ClusterMs> {
         (self.lock_delay_ms > 0).then(|| ClusterMs(self.until.0.saturating_add(self.lock_delay_ms)))
     }

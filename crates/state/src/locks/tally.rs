@@ -1,10 +1,10 @@
-//! What is derived from the locks: their numbers, and the waits that the last entry ended.
+//! Data derived from the locks: counts, and the waits that the last entry ended.
 
 use super::record::LockRecord;
 use crate::table::Table;
 use crate::waits::Wait;
 
-/// How many there are, and how often what happened since this state was made or loaded.
+/// The numbers of locks and claims, and counts of events since this state was created or loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LockCounts {
     /// Records: locks that are held, waited for or delayed.
@@ -12,12 +12,11 @@ pub struct LockCounts {
     pub holders: u64,
     pub waiters: u64,
     pub granted: u64,
-    /// Holds that ran out.
+    /// Expired holds.
     pub expired: u64,
 }
 
-/// Follows from the rows, but for the ended waits, which are those of the last entry, and for what
-/// happened.
+/// Derived from the rows, except the waits, which the last entry ended, and the counts of events.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LockTally {
     pub(crate) counts: LockCounts,
@@ -35,7 +34,7 @@ impl LockTally {
         tally
     }
 
-    /// The claims of one lock changed from as many holders and waiters to as many.
+    /// Updates the counts after the claims of one lock changed. The pairs are (holders, waiters).
     pub(crate) fn moved(&mut self, before: (u64, u64), after: (u64, u64)) {
         let counts = &mut self.counts;
         counts.holders = counts.holders.saturating_sub(before.0) + after.0;

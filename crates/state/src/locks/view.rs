@@ -1,4 +1,4 @@
-//! What can be read of a lock: as it is at the applied time, whether or not its row was settled since.
+//! Reads of locks, as they are at the applied time, whether or not the row was settled since.
 
 use std::ops::Bound;
 
@@ -25,7 +25,7 @@ pub enum ClaimView<'a> {
 }
 
 impl ClaimView<'_> {
-    /// Whether a request is behind it.
+    /// Returns whether a request belongs to the claim.
     #[must_use]
     pub fn has_request(self, attempt: Attempt) -> bool {
         let attempts = match self {
@@ -37,31 +37,31 @@ impl ClaimView<'_> {
 }
 
 impl<'a> LockView<'a> {
-    /// By token.
+    /// Returns the holders, by token.
     pub fn holders(self) -> impl Iterator<Item = &'a LockHolder> {
         let holders = self.record.holders.iter();
         holders.filter(move |holder| holder.until > self.now)
     }
 
-    /// In the order in which they are served.
+    /// Returns the waiters in the order in which they are served.
     pub fn waiters(self) -> impl Iterator<Item = &'a LockWaiter> {
         let waiters = self.record.waiters.iter();
         waiters.filter(move |waiter| waiter.until > self.now)
     }
 
-    /// Until when nobody is granted the lock.
+    /// Returns the time until which the lock is granted to no client.
     #[must_use]
     pub fn delayed_until(self) -> Option<ClusterMs> {
         self.record.delay_at(self.now)
     }
 
-    /// The applied cluster time.
+    /// Returns the applied cluster time.
     #[must_use]
     pub fn now(self) -> ClusterMs {
         self.now
     }
 
-    /// The claim of this owner and nonce.
+    /// Returns the claim of this owner and nonce.
     #[must_use]
     pub fn claim(self, owner: &str, nonce: Nonce) -> Option<ClaimView<'a>> {
         let is_it = |claim: &Claim| claim.is_of(owner, nonce);
@@ -72,13 +72,13 @@ impl<'a> LockView<'a> {
             .or_else(|| waiting().map(ClaimView::Waiting))
     }
 
-    /// The holder with this token.
+    /// Returns the holder with this token.
     #[must_use]
     pub fn holder(self, token: FencingToken) -> Option<&'a LockHolder> {
         self.holders().find(|holder| holder.token == token)
     }
 
-    /// Whether somebody holds it or waits for it, or a delay keeps it from being granted.
+    /// Returns whether the lock has a holder, a waiter or a delay.
     fn is_there(self) -> bool {
         self.holders().next().is_some()
             || self.waiters().next().is_some()
@@ -87,7 +87,7 @@ impl<'a> LockView<'a> {
 }
 
 impl State {
-    /// A lock that is held, waited for or delayed.
+    /// Returns a lock that is held, waited for or delayed.
     #[must_use]
     pub fn lock(&self, name: &str) -> Option<LockView<'_>> {
         let from: (Bound<&str>, Bound<&str>) = (Bound::Included(name), Bound::Included(name));
@@ -96,7 +96,7 @@ impl State {
         Some(LockView { name, record, now }).filter(|lock| lock.is_there())
     }
 
-    /// The locks whose names begin with `prefix`, by name, after `after`.
+    /// Returns the locks after `after` whose names begin with `prefix`, by name.
     pub fn locks<'a>(
         &'a self,
         prefix: &'a str,
@@ -119,7 +119,7 @@ impl State {
         self.lock_tally.counts
     }
 
-    /// The waits that the last entry ended.
+    /// Returns the waits that the last entry ended.
     #[must_use]
     pub fn ended_waits(&self) -> &[Wait] {
         &self.lock_tally.ended

@@ -9,19 +9,20 @@ use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
 use crate::tenant::Tenant;
 
-/// The most values in one strict request: as many as the HTTP interface hands out at once.
+/// The maximum number of values in one strict request; equal to the limit of the HTTP interface.
 pub(crate) const MAX_STRICT_COUNT: u64 = 1_000_000;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum SequenceCommand {
-    /// An equal sequence that exists is left as it is.
+    /// Creates a sequence. An equal sequence that exists stays unchanged.
     Create {
         name: SequenceName,
         definition: SequenceDefinition,
-        /// Whom the sequence is charged to.
+        /// The tenant to which the sequence is charged.
         tenant: Tenant,
     },
-    /// Definition and mark stay, for a later sequence of the same name.
+    /// Deletes a sequence. The definition and the mark are kept for a later sequence of the same
+    /// name.
     Delete {
         name: SequenceName,
         /// Refused unless the definition still has this revision.
@@ -29,26 +30,27 @@ pub enum SequenceCommand {
     },
     GrantSegment {
         name: SequenceName,
-        /// How many indices. Fewer are granted where a pass ends.
+        /// The number of indices. Fewer are granted where a pass ends.
         size: u64,
-        /// The latest token that the caller holds: the range then extends its run.
+        /// The latest token that the caller holds. If it matches, the range extends the token's
+        /// run.
         after: Option<GrantToken>,
     },
     /// Returns the unused end of a run.
     ReturnTail {
         name: SequenceName,
         token: GrantToken,
-        /// The first index that was not and will not be used.
+        /// The first index that was not used and will not be used.
         first_unused: u64,
     },
     Advance {
         name: SequenceName,
-        /// The next value is the first at or beyond this one.
+        /// The next value is the first one at or beyond this value.
         to: i64,
     },
-    /// Values of a strict sequence: all of them or none.
+    /// Grants values of a strict sequence: all of them or none.
     Next(NextRequest),
-    /// Changes what may change of a sequence that is in use.
+    /// Changes the parts of a definition that can change while the sequence is in use.
     Update {
         name: SequenceName,
         change: DefinitionChange,
@@ -70,7 +72,7 @@ pub enum SequenceCommand {
 }
 
 impl SequenceCommand {
-    /// The sequence that it is about.
+    /// Returns the name of the sequence to which the command applies.
     #[must_use]
     pub fn name(&self) -> &SequenceName {
         match self {
@@ -110,13 +112,13 @@ pub struct NextRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SequenceOutcome {
     Created {
-        /// `false` if an equal one existed.
+        /// `false` if an equal sequence existed.
         created: bool,
         revision: Revision,
         epoch: Epoch,
     },
     Deleted {
-        /// Granted ranges of a lower epoch are void.
+        /// Granted ranges of a lower epoch are invalid.
         epoch: Epoch,
     },
     SegmentGranted(SegmentGrant),
@@ -127,12 +129,12 @@ pub enum SequenceOutcome {
     Advanced {
         next: i64,
         next_index: u64,
-        /// Granted ranges of a lower epoch are void.
+        /// Granted ranges of a lower epoch are invalid.
         epoch: Epoch,
     },
     Next(NextGrant),
     Updated {
-        /// `false` if nothing of it was new.
+        /// `false` if the definition already had all these values.
         changed: bool,
         revision: Revision,
     },
@@ -155,12 +157,12 @@ impl FrameTable for SequenceOutcome {
 pub struct SegmentGrant {
     /// Identifies the run at the next refill and at a return.
     pub token: GrantToken,
-    /// The range is void once the sequence has another epoch.
+    /// The range is invalid once the sequence has another epoch.
     pub epoch: Epoch,
-    /// The first index of the run that this range ends.
+    /// The first index of the run that ends with this range.
     pub run_start: u64,
     pub first_index: u64,
-    /// As many as requested, or fewer where the pass ends.
+    /// The requested number, or fewer where the pass ends.
     pub count: u64,
     pub first: i64,
     pub last: i64,
@@ -170,17 +172,17 @@ pub struct SegmentGrant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextGrant {
     pub first_index: u64,
-    /// Over all ranges.
+    /// The total of all ranges.
     pub count: u64,
     pub increment: i64,
-    /// One range, or several if a cycling sequence began again.
+    /// One range, or several if a cycling sequence started another pass.
     pub ranges: Vec<ValueRange>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueRange {
     pub first: i64,
-    /// Below `first` where the sequence descends.
+    /// Less than `first` if the sequence descends.
     pub last: i64,
     pub count: u64,
 }

@@ -1,24 +1,25 @@
-//! The definition of a sequence: its values, and how they are served.
+//! The definition of a sequence: its values and how they are served.
 
 use seqd_idgen::Progression;
 use serde::{Deserialize, Serialize};
 
-/// The most indices in one segment grant.
+/// The maximum number of indices in one segment grant.
 ///
-/// No buffer needs more, and a client that asks for too much cannot take a noticeable part of a
-/// 64-bit sequence with it: 2^63 values are nine billion such grants.
+/// No buffer needs more, and a client that requests too much cannot use up a noticeable part of a
+/// 64-bit sequence: 2^63 values are nine billion such grants.
 pub const MAX_GRANT_SIZE: u64 = 1_000_000_000;
 
-/// The longest time that a segment can be meant to last: a day. What a crash loses grows with it.
+/// The longest target duration of a segment: a day. The loss in a crash grows with it.
 pub(crate) const MAX_SEGMENT_TARGET_MS: u64 = 86_400_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SequenceMode {
-    /// From ranges that are granted to nodes; a strict one is served value by value through the
-    /// log.
+    /// Each node issues values from ranges that it is granted.
     Segment,
+    /// Each value is issued through the log.
     Strict,
-    /// From a range that is granted to the leader, which confirms its leadership for each request.
+    /// The leader issues values from a range that it is granted, after a quorum has confirmed its
+    /// leadership.
     Ordered,
 }
 
@@ -32,12 +33,12 @@ impl std::fmt::Display for SequenceMode {
     }
 }
 
-/// Of a segment sequence; ignored for any other.
+/// The sizes of a segment sequence; ignored for any other mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentSizes {
-    /// How long a segment should last, in milliseconds.
+    /// The target duration of a segment, in milliseconds.
     pub target_ms: u64,
-    /// The size of the first segment, and the smallest.
+    /// The size of the first segment, and the minimum size.
     pub min: u64,
     pub max: u64,
 }
@@ -51,14 +52,15 @@ pub struct SequenceDefinition {
     pub description: String,
 }
 
-/// What may change of a sequence from which values are taken; what is left out stays as it is.
+/// The changes that are possible while values are taken from a sequence. Omitted fields stay
+/// unchanged.
 ///
-/// It leaves every index its value, so nothing that was granted becomes void.
+/// Each index keeps its value, so no granted range becomes invalid.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefinitionChange {
-    /// Of an ascending sequence: where it ends, further on than before.
+    /// The end of an ascending sequence; never below the old one.
     pub max: Option<i64>,
-    /// Of a descending sequence: where it ends, further down than before.
+    /// The end of a descending sequence; never above the old one.
     pub min: Option<i64>,
     pub target_ms: Option<u64>,
     pub segment_min: Option<u64>,
@@ -81,7 +83,7 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// Why a bound of a sequence stays as it is.
+/// The reason why a bound of a sequence cannot change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum BoundError {
     #[error("the sequence cycles: where a pass ends decides which value stands at an index")]
@@ -103,7 +105,7 @@ pub enum DefinitionError {
 }
 
 impl DefinitionChange {
-    /// Whether it asks for other sizes of segments.
+    /// Returns whether the change concerns the sizes of segments.
     pub(crate) fn is_of_segments(&self) -> bool {
         let sizes = [self.target_ms, self.segment_min, self.segment_max];
         sizes.iter().any(Option::is_some)
@@ -111,7 +113,7 @@ impl DefinitionChange {
 }
 
 impl SequenceDefinition {
-    /// The values with the bound that the sequence runs to at another place.
+    /// Returns the progression with the bound at the sequence's end moved.
     pub(crate) fn extended(
         &self,
         min: Option<i64>,

@@ -1,4 +1,4 @@
-//! What is stored of a sequence.
+//! The stored record of a sequence.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,11 @@ use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
 use crate::table::{Record, Table};
 use crate::tenant::Tenant;
 
-/// A sequence, or what is kept of a deleted one.
+/// A sequence, or the kept part of a deleted one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceRecord {
-    /// Who created it last. Also what is left of a deleted one is charged to it.
+    /// The tenant that last created the sequence. The kept part of a deleted sequence is charged to
+    /// it too.
     pub tenant: Tenant,
     pub definition: SequenceDefinition,
     pub revision: Revision,
@@ -24,10 +25,10 @@ pub struct SequenceRecord {
     pub deleted: bool,
 }
 
-/// Adjacent granted ranges of one caller. They end at the mark.
+/// Adjacent granted ranges of one caller, which end at the mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Of the latest of these grants.
+    /// The token of the latest of these grants.
     pub token: GrantToken,
     pub start: u64,
 }
@@ -59,19 +60,19 @@ impl Record for SequenceRecord {
 }
 
 impl SequenceRecord {
-    /// `None` if the last value was granted.
+    /// Returns `None` if the last value was granted.
     #[must_use]
     pub fn next_value(&self) -> Option<i64> {
         self.definition.progression.value_at(self.next_index)
     }
 
-    /// How many values are left; `None` for a cycling sequence.
+    /// Returns the number of values that are left, or `None` for a cycling sequence.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         self.definition.progression.remaining(self.next_index)
     }
 
-    /// Refuses a change that was meant for another revision.
+    /// Refuses a change that expects another revision.
     pub(crate) fn demand_revision(
         &self,
         name: &SequenceName,
@@ -104,12 +105,13 @@ impl SequenceRecord {
 }
 
 impl Table<SequenceRecord> {
-    /// The sequence, unless it was deleted.
+    /// Returns the sequence unless it was deleted.
     pub(crate) fn existing(&self, name: &SequenceName) -> Option<&SequenceRecord> {
         self.get(name).filter(|record| !record.deleted)
     }
 
-    /// For a change that is about to happen: a refusal after this encodes the row once more.
+    /// Returns the sequence for a change. A refusal after this call encodes the row once more for
+    /// nothing.
     pub(crate) fn existing_mut(
         &mut self,
         name: &SequenceName,

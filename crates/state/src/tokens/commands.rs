@@ -1,5 +1,5 @@
-//! The commands that issue and consume one-time tokens, their outcomes and their refusals, and
-//! what `apply` does.
+//! The commands that issue and consume one-time tokens, their outcomes and refusals, and how
+//! `apply` carries them out.
 
 use seqd_guards::is_out;
 use serde::{Deserialize, Serialize};
@@ -15,11 +15,12 @@ use crate::newtypes::ClusterMs;
 use crate::table::Table;
 use crate::tenant::Tenant;
 
-/// The most tokens that one command issues: applied in a few milliseconds.
+/// The maximum number of tokens that one command issues: applied in a few milliseconds.
 pub const MAX_ISSUED: usize = 1000;
 
-/// The most one-time tokens, used and past their end ones included: with their index some 250 bytes
-/// each, they are 1 GB of a node's memory. A node's own limit (`limits.tokens`) lies far below.
+/// The maximum number of one-time tokens, used and expired ones included. At about 250 bytes each,
+/// including the index, they take 1 GB of a node's memory. A node's own limit (`limits.tokens`) is
+/// far lower.
 pub const MAX_ONE_TIME: usize = 4_000_000;
 
 /// A change of the one-time tokens.
@@ -28,38 +29,38 @@ pub enum OneTimeCommand {
     Issue {
         tokens: Vec<(OneTimeId, TokenHash)>,
         ttl_ms: u64,
-        /// Whom they are charged to.
+        /// The tenant to which the tokens are charged.
         tenant: Tenant,
     },
     Consume {
         id: OneTimeId,
         hash: TokenHash,
-        /// The same in each repetition of one request; empty for none.
+        /// The same in every retry of a request; empty for no nonce.
         nonce: String,
     },
-    /// Forgets tokens, by an operator.
+    /// Removes tokens, on behalf of an operator.
     Remove { ids: Vec<OneTimeId> },
 }
 
-/// What became of a [`OneTimeCommand`].
+/// The result of a [`OneTimeCommand`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OneTimeOutcome {
     Issued {
         until: ClusterMs,
     },
-    /// The caller consumed it, with this request or with the one that it repeats.
+    /// The caller consumed the token, with this request or an earlier attempt of it.
     First,
     /// Another request consumed it.
     Used,
-    /// There is no such token, it is over, or the secret is another.
+    /// The token does not exist or has expired, or the secret is wrong.
     Unknown,
-    /// How many there were.
+    /// The number of tokens that existed.
     Removed {
         count: u64,
     },
 }
 
-/// Why a [`OneTimeCommand`] changed nothing.
+/// The reason why a [`OneTimeCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum OneTimeRefusal {
     #[error("there is a one-time token {id} already")]
@@ -105,7 +106,7 @@ impl FrameTable for OneTimeRefusal {
 }
 
 impl OneTimeCommand {
-    /// Refuses what no state takes.
+    /// Refuses a command that is invalid in every state.
     pub(crate) fn check(&self) -> Result<(), OneTimeRefusal> {
         match self {
             Self::Issue { tokens, ttl_ms, .. } => {
@@ -153,7 +154,7 @@ impl Table<OneTimeRecord> {
         }
     }
 
-    /// All of them or none.
+    /// Issues all of the tokens or none.
     fn issue(
         &mut self,
         deadlines: &mut Deadlines,
@@ -224,13 +225,13 @@ impl Table<OneTimeRecord> {
         OneTimeOutcome::Removed { count }
     }
 
-    /// A token that is not over, whatever the index of deadlines has reached.
+    /// Returns a token that has not expired, independently of the index of deadlines.
     pub(crate) fn live(&self, id: OneTimeId, now: ClusterMs) -> Option<&OneTimeRecord> {
         self.get(&id).filter(|record| !record.is_ended(now))
     }
 
-    /// A restored cluster takes none of the backup's tokens: one of them may have been consumed
-    /// since.
+    /// Removes all tokens. A restored cluster takes over none of the backup's tokens, because any
+    /// of them may have been consumed since.
     pub(crate) fn forget_all(&mut self) {
         let all: Vec<OneTimeId> = self.iter().map(|(id, _)| *id).collect();
         for id in all {

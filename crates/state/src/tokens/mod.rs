@@ -1,7 +1,7 @@
-//! One-time tokens: what is issued is consumed by one caller.
+//! One-time tokens: each issued token can be consumed by one caller.
 //!
-//! - [`record`]: a token and its use;
-//! - [`commands`]: issue, consume, and what they lead to.
+//! - [`record`]: a token and its use
+//! - [`commands`]: issue and consume, and their outcomes
 
 pub(crate) mod commands;
 pub(crate) mod record;

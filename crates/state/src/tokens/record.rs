@@ -1,9 +1,10 @@
 //! A one-time token and its use.
 //!
 //! Invariants:
-//! - A token itself is never here: only its ID and the hash of its secret.
+//! - The record never contains the token itself, only its ID and the hash of its secret.
 //! - A token has at most one use, which never changes.
-//! - A token is there while the cluster time is below its end, whether or not its row was dropped yet.
+//! - A token exists while the cluster time is below its end, whether or not its row has been
+//!   dropped.
 
 use std::fmt;
 
@@ -29,10 +30,10 @@ impl fmt::Display for OneTimeId {
     }
 }
 
-/// Who consumed a token.
+/// The request that consumed a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneTimeUse {
-    /// Of the request; empty for none.
+    /// The nonce of the request; empty for none.
     pub nonce: String,
     pub at: ClusterMs,
 }
@@ -40,16 +41,16 @@ pub struct OneTimeUse {
 /// A one-time token. Its ID is the row's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneTimeRecord {
-    /// Who had it issued.
+    /// The tenant that issued the token.
     pub tenant: Tenant,
     pub hash: TokenHash,
-    /// From then on it is unknown.
+    /// The time from which the token is unknown.
     pub until: ClusterMs,
     pub used: Option<OneTimeUse>,
 }
 
 impl OneTimeRecord {
-    /// Whether the token is unknown at this time.
+    /// Returns whether the token has expired at this time.
     pub(crate) fn is_ended(&self, now: ClusterMs) -> bool {
         self.until <= now
     }

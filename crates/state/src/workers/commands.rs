@@ -10,13 +10,13 @@ use crate::tenant::Tenant;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum WorkerCommand {
     TakeLease(TakeLease),
-    /// Raises the fence of a lease and keeps it live.
+    /// Raises the fence of a lease and keeps the lease live.
     ExtendLease {
         layout: String,
         #[serde(with = "crate::foreign::worker_id")]
         worker: WorkerId,
         lease: LeaseId,
-        /// The first tick that may not be minted. One below the recorded fence changes nothing.
+        /// The first tick that may not be minted. The recorded fence is never lowered.
         #[serde(with = "crate::foreign::tick")]
         fence: Tick,
     },
@@ -25,7 +25,7 @@ pub enum WorkerCommand {
         #[serde(with = "crate::foreign::worker_id")]
         worker: WorkerId,
         lease: LeaseId,
-        /// The last tick that was minted, from a closed generator. Without it the fence stays.
+        /// The last minted tick, from a closed generator. Without it the fence does not change.
         #[serde(with = "crate::foreign::option_tick")]
         last_tick: Option<Tick>,
     },
@@ -42,7 +42,7 @@ impl FrameTable for WorkerCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeLease {
     pub layout: String,
-    /// Whom the lease is charged to.
+    /// The tenant to which the lease is charged.
     pub tenant: Tenant,
     /// A later lease of the same owner prefers the same worker.
     pub owner: String,
@@ -80,7 +80,8 @@ impl FrameTable for WorkerOutcome {
     ];
 }
 
-/// A worker lease: the ticks from `from_tick` up to, but without, `fence` are the holder's alone.
+/// A worker lease: only its holder may mint the ticks from `from_tick` up to, but excluding,
+/// `fence`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseGrant {
     pub layout: String,
@@ -141,7 +142,7 @@ pub enum WorkerRefusal {
         layout: String,
         datacenter: Option<u32>,
         retry_after_ms: u64,
-        /// How many are kept back for the nodes; 0 where all are taken.
+        /// The number of workers that are reserved for the nodes; 0 if all workers are taken.
         reserved: u32,
     },
     #[error(

@@ -1,8 +1,9 @@
-//! The leases that are over: who held which worker in which ticks before its latest lease.
+//! Past leases: the holder of each worker in each tick before the worker's latest lease.
 //!
-//! A lease becomes a row here when its worker is granted again. The rows are keyed by lease. Once
-//! there are [`MAX_PAST_LEASES`], the lease whose window ended first is removed first; [`PastStart`]
-//! has the time since which none is missing. Nothing that makes IDs unique depends on them.
+//! When a worker is granted again, its previous lease becomes a row of this table. The rows are
+//! keyed by lease. Beyond [`MAX_PAST_LEASES`] rows, the lease whose window ended first is removed
+//! first, and [`PastStart`] records the time since which none is missing. The uniqueness of IDs
+//! does not depend on this table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +16,11 @@ use crate::codec::Versioned;
 use crate::newtypes::{LeaseId, NodeId};
 use crate::table::{Record, Table, singleton};
 
-/// The most leases that are kept once they are over: with owners of the greatest length and the
-/// indices 25 MB, in practice five; half a year of two hundred starts a day.
+/// The maximum number of past leases. With owners of maximum length and the indices they take 25
+/// MB; in practice 5 MB. They cover half a year at two hundred starts a day.
 pub const MAX_PAST_LEASES: usize = 1 << 15;
 
-/// A lease that is over and whose worker was granted again. Its ID is the row's key.
+/// An ended lease whose worker was granted again. Its ID is the row's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PastLease {
     pub(crate) layout: String,
@@ -30,7 +31,7 @@ pub(crate) struct PastLease {
     pub(crate) node: Option<NodeId>,
     #[serde(with = "crate::foreign::tick")]
     pub(crate) from_tick: Tick,
-    /// As it was at the end.
+    /// The fence when the lease ended.
     #[serde(with = "crate::foreign::tick")]
     pub(crate) fence: Tick,
 }
@@ -57,7 +58,7 @@ impl Record for PastLease {
     }
 }
 
-/// The time since which no ended lease is missing; the founding writes it.
+/// The time since which no past lease is missing. First written by the founding command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct PastStart {
     #[serde(with = "crate::foreign::wall_ms")]
@@ -66,8 +67,7 @@ pub(crate) struct PastStart {
 
 singleton!(PastStart, kind 22, version 1, prefix b'i');
 
-/// The leases that are over, by worker and first tick, and by the end of their windows. Derived from
-/// the rows.
+/// Past leases by worker and first tick, and by the end of their windows. Derived from the rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PastIndex {
     by_worker: BTreeMap<WorkerKey, BTreeMap<Tick, LeaseId>>,
@@ -75,7 +75,7 @@ pub(crate) struct PastIndex {
 }
 
 impl PastIndex {
-    /// `wall_at` is when a tick of a layout begins.
+    /// Builds the index. `wall_at` returns the time at which a tick of a layout begins.
     pub(crate) fn of(past: &Table<PastLease>, wall_at: impl Fn(&str, Tick) -> WallMs) -> Self {
         let mut index = Self::default();
         for (lease, record) in past.iter() {
@@ -102,7 +102,7 @@ impl PastIndex {
         }
     }
 
-    /// The lease that began last at or before the tick.
+    /// Returns the worker's latest lease that began at or before `tick`.
     fn before(&self, key: &WorkerKey, tick: Tick) -> Option<LeaseId> {
         let (_, lease) = self.by_worker.get(key)?.range(..=tick).next_back()?;
         Some(*lease)
@@ -128,7 +128,7 @@ impl PastLease {
     }
 }
 
-/// The leases that are over, with what belongs to them, while an entry is applied.
+/// The past leases and what belongs to them, while an entry is applied.
 pub(crate) struct Past<'a> {
     pub(crate) leases: &'a mut Table<PastLease>,
     pub(crate) start: &'a mut Table<PastStart>,
@@ -136,7 +136,8 @@ pub(crate) struct Past<'a> {
 }
 
 impl Past<'_> {
-    /// Keeps the lease that a worker had, as another one is granted. One without a tick made no ID.
+    /// Keeps the previous lease of a worker when another is granted. A lease without a tick minted
+    /// no ID and is not kept.
     pub(crate) fn keep(
         &mut self,
         key: &WorkerKey,
@@ -164,7 +165,7 @@ impl Past<'_> {
         self.leases.put(record.lease, past);
     }
 
-    /// Forgets the lease whose window ended first; `false` if there is none.
+    /// Removes the lease whose window ended first. Returns `false` if there is none.
     fn forget_first(&mut self) -> bool {
         let Some((end, lease)) = self.index.by_end.pop_first() else {
             return false;
@@ -179,7 +180,7 @@ impl Past<'_> {
 }
 
 impl Table<PastLease> {
-    /// The lease, among those that are over, whose window has the tick.
+    /// Returns the past lease whose window contains the tick.
     pub(crate) fn holder_at(
         &self,
         index: &PastIndex,
@@ -232,7 +233,7 @@ mod tests {
             worker: WorkerId(3),
         };
         let last = FIRST + MAX_PAST_LEASES as u64 + 1;
-        // One that was granted before all others and ended after them.
+        // A lease that was granted before all others and ended after them.
         let long = WorkerRecord {
             lease: LeaseId(1),
             from_tick: Tick(1),

@@ -1,4 +1,4 @@
-//! The latest lease of each worker, and who may read it.
+//! The latest lease of each worker, and whether it is live.
 
 use seqd_guards::is_out;
 use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
@@ -15,7 +15,7 @@ use crate::tenant::Tenant;
 /// The latest lease of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerRecord {
-    /// Who took it.
+    /// The tenant that took the lease.
     pub tenant: Tenant,
     pub lease: LeaseId,
     pub owner: String,
@@ -25,13 +25,13 @@ pub struct WorkerRecord {
     /// The first tick that the holder may mint.
     #[serde(with = "crate::foreign::tick")]
     pub from_tick: Tick,
-    /// The first tick that it may not.
+    /// The first tick that the holder may not mint.
     #[serde(with = "crate::foreign::tick")]
     pub fence: Tick,
-    /// When it was taken. Kept in the row alone: nothing reads it.
+    /// The wall clock at which the lease was taken. Only stored: no code reads it.
     #[serde(with = "crate::foreign::wall_ms")]
     pub taken_wall_ms: WallMs,
-    /// When it was last taken, extended or released.
+    /// The cluster time at which the lease was last taken, extended or released.
     pub used_ms: ClusterMs,
     pub released: bool,
 }
@@ -42,7 +42,7 @@ pub struct LeaseView<'a> {
     pub layout: &'a str,
     pub worker: WorkerId,
     pub record: &'a WorkerRecord,
-    /// Whether the lease has not ended.
+    /// True if the lease has not ended.
     pub live: bool,
 }
 
@@ -61,7 +61,8 @@ impl Record for WorkerRecord {
     type Key = WorkerKey;
     const PREFIX: u8 = b'w';
 
-    /// A zero byte, which no name has, ends the layout's name, so that keys sort as names do.
+    /// A zero byte, which no name contains, ends the layout's name, so that keys sort in the order
+    /// of names.
     fn write_key(key: &WorkerKey, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(key.layout.as_bytes());
         bytes.push(0);
@@ -94,12 +95,12 @@ impl Expiring for WorkerRecord {
         is_live(context, layout, self).then(|| context.expiry(layout, self.used_ms))
     }
 
-    /// The record stays: its fence holds for ever.
+    /// The record stays, because its fence is valid forever.
     fn pass(_: &mut Table<Self>, _: &WorkerKey, _: Passing<'_>) {}
 }
 
 impl Table<WorkerRecord> {
-    /// Releases every lease. Fences stay.
+    /// Releases every lease. The fences do not change.
     pub(crate) fn end_all(&mut self) {
         let held = self.iter().filter(|(_, record)| !record.released);
         let held: Vec<WorkerKey> = held.map(|(key, _)| key.clone()).collect();
@@ -144,8 +145,8 @@ pub(crate) fn is_live(context: &ApplyContext<'_>, layout: &Layout, record: &Work
     !record.released && context.cluster_ms < context.expiry(layout, record.used_ms)
 }
 
-/// Milliseconds until the worker can be granted, at this tick of its layout; 0 if it is free. A lease
-/// that was released without its last tick leaves the worker taken up to its fence.
+/// Returns the milliseconds until the worker can be granted, at this tick of its layout; 0 if it is
+/// free. If a lease was released without its last tick, the worker stays taken up to the fence.
 pub(crate) fn ms_until_free(
     context: &ApplyContext<'_>,
     layout: &Layout,

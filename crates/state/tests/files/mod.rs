@@ -1,6 +1,6 @@
-//! Golden files: lines of a label and the bytes in hexadecimal.
+//! Golden files. Each line consists of a label and bytes in hexadecimal.
 //!
-//! A line never changes. `SEQD_WRITE_GOLDEN=1` writes the files that are missing, and no others.
+//! A line never changes. `SEQD_WRITE_GOLDEN=1` writes missing files and no others.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 

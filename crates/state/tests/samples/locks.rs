@@ -12,7 +12,7 @@ fn lock() -> LockName {
     LockName::new("jobs/nightly 1").unwrap()
 }
 
-/// The holder of a lock of one.
+/// Returns the holder of a lock with one permit.
 fn lock_holder() -> LockHolder {
     let mut state = founded();
     let asked = AcquireLock {

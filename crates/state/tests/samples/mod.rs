@@ -1,4 +1,4 @@
-//! One of each command, refusal and outcome, for tests that look at all of them.
+//! One of each command, refusal and outcome, for tests that cover all of them.
 
 mod keys;
 mod locks;

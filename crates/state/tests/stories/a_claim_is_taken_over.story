@@ -1,4 +1,4 @@
-# A claimer that dies is followed by the next caller, with the next attempt number.
+# If a claim holder dies, the next caller takes over with the next attempt number.
 found c1
 > founded
 time 0 0
@@ -8,7 +8,8 @@ time 0 5000
 begin pay nonce=b
 > in progress, attempt 1 until 5001
 time 0 5001
-# The claim is over: the next one who asks goes on, and the one before it cannot complete.
+# The claim has expired: the next caller takes over, and the previous holder cannot complete the
+# key.
 begin pay nonce=b claim-ttl=5000
 > first, attempt 2, claim 5 until 10002, the key until 65002
 complete pay claim=4 result=late
@@ -16,7 +17,7 @@ complete pay claim=4 result=late
 time 0 6000
 begin pay nonce=a
 > in progress, attempt 2 until 10002
-# An abandoned claim is followed at once.
+# An abandoned claim can be taken over at once.
 abandon pay claim=5
 > attempt 2 is abandoned
 complete pay claim=5 result=late
@@ -25,13 +26,14 @@ begin pay nonce=c claim-ttl=1000
 > first, attempt 3, claim 6 until 7001, the key until 66001
 abandon pay claim=5
 > refused: the key pay does not have this claim: another caller took over the key, the key was completed or expired, or the claim is wrong
-# A claim that is over completes the key as long as nobody took over.
+# An expired claim can complete the key as long as no other caller has taken over.
 time 0 9000
 complete pay claim=6 result=paid
 > completed
 show-key pay
 > attempt 3, until 66001, result paid
-# The key does not end before its claim, and a begin lets it live on, as long as it is in progress.
+# A key does not expire before its claim. A begin extends a key in progress, but not a completed
+# key.
 begin long ttl=1000 claim-ttl=20000
 > first, attempt 1, claim 7 until 29001, the key until 29001
 time 0 12000

@@ -1,4 +1,4 @@
-# Window 30 s, skew 500 ms: the limit lies 31 s ahead of the leader's clock, and one tick.
+# Window 30 s, skew 500 ms: the limit is 31 s and one tick ahead of the leader's clock.
 found c1
 > founded
 time 1000 0
@@ -8,17 +8,17 @@ take default owner=a fence=32001
 > worker 0 of default, lease 4, ticks from 1000 to 32001
 extend default 0 lease=4 fence=32002
 > refused: fence 32002 is above the limit 32001: the caller's clock runs ahead of the leader's
-# A clock that is behind by more than the window asks for nothing.
+# A fence that leaves no tick to mint is refused: the caller's clock is behind.
 take default owner=b fence=1000
 > refused: fence 1000 leaves no tick to mint from 1000: the caller's clock is behind
 take default owner=b fence=1001
 > worker 1 of default, lease 5, ticks from 1000 to 1001
-# A full time field, and no layout at all.
+# A layout whose time field is full, and a layout that does not exist.
 take uid-generator owner=a fence=5
 > refused: the time field of layout uid-generator is full since 1732137856000 ms; it decodes only
 take none owner=a fence=5
 > refused: there is no layout none
-# Long ticks: 10 ms each, and an epoch a year earlier.
+# Long ticks: 10 ms each, with an epoch a year earlier.
 take sonyflake owner=a fence=3153603202
 > refused: fence 3153603202 is above the limit 3153603201: the caller's clock runs ahead of the leader's
 take sonyflake owner=a fence=3153603201

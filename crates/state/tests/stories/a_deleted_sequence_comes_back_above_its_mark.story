@@ -16,14 +16,14 @@ return order token=4 unused=0
 > refused: there is no sequence order
 delete order
 > refused: there is no sequence order
-# Another definition would give values that were given already.
+# Another definition would grant values again.
 create segment order by=2
 > refused: the sequence order was deleted; it can come back only with the definition it had
 create strict order
 > refused: the sequence order was deleted; it can come back only with the definition it had
 create segment order about=second
 > created, revision 2, epoch 2
-# The token from before the deletion is void.
+# The token from before the deletion is invalid.
 return order token=4 unused=0
 > refused: grant 4 of the sequence order is not its latest, or the sequence moved since
 grant order 100

@@ -3,11 +3,11 @@ found c1
 time 1000 1000
 lock jobs owner=a nonce=1 ttl=500 delay=300
 > held with token 4 until 1501
-# A clock that jumps ends nothing.
+# A wall clock that jumps does not end a hold.
 time 900000 1200
 renew-lock jobs owner=a token=4 ttl=500
 > renewed until 1701
-# A shorter one takes nothing away.
+# A renewal with a shorter ttl does not shorten the hold.
 renew-lock jobs owner=a token=4 ttl=100
 > renewed until 1701
 renew-lock jobs owner=a token=4 ttl=800
@@ -24,7 +24,7 @@ show-lock jobs
 > held by nobody; nobody waits; nobody until 2301
 renew-lock jobs owner=a token=4 ttl=500
 > refused: no hold of the lock jobs has this lease: the hold ended, or the lease is wrong
-# Behind a hold that ran out there is a delay; behind one that was released there is none.
+# An expired hold is followed by a delay; a released hold is not.
 lock jobs owner=b nonce=2
 > refused: the lock jobs is delayed behind a hold that ran out; try again in 300 ms
 lock jobs owner=b nonce=2 wait=1000

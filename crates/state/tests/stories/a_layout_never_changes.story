@@ -9,7 +9,7 @@ layout short 38
 > refused: there is a layout short with another definition, and a layout never changes
 take short owner=a fence=3000
 > worker 0 of short, lease 4, ticks from 5 to 3000
-# One of the presets.
+# A preset does not change either.
 layout default 39
 > refused: there is a layout default with another definition, and a layout never changes
 restart

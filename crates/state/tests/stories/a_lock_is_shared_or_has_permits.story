@@ -4,7 +4,7 @@ time 1000 1000
 lock docs owner=a nonce=1 shared=1 ; lock docs owner=b nonce=2 shared=1
 > held with token 4 until 2001
 > held with token 5 until 2001
-# One that shares does not pass an exclusive one that waits.
+# A shared request does not overtake an exclusive waiter.
 lock docs owner=w nonce=3 wait=9000 ; lock docs owner=c nonce=4 shared=1 wait=9000
 > waiting behind 0 until 10000
 > waiting behind 1 until 10000
@@ -31,7 +31,7 @@ unlock jobs owner=b token=9
 > released
 show-lock jobs
 > held by a with token 8 until 2001 and c with token 10 until 2001; nobody waits
-# A restored cluster has no lock, and its tokens are larger.
+# A restored cluster has no locks, and its tokens are larger.
 restore c2
 > restored, node 11
 show-lock jobs

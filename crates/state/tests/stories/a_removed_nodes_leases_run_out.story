@@ -14,7 +14,7 @@ take default owner=n2 node=2 boot=1 fence=30000
 > refused: node 2 was removed from the cluster
 extend default 0 lease=4 fence=30200
 > refused: node 2 was removed from the cluster
-# Its worker is not free earlier than anybody's: the next is given another one.
+# The worker of a removed node is not free earlier: the next lease gets another worker.
 take default owner=x fence=30000
 > worker 1 of default, lease 5, ticks from 0 to 30000
 time 30001 30000

@@ -1,4 +1,5 @@
-# A window of 30 s and a skew of 500 ms. The backup was taken at 10000; the old cluster went on.
+# A window of 30 s and a skew of 500 ms. The backup was taken at 10000, and the old cluster
+# continued.
 found c1
 > founded
 time 10000 10000
@@ -15,7 +16,7 @@ grant order 100
 restore c2 margin=1000 ancestor=c1
 > restored, node 7
 > order: index 100 to 1100, next value 101 to 1101
-# Nothing is drawn and no worker leased until the first leader has said when the cluster began.
+# No number is drawn and no worker is leased until the first leader has stamped the start time.
 take js53 owner=x fence=42000
 > refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225610000 ms) and agrees with the other voters'
 grant order 10
@@ -27,22 +28,22 @@ stamp 9999
 time 12000 12000
 stamp 12000
 > stamped at 12000
-# Said once.
+# A second stamp changes nothing.
 stamp 50000
 > stamped at 12000
 show-counter
 > the next number is 1853070363328512001
 start 7 boot=1
 > node 7 started, boot 1
-# The old windows may reach to 12000 + window + 2 skews at most: new ones begin later, also those
-# of workers and layouts that were never used.
+# The old windows end at most at 12000 + window + 4 skews. New windows begin after that, also for
+# workers and layouts that were never used.
 take js53 owner=n1 node=7 boot=1 fence=42000
 > refused: this cluster was restored: windows of layout js53 begin in 32001 ms, past all that were granted before
 take default owner=n1 node=7 boot=1 fence=42000
 > refused: this cluster was restored: windows of layout default begin in 32001 ms, past all that were granted before
 take sonyflake owner=n1 node=7 boot=1 fence=3153607000
 > refused: this cluster was restored: windows of layout sonyflake begin in 32010 ms, past all that were granted before
-# No lease of the old cluster is extended or given back.
+# No lease of the old cluster can be extended or released.
 extend js53 0 lease=4 fence=43000
 > refused: lease 4 does not hold worker 0 of layout js53; it was released or never taken
 extend js53 1 lease=5 fence=43000
@@ -63,6 +64,6 @@ take sonyflake owner=n1 node=7 boot=1 fence=3153607000
 time 44010 44010
 take sonyflake owner=n1 node=7 boot=1 fence=3153607000
 > worker 0 of sonyflake, lease 1853070363328512003, ticks from 3153604401 to 3153607000
-# The old members' IDs are used up.
+# The IDs of the old members are not reused.
 start 1 boot=9
 > refused: node 1 was removed from the cluster

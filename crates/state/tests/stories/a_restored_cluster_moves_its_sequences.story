@@ -26,18 +26,18 @@ delete gone
 > deleted, epoch 2
 show order
 > next value 101, 100 allocated, 9223372036854775707 remain; run from 0 with token 4
-# Nothing may be passed over in silence.
+# Every sequence needs a floor or a margin.
 restore c2
 > refused: it is not known how far these sequences came after the backup: bill, down, gone, order, round; give a floor for each, or a margin for all others
 restore c2 order=500 bill=150
 > refused: it is not known how far these sequences came after the backup: down, gone, round; give a floor for each, or a margin for all others
 restore c2 order=500 nobody=1 margin=0
 > refused: the backup has no sequence nobody
-# A value does not say which pass of a cycling sequence is meant.
+# A value does not identify the pass of a cycling sequence.
 restore c2 round=3 margin=10
 > refused: a value does not say in which pass of a cycling sequence it is: give a margin for round
-# A floor beyond the value that would follow the last is a mistake. That value, like a margin past the
-# end, uses the sequence up. A sequence without a value left stays as it is.
+# A floor beyond the value that would follow the last one is a mistake. That value, like a margin
+# past the end, uses up the sequence. A sequence without a value left does not change.
 restore c2 bill=201 margin=10
 > refused: the floor is beyond the value that would follow the last of bill; give that value if none is left
 restore c2 bill=200 margin=90 order=50
@@ -52,7 +52,7 @@ show order
 > next value 101, 100 allocated, 9223372036854775707 remain; run none
 stamp 5000
 > stamped at 5000
-# Old tokens take nothing back.
+# Old tokens cannot return anything.
 return order token=4 unused=50
 > refused: grant 4 of the sequence order is not its latest, or the sequence moved since
 grant order 10 after=4
@@ -67,7 +67,7 @@ create segment gone
 > created, revision 2, epoch 3
 grant gone 1
 > values 101 to 101 by 1: indices 100 + 1, run from 100, token 1853070355988480003, epoch 3
-# The end of one restoration is the beginning of another.
+# A restored cluster can be restored again.
 restore c3 margin=0
 > restored, node 1853070355988480004
 > bill: index 100 to 100, next value none to none

@@ -1,5 +1,6 @@
-# Node A returns 90 of its 100 indices; the proposal arrives twice. Between the two, node B was
-# granted what came back. If the second return were taken, B's values would be granted again.
+# Node A returns 90 of its 100 indices, and the proposal arrives twice. In between, the returned
+# indices are granted to node B. If the second return were accepted, B's values would be granted
+# again.
 found c1
 > founded
 create segment order
@@ -14,7 +15,7 @@ return order token=4 unused=10
 > refused: grant 4 of the sequence order is not its latest, or the sequence moved since
 show order
 > next value 31, 30 allocated, 9223372036854775777 remain; run from 10 with token 5
-# Both in one entry, and a run of two grants: the same.
+# The same with both returns in one entry and a run of two grants.
 grant order 20 after=5
 > values 31 to 50 by 1: indices 30 + 20, run from 10, token 6, epoch 1
 return order token=6 unused=15 ; return order token=6 unused=15

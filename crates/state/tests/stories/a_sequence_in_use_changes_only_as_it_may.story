@@ -4,7 +4,7 @@ create segment order max=100 min=1
 > created, revision 1, epoch 1
 grant order 60
 > values 1 to 60 by 1: indices 0 + 60, run from 0, token 4, epoch 1
-# A further end: the run stays, and so does every value.
+# Extending the end changes neither the run nor any value.
 update order max=200
 > updated, revision 2
 show order
@@ -21,7 +21,7 @@ return order token=5 unused=80
 > 40 returned, next index 80
 show order
 > next value 81, 80 allocated, 120 remain; run none
-# Sizes and description, at the revision that is meant.
+# Sizes and description, at the expected revision.
 update order smallest=5 largest=50 about=orders revision=2
 > updated, revision 3
 update order smallest=5 revision=2
@@ -30,7 +30,7 @@ update order smallest=500
 > refused: segment sizes are 1 to 1000000000, the smallest not above the largest
 update order target=0
 > refused: a segment's target is 1 to 86400000 ms
-# An exhausted sequence goes on.
+# An exhausted sequence continues.
 create strict short max=3
 > created, revision 1, epoch 1
 next short*3
@@ -43,7 +43,7 @@ next short*2
 > values 4 to 5
 update short smallest=5
 > refused: the sequence short is a strict sequence
-# Downwards the end is min.
+# A descending sequence ends at min.
 create strict down by=-1 min=-3
 > created, revision 1, epoch 1
 next down*3
@@ -56,7 +56,7 @@ update down min=-4
 > refused: min of the sequence down stays: it is -5, and moves only on from there: values beyond it may be granted
 update down max=5
 > refused: max of the sequence down stays: the sequence does not run towards it
-# A cycling one keeps both bounds.
+# A cycling sequence keeps both bounds.
 create strict round max=5 cycle=yes
 > created, revision 1, epoch 1
 update round max=6

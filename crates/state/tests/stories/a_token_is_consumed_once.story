@@ -1,4 +1,4 @@
-# One caller consumes it; that one is told the same when it repeats its request.
+# One caller consumes the token. A retry of its request gets the same response.
 found c1
 > founded
 time 0 0
@@ -12,12 +12,12 @@ consume 7 nonce=a
 > consumed
 consume 7
 > another request consumed it
-# Without a nonce nobody can be told that it was the first.
+# Without a nonce, a retry cannot be recognised as the first request.
 consume 8
 > consumed
 consume 8
 > another request consumed it
-# An ID alone is no token, and none is issued twice.
+# An ID without its secret is no token, and no token is issued twice.
 consume 9 secret=7
 > unknown
 issue 10 9 ttl=5000

@@ -4,7 +4,7 @@ create strict order by=10
 > created, revision 1, epoch 1
 next order*3
 > values 1 to 21
-# The next value is 31; what lies behind it is refused, with the next value.
+# The next value is 31. A smaller target is refused, and the refusal contains the next value.
 advance order 30
 > refused: the sequence order is past 30: the next value is 31
 advance order 31
@@ -15,7 +15,7 @@ show order
 > next value 41, 4 allocated, 922337203685477577 remain; run none
 advance order 0
 > refused: the sequence order is past 0: the next value is 41
-# Past the last value there is nothing to advance to.
+# The sequence cannot be advanced past its last value.
 create strict short max=10 by=3
 > created, revision 1, epoch 1
 advance short 10
@@ -28,7 +28,7 @@ advance short 10
 > next value 10, index 3, epoch 3
 next short
 > values 10 to 10
-# Downwards, forward is down.
+# A descending sequence advances downwards.
 create strict down by=-1
 > created, revision 1, epoch 1
 next down*5

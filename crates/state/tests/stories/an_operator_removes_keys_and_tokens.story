@@ -1,4 +1,5 @@
-# An operator makes room: what is removed is unknown, its claim is lost, and what is named twice counts once.
+# An operator frees space: a removed key is unknown, its claim is lost, and a repeated name counts
+# once.
 found c1
 > founded
 time 0 1000
@@ -14,7 +15,7 @@ complete pay claim=4 result=late
 > refused: the key pay does not have this claim: another caller took over the key, the key was completed or expired, or the claim is wrong
 begin pay nonce=b
 > first, attempt 1, claim 6 until 11001, the key until 61001
-# A key of a request is another one.
+# A request's key with the same name is another key.
 remove-keys ship access=7
 > 0 removed
 complete ship claim=5 result=sent
@@ -28,7 +29,7 @@ consume 7
 restart
 consume 8
 > consumed
-# No deadline of what was removed is left.
+# The removed records leave no deadlines.
 remove-keys pay ship
 > 2 removed
 remove-tokens 8

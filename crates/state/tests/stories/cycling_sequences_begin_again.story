@@ -1,6 +1,6 @@
 found c1
 > founded
-# The first pass begins at start, each later one at min. A grant never crosses the end of a pass.
+# The first pass begins at start, each later pass at min. A grant never crosses the end of a pass.
 create segment weekday start=3 max=7 cycle=yes
 > created, revision 1, epoch 1
 grant weekday 100
@@ -9,7 +9,7 @@ grant weekday 100
 > values 1 to 7 by 1: indices 5 + 7, run from 5, token 5, epoch 1
 grant weekday 2
 > values 1 to 2 by 1: indices 12 + 2, run from 12, token 6, epoch 1
-# A strict answer may cross it, in several ranges.
+# A strict response may cross it, in several ranges.
 create strict turn start=3 max=7 cycle=yes
 > created, revision 1, epoch 1
 next turn*14
@@ -21,7 +21,7 @@ create strict down by=-2 min=-6 max=-1 cycle=yes
 > created, revision 1, epoch 1
 next down*4
 > values -1 to -5, -1 to -1
-# A pass of two values would take many ranges.
+# With a pass of two values, a request needs many ranges.
 create strict bit min=0 max=1 cycle=yes
 > created, revision 1, epoch 1
 next bit*128 bit*129 bit*5

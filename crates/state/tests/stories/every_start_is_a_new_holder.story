@@ -1,4 +1,4 @@
-# A disk is copied. Both processes start with the same boot number; the second is refused.
+# A disk is copied. Both processes start with the same boot number; the second one is refused.
 found c1
 > founded
 take default owner=n1 node=1 boot=1 fence=30000
@@ -11,7 +11,7 @@ start 1 boot=1 nonce=11
 > node 1 started, boot 1
 take default owner=n1 node=1 boot=1 fence=30000
 > worker 0 of default, lease 4, ticks from 0 to 30000
-# The next start does not touch the fence of the lease before it: it gets another worker.
+# The next start does not change the fence of the previous lease: it gets another worker.
 start 1 boot=2 nonce=33
 > node 1 started, boot 2
 start 1 boot=1 nonce=11
@@ -20,7 +20,7 @@ take default owner=n1 node=1 boot=1 fence=30000
 > refused: this start of node 1 is not the registered one, boot 2 is
 take default owner=n1 node=1 boot=2 fence=30000
 > worker 1 of default, lease 5, ticks from 0 to 30000
-# The process before it cannot keep its lease; its window stays its own.
+# The previous process cannot extend its lease. Its window remains reserved for it.
 extend default 0 lease=4 fence=30200
 > refused: this start of node 1 is not the registered one, boot 2 is
 take default owner=n9 node=9 boot=1 fence=30000

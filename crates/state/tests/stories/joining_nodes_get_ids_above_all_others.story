@@ -6,10 +6,10 @@ grant order 10
 > values 1 to 10 by 1: indices 0 + 10, run from 0, token 4, epoch 1
 join n4 nonce=1
 > node 5
-# The caller did not hear the answer and asks again.
+# The caller did not receive the response and retries.
 join n4 nonce=1
 > node 5
-# Another attempt, before the node ever started: the ID of the first one is void.
+# A new request before the node has started: the first ID is removed.
 join n4 nonce=2
 > node 6
 start 5
@@ -24,7 +24,7 @@ remove 6
 > node 6 removed
 join n4 nonce=3
 > node 7
-# Neither a start nor the bytes read back bring a removed ID to life, nor do they lower the counter.
+# Neither a start nor a restart of the replica restores a removed ID or lowers the counter.
 restart
 start 6
 > refused: node 6 was removed from the cluster

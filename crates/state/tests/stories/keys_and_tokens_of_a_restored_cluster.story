@@ -1,4 +1,4 @@
-# A backup is taken over: keys stay, tokens are refused, and nothing new is claimed before the stamp.
+# After a restore, keys are kept, tokens are refused, and no key is claimed before the stamp.
 found c1
 > founded
 time 1000 1000

@@ -1,4 +1,4 @@
-# The wall clock jumps a year ahead and back: no key ends by it.
+# The wall clock jumps a year ahead and back; no key expires because of it.
 found c1
 > founded
 time 0 0

@@ -1,4 +1,4 @@
-# The same key with two access tokens, without one, and as a user's key.
+# The same key with two access tokens, without a token, and as a user's key.
 found c1
 > founded
 begin k access=1
@@ -17,7 +17,7 @@ begin k access=2
 > in progress, attempt 1 until 10001
 show-key k
 > attempt 1, until 60001, result none
-# A refused request of a tenant leaves nothing: the corrected one comes with the same key.
+# A refused request leaves no record: the corrected request can use the same key.
 begin other access=1 for=wrong
 > first, attempt 1, claim 8 until 10001, the key until 60001
 abandon other access=1 claim=8

@@ -1,4 +1,4 @@
-# The wall clock decides about fences, cluster time about who is asked for.
+# The wall clock decides about fences, and cluster time about the liveness of leases.
 found c1
 > founded
 show-deadline
@@ -8,8 +8,8 @@ take js53 owner=a fence=31000
 > worker 0 of js53, lease 4, ticks from 1000 to 31000
 show-deadline
 > 30000
-# The wall clock jumps a day ahead: the lease is live all the same, so its own owner, whose last
-# worker would be chosen again if it were free, gets another one.
+# The wall clock jumps a day ahead. The lease is still live, so its owner, which would get its
+# previous worker again if that were free, gets another worker.
 time 86400000 10000
 take js53 owner=a fence=86401000
 > worker 1 of js53, lease 5, ticks from 86400000 to 86401000
@@ -22,13 +22,13 @@ show-deadline
 restart
 show-deadline
 > 40000
-# Cluster time never falls.
+# Cluster time never decreases.
 time 12000 5000
 take js53 owner=c fence=42000
 > worker 2 of js53, lease 6, ticks from 12000 to 42000
 show-deadline
 > 40000
-# Past both deadlines nothing is pending.
+# After both deadlines nothing is pending.
 time 51000 50000
 show-deadline
 > 40000
@@ -37,7 +37,7 @@ take js53 owner=a fence=81000
 restart
 show-deadline
 > 80000
-# A lease that ended by itself can be extended while nobody took its worker...
+# An expired lease can be extended while its worker has not been granted again...
 time 90000 90000
 next nothing
 > refused: there is no sequence nothing

@@ -1,4 +1,4 @@
-# Three callers begin the same key: one goes on, the others wait or get its result.
+# Three callers begin the same key: one receives the claim, the others wait or get its result.
 found c1
 > founded
 time 0 1000
@@ -8,10 +8,10 @@ begin pay for=order-1 nonce=b
 > in progress, attempt 1 until 11001
 begin pay for=order-1
 > in progress, attempt 1 until 11001
-# The first repeats its request, as its reply was lost: it is told the same again.
+# The reply was lost. The first caller retries and gets the same response.
 begin pay for=order-1 nonce=a
 > first, attempt 1, claim 4 until 11001, the key until 61001
-# What it would do under this key is something else.
+# Another fingerprint under this key is refused.
 begin pay for=order-2 nonce=c
 > another thing is done under this key
 time 0 2000
@@ -25,7 +25,7 @@ begin pay for=order-2 nonce=b
 > another thing is done under this key
 show-key pay
 > attempt 1, until 61001, result paid
-# The result stays what it is. Completing it with the same again is no other thing.
+# The result never changes. Completing the key again with the same result is accepted.
 complete pay claim=4 result=paid
 > completed
 complete pay claim=4 result=paid-twice
@@ -34,7 +34,7 @@ abandon pay claim=4
 > refused: the key pay does not have this claim: another caller took over the key, the key was completed or expired, or the claim is wrong
 show-key pay
 > attempt 1, until 61001, result paid
-# A done key ends when it was to end.
+# A completed key expires at its time.
 restart
 time 0 61000
 begin pay for=order-1

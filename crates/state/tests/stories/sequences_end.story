@@ -17,7 +17,7 @@ grant part 100
 > values 101 to 150 by 1: indices 100 + 50, run from 100, token 5, epoch 1
 grant part 100
 > refused: the sequence part has 0 values left, 100 were asked for
-# What is given back can be granted again.
+# Returned indices can be granted again.
 return part token=5 unused=120
 > 30 returned, next index 120
 grant part 100

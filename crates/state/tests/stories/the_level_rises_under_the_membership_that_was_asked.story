@@ -4,19 +4,19 @@ found c1
 raise 2 asked=3
 > refused: the level was asked of the members of entry 3 of term 1, and they changed
 membership 3
-# Another one was asked: a member that joined since may be older.
+# Another membership was polled: a member that joined since may be older.
 raise 2 asked=2
 > refused: the level was asked of the members of entry 2 of term 1, and they changed at entry 3 of term 1
 raise 2 asked=4
 > refused: the level was asked of the members of entry 4 of term 1, and they changed at entry 3 of term 1
-# A level is not left out.
+# No level can be skipped.
 raise 3 asked=3
 > refused: the cluster is at level 1, so it cannot be raised to 3
 raise 1 asked=3
 > refused: the cluster is at level 1, so it cannot be raised to 1
 raise 2 asked=3
 > level 2
-# Once more.
+# A repeated raise is refused.
 raise 2 asked=3
 > refused: the cluster is at level 2, so it cannot be raised to 2
 membership 7

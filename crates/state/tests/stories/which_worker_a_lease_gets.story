@@ -17,12 +17,12 @@ take js53 owner=b fence=100
 > worker 3 of js53, lease 8, ticks from 5 to 100
 take js53 owner=c fence=100
 > worker 2 of js53, lease 9, ticks from 5 to 100
-# b's worker has its fence ahead, so b got one that was never used; it goes back to neither while
-# the one is live and the other ahead.
+# The fence of b's previous worker was ahead, so b got an unused worker. After the fence has passed,
+# b gets the previous worker again, because the lease of the other worker is still live.
 time 6 6
 take js53 owner=b fence=100
 > worker 1 of js53, lease 10, ticks from 6 to 100
-# A node and a stranger of the same name are two owners.
+# A node and an external generator of the same name are two owners.
 start 1 boot=1
 > node 1 started, boot 1
 take js53 owner=a node=1 boot=1 fence=100

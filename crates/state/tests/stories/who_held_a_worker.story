@@ -26,7 +26,7 @@ take js53 owner=a fence=40
 > worker 0 of js53, lease 7, ticks from 26 to 40
 release js53 0 lease=7 last=25
 > released at 26
-# That one made nothing.
+# This lease minted nothing.
 take js53 owner=a fence=40
 > worker 0 of js53, lease 8, ticks from 26 to 40
 time 30 30
@@ -64,7 +64,7 @@ who js53 0 48
 > a, lease 8, ticks from 26 to 49
 who js53 0 99
 > nobody
-# What a restored cluster's old one granted after the backup is not known.
+# Grants that the old cluster made after the backup are unknown in the restored one.
 restore c2
 > restored, node 10
 who js53 0 48

@@ -1,4 +1,4 @@
-# twitter: five bits of datacenter above five bits of worker, and an epoch in 2010.
+# The layout twitter has five datacenter bits above five worker bits, and an epoch in 2010.
 found c1
 > founded
 time 0 0

@@ -1,4 +1,4 @@
-# js53 has 32 workers.
+# The layout js53 has 32 workers.
 found c1
 > founded
 take js53 owner=w0 fence=900 ; take js53 owner=w1 fence=30000 ; take js53 owner=w2 fence=30000 ; take js53 owner=w3 fence=30000
@@ -41,7 +41,7 @@ take js53 owner=w28 fence=30000 ; take js53 owner=w29 fence=30000 ; take js53 ow
 > worker 29 of js53, lease 33, ticks from 0 to 30000
 > worker 30 of js53, lease 34, ticks from 0 to 30000
 > worker 31 of js53, lease 35, ticks from 0 to 30000
-# All are live. Never a live lease.
+# All leases are live. The worker of a live lease is never granted.
 time 10000 10000
 take js53 owner=x fence=40000
 > refused: no worker of layout js53 is free; the next may be in 20000 ms
@@ -57,14 +57,15 @@ take js53 owner=x fence=40000
 time 12500 11000
 take js53 owner=x fence=40000
 > worker 7 of js53, lease 36, ticks from 12500 to 40000
-# By cluster time the leases ended; by the wall clock, which went back, only one fence has passed.
+# By cluster time the leases have expired. By the wall clock, which went back, only one fence has
+# passed.
 time 1000 50000
 take js53 owner=x fence=30000
 > worker 0 of js53, lease 37, ticks from 1000 to 30000
 take js53 owner=y fence=30000
 > refused: no worker of layout js53 is free; the next may be in 29000 ms
-# Of those that are free, the one whose use lies back furthest: worker 9 was last used after all
-# others, 7 and 0 were taken again.
+# The least recently used free worker is chosen: worker 9 was used after all others, and 7 and 0
+# were granted again.
 time 60000 50001
 take js53 owner=y fence=70000
 > worker 1 of js53, lease 38, ticks from 60000 to 70000

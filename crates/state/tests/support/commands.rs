@@ -1,4 +1,4 @@
-//! One function for each command, and the application of one.
+//! A function for each command, and a function that applies one command.
 
 use seqd_idgen::{FieldOrder, FirstSequence, Layout, LayoutSpec, Tick, WallMs, WorkerId};
 use seqd_state::{
@@ -50,7 +50,7 @@ pub(crate) fn stamp_restoration(wall_ms: WallMs) -> Command {
     ClusterCommand::StampRestoration { wall_ms }.into()
 }
 
-/// Of an external generator.
+/// Takes a lease for an external generator.
 pub(crate) fn take(layout: &str, owner: &str, fence: Tick) -> Command {
     let request = TakeLease {
         tenant: seqd_state::Tenant::OPERATOR,
@@ -163,7 +163,7 @@ pub(crate) fn user_key(key: &str) -> KeyName {
     }
 }
 
-/// Of a user's key, a minute long, with a claim of ten seconds.
+/// Begins a user's key for a minute, with a claim of ten seconds.
 pub(crate) fn begin(key: &str, fingerprint: &str, nonce: &str) -> Command {
     KeyCommand::Begin(BeginKey {
         tenant: seqd_state::Tenant::OPERATOR,
@@ -200,7 +200,7 @@ pub(crate) fn remove_tokens(ids: impl IntoIterator<Item = u64>) -> Command {
     OneTimeCommand::Remove { ids }.into()
 }
 
-/// One-time tokens, each with a hash of its number.
+/// Issues one-time tokens, each with a hash of its number.
 pub(crate) fn issue(ids: impl IntoIterator<Item = u64>, ttl_ms: u64) -> Command {
     let token = |id: u64| (OneTimeId(id), TokenHash([id as u8; 32]));
     let tokens = ids.into_iter().map(token).collect();
@@ -221,7 +221,7 @@ pub(crate) fn consume(id: u64, secret: u64, nonce: &str) -> Command {
     consume.into()
 }
 
-/// A layout of so many bits of time, a worker and a sequence of 8 bits each, and the epoch of the
+/// Creates a layout with this many time bits, 8 worker bits, 8 sequence bits, and the epoch of the
 /// tests.
 pub(crate) fn create_layout(name: &str, time_bits: u8) -> Command {
     let layout = Layout::new(LayoutSpec {

@@ -1,4 +1,5 @@
-//! The rules of locks a second time, over a plain list of claims, and what is seen of the state.
+//! An independent implementation of the rules of locks, over a plain list of claims, and the
+//! observable part of the state.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use seqd_state::State;
 /// The locks of the model.
 pub(crate) const NAMES: [&str; 2] = ["a", "b/1 %"];
 
-/// A claim as the rules have it; `held` is its token.
+/// A claim according to the rules. `held` is its token.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Claim {
     pub(crate) nonce: u8,
@@ -22,7 +23,7 @@ pub(crate) struct Claim {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Lock {
     pub(crate) permits: u32,
-    /// In the order in which they came.
+    /// In order of arrival.
     pub(crate) claims: Vec<Claim>,
     pub(crate) delayed_until: u64,
 }

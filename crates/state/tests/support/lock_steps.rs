@@ -1,4 +1,4 @@
-//! What is done to the locks of the model, drawn at random.
+//! Random steps for the locks of the model.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::sample::Index;
 
 use super::lock_rules::NAMES;
 
-/// The longest time that a step asks for.
+/// The longest time that a step requests.
 pub(crate) const LONGEST_MS: u64 = 900;
 
 #[derive(Debug, Clone)]
@@ -19,13 +19,13 @@ pub(crate) enum Step {
         permits: u32,
         shared: bool,
         lock_delay_ms: u64,
-        /// With the terms of the claim of this nonce, if there is one: a request that is repeated.
+        /// Uses the terms of the claim with this nonce, if there is one: the request is a retry.
         as_before: bool,
     },
     /// With a token that was granted before.
     Renew(Index, u64),
     Release(Index),
-    /// Of one hold, or of all.
+    /// Breaks one hold, or all.
     Break(Option<Index>),
     Withdraw {
         nonce: u8,
@@ -34,7 +34,7 @@ pub(crate) enum Step {
     Restart,
 }
 
-/// Steps with the lock that they are about, and the times that pass before them.
+/// Steps with the lock to which they apply, and the times that pass before them.
 pub(crate) fn steps() -> impl Strategy<Value = Vec<(usize, i64, u64, Step)>> {
     let ttl = 100u64..600;
     let acquire = (

@@ -1,6 +1,6 @@
-//! The lines of stories that are about locks: `lock NAME owner=A nonce=1 ttl=1000`, with `wait=MS`,
-//! `token=T`, `permits=N`, `shared=1`, `delay=MS` and `attempt=N` where they apply; `renew-lock`, `unlock`
-//! and `withdraw-lock`; and, as no entry, `show-lock NAME`.
+//! The lines of stories that concern locks: `lock NAME owner=A nonce=1 ttl=1000`, with `wait=MS`,
+//! `token=T`, `permits=N`, `shared=1`, `delay=MS` and `attempt=N` where they apply; `renew-lock`,
+//! `unlock` and `withdraw-lock`; and `show-lock NAME`, which is not an entry.
 
 use seqd_state::{
     AcquireLock, Attempt, FencingToken, LockCommand, LockName, LockOutcome, Nonce, State,

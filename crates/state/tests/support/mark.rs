@@ -1,12 +1,12 @@
-//! The rule of marks and tokens, which a test follows beside the state.
+//! The rule of marks and tokens, which a test tracks next to the state.
 
 use seqd_state::{Command, GrantToken, Outcome, SequenceCommand, SequenceOutcome};
 
-/// The rule of marks and tokens, from outcomes alone.
+/// The rule of marks and tokens, derived from outcomes alone.
 #[derive(Debug, Default)]
 pub(crate) struct Mark {
     next_index: u64,
-    /// The latest token and the first index of its run, while something can be given back.
+    /// The latest token and the first index of its run, while indices can be returned.
     run: Option<(GrantToken, u64)>,
 }
 

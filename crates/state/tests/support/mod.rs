@@ -1,4 +1,4 @@
-//! What the tests of this crate share: small builders and the digest worked out the long way.
+//! Shared parts of this crate's tests: small builders, and a digest computed from all rows.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -16,14 +16,14 @@ use seqd_state::{
     SequenceName, Stamp, State, row_hash,
 };
 
-/// 2026-01-01T00:00:00Z, the epoch of the layouts `default` and `js53`: with times counted from
-/// here, a tick of theirs is a time.
+/// 2026-01-01T00:00:00Z, the epoch of the layouts `default` and `js53`. For times counted from this
+/// epoch, a tick of these layouts equals a time.
 pub(crate) const EPOCH_MS: u64 = 1_767_225_600_000;
 
 pub(crate) const WINDOW_MS: u64 = 30_000;
 pub(crate) const SKEW_MS: u64 = 500;
 
-/// A stamp, its wall clock counted from [`EPOCH_MS`].
+/// Returns a stamp whose wall clock is counted from [`EPOCH_MS`].
 pub(crate) fn stamp(wall: u64, cluster: u64) -> Stamp {
     Stamp {
         wall_ms: WallMs(EPOCH_MS + wall),
@@ -63,7 +63,7 @@ pub(crate) fn counting(mode: SequenceMode) -> SequenceDefinition {
     )
 }
 
-/// The digest by its definition, from all rows.
+/// Computes the digest by its definition, from all rows.
 pub(crate) fn digest_of_rows(state: &State) -> Digest {
     Digest(state.rows().fold(0, |sum, (key, value)| {
         sum.wrapping_add(row_hash(&key, &value))

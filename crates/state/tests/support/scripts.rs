@@ -1,4 +1,4 @@
-//! Arbitrary entries over few names, workers and tokens, so that commands meet each other.
+//! Arbitrary entries over few names, workers and tokens, so that commands affect the same records.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -22,7 +22,7 @@ pub(crate) fn names() -> impl Strategy<Value = SequenceName> {
     prop_oneof![Just("a"), Just("b"), Just("c"), Just("nobody")].prop_map(name)
 }
 
-/// Short and long ones, up and down, cycling or not; also such that end soon.
+/// Short and long progressions, ascending and descending, cycling or not. Some end soon.
 pub(crate) fn progressions() -> impl Strategy<Value = Progression> {
     (-20i64..20, -7i64..8, -40i64..0, 1i64..400, any::<bool>()).prop_filter_map(
         "bounds of a progression",
@@ -62,7 +62,7 @@ fn layouts() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
-/// Two texts are two tenants.
+/// Returns a tenant per text.
 fn tenant_of(text: &str) -> Tenant {
     Tenant::of_token(AccessId(text.bytes().map(u64::from).sum()))
 }

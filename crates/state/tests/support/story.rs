@@ -1,11 +1,17 @@
-//! Stories: lines of commands, and what they lead to, in a form that reads aloud.
+//! Stories: lines of commands and their outcomes, in a readable form.
 //!
-//! A line is an entry; ` ; ` stands between the commands of one entry. Lines that begin with `>`
-//! are outcomes. `#` begins a remark. `time WALL CLUSTER` sets the times of the entries after it,
-//! both in milliseconds, the wall clock counted from 2026-01-01: so that a tick of the layout
-//! `default` is a time. `who LAYOUT WORKER TICK`, `show-first LAYOUT`, `show NAME`, `restart` (read the state back from its rows) and `restore
-//! CLUSTER` (into one of that ID, with floors as `NAME=VALUE`) are no entries; nor is `membership
-//! INDEX`, the entry of term 1 whose membership is applied from there on.
+//! A line is an entry. ` ; ` separates the commands of one entry. Lines that begin with `>` are
+//! outcomes, and `#` begins a comment. `time WALL CLUSTER` sets the times of the following entries,
+//! both in milliseconds. The wall clock is counted from 2026-01-01, so that a tick of the layout
+//! `default` equals a time.
+//!
+//! These lines are not entries:
+//! - `who LAYOUT WORKER TICK`
+//! - `show NAME`, `show-first LAYOUT`, `show-key KEY`, `show-lock NAME`, `show-deadline` and
+//!   `show-counter`
+//! - `restart`, which loads the state from its rows
+//! - `restore CLUSTER`, which restores into a cluster with that ID, with floors as `NAME=VALUE`
+//! - `membership INDEX`, which sets the applied membership to that of this entry in term 1
 
 use std::collections::BTreeMap;
 
@@ -22,7 +28,7 @@ mod keys;
 use super::commands::*;
 use super::{lock_story, name, stamp};
 
-/// Plays a story and gives it back with the outcomes that were seen.
+/// Plays a story and returns it with the observed outcomes.
 pub(crate) fn play(story: &str) -> String {
     let mut state = State::new();
     let mut time = stamp(0, 0);
@@ -75,13 +81,13 @@ fn number(word: &str) -> u64 {
         .unwrap_or_else(|_| panic!("{word} is not a number"))
 }
 
-/// Words and `key=value` pairs of a command.
+/// The words and `key=value` pairs of a command.
 pub(crate) struct Words<'a> {
     pub(crate) plain: Vec<&'a str>,
     named: BTreeMap<&'a str, &'a str>,
 }
 
-/// Who may have minted in a tick of a worker.
+/// Returns the holder that may have minted in a tick of a worker.
 fn who(state: &State, layout: &str, worker: &str, tick: &str) -> String {
     let layout = state.layout(layout).unwrap();
     let worker = WorkerId(worker.parse().unwrap());
@@ -112,7 +118,7 @@ impl Words<'_> {
     }
 }
 
-/// `next A B*3` is a command for each request.
+/// Parses commands. `next A B*3` is a command for each request.
 fn commands(text: &str) -> Vec<Command> {
     match text.split_whitespace().collect::<Vec<_>>().as_slice() {
         ["next", requests @ ..] => requests.iter().map(|word| next_of(word)).collect(),
@@ -208,7 +214,8 @@ fn lease_command(words: &Words<'_>) -> Command {
     }
 }
 
-/// Makes the state that of another cluster; `margin=N` for all that no `NAME=VALUE` names.
+/// Restores the state into another cluster. `margin=N` applies to all sequences without a
+/// `NAME=VALUE`.
 fn restore(state: &mut State, line: &str) -> String {
     let mut words = line.split_whitespace().skip(1);
     let mut restoration = Restoration {

@@ -1,4 +1,4 @@
-//! The keys of `[auth]`.
+//! Tests of the keys of `[auth]`.
 
 use super::super::*;
 

@@ -1,4 +1,4 @@
-//! The order in which connections end in favour of others.
+//! The order in which connections are closed in favour of others.
 
 use std::convert::Infallible;
 
@@ -247,7 +247,7 @@ async fn the_tenant_that_has_most_to_take_loses_connections_although_it_takes_a_
         entry.sent(1);
     }
     port.0.relieve();
-    // Before the task of the first one has run.
+    // The task of the first connection has not ended yet.
     assert_eq!(port.0.shared.unsent.load(Ordering::Relaxed), 87);
     port.0.relieve();
     assert!(is_over(&held[0].0).await);
@@ -259,7 +259,7 @@ async fn the_tenant_that_has_most_to_take_loses_connections_although_it_takes_a_
     for (task, _) in held.drain(1..) {
         ended.push(is_over(&task).await);
     }
-    // The first of these has received an answer since.
+    // The first of these has received a response meanwhile.
     assert_eq!(ended, [false, true, false]);
     assert_eq!(port.0.shared.unsent.load(Ordering::Relaxed), 88);
 }

@@ -1,4 +1,4 @@
-//! Headers: hosts, origins, tokens, forms and tags.
+//! A fuzz target for headers: hosts, origins, tokens, media types and tags.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use crate::http::hosts::Hosts;
 use crate::http::negotiate::choose;
 use crate::replica::{self, Progress, Replica};
 
-/// The headers that a node looks at: each a line, its first byte chooses the header.
+/// Tests the headers that a node reads, one per line; the first byte of a line selects the header.
 ///
-/// A host that is let in is a name of the node or an address of its own; an origin that may change
-/// something is the host that is asked; a token is let in where it is the one in force; what is
-/// refused is refused with words.
+/// An accepted host must be a name or an address of the node. An origin that may change something
+/// must be the requested host. An admitted token must be in force. Each refusal must have a
+/// message.
 pub fn node_header(input: &[u8]) {
     let mut headers = HeaderMap::new();
     for line in input.split(|byte| *byte == b'\n') {
@@ -116,7 +116,7 @@ fn origin(headers: &HeaderMap) {
     }
 }
 
-/// The operator's token, and one of the cluster that may take values of `order/`.
+/// The operator's token, and a token of the cluster that may take values of `order/`.
 const OPERATORS: &str = "0123456789abcdef0123456789abcdef";
 const SECRET: &str = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f";
 const ID: AccessId = AccessId(0x0123_4567_89ab_cdef);

@@ -1,8 +1,8 @@
-//! What a fuzzer calls, with any bytes: connections of clients, and headers.
-//! `docs/internals/FUZZING.md` has the targets.
+//! Fuzz targets for the connections of clients and for headers, which take any bytes.
+//! `docs/internals/FUZZING.md` lists them.
 //!
-//! The server is the one of a node, down to the stream; behind its router each handler reads its
-//! request and answers with what it read.
+//! The server is that of a node, from the stream up to the router. Its handlers only read the
+//! request and respond with its fields.
 
 mod header;
 
@@ -37,13 +37,13 @@ use crate::metrics::Metrics;
 
 pub use header::node_header;
 
-/// What a connection holds under way: more than the answers to any input.
+/// The buffer of a connection, larger than the responses to any input.
 const BUFFER: usize = 8 << 20;
 
-/// How long a connection that is at its end may be held: no longer than a stop.
+/// The longest time for which the server may hold a finished connection: no longer than a stop.
 const MOST_WAIT: Duration = Duration::from_secs(10);
 
-/// The longest words of a refusal: a detail quotes what was sent.
+/// The greatest length of the detail of a refusal, which quotes the request.
 const MOST_WORDS: usize = 16 << 10;
 
 async fn read<T>(_: Arc<()>, request: Request) -> Result<Response, Problem>
@@ -62,7 +62,7 @@ where
     Ok(response.with_etag(tag))
 }
 
-/// The operations of the API whose requests have a form of their own, each with the same handler.
+/// The operations of the API whose requests have a type of their own, each with the same handler.
 fn table() -> Vec<Route<()>> {
     fn route<O>(operation: O) -> Route<()>
     where
@@ -102,7 +102,7 @@ thread_local! {
     static ROUTER: axum::Router = router();
 }
 
-/// One stream, and no other.
+/// A listener with exactly one stream.
 struct One(Option<DuplexStream>);
 
 impl Listen for One {
@@ -124,10 +124,12 @@ impl Listen for One {
     }
 }
 
-/// A connection of a client: the first byte says in what pieces it sends the rest.
+/// Tests a connection of a client. The first byte is the size of the pieces in which the client
+/// sends the rest.
 ///
-/// It ends with its bytes; what is answered is HTTP/1.1 with the statuses of the contract, none of
-/// them that of an error inside, and a refusal of a handler is a problem of the same status.
+/// The connection must end with its bytes. The responses must be HTTP/1.1 with statuses of the
+/// contract, none of them an internal error. A handler's refusal must be a problem with the same
+/// status.
 pub fn node_http(input: &[u8]) {
     let Some((piece, bytes)) = input.split_first() else {
         return;
@@ -143,7 +145,7 @@ pub fn node_http(input: &[u8]) {
         assert!(began.elapsed() <= MOST_WAIT, "{:?}", began.elapsed());
         answers
     });
-    // The answer to HEAD has the length of a body, and none.
+    // A response to HEAD announces the length of a body but has none.
     let has_head = bytes.windows(4).any(|word| word == b"HEAD");
     let mut rest = &answers[..];
     while let Some(answer) = first_answer(rest) {
@@ -193,7 +195,7 @@ async fn exchange(bytes: &[u8], piece: usize) -> Vec<u8> {
 async fn client(stream: DuplexStream, bytes: &[u8], piece: usize) -> Vec<u8> {
     let (mut read, mut write) = tokio::io::split(stream);
     for piece in bytes.chunks(piece) {
-        // The server may have closed already.
+        // The server may have closed the connection already.
         if write.write_all(piece).await.is_err() {
             break;
         }
@@ -212,7 +214,7 @@ struct Answer<'a> {
     length: usize,
 }
 
-/// The first answer in these bytes.
+/// The first response in these bytes.
 fn first_answer(bytes: &[u8]) -> Option<Answer<'_>> {
     let end = bytes.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&bytes[..end]).unwrap_or_default();
@@ -264,7 +266,7 @@ impl Answer<'_> {
     }
 }
 
-/// Runs on a clock that goes on at once where nothing else is to be done.
+/// Runs on a paused clock, which advances at once when there is nothing else to do.
 fn in_a_runtime<T>(future: impl Future<Output = T>) -> T {
     thread_local! {
         static RUNTIME: io::Result<tokio::runtime::Runtime> =

@@ -6,7 +6,7 @@ use super::*;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Layouts that end, with the length of their ticks.
+/// Layouts whose time fields end, with ticks of different lengths.
 const LAYOUTS: [&str; 5] = ["default", "twitter", "leaf", "sonyflake", "js53"];
 
 /// A node that starts at this time.
@@ -37,7 +37,7 @@ async fn the_last_year_day_second_and_tick_give_ids_and_the_end_is_a_conflict() 
             let tick = layout.tick_at(WallMs(end - before_ms)).unwrap();
             assert_eq!(parts.tick, tick, "{name}, {before_ms} ms before the end");
         }
-        // The same node goes over the end.
+        // A running node passes the end.
         let story = at(end - 1);
         story.one_of(name).await.unwrap();
         for _ in 0..50 {
@@ -46,7 +46,7 @@ async fn the_last_year_day_second_and_tick_give_ids_and_the_end_is_a_conflict() 
             assert_eq!(refused.code(), ErrorCode::LayoutExhausted, "{refused}");
         }
         assert_eq!(ErrorCode::LayoutExhausted.row().status, 409);
-        // Others start after it.
+        // Other nodes start after the end.
         for after_ms in [0, 1000, DAY_MS, 365 * DAY_MS] {
             let refused = at(end + after_ms).one_of(name).await.unwrap_err();
             assert_eq!(refused.code(), ErrorCode::LayoutExhausted, "{refused}");

@@ -1,4 +1,4 @@
-//! Who waits for IDs of ticks to come.
+//! Requests that wait for IDs of future ticks.
 
 use seqd_state::{AccessId, Tenant};
 
@@ -6,7 +6,8 @@ use super::super::minter::MANY_AT_ONCE;
 use super::*;
 use crate::http::Serving;
 
-/// A second has 25,600 IDs of this layout: seven of the twelve can be served within three.
+/// A second has 25,600 IDs of this layout, so seven of the twelve requests can be served within
+/// three seconds.
 #[tokio::test(start_paused = true)]
 async fn who_wants_many_ids_of_a_slow_layout_is_served_in_turn_or_refused_at_once() {
     let story = Arc::new(Story::begin());
@@ -62,7 +63,7 @@ async fn many_callers_of_a_slow_layout_are_answered_by_their_deadlines() {
     let slow = story.minters.of("sonyflake").unwrap();
     let later = Instant::now() + Duration::from_secs(3);
     slow.mint(&story.watch, 1, later).await.unwrap();
-    // The clock stands still.
+    // The clock does not advance.
     let began = Instant::now();
     let deadline = began + Duration::from_millis(500);
     let callers: Vec<_> = (0..300)
@@ -81,7 +82,7 @@ async fn many_callers_of_a_slow_layout_are_answered_by_their_deadlines() {
     );
 }
 
-/// Ten requests of one tenant are 3.9 s of ticks, in which another tenant has its turn.
+/// Ten requests of one tenant take 3.9 s of ticks, during which another tenant gets its turn.
 #[tokio::test(start_paused = true)]
 async fn requests_for_many_ids_take_turns_and_those_of_another_layout_wait_for_none() {
     let story = Arc::new(Story::begin());

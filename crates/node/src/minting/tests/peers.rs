@@ -1,4 +1,5 @@
-//! What the peers' clocks say decides whether a node mints, at once and both ways.
+//! The peers' clocks decide whether a node mints; a change takes effect at once, in both
+//! directions.
 
 use seqd_idgen::{Agreement, Line};
 use seqd_raft::Clocks;
@@ -8,8 +9,8 @@ use super::*;
 
 const LIMIT_MS: u64 = 500;
 
-/// What three voters' clocks say of which two are so far ahead of the right time: this node's, and
-/// another that is known or, with the third, is not.
+/// The agreement of three voters' clocks. This node's clock and another are ahead of the correct
+/// time by these amounts. With `None`, the other two clocks are unknown.
 fn agreement(own_ahead_ms: i64, other_ahead_ms: Option<i64>) -> Agreement {
     let line = |ahead_ms: i64| Line {
         ms: NOON as i64 + ahead_ms,
@@ -24,7 +25,7 @@ fn agreement(own_ahead_ms: i64, other_ahead_ms: Option<i64>) -> Agreement {
     Agreement::of(3, &known, LIMIT_MS)
 }
 
-/// A node whose peers say this.
+/// A node whose peers' clocks have this agreement.
 fn among(agreement: Agreement) -> (Story, watch::Sender<Clocks>) {
     let mut clocks = Clocks::alone();
     (clocks.is_alone, clocks.agreement) = (false, agreement);
@@ -37,7 +38,7 @@ fn among(agreement: Agreement) -> (Story, watch::Sender<Clocks>) {
 }
 
 impl Story {
-    /// The peers say this from now on.
+    /// Changes the agreement of the peers' clocks.
     fn hears(&self, said: &watch::Sender<Clocks>, agreement: Agreement) {
         said.send_modify(|clocks| clocks.agreement = agreement);
         self.watch.judge(self.watch.wall());
@@ -48,7 +49,7 @@ impl Story {
 async fn a_clock_that_a_majority_does_not_agree_with_mints_nothing_inside_its_window() {
     let (story, said) = among(agreement(0, Some(0)));
     story.mint(1).await.unwrap();
-    // Ahead, and well inside the window.
+    // The clock is ahead, but well inside the window.
     story.clock.step(5_000);
     let refused = story.code().await;
     assert_eq!(
@@ -69,7 +70,7 @@ async fn where_no_majority_agrees_nothing_is_minted_and_where_too_few_are_known_
     let (story, said) = among(agreement(0, Some(0)));
     story.mint(1).await.unwrap();
     story.hears(&said, agreement(0, Some(60_000)));
-    // Two of three agree still: the third is wrong.
+    // Two of three clocks still agree, so the third is wrong.
     story.mint(1).await.unwrap();
     story.hears(&said, Agreement::Split);
     assert_eq!(story.code().await, Some(ErrorCode::ClockSkewed));
@@ -89,7 +90,7 @@ async fn no_lease_is_taken_before_the_clock_is_known() {
     story.mint(1).await.unwrap();
 }
 
-/// A crash then, and a start with the clock set right, would wait for the mark.
+/// After a crash at that moment, a start with a corrected clock would otherwise wait for the mark.
 #[tokio::test(start_paused = true)]
 async fn the_mark_of_a_clock_that_is_wrong_lies_in_the_right_time() {
     let (story, said) = among(agreement(0, Some(0)));

@@ -1,4 +1,5 @@
-//! A reset lets a node mint in the present again after its clock was ahead, without an ID twice.
+//! After its clock was ahead, a reset lets a node mint in the present again, without a duplicate
+//! ID.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use crate::test_replica::NODE;
 const TEN_YEARS_MS: i64 = 315_360_000_000;
 
 impl Story {
-    /// Orders a reset, and has the node look for it as often as its thread does in a second.
+    /// Orders a reset, and makes the node check for it as often as its thread does in a second.
     fn reset(&self) {
         let command = ClusterCommand::ResetWorkers { node: NODE };
         self.replica.apply(vec![Command::Cluster(command)]);
@@ -59,7 +60,7 @@ async fn a_reset_lets_a_node_mint_in_the_present_after_its_clock_was_ten_years_a
     assert_eq!(story.fence_of(burned), fence, "a reset moved a fence");
     let distinct: BTreeSet<u64> = ids.iter().copied().collect();
     assert_eq!(distinct.len(), ids.len(), "an ID twice");
-    // It is obeyed once: a later one alone has another effect.
+    // It is obeyed once: only a later reset has another effect.
     let number = peek(&*story.replica, |state| state.reset_of(NODE)).flatten();
     assert_eq!(Some(story.minters.obeyed_reset()), number);
     let mark = story.minters.mark();

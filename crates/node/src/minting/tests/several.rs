@@ -1,4 +1,4 @@
-//! A node that may hold several workers of a layout.
+//! Nodes that may lease several workers of one layout.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -38,7 +38,8 @@ impl Story {
         live
     }
 
-    /// Sixteen clients that ask for a thousand IDs at a time, for so long; their batches.
+    /// Sixteen clients request a thousand IDs at a time for `ms` milliseconds. Returns their
+    /// batches.
     async fn load(self: &Arc<Story>, ms: u64) -> Vec<Vec<u64>> {
         let until = Instant::now() + Duration::from_millis(ms);
         let clients: Vec<_> = (0..16)
@@ -58,7 +59,7 @@ impl Story {
             self.clock.step(1);
             self.replica.clock.step(1);
         }
-        // Who waits for the next tick gets it.
+        // The clock advances while requests wait for the next tick.
         let (clock, replica) = (Arc::clone(&self.clock), Arc::clone(&self.replica));
         let ticking = tokio::spawn(async move {
             loop {
@@ -76,7 +77,8 @@ impl Story {
     }
 }
 
-/// Fails if an ID is there twice, or a batch is of two workers or not in order; the IDs of each worker.
+/// Fails on a duplicate ID, a batch of two workers or a batch out of order. Returns the IDs of each
+/// worker.
 fn by_worker(batches: &[Vec<u64>]) -> BTreeMap<u32, BTreeSet<u64>> {
     let layout = Layout::preset("default").unwrap();
     let mut workers = BTreeMap::<u32, BTreeSet<u64>>::new();
@@ -134,7 +136,7 @@ async fn a_worker_that_is_idle_for_a_minute_is_given_back_and_leased_again_at_ne
     let before = by_worker(&story.load(300).await);
     let first = story.held_workers()[0];
     assert_eq!(story.held_workers().len(), 2);
-    // A light load is the first worker's alone.
+    // The first worker alone serves a light load.
     for _ in 0..55 {
         story.pass(1_000).await;
         story.mint(10).await.unwrap();

@@ -1,4 +1,5 @@
-//! Bounds, what a restore leaves, and what does not depend on the index of deadlines.
+//! Tests of the limits, of the locks after a restore, and of independence from the index of
+//! deadlines.
 
 use super::*;
 use crate::deadlines::PASSED_PER_ENTRY;
@@ -68,7 +69,7 @@ fn an_entry_passes_a_bounded_number_of_locks_and_those_that_are_left_are_free() 
     );
     let last = name(locks - 1);
     assert_eq!(state.lock(&last).unwrap().holders().count(), 0);
-    // A command settles its lock, so that the first that waits has it.
+    // A command settles its lock, so the first waiter holds it.
     let mut read_back = State::from_rows(state.rows()).unwrap();
     for state in [&mut state, &mut read_back] {
         let stranger = one(state, 111, acquire(&last, 3, 0));
@@ -171,7 +172,7 @@ fn more_requests_than_are_told_apart_leave_the_hold_to_its_time() {
     assert_eq!(state.lock_counts().expired, 1);
 }
 
-/// The nonce is a hash: where two owners come to the same, each has a claim of its own.
+/// The nonce is a hash: if two owners have the same nonce, each still has its own claim.
 #[test]
 fn a_claim_is_of_its_owner_and_its_nonce() {
     let mut state = founded();
@@ -252,7 +253,7 @@ fn a_nonce_that_comes_again_with_other_terms_is_refused_and_changes_nothing() {
         }
     }
     assert_eq!(state.digest(), before);
-    // How long it waits may differ; and once the claim is over its nonce is free.
+    // The waiting time may differ. Once the claim has ended, its nonce can be used again.
     let longer = one(&mut state, 1, acquire("a", 2, 60));
     assert!(matches!(
         longer,

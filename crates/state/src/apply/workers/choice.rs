@@ -1,4 +1,4 @@
-//! Which worker a new lease gets.
+//! Chooses the worker of a new lease.
 
 use seqd_guards::is_out;
 use seqd_idgen::{Layout, Tick, WorkerId};
@@ -10,13 +10,14 @@ use crate::tenant::Tenant;
 use crate::workers::commands::{TakeLease, WorkerRefusal};
 use crate::workers::record::{WorkerKey, WorkerRecord, ms_until_free};
 
-/// The most workers of a layout, or of one of its datacenters, that are ever leased: beyond it those
-/// that are free are leased again. Each lease looks at all of them, which takes a millisecond.
+/// The maximum number of workers of a layout, or of one of its datacenters, that are ever leased.
+/// Beyond it, only free workers are leased again. Each new lease examines all of them, which takes
+/// a millisecond.
 const MAX_WORKERS_KNOWN: usize = 1 << 14;
 
-/// The workers out of so many that clients leave to the nodes and the operator: an eighth, and 3 at
-/// least, so that each node of a usual cluster gets one. Of a small layout one: with 3 nothing would
-/// be left for clients. The workers of a layout of 3 or fewer go to who comes first.
+/// Returns how many of so many workers are reserved for the nodes and the operator: an eighth, and
+/// at least 3, so that each node of a typical cluster gets one. A layout of 4 to 7 workers reserves
+/// 1, because 3 would leave hardly any for clients. A layout of 3 or fewer reserves none.
 pub(super) const fn reserve(workers: u32) -> u32 {
     match workers {
         0..4 => 0,
@@ -30,7 +31,7 @@ pub(super) const fn reserve(workers: u32) -> u32 {
 struct Known<'a> {
     worker: u32,
     record: &'a WorkerRecord,
-    /// Until it can be granted; 0 if it is free.
+    /// Milliseconds until it can be granted; 0 if it is free.
     wait_ms: u64,
 }
 
@@ -39,7 +40,7 @@ impl Known<'_> {
         self.wait_ms == 0
     }
 
-    /// Its latest use, in the order of all uses.
+    /// Returns its latest use, in the order of all uses.
     fn latest_use(&self) -> (ClusterMs, LeaseId) {
         (self.record.used_ms, self.record.lease)
     }
@@ -49,8 +50,8 @@ impl Known<'_> {
     }
 }
 
-/// Workers among which clients leave some to the nodes: those of a datacenter, or of a layout that
-/// has none.
+/// A group of workers of which clients leave some to the nodes: the workers of a datacenter, or of
+/// a layout without datacenters.
 struct Group<'a> {
     first: u32,
     size: u32,
@@ -63,12 +64,12 @@ impl Group<'_> {
         self.known.iter().filter(|one| !one.is_free()).count()
     }
 
-    /// The most workers of it that are ever leased.
+    /// Returns the maximum number of workers of the group that are ever leased.
     fn workers(&self) -> u32 {
         self.size.min(MAX_WORKERS_KNOWN as u32)
     }
 
-    /// Whether clients have all that they may have of it.
+    /// Returns whether clients have taken all workers of the group except the reserved ones.
     fn is_reserved(&self) -> bool {
         let taken = self.known.iter().filter(|one| !one.is_free());
         let of_clients = taken.filter(|one| one.is_of_client()).count() as u32;
@@ -76,7 +77,7 @@ impl Group<'_> {
         reserved > 0 && of_clients + reserved >= self.workers()
     }
 
-    /// The lowest worker that was never leased.
+    /// Returns the lowest worker that was never leased.
     fn unused(&self) -> Option<u32> {
         let mut unused = self.first;
         for known in self.known {
@@ -88,7 +89,7 @@ impl Group<'_> {
         (unused - self.first < self.size).then_some(unused)
     }
 
-    /// The free one whose use lies back furthest.
+    /// Returns the least recently used free worker.
     fn oldest(&self) -> Option<u32> {
         let free = self.known.iter().filter(|one| one.is_free());
         free.min_by_key(|one| one.latest_use())
@@ -96,8 +97,8 @@ impl Group<'_> {
     }
 }
 
-/// The groups of the workers from `first` to `last`, each of `size`: those of which some are known, and
-/// the first of the others.
+/// Returns the groups of the workers from `first` to `last`, each of `size` workers: every group
+/// with a known worker, and the first of the other groups.
 fn groups<'a>(known: &'a [Known<'a>], (first, last): (u32, u32), size: u32) -> Vec<Group<'a>> {
     let chunks = known.chunk_by(|one, next| one.worker / size == next.worker / size);
     let mut groups: Vec<Group<'a>> = chunks
@@ -124,10 +125,10 @@ fn groups<'a>(known: &'a [Known<'a>], (first, last): (u32, u32), size: u32) -> V
 }
 
 impl Table<WorkerRecord> {
-    /// The worker for a new lease: the owner's last one, else one that was never used, else the one
-    /// whose use lies back furthest; each only if it is free and its fence has passed. Without a
-    /// datacenter it is of the one with most that are not taken: a client that names none leaves
-    /// some in each.
+    /// Returns the worker for a new lease: the owner's previous worker, or else a worker that was
+    /// never leased, or else the least recently used one. Each is chosen only if it is free and its
+    /// fence has passed. If the request names no datacenter, the group with the fewest taken
+    /// workers is used, so that such clients leave some workers in each.
     pub(super) fn choose(
         &self,
         context: &ApplyContext<'_>,
@@ -166,7 +167,7 @@ impl Table<WorkerRecord> {
         if let Some(own) = own.max_by_key(|one| one.latest_use()) {
             return Ok(WorkerId(own.worker));
         }
-        // A record is never removed, and each is looked at here.
+        // Records are never removed, and this function examines all of them.
         let is_room = known.len() < MAX_WORKERS_KNOWN;
         groups.sort_by_key(Group::taken);
         let unused = groups.iter().filter(|_| is_room).find_map(Group::unused);

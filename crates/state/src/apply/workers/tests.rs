@@ -1,4 +1,4 @@
-//! What clients leave to the nodes.
+//! Tests of the workers that clients leave to the nodes.
 
 use seqd_idgen::{Tick, WallMs};
 
@@ -10,7 +10,7 @@ use crate::tenant::Tenant;
 use crate::testing::{entry, founded};
 use crate::workers::commands::{TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal};
 
-/// 2027-01-15, behind the epoch of every layout.
+/// 2027-01-15, after the epoch of every layout.
 const NOW: u64 = 1_800_000_000_000;
 
 fn take(state: &mut State, owner: &str, tenant: Tenant) -> Outcome {

@@ -1,8 +1,11 @@
-//! The commands of stories about idempotency keys and one-time tokens.
+//! The commands of stories that concern idempotency keys and one-time tokens.
 //!
-//! `begin KEY ttl=MS claim-ttl=MS for=FINGERPRINT nonce=TEXT access=ID` (of a user's key, unless an access
-//! token is named), `complete KEY claim=N result=TEXT`, `abandon KEY claim=N`, `remove-keys KEY...`, `show-key KEY`,
-//! `issue ID... ttl=MS`, `consume ID secret=ID nonce=TEXT`, `remove-tokens ID...`: a token's secret is its number.
+//! - `begin KEY ttl=MS claim-ttl=MS for=FINGERPRINT nonce=TEXT access=ID`; a user's key, unless
+//!   `access` is given
+//! - `complete KEY claim=N result=TEXT`, `abandon KEY claim=N`, `remove-keys KEY...`, `show-key
+//!   KEY`
+//! - `issue ID... ttl=MS`, `consume ID secret=ID nonce=TEXT`, `remove-tokens ID...`; a token's
+//!   secret is its number
 
 use seqd_state::{
     BeginKey, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeySpace, OneTimeOutcome, State,
