@@ -178,6 +178,7 @@ pub(crate) enum DrawResponse {
     Ahead {
         ms: u64,
     },
+    ClockUnknown,
     Failed(ProposeError),
 }
 

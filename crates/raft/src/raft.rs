@@ -51,7 +51,7 @@ impl Raft {
 
     /// For tests.
     #[cfg(test)]
-    pub(crate) fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &Arc<Node> {
         &self.inner.node
     }
 

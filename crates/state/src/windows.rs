@@ -375,8 +375,7 @@ impl Windows {
 impl Timestamps {
     /// The timestamp with which a draw at this time begins.
     fn first(&self, now: WallMs) -> u64 {
-        let now = now.0.min(self.granted.0) << TIMESTAMP_COUNTER_BITS;
-        self.next.max(now)
+        self.next.max(now.0 << TIMESTAMP_COUNTER_BITS)
     }
 }
 
@@ -459,7 +458,7 @@ mod tests {
 
         /// Extends the windows for this draw. Returns the command.
         fn extend(&mut self, draw: &Draw) -> Option<Command> {
-            let times = (self.now, ClusterMs(0));
+            let times = (self.now, ClusterMs(60_000));
             let command = self.windows.wanted(&self.state, draw, times)?;
             let outcome = self.apply(command.clone());
             self.windows.granted(TERM, &command, &outcome, ClusterMs(0));

@@ -48,6 +48,7 @@ fn drawn_of(response: DrawResponse) -> Result<Drawn, DrawError> {
     match response {
         DrawResponse::Drawn(drawn) => Ok(drawn),
         DrawResponse::Ahead { ms } => Err(DrawError::Ahead { ms }),
+        DrawResponse::ClockUnknown => Err(DrawError::ClockUnknown),
         DrawResponse::Failed(error) => Err(DrawError::Propose(error)),
         DrawResponse::Refused(refusal) => {
             let refusal: Result<Vec<Refusal>, _> = frame::read_all(&[refusal]);

@@ -30,7 +30,7 @@ use crate::handle::ProposeError;
 use crate::messages::{DrawReply, DrawRequest, DrawResponse, ForwardRefusal};
 use crate::node::Node;
 use crate::platform;
-use crate::pool::{Part, Pool};
+use crate::pool::Pool;
 use crate::proposer::route::{RETRY, Route, route};
 
 /// Largest number of draws that wait at one node: several times the number of its connections. With
@@ -40,6 +40,9 @@ const WAITING: u64 = 16_384;
 /// Largest number of draws in one round: with their names, less than one message to the leader.
 const ROUND: usize = 1024;
 
+/// Pause between two checks whether the leader's clock is known, which takes a second or less.
+const CLOCK_LOOK: Duration = Duration::from_millis(20);
+
 /// The reason why a draw was refused. Nothing was drawn.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DrawError {
@@ -48,6 +51,9 @@ pub enum DrawError {
     /// The last timestamp is too far ahead of the clock.
     #[error("the clock is {ms} ms behind the timestamps that were issued")]
     Ahead { ms: u64 },
+    /// A new leader has yet to compare its clock with a majority, as timestamps need.
+    #[error("the leader does not know yet whether its clock is right")]
+    ClockUnknown,
     /// Nothing was issued, so the request can be repeated.
     #[error(transparent)]
     Propose(ProposeError),
@@ -59,7 +65,6 @@ struct Waiting {
     forwarded: bool,
     deadline: Instant,
     reply: oneshot::Sender<Reply>,
-    _room: Option<Part>,
 }
 
 /// The results in the order of the draws, or the reason why nothing was drawn.
@@ -101,8 +106,19 @@ impl Draws {
     ) -> Result<Drawn, DrawError> {
         let limit = usize::try_from(WAITING).unwrap_or(usize::MAX);
         let room = self.places.take(tenant, 1);
-        let room = room.ok_or(DrawError::Propose(ProposeError::Overloaded { limit }))?;
-        let reply = self.wait(vec![draw], false, deadline, Some(room)).await;
+        let _room = room.ok_or(DrawError::Propose(ProposeError::Overloaded { limit }))?;
+        loop {
+            match self.draw_once(draw.clone(), deadline).await {
+                Err(DrawError::ClockUnknown) if Instant::now() + CLOCK_LOOK < deadline => {
+                    tokio::time::sleep(CLOCK_LOOK).await;
+                }
+                drawn => return drawn,
+            }
+        }
+    }
+
+    async fn draw_once(&self, draw: Draw, deadline: Instant) -> Result<Drawn, DrawError> {
+        let reply = self.wait(vec![draw], false, deadline).await;
         let mut drawn = reply.map_err(|refused| match refused {
             ForwardRefusal::Propose(error) => DrawError::Propose(error),
             ForwardRefusal::NotLeader => DrawError::Propose(ProposeError::no_leader()),
@@ -119,24 +135,17 @@ impl Draws {
             let error = ProposeError::TooLarge { detail };
             return DrawReply(Err(ForwardRefusal::Propose(error)));
         }
-        let reply = self.wait(group.draws, true, deadline, None).await;
+        let reply = self.wait(group.draws, true, deadline).await;
         DrawReply(reply.map(|drawn| drawn.into_iter().map(response).collect()))
     }
 
-    async fn wait(
-        &self,
-        draws: Vec<Draw>,
-        forwarded: bool,
-        deadline: Instant,
-        room: Option<Part>,
-    ) -> Reply {
+    async fn wait(&self, draws: Vec<Draw>, forwarded: bool, deadline: Instant) -> Reply {
         let (reply, answer) = oneshot::channel();
         let waiting = Waiting {
             draws,
             forwarded,
             deadline,
             reply,
-            _room: room,
         };
         if self.shared.push(waiting) {
             platform::spawn(run(Arc::clone(&self.shared)));
@@ -252,6 +261,7 @@ fn response(drawn: Result<Drawn, DrawError>) -> DrawResponse {
     match drawn {
         Ok(drawn) => DrawResponse::Drawn(drawn),
         Err(DrawError::Ahead { ms }) => DrawResponse::Ahead { ms },
+        Err(DrawError::ClockUnknown) => DrawResponse::ClockUnknown,
         Err(DrawError::Propose(error)) => DrawResponse::Failed(error),
         Err(DrawError::Refused(refusal)) => match frame::write_all(&[refusal]) {
             Ok(mut frames) if frames.len() == 1 => DrawResponse::Refused(frames.remove(0)),

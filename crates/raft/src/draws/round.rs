@@ -251,7 +251,7 @@ fn draw_one(
     now: Option<WallMs>,
 ) -> Result<DrawResult, DrawError> {
     if draw.from == DrawFrom::Timestamps {
-        let now = now.ok_or_else(|| DrawError::Propose(entry::clock_unknown()))?;
+        let now = now.ok_or(DrawError::ClockUnknown)?;
         let ms = windows.timestamps_wait_ms(state, draw.count, now);
         if ms > 0 {
             return Err(DrawError::Ahead { ms });

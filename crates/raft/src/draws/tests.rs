@@ -1,1 +1,179 @@
-//! Draws.
+//! Draws on three nodes: order over all of them, changes of leader, and a leader that nobody
+//! confirms.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use seqd_state::{Command, DrawFrom, SequenceCommand, SequenceMode, SequenceName};
+use seqd_store::testing::create_sequence;
+use tokio::time::timeout_at;
+
+use super::*;
+use crate::Raft;
+use crate::tests::harness::{Cluster, deadline, name, wait};
+
+const ORDER: &str = "order";
+
+fn of_order(count: u64) -> Draw {
+    let from = DrawFrom::Sequence(name(ORDER));
+    Draw { from, count }
+}
+
+async fn draw(raft: &Raft, count: u64) -> Result<(i64, i64), DrawError> {
+    let drawn = raft
+        .draw(Tenant::OPERATOR, of_order(count), deadline())
+        .await?;
+    Ok((drawn.range.first, drawn.range.last))
+}
+
+async fn timestamp(raft: &Raft) -> i64 {
+    let from = DrawFrom::Timestamps;
+    let drawn = raft.draw(Tenant::OPERATOR, Draw { from, count: 1 }, deadline());
+    drawn.await.unwrap().range.first
+}
+
+/// Three nodes with an ordered sequence.
+async fn ordered() -> Cluster {
+    let cluster = Cluster::new(3).await;
+    let create = create_sequence(ORDER, SequenceMode::Ordered, "");
+    cluster
+        .raft(0)
+        .propose(vec![create], deadline())
+        .await
+        .unwrap();
+    wait("every node has the sequence", || async {
+        (0..3).all(|at| {
+            cluster
+                .raft(at)
+                .state(|state| state.sequence(&name(ORDER)).is_some())
+        })
+    })
+    .await;
+    cluster
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_increase_over_all_nodes_without_a_gap() {
+    let mut cluster = ordered().await;
+    let mut last = 0;
+    for round in 0..60 {
+        let (first, end) = draw(cluster.raft(round % 3), 2).await.unwrap();
+        assert_eq!((first, end), (last + 1, last + 2));
+        last = end;
+    }
+    // Many at once, of each node: each value once, still without a gap.
+    let rafts: Vec<Raft> = (0..3).map(|at| cluster.raft(at).clone()).collect();
+    let draws = (0..300).map(|at| draw(&rafts[at % 3], 1));
+    let drawn = join_all(draws)
+        .await
+        .into_iter()
+        .map(|drawn| drawn.unwrap().0);
+    let drawn: BTreeSet<i64> = drawn.collect();
+    let expected: BTreeSet<i64> = (last + 1..=last + 300).collect();
+    assert_eq!(drawn, expected);
+    drop(rafts);
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transfer_and_a_stop_of_the_leader_leave_no_gap() {
+    let mut cluster = ordered().await;
+    let leader = cluster.leader().unwrap();
+    assert_eq!(draw(cluster.raft(leader), 1).await, Ok((1, 1)));
+    let other = (leader + 1) % 3;
+    let to = Some(cluster.spots[other].name.clone());
+    cluster
+        .raft(leader)
+        .leader_move(to, deadline())
+        .await
+        .unwrap();
+    assert_eq!(
+        draw(cluster.raft(leader), 1).await,
+        Ok((2, 2)),
+        "a planned transfer left a gap"
+    );
+
+    cluster.stop(other).await;
+    assert_eq!(
+        draw(cluster.raft(leader), 1).await,
+        Ok((3, 3)),
+        "a stop left a gap"
+    );
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timestamps_increase_over_all_nodes_and_changes_of_leader() {
+    let mut cluster = ordered().await;
+    let mut last = 0;
+    for round in 0..30 {
+        if round % 10 == 9 {
+            let leader = cluster.leader().unwrap();
+            cluster
+                .raft(leader)
+                .leader_move(None, deadline())
+                .await
+                .unwrap();
+        }
+        let next = timestamp(cluster.raft(round % 3)).await;
+        assert!(next > last, "{next} after {last}");
+        last = next;
+    }
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_no_quorum_confirms_draws_nothing() {
+    let mut cluster = ordered().await;
+    let leader = cluster.leader().unwrap();
+    draw(cluster.raft(leader), 1).await.unwrap();
+    for at in (0..3).filter(|at| *at != leader) {
+        cluster.stop(at).await;
+    }
+    // The others may have elected another leader without this node's knowledge.
+    let raft = cluster.raft(leader);
+    let node = raft.node();
+    let draws = [of_order(1)];
+    let round = round::round(node, &draws, deadline());
+    let drawn = timeout_at(deadline(), round).await;
+    let is_drawn = matches!(drawn, Ok(Ok(Some(_))));
+    assert!(!is_drawn, "drawn without a quorum");
+    let refused = draw(raft, 1).await;
+    let is_certain = matches!(
+        refused,
+        Err(DrawError::Propose(ProposeError::NoQuorum { .. }))
+    );
+    assert!(is_certain, "{refused:?}");
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_reach_the_caller_through_a_follower() {
+    let mut cluster = ordered().await;
+    let follower = (0..3).find(|at| Some(*at) != cluster.leader()).unwrap();
+    let missing = DrawFrom::Sequence("missing".parse::<SequenceName>().unwrap());
+    let missing = Draw {
+        from: missing,
+        count: 1,
+    };
+    let refused = cluster
+        .raft(follower)
+        .draw(Tenant::OPERATOR, missing, deadline())
+        .await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.to_string(), "there is no sequence missing");
+
+    draw(cluster.raft(follower), 1).await.unwrap();
+    let advance = SequenceCommand::Advance {
+        name: name(ORDER),
+        to: 50_000,
+    };
+    let advance = Command::Sequences(advance);
+    cluster
+        .raft(follower)
+        .propose(vec![advance], deadline())
+        .await
+        .unwrap();
+    assert_eq!(draw(cluster.raft(follower), 1).await, Ok((50_000, 50_000)));
+    cluster.stop_all().await;
+}

@@ -67,7 +67,7 @@ pub(crate) fn is_clock_known(context: &NodeContext) -> bool {
 }
 
 /// The refusal of commands that need a known clock.
-pub(crate) fn clock_unknown() -> ProposeError {
+pub(super) fn clock_unknown() -> ProposeError {
     ProposeError::NoQuorum {
         detail: "the leader does not know yet whether its clock is right".to_owned(),
     }

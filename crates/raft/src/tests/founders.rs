@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::harness::{Cluster, next, options, wait};
 use crate::context::ClusterView;
+use crate::draws::Draws;
 use crate::platform::NodeTasks;
 use crate::proposer::ProposalBatcher;
 use crate::receive::Service;
@@ -36,7 +37,8 @@ async fn a_founder_that_was_slower_accepts_one_that_has_begun() {
     };
     context.set_history(false, nothing);
     let batcher = Arc::new(ProposalBatcher::start(Arc::clone(&node)));
-    let service = Arc::new(Service::new(node, batcher));
+    let draws = Arc::new(Draws::new(Arc::clone(&node)));
+    let service = Arc::new(Service::new(node, batcher, draws));
     let (over, ended) = oneshot::channel::<()>();
     let until = async move { drop(ended.await) };
     let server = server::serve(listener, service, &NodeTasks, until).unwrap();
