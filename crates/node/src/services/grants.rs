@@ -3,18 +3,9 @@
 use seqd_state::{GrantToken, SequenceName};
 use tokio::time::Instant;
 
-use super::seals::{Seal, SecretError, secret};
-use super::sequences::{SequenceError, SequenceService};
-
-impl From<SecretError> for SequenceError {
-    fn from(error: SecretError) -> Self {
-        match error {
-            SecretError::Unread(error) => Self::Unread(error),
-            SecretError::Propose(error) => Self::Propose(error),
-            SecretError::NoRandom(error) => Self::NoRandom(error),
-        }
-    }
-}
+use super::error::{SequenceError, ServiceError};
+use super::seals::{Seal, secret};
+use super::sequences::SequenceService;
 
 /// The name comes last: it has any length.
 fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
@@ -31,7 +22,7 @@ impl SequenceService {
         name: &SequenceName,
         token: GrantToken,
         deadline: Instant,
-    ) -> Result<u128, SequenceError> {
+    ) -> Result<u128, ServiceError> {
         let key = secret(&*self.replica, deadline).await?;
         Ok(seal(&[name.as_str().as_bytes()]).close(&key, token.0))
     }
@@ -42,13 +33,13 @@ impl SequenceService {
         name: &SequenceName,
         grant: u128,
         deadline: Instant,
-    ) -> Result<GrantToken, SequenceError> {
+    ) -> Result<GrantToken, ServiceError> {
         let key = secret(&*self.replica, deadline).await?;
         let unknown = || SequenceError::UnknownGrant {
             name: name.clone(),
             grant,
         };
         let token = seal(&[name.as_str().as_bytes()]).open(&key, grant);
-        token.map(GrantToken).ok_or_else(unknown)
+        Ok(token.map(GrantToken).ok_or_else(unknown)?)
     }
 }

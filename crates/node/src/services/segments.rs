@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use seqd_api::{Grant, GrantRequest, ReturnRequest, Returned};
-use seqd_state::{Command, Outcome, SequenceCommand, SequenceName, SequenceOutcome};
+use seqd_state::{Outcome, SequenceCommand, SequenceName, SequenceOutcome};
 use tokio::time::Instant;
 
-use super::error::{RequestError, within};
+use super::error::{RequestError, SequenceError, ServiceError, unexpected, within};
 use super::seals::secret;
-use super::sequences::{SequenceError, SequenceService, unexpected};
+use super::sequences::SequenceService;
 
 pub(crate) struct SegmentService {
     pub(crate) sequences: Arc<SequenceService>,
@@ -20,7 +20,7 @@ impl SegmentService {
         name: SequenceName,
         request: &GrantRequest,
         deadline: Instant,
-    ) -> Result<Grant, SequenceError> {
+    ) -> Result<Grant, ServiceError> {
         let size = request.size.unwrap_or(GrantRequest::DEFAULT_SIZE);
         let size = within("size", size, GrantRequest::MAX_SIZE)?;
         let after = match request.after {
@@ -29,11 +29,11 @@ impl SegmentService {
         };
         // Before anything is granted: a grant that cannot be named would be lost.
         secret(&*self.sequences.replica, deadline).await?;
-        let command = Command::Sequences(SequenceCommand::GrantSegment {
+        let command = SequenceCommand::GrantSegment {
             name: name.clone(),
             size,
             after,
-        });
+        };
         match self.sequences.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => Ok(Grant {
                 grant: self.sequences.sealed(&name, grant.token, deadline).await?,
@@ -52,7 +52,7 @@ impl SegmentService {
         grant: u128,
         request: &ReturnRequest,
         deadline: Instant,
-    ) -> Result<Returned, SequenceError> {
+    ) -> Result<Returned, ServiceError> {
         let unused = request.unused.filter(|unused| *unused > 0);
         let unused = unused.ok_or_else(|| {
             RequestError::invalid("unused says how many of the last values come back")
@@ -61,13 +61,13 @@ impl SegmentService {
         let record = self.sequences.current(&name, deadline).await?;
         // The run ends at the mark; if it moves meanwhile, the token is no longer the latest.
         let Some(first_unused) = record.next_index.checked_sub(unused) else {
-            return Err(SequenceError::MoreThanGranted { unused, name });
+            return Err(SequenceError::MoreThanGranted { unused, name }.into());
         };
-        let command = Command::Sequences(SequenceCommand::ReturnTail {
+        let command = SequenceCommand::ReturnTail {
             name,
             token,
             first_unused,
-        });
+        };
         match self.sequences.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::TailReturned { returned, .. }) => {
                 Ok(Returned { returned })
