@@ -8,7 +8,6 @@ mod access;
 mod cluster;
 mod confirm;
 mod error;
-mod grants;
 mod health;
 mod ids;
 mod key_admin;

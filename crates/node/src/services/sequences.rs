@@ -89,12 +89,10 @@ impl SequenceService {
         stale: bool,
         deadline: Instant,
     ) -> Result<Sequence, ServiceError> {
-        let record = if stale {
-            self.local(name)
-        } else {
+        if !stale {
             read(&*self.replica, deadline).await?;
-            self.local(name)
-        };
+        }
+        let record = self.local(name);
         let record = record.ok_or_else(|| self.missing(name, false))?;
         Ok(to_api(name, &record))
     }
