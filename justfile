@@ -36,4 +36,4 @@ soak command *args:
 
 # Every fuzz target for so many seconds, or those that are named; needs nightly and cargo-fuzz.
 fuzz seconds *targets:
-    fuzz/run {{seconds}} {{targets}}
+    tests/fuzz/run {{seconds}} {{targets}}

@@ -1,5 +1,5 @@
-//! A client of all nodes on raw connections that it keeps: what one caller sends, one request at a
-//! time, and what it is answered, or that nothing came.
+//! A client of all nodes that keeps raw connections open. It sends one request at a time and
+//! returns the response, or the fact that none arrived.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,14 +8,15 @@ use serde_json::Value;
 
 use crate::connection::Connection;
 
-/// Longer than a healthy node takes, and short against a fault: the caller goes on elsewhere.
+/// Longer than a healthy node needs, and short compared with a fault: the caller then continues at
+/// another node.
 pub const PATIENCE: Duration = Duration::from_millis(2_500);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
     pub body: String,
-    /// Whether it says that it was answered before.
+    /// `true` if the response is a replay of an earlier response.
     pub is_replayed: bool,
 }
 
@@ -24,37 +25,37 @@ impl Answer {
         self.status == 200
     }
 
-    /// Whether a problem answer promises that nothing happened.
+    /// Returns whether a problem response guarantees that the request had no effect.
     pub fn is_retryable(&self) -> bool {
         self.json()["retryable"] == true
     }
 
-    /// The body as JSON; null if it is not.
+    /// The body as JSON, null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The `code` of a problem answer, else an empty string.
+    /// The `code` of a problem response, otherwise an empty string.
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 }
 
-/// A request that got no answer.
+/// The outcome of a request without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unanswered {
-    /// There was no connection: certainly no effect.
+    /// No connection was established, so the request certainly had no effect.
     Unsent,
-    /// It may have had its effect, or may have it yet.
+    /// The request may have had an effect, or may still have one.
     Unknown,
 }
 
 pub struct Asker {
     addresses: Vec<String>,
     connections: Vec<Option<Connection>>,
-    /// The header that shows its access token; empty without one.
+    /// The header with the access token. Empty without a token.
     authorization: String,
-    /// The own address that it connects from; without one the system chooses.
+    /// The local address of its connections. `None` lets the system choose.
     source: Option<IpAddr>,
 }
 
@@ -68,7 +69,7 @@ impl Asker {
         }
     }
 
-    /// Shows this access token with each request, unless it is empty.
+    /// Sends this access token with each request, unless it is empty.
     #[must_use]
     pub fn with_token(mut self, token: &str) -> Self {
         if !token.is_empty() {
@@ -77,14 +78,15 @@ impl Asker {
         self
     }
 
-    /// Connects from this own address.
+    /// Connects from this local address.
     #[must_use]
     pub fn from_source(mut self, source: IpAddr) -> Self {
         self.source = Some(source);
         self
     }
 
-    /// Sends a request with a JSON body, or with none, and an `Idempotency-Key` if that is not empty.
+    /// Sends a request with a JSON body, or without a body, and with an `Idempotency-Key` if the
+    /// key is not empty.
     pub async fn ask(
         &mut self,
         node: usize,
@@ -102,7 +104,8 @@ impl Asker {
             request += "content-type: application/json\r\n";
         }
         request += &format!("content-length: {}\r\n\r\n{body}", body.len());
-        // Taken out: one that is given up in the middle of an answer is of no use any more.
+        // Taken out of the list, because a connection that is abandoned in the middle of a response
+        // cannot be used again.
         let mut connection = match self.connections[node].take() {
             Some(connection) => connection,
             None => {

@@ -1,7 +1,8 @@
-//! The `seqd` binary under test: found beside the running test, built once if it is missing or old.
+//! The `seqd` binary under test. It is located next to the running test, and built once if it is
+//! missing or outdated.
 //!
 //! `CARGO_BIN_EXE_seqd` exists only for tests of the package that owns the binary, so the path
-//! follows from the test's own: `target/<profile>/deps/<test>` or `target/<profile>/<bin>`.
+//! follows from the path of the test: `target/<profile>/deps/<test>` or `target/<profile>/<bin>`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -13,16 +14,17 @@ use crate::permits;
 static BINARY: OnceLock<PathBuf> = OnceLock::new();
 static NEXT: OnceLock<PathBuf> = OnceLock::new();
 
-/// The binary of the version after this one: the same sources, one level higher.
+/// The binary of the next version: the same sources, one level higher.
 const NEXT_NAME: &str = "seqd-next";
 
 const NEXT_FEATURE: &str = "seqd/test-next-level";
 
-/// With an example among what is built, cargo gives the dependencies the features that they have in
-/// a build of tests, so that what was built for those is used again.
+/// If an example is built too, cargo unifies the features of the dependencies as in a build of
+/// tests, and reuses the artefacts of that build.
 const SMALL_EXAMPLE: &str = "append";
 
-/// The path of the binary: `SEQD_TEST_BINARY` if set, else the one of this test's own profile.
+/// The path of the binary: `SEQD_TEST_BINARY` if it is set, otherwise the binary of this test's
+/// profile.
 pub fn seqd() -> &'static Path {
     BINARY.get_or_init(|| match std::env::var_os("SEQD_TEST_BINARY") {
         Some(path) => PathBuf::from(path),
@@ -45,7 +47,7 @@ pub fn workspace() -> PathBuf {
         .to_path_buf()
 }
 
-/// The command line under test, without the `SEQD_` variables of the environment.
+/// A command that runs the binary under test, without the `SEQD_` variables of the environment.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(seqd());
     remove_variables(&mut command);
@@ -77,8 +79,8 @@ fn build(name: &str, feature: Option<&str>) -> PathBuf {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    // The whole workspace is selected so that its crates are built with the features, and so from
-    // the artefacts, that `cargo test --workspace` already has.
+    // The whole workspace is selected, so that its crates are built with the same features as in
+    // `cargo test --workspace` and its artefacts are reused.
     command
         .current_dir(workspace())
         .args(["build", "--workspace", "--bin", name])
@@ -105,9 +107,9 @@ fn build(name: &str, feature: Option<&str>) -> PathBuf {
     binary
 }
 
-/// Whether the binary is newer than all that it was built from, by cargo's dep-info file, or,
-/// where `cargo test` built it and left none, than every file of the crates; `None` if that is
-/// unknown.
+/// Returns whether the binary is newer than all of its sources. The sources are those in cargo's
+/// dep-info file. If there is no such file, because `cargo test` built the binary, they are all
+/// files of the crates. `None` if it cannot be determined.
 fn is_fresh(binary: &Path) -> Option<bool> {
     let built = modified(binary)?;
     let mut files = match std::fs::read_to_string(binary.with_extension("d")) {
@@ -134,7 +136,7 @@ fn dep_info(info: &str) -> Option<Vec<PathBuf>> {
     )
 }
 
-/// The files in a folder and in those below it, without folders named `target`.
+/// The files in a folder and its subfolders, without folders named `target`.
 pub fn files_below(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {

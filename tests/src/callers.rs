@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::http::{self, Reply};
 
-/// The token that permits everything.
+/// The operator's token, which permits everything.
 pub const OPERATOR: &str = "operator-0123456789abcdef0123456789abcdef";
 
-/// Requires a token of each caller of the planned nodes. Returns the file of the operator's token.
+/// Configures the planned nodes to require a token from every caller. Returns the file with the
+/// operator's token.
 pub fn require_tokens(cluster: &mut Cluster) -> PathBuf {
     let file = cluster.folder().join("token");
     std::fs::write(&file, format!("{OPERATOR}\n")).expect("the token's file");
@@ -26,7 +27,8 @@ pub fn require_tokens(cluster: &mut Cluster) -> PathBuf {
     file
 }
 
-/// The cluster of planned nodes, ready, whose callers need tokens, with the operator's file.
+/// Starts the planned nodes with required tokens and waits until they are ready. Returns the
+/// cluster and the file with the operator's token.
 pub fn guarded(mut cluster: Cluster) -> (Cluster, PathBuf) {
     let file = require_tokens(&mut cluster);
     (cluster.ready(), file)
@@ -48,7 +50,7 @@ impl<'a> Caller<'a> {
         Self { cluster, token }
     }
 
-    /// A caller with a new token that permits this, and the ID of the token.
+    /// Creates a token with these permissions. Returns a caller with the token, and the token's ID.
     pub fn with(cluster: &'a Cluster, request: &Value) -> (Self, String) {
         let made = Self::operator(cluster)
             .post("/v1/access", request)

@@ -7,12 +7,12 @@ use seqd_net::tls::Validity;
 use crate::cluster::Cluster;
 use crate::node::Node;
 
-/// What nodes of a cluster do with certificates.
+/// Configures nodes of a cluster to use certificates.
 pub trait Secures {
-    /// Serves clients over TLS from the node's next start on.
+    /// Makes the node serve clients over TLS from its next start on.
     fn serve_clients(&self, node: &mut Node, file: &str);
 
-    /// Meets the other nodes over TLS from the node's next start on.
+    /// Makes the node use TLS between nodes from its next start on.
     fn meet_peers(&self, node: &mut Node, file: &str);
 
     /// Gives every node of a cluster its certificate, for clients and for the other nodes.

@@ -1,8 +1,9 @@
-//! A wall clock that a story can shift, for one node: libfaketime and a file with the offset.
+//! A wall clock for one node that a story can shift: libfaketime with a file that contains the
+//! offset.
 //!
-//! The monotonic clock stays true, or tokio's timers would stand still. Where the library is not
-//! installed there is no shifted clock, and a story prints that: the same rules are then shown by the
-//! node crate's stories with a replaced clock port alone.
+//! The monotonic clock stays true, because tokio's timers would stop otherwise. If the library is
+//! not installed, the story is skipped and prints this. The same rules are then tested only by the
+//! stories of the node crate, which replace the clock port.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use crate::node::Node;
 use crate::skips;
 
-/// Debian's path (package `faketime`); the `MT` build is for programs with threads.
+/// The path on Debian (package `faketime`). The `MT` build is for programs with threads.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
 #[derive(Debug)]
@@ -19,8 +20,8 @@ pub struct ShiftedClock {
 }
 
 impl ShiftedClock {
-    /// Puts the node on a clock that begins unshifted, from its next start on; `None`, and a skipped
-    /// story, if the library is not there.
+    /// Puts the node on a clock that begins unshifted, from its next start on. Returns `None` and
+    /// skips the story if the library is missing.
     pub fn for_node(node: &mut Node, folder: &Path) -> Option<Self> {
         if !Path::new(LIBRARY).exists() {
             skips::ends("a shifted clock", Some(skips::missing(LIBRARY, "faketime")));
@@ -34,21 +35,22 @@ impl ShiftedClock {
         node.set_environment("FAKETIME_TIMESTAMP_FILE", &clock.file.display().to_string());
         node.set_environment("FAKETIME_NO_CACHE", "1");
         node.set_environment("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        // A time that is written out is read as local time.
+        // libfaketime reads an absolute time as local time.
         node.set_environment("TZ", "UTC");
         Some(clock)
     }
 
-    /// Shifts the clock against the true one; the next reading sees it.
+    /// Shifts the clock relative to the true time. The next reading uses the new offset.
     pub fn shift_ms(&self, by_ms: i64) {
-        // Without the rate libfaketime would keep one that was set before.
+        // Without the rate, libfaketime would keep a rate that was set before.
         self.set(&format!("{} x1", seconds(by_ms)));
     }
 
-    /// Has the clock, which is right now, run at this rate from now on. The process began to run
-    /// `running` ago: libfaketime counts from there, and what that adds is taken off again.
+    /// Makes the clock, which must be correct at the time of the call, run at this rate. The
+    /// process started `running` ago: libfaketime counts the rate from the start, and the offset
+    /// compensates for the time that this adds.
     ///
-    /// A rate below 1 makes the timers of the process late by as much.
+    /// A rate below 1 delays the timers of the process accordingly.
     pub fn drift(&self, rate: f64, running: Duration) {
         let gained_ms = running.as_secs_f64() * 1000.0 * (rate - 1.0);
         self.set(&format!(
@@ -57,7 +59,7 @@ impl ShiftedClock {
         ));
     }
 
-    /// Has the clock stand still at this second of Unix time.
+    /// Freezes the clock at this second of Unix time.
     pub fn freeze(&self, second: u64) {
         self.set(&utc(second));
     }
@@ -69,17 +71,18 @@ impl ShiftedClock {
     }
 }
 
-/// An offset as libfaketime reads it.
+/// Formats an offset for libfaketime.
 fn seconds(by_ms: i64) -> String {
     let sign = if by_ms < 0 { '-' } else { '+' };
     let (seconds, rest) = (by_ms.unsigned_abs() / 1000, by_ms.unsigned_abs() % 1000);
     format!("{sign}{seconds}.{rest:03}")
 }
 
-/// A second of Unix time as `2026-11-21 02:26:41` (the days: Howard Hinnant's `civil_from_days`).
+/// Formats a second of Unix time as `2026-11-21 02:26:41` (for the days: Howard Hinnant's
+/// `civil_from_days`).
 fn utc(second: u64) -> String {
     let (days, of_day) = (second / 86_400, second % 86_400);
-    // Years begin in March, so that the day that is added now and then is the last one.
+    // Years begin in March, so that the leap day is the last day of a year.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
@@ -100,7 +103,7 @@ fn utc(second: u64) -> String {
     )
 }
 
-/// Whether a text holds an RFC 3339 time in UTC.
+/// Returns whether a text contains an RFC 3339 time in UTC.
 pub fn names_a_time(text: &str) -> bool {
     text.split(|c: char| c.is_whitespace() || "\",".contains(c))
         .any(|word| {

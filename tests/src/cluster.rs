@@ -1,4 +1,5 @@
-//! A cluster of real processes in a temporary folder; dropped, it is ended and removed.
+//! A cluster of real processes in a temporary folder. Dropping it ends the processes and removes
+//! the folder.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,19 +17,20 @@ use crate::permits::{self, Permit};
 use crate::wait;
 use crate::workload::{Load, Route};
 
-/// Election timeouts of a cluster that loses no leader.
+/// Election timeouts of a cluster whose leader is not lost.
 const PATIENT: &str = "[\"2s\", \"4s\"]";
 
-/// From the start of the last process to ready on every node: an election, a worker lease and,
-/// on a loaded two-core machine with a debug build, a good deal of waiting for the processor.
+/// The time from the start of the last process until every node is ready: an election, a worker
+/// lease and, for a debug build on a loaded two-core machine, much waiting for the processor.
 pub const READY: Duration = Duration::from_secs(30);
 
-/// A text that stands in a record, so that a test finds the record's bytes in a file.
+/// A text in a record, by which a test finds the record's bytes in a file.
 pub const MARK: &str = "a-description-that-the-story-finds-again";
 
 #[derive(Debug)]
 pub struct Cluster {
-    // Dropped in this order: processes, their links and disks, their folder, the right to run.
+    // The fields are dropped in this order: processes, their links and disks, their folder, the
+    // permit.
     nodes: Vec<Node>,
     links: Option<Links>,
     disks: Vec<LoopDisk>,
@@ -37,13 +39,14 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Nodes `n1` to `nN` that name each other as founders; none is started.
+    /// Plans nodes `n1` to `nN` that name each other as founders. None is started.
     pub fn planned(count: usize) -> Self {
         Self::prepared(count, None)
     }
 
-    /// Nodes `n1` to `nN`, each alone on a host, and further hosts for nodes that are added; none
-    /// is started. Where there can be no such network (see [`crate::links::unavailable`]) it fails.
+    /// Plans nodes `n1` to `nN`, each alone on a host, and `further` hosts for nodes that are added
+    /// later. No node is started. Panics if such a network is not available (see
+    /// [`crate::links::unavailable`]).
     pub fn on_links(count: usize, further: usize) -> Self {
         Self::prepared(count, Some(Links::new(count + further)))
     }
@@ -83,7 +86,7 @@ impl Cluster {
         self
     }
 
-    /// Gives every node a disk of its own; its data folder is a folder on it.
+    /// Gives every node its own disk. Its data folder is a folder on this disk.
     #[must_use]
     pub fn on_disks(mut self, kind: FileSystem, bytes: u64) -> Self {
         for index in 0..self.nodes.len() {
@@ -92,7 +95,7 @@ impl Cluster {
         self
     }
 
-    /// Gives one node a disk of its own.
+    /// Gives one node its own disk.
     #[must_use]
     pub fn on_disk(mut self, index: usize, kind: FileSystem, bytes: u64) -> Self {
         let node = &mut self.nodes[index];
@@ -102,7 +105,7 @@ impl Cluster {
         self
     }
 
-    /// The disk of a node that was given one.
+    /// The disk of a node that has one.
     pub fn disk_mut(&mut self, index: usize) -> &mut LoopDisk {
         let data = self.nodes[index].data();
         let mut disks = self.disks.iter_mut();
@@ -119,7 +122,8 @@ impl Cluster {
             .collect()
     }
 
-    /// Adds a node that founds nothing: it is not among the peers of the others and is not started.
+    /// Adds a node that is not a founder: it is not among the peers of the others, and it is not
+    /// started.
     pub fn add_stranger(&mut self, name: &str) -> usize {
         let index = self.nodes.len();
         let mut node = new_node(self.folder.path(), name, &self.links, index);
@@ -136,13 +140,13 @@ impl Cluster {
         self
     }
 
-    /// With elections so late that no pause of a busy machine brings one about: for stories in which no
-    /// leader is lost.
+    /// Sets election timeouts so long that no pause of a busy machine causes an election, for
+    /// stories in which no leader is lost.
     pub fn patient(self) -> Self {
         self.with("raft", "election", PATIENT)
     }
 
-    /// The links of a cluster that was made with some.
+    /// The links of a cluster that was created with links.
     pub fn links(&self) -> &Links {
         self.links.as_ref().expect("a cluster on links")
     }
@@ -167,7 +171,7 @@ impl Cluster {
         self.nodes.iter().map(Node::url).collect()
     }
 
-    /// `HOST:PORT` of a node's client side.
+    /// `HOST:PORT` of a node's client interface.
     pub fn address(&self, index: usize) -> String {
         self.nodes[index].http_address().to_owned()
     }
@@ -195,7 +199,7 @@ impl Cluster {
         self.wait_ready_of(&all, READY);
     }
 
-    /// Waits until these nodes are ready; answers how long that took.
+    /// Waits until these nodes are ready. Returns the time that this took.
     pub fn wait_ready_of(&self, indices: &[usize], deadline: Duration) -> Duration {
         let begin = Instant::now();
         for &index in indices {
@@ -213,13 +217,13 @@ impl Cluster {
         begin.elapsed()
     }
 
-    /// GET of a path at a node that is expected to answer.
+    /// GET of a path at a node that is expected to respond.
     #[track_caller]
     pub fn get(&self, index: usize, path: &str) -> Reply {
         http::get(&self.url(index, path)).reply()
     }
 
-    /// POST without a body to a node that is expected to answer.
+    /// POST without a body to a node that is expected to respond.
     #[track_caller]
     pub fn post(&self, index: usize, path: &str) -> Reply {
         http::post(&self.url(index, path)).reply()
@@ -235,7 +239,8 @@ impl Cluster {
         http::request("PUT", &url).json(definition).reply().ok();
     }
 
-    /// The next values of a sequence through a node, as their first and last.
+    /// Allocates the next values of a sequence through a node. Returns the first and the last
+    /// value.
     #[track_caller]
     pub fn next(&self, index: usize, name: &str, count: u64) -> (i64, i64) {
         let reply = self
@@ -245,7 +250,7 @@ impl Cluster {
         (integer(&body["first"]), integer(&body["last"]))
     }
 
-    /// The names of all sequences, as a node's own state has them.
+    /// The names of all sequences in a node's own state.
     pub fn sequence_names(&self, index: usize) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         let mut cursor = String::new();
@@ -272,8 +277,8 @@ impl Cluster {
         value.parse().expect("a number")
     }
 
-    /// Starts a node whose folder was damaged; it serves, and reports the damage in the words of the
-    /// entry of this name in [`crate::damage::DOCUMENT`].
+    /// Starts a node whose folder was damaged. The node must serve and report the damage in the
+    /// words of the entry with this name in [`crate::damage::DOCUMENT`].
     #[track_caller]
     pub fn start_repaired(&mut self, index: usize, damage: &str) {
         let before = self.nodes[index].stderr().len();
@@ -282,7 +287,8 @@ impl Cluster {
         row(damage).assert_repaired(&self.nodes[index].stderr()[before..]);
     }
 
-    /// Creates the strict sequence `order`, described by [`MARK`], and takes its values 1 to 10.
+    /// Creates the strict sequence `order`, described by [`MARK`], and allocates its values 1 to
+    /// 10.
     #[must_use]
     pub fn with_a_record(self) -> Self {
         self.create_sequence(0, "order", &json!({"mode": "strict", "description": MARK}));
@@ -290,7 +296,7 @@ impl Cluster {
         self
     }
 
-    /// Removes a member whose folder is refused and brings its machine back as a new member.
+    /// Removes a member whose folder is refused, and adds its machine as a new member.
     pub fn replace_member(&mut self, index: usize, asked: usize) {
         let name = self.nodes[index].name();
         let member = self.url(asked, &format!("/v1/cluster/members/{name}"));
@@ -301,7 +307,7 @@ impl Cluster {
         self.promote(index, asked);
     }
 
-    /// Adds a started node as a learner, as soon as it waits to be added.
+    /// Adds a started node as a learner when it is waiting to be added.
     pub fn add_member(&self, index: usize, asked: usize) {
         let node = &self.nodes[index];
         let new = json!({"name": node.name(), "peer": node.peer_address(), "http": node.url()});
@@ -310,13 +316,13 @@ impl Cluster {
         wait::until("the node is added", READY, || {
             let reply = http::post(&members).json(&new).reply();
             let is_member = may_be_added && reply.code() == "already-exists";
-            // A request that timed out may be carried out later.
+            // A request that timed out may still be executed later.
             may_be_added |= reply.status >= 500;
             (reply.status < 300 || is_member).then_some(())
         });
     }
 
-    /// Makes a learner a voter, as soon as it is ready.
+    /// Makes a learner a voter when it is ready.
     pub fn promote(&self, index: usize, asked: usize) {
         self.wait_ready_of(&[index], READY);
         let name = self.nodes[index].name();
@@ -328,15 +334,16 @@ impl Cluster {
         });
     }
 
-    /// The index of the leader that at least one running node names, waiting for one.
+    /// Waits until a running node reports itself as the leader, and returns its index.
     pub fn leader(&self) -> usize {
         wait::until("a leader that says so itself", READY, || {
             self.leader_claims()
         })
     }
 
-    /// The index of the node that names itself as the leader, if one does: of several the one of the
-    /// latest term, for one that was cut off or stopped may not know yet that it was replaced.
+    /// The index of the node that reports itself as the leader, if any. If there are several, the
+    /// one with the highest term, because a node that was cut off or stopped may not have detected
+    /// yet that it was replaced.
     pub fn leader_claims(&self) -> Option<usize> {
         let claims = self.nodes.iter().enumerate().filter_map(|(index, node)| {
             let view = node.cluster_view()?;
@@ -352,7 +359,7 @@ impl Cluster {
             .expect("a node beside the leader")
     }
 
-    /// Waits until these nodes have applied the same and show the same digest.
+    /// Waits until these nodes have applied the same entry and report the same digest.
     pub fn wait_same_state(&self, indices: &[usize]) {
         wait::until("all nodes at the same applied entry", READY, || {
             let mut seen = Vec::new();
@@ -390,7 +397,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A node of this place in the cluster: on the host of the same place, if there are links.
+/// Creates the node with this index. If there are links, it runs on the host with the same index.
 fn new_node(root: &Path, name: &str, links: &Option<Links>, index: usize) -> Node {
     match links {
         None => Node::new(root, name),

@@ -1,4 +1,4 @@
-//! A raw keep-alive connection: one request at a time, written as bytes, and its whole answer.
+//! A raw keep-alive connection: sends one request at a time as bytes and reads the whole response.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
-/// The most that one answer may be long: a batch of 10,000 IDs as JSON is a quarter of it.
+/// The longest response. A batch of 10,000 IDs as JSON takes a quarter of it.
 const MAX_ANSWER: usize = 1 << 20;
 
 pub(crate) fn connector(cacert: PathBuf) -> TlsConnector {
@@ -33,23 +33,24 @@ pub struct Connection {
     buffer: Vec<u8>,
 }
 
-/// The next port of an own address: with thousands of connections the system's own search for a free
-/// one takes most of the processor. One that is in use fails, and the next try has another.
+/// The next local port. With thousands of connections, the system's own search for a free port
+/// takes most of the processor time. A port that is in use fails, and the next attempt uses another
+/// one.
 fn next_port() -> u16 {
     static TRIES: AtomicU32 = AtomicU32::new(0);
     let tries = TRIES.fetch_add(1, Ordering::Relaxed);
-    // Processes begin at different ports.
+    // Different processes begin at different ports.
     let place = std::process::id().wrapping_mul(7_919).wrapping_add(tries);
     1_024 + (place % 64_000) as u16
 }
 
-/// Connects to an IP address and port; from this own address, if one is given.
+/// Connects to an IP address and port, from this local address if one is given.
 pub async fn connect(address: &str, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let stream = match source {
         None => TcpStream::connect(address).await?,
         Some(source) => {
             let socket = TcpSocket::new_v4()?;
-            // A port may serve connections to several servers.
+            // A local port may be used by connections to several servers.
             socket.set_reuseaddr(true)?;
             socket.bind(SocketAddr::new(source, next_port()))?;
             let address = address.parse().map_err(io::Error::other)?;
@@ -81,17 +82,17 @@ impl Connection {
         }
     }
 
-    /// A connection without TLS.
+    /// Opens a connection without TLS.
     pub async fn plain(address: &str) -> io::Result<Self> {
         Self::open(address, None).await
     }
 
-    /// A connection without TLS, from this own address if one is given.
+    /// Opens a connection without TLS, from this local address if one is given.
     pub(crate) async fn from(address: &str, source: Option<IpAddr>) -> io::Result<Self> {
         Ok(Self::on(Box::new(connect(address, source).await?)))
     }
 
-    /// Posts JSON; the status and the body.
+    /// Posts JSON and returns the status and the body.
     pub async fn post(&mut self, path: &str, body: &str) -> io::Result<(u16, &[u8])> {
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
@@ -102,7 +103,7 @@ impl Connection {
         Ok((status, self.body()))
     }
 
-    /// One request and its whole answer; the status.
+    /// Sends one request, reads the whole response and returns the status.
     pub(crate) async fn once(&mut self, request: &[u8]) -> io::Result<u16> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -122,13 +123,13 @@ impl Connection {
         }
     }
 
-    /// The body of the last answer.
+    /// The body of the last response.
     pub(crate) fn body(&self) -> &[u8] {
         let end = self.buffer.windows(4).position(|four| four == b"\r\n\r\n");
         end.map_or(&[], |end| &self.buffer[end + 4..])
     }
 
-    /// Whether the last answer has this header, in lower case.
+    /// Returns whether the last response has this header, given in lower case.
     pub(crate) fn has_header(&self, name: &str) -> bool {
         let end = self.buffer.len() - self.body().len();
         let head = String::from_utf8_lossy(&self.buffer[..end]).to_ascii_lowercase();
@@ -137,7 +138,8 @@ impl Connection {
     }
 }
 
-/// The status of an answer and its length with head and body, once the head is complete.
+/// The status of a response and its length with head and body, or `None` while the head is
+/// incomplete.
 fn head(bytes: &[u8]) -> io::Result<Option<(u16, usize)>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! The reference of damage, read from the document, and ways to damage a folder.
+//! The damage reference, read from the document, and functions that damage a folder.
 //!
-//! The document is the one place that describes what a node does with which damage. A story damages
-//! a folder, starts the node, and compares what it sees with the entry: words, exit code, `code=`.
-//! So the document cannot claim what the program does not do.
+//! Only the document describes how a node reacts to each kind of damage. A story damages a folder,
+//! starts the node, and compares the result with the entry: words, exit code, `code=`. The document
+//! therefore cannot claim behaviour that the program does not have.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -12,27 +12,27 @@ use crate::binary::workspace;
 use crate::cluster::READY;
 use crate::node::Node;
 
-/// The document, from the workspace's root.
+/// The document, relative to the workspace's root.
 pub const DOCUMENT: &str = "docs/DISASTER.md";
 
-/// How an entry begins: with the name of the damage.
+/// The beginning of an entry, followed by the name of the damage.
 const HEAD: &str = "\n### ";
 
-/// What stands for a part of the words that differs from case to case.
+/// The placeholder for a part of the message that differs from case to case.
 const ANYTHING: char = '…';
 
-/// One damage and what becomes of it.
+/// One kind of damage and the reaction of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub damage: String,
-    /// What the node prints, cut at what differs from case to case.
+    /// The fixed parts of the node's message, split at the parts that differ from case to case.
     pub words: Vec<String>,
-    /// The exit code; `None` where the node serves.
+    /// The exit code. `None` if the node serves.
     pub exit: Option<i32>,
-    /// The word behind `code=`.
+    /// The word after `code=`.
     pub code: Option<String>,
     pub test: String,
-    /// The file of that test, as the document links it.
+    /// The file of the test, as the document links it.
     pub file: String,
 }
 
@@ -50,7 +50,7 @@ pub fn row(damage: &str) -> Row {
         .unwrap_or_else(|| panic!("{DOCUMENT} has no entry {damage:?}"))
 }
 
-/// A field of an entry, its lines joined.
+/// A field of an entry, with its lines joined.
 fn field(entry: &str, name: &str) -> Option<String> {
     let head = format!("- {name}: ");
     let mut lines = entry.lines().skip_while(|line| !line.starts_with(&head));
@@ -96,7 +96,7 @@ fn parse(entry: &str) -> Row {
 }
 
 impl Row {
-    /// Whether a text holds the words, in their order.
+    /// Returns whether a text contains the words in this order.
     pub fn matches(&self, text: &str) -> bool {
         let mut rest = text;
         self.words.iter().all(|part| {
@@ -108,7 +108,8 @@ impl Row {
         })
     }
 
-    /// The node ends by itself, and its last line has the words of the entry.
+    /// Asserts that the node exits by itself and that its last line contains the words of the
+    /// entry.
     #[track_caller]
     pub fn ends(&self, node: &mut Node) {
         let status = node.exit_within(READY);
@@ -120,7 +121,8 @@ impl Row {
         assert!(self.matches(&last), "{self:?}\n{last}");
     }
 
-    /// The node serves in spite of the damage, and one of its lines has the words of the entry.
+    /// Asserts that the node serves in spite of the damage and that one of its lines contains the
+    /// words of the entry.
     #[track_caller]
     pub fn assert_repaired(&self, stderr: &str) {
         assert_eq!((self.exit, self.code.as_ref()), (None, None), "{self:?}");
@@ -139,7 +141,8 @@ pub fn flip_bit(path: &Path, at: u64) {
         .expect("the damage");
 }
 
-/// Flips a bit in the first byte of each place of a file that holds `text`; answers how many.
+/// Flips a bit in the first byte of each occurrence of `text` in a file. Returns the number of
+/// occurrences.
 pub fn flip_text(path: &Path, text: &str) -> usize {
     let bytes = std::fs::read(path).expect("the file to damage");
     let places = bytes.windows(text.len()).enumerate();
@@ -151,7 +154,7 @@ pub fn flip_text(path: &Path, text: &str) -> usize {
     places.len()
 }
 
-/// The files of a folder whose names end like this, in order of their names.
+/// The files of a folder whose names end with `end`, sorted by name.
 pub fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
     let paths = entries.map(|entry| entry.path());
@@ -162,8 +165,9 @@ pub fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Copies a folder with all that is below it, in the order of the names: so the log comes last, and
-/// a running node's copy is one that it might have left. Files that go meanwhile are left out.
+/// Copies a folder recursively in the order of the names. The log is therefore copied last, and the
+/// copy of a running node's folder is a state that a crash could have left. Files that disappear in
+/// the meantime are omitted.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder for the copy");
     let entries = std::fs::read_dir(from).expect("a folder").flatten();

@@ -1,4 +1,4 @@
-//! The bytes that a node's data folder takes on its disk, in all and by part.
+//! The disk space of a node's data folder, in total and by part.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -49,7 +49,8 @@ impl DiskUse {
     }
 }
 
-/// The bytes that the files of a folder take on the disk. A file that is removed meanwhile counts as 0.
+/// The disk space of the files of a folder, in bytes. A file that is removed in the meantime counts
+/// as 0.
 pub fn bytes_below(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {
@@ -73,7 +74,7 @@ mod tests {
             std::fs::write(folder.join("file"), vec![1; kib << 10]).unwrap();
         }
         std::fs::write(data.path().join("identity"), [1]).unwrap();
-        // Without a sync a file system may not have given the file its blocks.
+        // Without a sync, a file system may not have allocated the blocks of the files.
         rustix::fs::sync();
         let used = DiskUse::of(data.path());
         let least = [(used.wal, 64), (used.state, 160), (used.snap, 16)];

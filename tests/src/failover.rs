@@ -1,5 +1,5 @@
-//! A leader is lost in one of several ways: how long until the next strict value is acknowledged,
-//! and until the requests that were under way are answered.
+//! Loses a leader in one of several ways, and measures the time until the next strict value is
+//! acknowledged and until the pending requests are answered.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::history::{At, History, Timeline, Values};
 use crate::links::{Condition, Pairs};
 use crate::workload::{Load, Route, Workload};
 
-/// How a leader is lost.
+/// The way in which a leader is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// `kill -9`: its kernel closes its connections and its ports.
+    /// `kill -9`: the kernel closes its connections and ports.
     Killed,
-    /// SIGSTOP: its kernel still takes what it is sent.
+    /// SIGSTOP: the kernel still accepts data for it.
     Stopped,
-    /// The links between it and the other nodes carry nothing; its clients still reach it.
+    /// The links between the leader and the other nodes carry nothing. Its clients still reach it.
     Cut,
-    /// Its host is gone: nothing answers any more, not even with a reset.
+    /// The leader's host is gone: nothing responds any more, not even with a reset.
     Silent,
 }
 
@@ -32,23 +32,23 @@ pub const LOSSES: [(&str, Loss); 4] = [
     ("silent", Loss::Silent),
 ];
 
-/// What was seen of one loss.
+/// The measurements of one loss.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
-    /// From the loss to the first acknowledgement of a request that was sent after it.
+    /// The time from the loss to the first acknowledgement of a request that was sent after it.
     pub next: Duration,
-    /// From the loss to the last answer to a request that was under way at a node that was not
-    /// lost; nothing if none was.
+    /// The time from the loss to the last response to a request that was pending at a node that was
+    /// not lost. `None` if no request was pending.
     pub told: Option<Duration>,
-    /// Terms that began; one is what it takes.
+    /// The number of terms that began. One is enough.
     pub terms: u64,
 }
 
-/// The time before a loss in which its load gets going.
+/// The number of values before a loss, after which the load is steady.
 const WARM: usize = 20;
 
-/// Loses the leader of a cluster on links, lets a new one serve, and brings the old one back.
-/// `clients` ask the nodes beside it for strict values of `order`, one after another.
+/// Loses the leader of a cluster on links, waits until a new leader serves, and brings the old one
+/// back. `clients` request strict values of `order` from the other nodes, one after another.
 pub fn lose_leader(cluster: &mut Cluster, loss: Loss, clients: usize) -> Result<Seen, Violation> {
     cluster.wait_ready();
     let leader = cluster.leader();
@@ -69,7 +69,7 @@ pub fn lose_leader(cluster: &mut Cluster, loss: Loss, clients: usize) -> Result<
     workload.wait_for(WARM, READY);
     let lost = timeline.at();
     let in_force = bring_about(cluster, loss, leader);
-    // Each client gets its next value: what was under way has been answered then.
+    // Each client gets its next value, so all pending requests have been answered by then.
     workload.wait_for(2 * clients + WARM, READY);
     let terms = term(cluster, &others).saturating_sub(before);
     let history = workload.finish();
@@ -89,7 +89,7 @@ pub fn cluster(nodes: usize) -> Cluster {
     cluster
 }
 
-/// What ends a loss when it is dropped.
+/// A guard that ends a loss when it is dropped.
 enum InForce {
     Process { _paused: Option<Paused> },
     Links { _fault: crate::links::Fault },

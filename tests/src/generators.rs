@@ -1,5 +1,5 @@
-//! Generators outside the cluster, in this process: many that mint all the time, what each minted
-//! and how long it had to wait; and which workers are held at one moment.
+//! Generators outside the cluster, in this process. Many of them mint continuously, and the IDs and
+//! waiting times of each are recorded. [`Held`] records the workers that are held at one moment.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::checkers::Violation;
 
-/// The runtime of the programs outside.
+/// The runtime of the external generators.
 pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -22,7 +22,7 @@ pub fn runtime() -> Runtime {
         .expect("a runtime for the generators")
 }
 
-/// A client of these nodes, `HOST:PORT` each, the first of them asked first.
+/// A client of these nodes, `HOST:PORT` each. It tries the first one first.
 pub fn client(addresses: &[String]) -> Client {
     let endpoints = parse_endpoints(&addresses.join(","), false).expect("addresses");
     let options = Options {
@@ -32,7 +32,7 @@ pub fn client(addresses: &[String]) -> Client {
     Client::new(options).expect("a client")
 }
 
-/// As [`client`], the nodes in an order that differs from one number to the next.
+/// Like [`client`], with the nodes in an order that depends on `number`.
 pub fn rotated(addresses: &[String], number: usize) -> Client {
     let mut addresses = addresses.to_vec();
     let by = number % addresses.len();
@@ -40,7 +40,7 @@ pub fn rotated(addresses: &[String], number: usize) -> Client {
     client(&addresses)
 }
 
-/// Makes a layout with so many workers and sequences; the rest of it as in `default`.
+/// Creates a layout with these widths of worker and sequence. The other fields are as in `default`.
 pub async fn create_layout(client: &Client, name: &str, worker_bits: u8, sequence_bits: u8) {
     let request = CreateLayout {
         name: Some(name.to_owned()),
@@ -52,15 +52,15 @@ pub async fn create_layout(client: &Client, name: &str, worker_bits: u8, sequenc
     created.unwrap_or_else(|error| panic!("no layout {name}: {error}"));
 }
 
-/// What one generator did.
+/// The results of one generator.
 #[derive(Debug, Default)]
 pub struct Minted {
     pub ids: Vec<u64>,
-    /// The longest time between two answers, or from the start to the first one.
+    /// The longest time between two responses, or from the start to the first one.
     pub longest_idle: Duration,
-    /// From the start to the first ID.
+    /// The time from the start to the first ID.
     pub first: Duration,
-    /// What it was refused with, and how often.
+    /// The number of refusals by reason.
     pub refused: BTreeMap<String, u64>,
     pub leases: u64,
 }
@@ -73,21 +73,21 @@ pub struct Fleet {
     tasks: Vec<JoinHandle<Minted>>,
 }
 
-/// How a fleet mints.
+/// The parameters of a fleet.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub layout: String,
     pub generators: usize,
-    /// IDs of one call.
+    /// The number of IDs per call.
     pub batch: u32,
     /// The pause between two calls.
     pub pause: Duration,
-    /// The time over which the starts are spread; zero: all at one moment.
+    /// The time over which the starts are spread. Zero starts all at the same time.
     pub over: Duration,
 }
 
 impl Fleet {
-    /// Starts them; `clients` are shared among them.
+    /// Starts the generators, which share `clients`.
     pub fn start(runtime: &Runtime, clients: &[Client], plan: &Plan) -> Self {
         let (stop, minting) = (
             Arc::new(AtomicBool::new(false)),
@@ -105,12 +105,12 @@ impl Fleet {
         }
     }
 
-    /// How many have minted.
+    /// The number of generators that have minted.
     pub fn minting(&self) -> u64 {
         self.minting.load(Ordering::Relaxed)
     }
 
-    /// Ends the minting and has the workers given back; what each did.
+    /// Stops the generators, which release their workers, and returns their results.
     pub fn stop(self, runtime: &Runtime) -> Vec<Minted> {
         self.stop.store(true, Ordering::Relaxed);
         runtime.block_on(async {
@@ -164,7 +164,7 @@ async fn mint(
     minted
 }
 
-/// No ID twice; how many there are.
+/// Checks that no ID occurs twice. Returns the number of IDs.
 pub fn unique(mut ids: Vec<u64>) -> Result<usize, Violation> {
     ids.sort_unstable();
     match ids.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -176,12 +176,13 @@ pub fn unique(mut ids: Vec<u64>) -> Result<usize, Violation> {
     }
 }
 
-/// The workers of one layout that are held, as their holders see it.
+/// The workers of one layout that are held, according to their holders.
 #[derive(Debug, Default)]
 pub struct Held(Mutex<BTreeMap<u32, String>>);
 
 impl Held {
-    /// Records that a holder may mint with a worker; fails where another still may.
+    /// Records that a holder may mint with a worker. Returns a violation if another holder still
+    /// may.
     pub fn hold(&self, worker: u32, holder: &str) -> Result<(), Violation> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match held.insert(worker, holder.to_owned()) {
@@ -193,7 +194,7 @@ impl Held {
         }
     }
 
-    /// Records that a holder mints no more, before it gives the worker back.
+    /// Records that a holder has stopped minting. Called before the holder releases the worker.
     pub fn end(&self, worker: u32) {
         self.0
             .lock()

@@ -1,39 +1,40 @@
-//! The table of guards, read from the document: which test misses which guard, and by which words.
+//! The table of guards, read from the document: the test that fails without each guard, and the
+//! words of the failure.
 //!
-//! The document is the one place that names the tests. The command `guards` runs what it names with
-//! each guard taken out in turn, and fails where a test does not fail, or fails with other words.
+//! Only the document names the tests. The command `guards` removes each guard in turn and runs its
+//! test. It fails if the test does not fail, or fails with other words.
 
 use seqd_guards::Guard;
 
 use crate::binary::workspace;
 
-/// The document, from the workspace's root.
+/// The document, relative to the workspace's root.
 pub const DOCUMENT: &str = "docs/internals/GUARDS.md";
 
-/// The test that must miss a guard.
+/// A guard and the test that must fail without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub guard: Guard,
-    /// What the document says that the guard holds.
+    /// The property that the guard protects, according to the document.
     pub holds: String,
-    /// The name of the test's function.
+    /// The name of the test function.
     pub test: String,
     pub place: Place,
-    /// What the test prints when the guard is out: the violation, by name.
+    /// The name of the violation that the test prints without the guard.
     pub violation: String,
 }
 
-/// Where a test is compiled.
+/// The place where a test is compiled.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The folder of the crate, from the workspace's root.
+    /// The folder of the crate, relative to the workspace's root.
     pub folder: String,
-    /// The file of tests beside the library; `None` for those within it.
+    /// The integration test target. `None` for tests within the library.
     pub target: Option<String>,
 }
 
 impl Place {
-    /// The place of a source file, as the document links it.
+    /// The place of a source file, from the document's link.
     fn of(link: &str) -> Option<Self> {
         if link.starts_with("../../tests/src/") {
             return Some(Self {
@@ -64,7 +65,8 @@ pub fn rows() -> Vec<Row> {
     lines.map(parse).collect()
 }
 
-/// Writes into the document how many seconds it took until the test of each row missed its guard.
+/// Writes to the document the number of seconds after which the test of each row failed without its
+/// guard.
 pub fn write_seconds(seconds: &[(Row, f64)]) {
     let path = workspace().join(DOCUMENT);
     let text = std::fs::read_to_string(&path).expect("the table of guards");

@@ -1,16 +1,16 @@
-//! Requests of clients and their outcomes, on one monotonic clock.
+//! Client requests and their outcomes, on one monotonic clock.
 //!
 //! All clients of a run live in one process, so one `Instant` orders them. A request that timed
-//! out or whose connection broke is *unknown*: it may have had its effect or may still have it.
+//! out, or whose connection broke, is *unknown*: it may have had an effect or may still have one.
 
 use std::time::{Duration, Instant};
 
-/// Nanoseconds on the run's clock.
+/// Nanoseconds on the clock of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct At(pub u64);
 
 impl At {
-    /// The time from `earlier` to this, zero if it is the other way round.
+    /// The time from `earlier` to this, zero if `earlier` is later.
     pub fn since(self, earlier: At) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -29,25 +29,25 @@ impl Timeline {
     }
 }
 
-/// The outcome of a request, as its client saw it.
+/// The outcome of a request, as its client observed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome<T> {
-    /// Acknowledged with this answer.
+    /// Acknowledged with this response.
     Ok(T),
-    /// It may or may not have had an effect; why that is so.
+    /// The request may or may not have had an effect. Contains the reason.
     Unknown(String),
-    /// Certainly without effect; the code.
+    /// The request certainly had no effect. Contains the code.
     Refused(String),
 }
 
 #[derive(Debug, Clone)]
 pub struct Op<T> {
-    /// The client, from zero.
+    /// The index of the client, from zero.
     pub client: usize,
-    /// The node that was asked, from zero.
+    /// The index of the node that received the request, from zero.
     pub node: usize,
     pub call: At,
-    /// When its answer or failure was seen.
+    /// The time of the response or failure.
     pub back: At,
     pub count: u64,
     pub outcome: Outcome<T>,
@@ -62,7 +62,7 @@ impl<T> Op<T> {
     }
 }
 
-/// An answer that has numbers.
+/// A response that contains numbers.
 pub trait Numbers {
     fn runs(&self) -> &[Run];
 }
@@ -99,7 +99,7 @@ impl Run {
     }
 }
 
-/// Joins consecutive numbers, kept in the given order, to runs.
+/// Joins consecutive numbers to runs. The order is kept.
 pub fn runs_of(numbers: impl IntoIterator<Item = i64>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for number in numbers {
@@ -114,15 +114,15 @@ pub fn runs_of(numbers: impl IntoIterator<Item = i64>) -> Vec<Run> {
     runs
 }
 
-/// The answer to an ID request: one worker's IDs in the order of the answer.
+/// The response to an ID request: IDs of one worker, in the order of the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ids {
-    /// The worker that the answer names.
+    /// The worker that the response names.
     pub worker: u64,
     pub runs: Vec<Run>,
 }
 
-/// The answer to `next`: values in the order of the answer.
+/// The response to `next`: values in the order of the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
     pub runs: Vec<Run>,
@@ -133,7 +133,7 @@ pub struct Created {
     pub name: String,
 }
 
-/// A time in which the answers of some nodes prove nothing.
+/// A period in which the responses of some nodes prove nothing.
 #[derive(Debug, Clone)]
 pub struct Doubt {
     pub nodes: Vec<usize>,
@@ -141,7 +141,7 @@ pub struct Doubt {
     pub to: At,
 }
 
-/// Takes back what these nodes acknowledged at these times: the outcome counts as unknown.
+/// Withdraws the acknowledgements of these nodes in these periods: the outcome counts as unknown.
 pub fn doubt<T>(history: &mut [Op<T>], doubts: &[Doubt]) {
     for op in history {
         let is_in_doubt = |doubt: &Doubt| {
@@ -155,7 +155,7 @@ pub fn doubt<T>(history: &mut [Op<T>], doubts: &[Doubt]) {
 
 pub type History<T> = Vec<Op<T>>;
 
-/// Counts of (acknowledged, unknown, refused) requests.
+/// The numbers of (acknowledged, unknown, refused) requests.
 pub fn tally<T>(history: &[Op<T>]) -> (usize, usize, usize) {
     let mut counts = (0, 0, 0);
     for op in history {
@@ -168,7 +168,7 @@ pub fn tally<T>(history: &[Op<T>]) -> (usize, usize, usize) {
     counts
 }
 
-/// How often each code or reason occurred, most frequent first, for the report of a failed run.
+/// The frequency of each code or reason, most frequent first, for the report of a failed run.
 pub fn reasons<T>(history: &[Op<T>]) -> Vec<(String, usize)> {
     let mut counts = std::collections::BTreeMap::new();
     for op in history {

@@ -1,6 +1,8 @@
-//! A blocking HTTP client for stories: one call, then status, problem code, body, headers, time.
+//! A blocking HTTP client for stories. One call returns status, problem code, body, headers and
+//! time.
 //!
-//! It follows no redirect and repeats nothing: what a node answers is what a story sees.
+//! It follows no redirect and retries nothing, so a story receives exactly the response of the
+//! node.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -9,8 +11,8 @@ use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-/// The client side's patience: longer than the server's own default of 3 s, so that a hang shows
-/// as a failure of the server to answer and not as the client's impatience.
+/// The client's timeout. It is longer than the server's default of 3 s, so that a missing response
+/// is a failure of the server and not caused by the client.
 pub const PATIENCE: Duration = Duration::from_secs(8);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -23,9 +25,9 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 
 static CLIENT: LazyLock<Client> = LazyLock::new(client);
 
-/// A client that takes any certificate: stories about them use the program itself.
+/// A client that accepts any certificate. Stories about certificates use the program itself.
 fn client() -> Client {
-    // An error: it is installed already.
+    // It fails if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .no_proxy()
@@ -40,33 +42,33 @@ fn client() -> Client {
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
-    /// The headers, names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
-    /// From sending to the last byte.
+    /// The time from sending the request to the last byte.
     pub elapsed: Duration,
 }
 
 #[derive(Debug, Clone)]
 pub enum Failure {
-    /// The connection was refused: certainly no effect.
+    /// The connection was refused: the request certainly had no effect.
     Refused(String),
-    /// It broke or timed out after the request may have been sent.
+    /// The connection broke or timed out after the request may have been sent.
     Unknown(String),
 }
 
 impl Reply {
-    /// The body as JSON; null if it is not.
+    /// The body as JSON, null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The `code` of a problem answer, else an empty string.
+    /// The `code` of a problem response, otherwise an empty string.
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// What a problem answer tells of this case.
+    /// The `detail` of a problem response.
     pub fn detail(&self) -> String {
         self.json()["detail"]
             .as_str()
@@ -74,7 +76,7 @@ impl Reply {
             .to_owned()
     }
 
-    /// Whether a problem answer promises that nothing happened.
+    /// Returns whether a problem response guarantees that the request had no effect.
     pub fn retryable(&self) -> bool {
         self.json()["retryable"].as_bool().unwrap_or(false)
     }
@@ -86,7 +88,7 @@ impl Reply {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The answer itself, which a story expects to be a success.
+    /// Asserts that the response is a success and returns it.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert!(
@@ -98,7 +100,7 @@ impl Reply {
         self
     }
 
-    /// The answer itself, which a story expects to be this refusal.
+    /// Asserts that the response is this refusal and returns it.
     #[track_caller]
     pub fn refused(self, status: u16, code: &str) -> Self {
         assert_eq!(
@@ -164,7 +166,7 @@ impl Request {
         RUNTIME.block_on(answer(self.0))
     }
 
-    /// Sends it, and reads the body without keeping it; how many bytes it had.
+    /// Sends the request, and reads the body without keeping it. Returns the number of bytes.
     #[track_caller]
     pub fn length(self) -> u64 {
         RUNTIME.block_on(async {
@@ -178,7 +180,7 @@ impl Request {
         })
     }
 
-    /// Sends it to a node that the story expects to answer.
+    /// Sends the request to a node that is expected to respond.
     #[track_caller]
     pub fn reply(self) -> Reply {
         match self.send() {
@@ -210,7 +212,7 @@ async fn answer(request: RequestBuilder) -> Result<Reply, Failure> {
             )
         })
         .collect();
-    // Once the head was seen the request had its effect, whatever becomes of the body.
+    // When the head has arrived, the request had its effect, even if the body is lost.
     let body = answer
         .text()
         .await

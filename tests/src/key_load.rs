@@ -1,7 +1,8 @@
-//! Callers that race for keys: each key is begun by eight at once on random nodes, who lose answers,
-//! ask again with the same nonce, die with a claim, come too late with their result, or complete.
+//! Callers that race for keys. Eight callers begin each key at the same time on random nodes. They
+//! lose responses, retry with the same nonce, die with a claim, complete too late, or complete in
+//! time.
 //!
-//! Everything that each of them was told is recorded on one clock.
+//! All responses are recorded on one clock.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,37 +17,38 @@ use crate::cluster::integer;
 use crate::history::Timeline;
 use crate::seed::Random;
 
-/// Callers of each key.
+/// Callers per key.
 pub const CALLERS: usize = 8;
 
-/// Of the callers only these die, so that every key is done in the end.
+/// Only callers with smaller numbers die, so that every key is completed in the end.
 const MORTAL: u8 = 5;
 
-/// The life of a key that outlives the run, and of one that does not.
+/// The TTLs of a key that outlives the run, and of a key that does not, in ms.
 const LONG_MS: u64 = 3_600_000;
 const SHORT_MS: u64 = 3_000;
 
-/// One key in so many is short-lived, and the last of its callers comes once it is over.
+/// One key in this many is short-lived, and its last caller begins after it has expired.
 const SHORT_EVERY: u64 = 20;
 
-/// After this a short-lived key that was done at once is over, mostly.
+/// After this time, a short-lived key that was completed at once has usually expired.
 const BEYOND_SHORT: Duration = Duration::from_millis(3_500);
 
-/// A claim's time: a stopped leader is stopped for longer than the longest.
+/// The shortest and longest claim TTL, in ms. A stopped leader is stopped for longer than the
+/// longest.
 const CLAIM_MS: (u64, u64) = (400, 1_600);
 
-/// When a caller gives a key up, and the run fails: all faults together are shorter.
+/// The time after which a caller abandons a key and the run fails. All faults together are shorter.
 const GIVES_UP: Duration = Duration::from_secs(120);
 
-/// The pause after an answer that tells nothing.
+/// The pause after an inconclusive response.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// Whether a key of a run may end in it.
+/// Returns whether a key may expire during the run.
 pub fn is_short(key: u64) -> bool {
     key % SHORT_EVERY == SHORT_EVERY - 1
 }
 
-/// How many keys, and how many of them at once.
+/// The number of keys, and the number of concurrent keys.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyLoad {
     pub keys: u64,
@@ -54,23 +56,23 @@ pub struct KeyLoad {
     pub seed: u64,
 }
 
-/// What callers did and were told.
+/// The actions of the callers and the responses to them.
 #[derive(Debug, Default)]
 pub struct KeyHistory {
     pub events: Vec<KeyEvent>,
     pub begins: u64,
-    /// Begins and completions that were sent again after no answer or one that tells nothing.
+    /// Begins and completions that were retried after no response or an inconclusive one.
     pub retries: u64,
-    /// Requests without an answer.
+    /// Requests without a response.
     pub unanswered: u64,
     pub deaths: u64,
-    /// How often each code was answered.
+    /// The number of responses by code.
     pub refusals: BTreeMap<String, u64>,
-    /// Answers that no caller should be given.
+    /// Responses that no caller may receive.
     pub unexpected: Vec<String>,
 }
 
-/// Blocks until every key is done.
+/// Blocks until every key is completed.
 pub fn run(load: KeyLoad, addresses: &[String]) -> KeyHistory {
     let history = RefCell::new(KeyHistory::default());
     let (next, timeline) = (Cell::new(0), Timeline::begin());
@@ -104,7 +106,7 @@ pub fn run(load: KeyLoad, addresses: &[String]) -> KeyHistory {
 struct Caller<'a> {
     key: u64,
     number: u8,
-    /// Of its nonces, the one that it asks with.
+    /// The index of the nonce that the caller uses, among its nonces.
     nonce: u32,
     random: Random,
     nodes: u64,
@@ -113,13 +115,13 @@ struct Caller<'a> {
     timeline: Timeline,
 }
 
-/// How a caller goes on.
+/// The next step of a caller.
 enum Next {
-    /// Asks again, with the same nonce.
+    /// Retries with the same nonce.
     Again,
-    /// Asks as a new request.
+    /// Sends a new request with a new nonce.
     Anew,
-    /// It is done with the key, or has died.
+    /// The caller has completed its work on the key, or has died.
     Ends,
 }
 
@@ -138,7 +140,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Mostly as long as a caller waits, and sometimes so short that the answer is lost.
+    /// Usually the normal timeout of a caller, and sometimes one so short that the response is
+    /// lost.
     fn patience(&mut self) -> Duration {
         match self.random.below(10) {
             0 => Duration::from_micros(self.random.below(12_000)),
@@ -146,7 +149,8 @@ impl Caller<'_> {
         }
     }
 
-    /// One request about the key to a random node; what is recorded is told apart by `read`.
+    /// Sends one request about the key to a random node. `read` classifies the response for the
+    /// record.
     async fn ask(
         &mut self,
         what: &str,
@@ -212,7 +216,7 @@ impl Caller<'_> {
         }
     }
 
-    /// It was told to go on.
+    /// The caller received a claim.
     async fn go_on(&mut self, claim: (u64, &Value), claim_ms: u64) -> Next {
         sleep(Duration::from_millis(self.random.below(60))).await;
         match self.random.below(20) {
@@ -220,7 +224,7 @@ impl Caller<'_> {
                 self.history.borrow_mut().deaths += 1;
                 Next::Ends
             }
-            // Its answer was lost after it had come: it asks again with the same nonce.
+            // The response was lost after it had arrived: the caller retries with the same nonce.
             3 | 4 => Next::Again,
             5 => {
                 let body = json!({"claim": claim.1});
@@ -232,7 +236,7 @@ impl Caller<'_> {
                 self.complete(claim, 0).await
             }
             7 => {
-                // A caller that has changed its mind: the first result stays.
+                // The caller changes its result. The first result stays.
                 self.complete(claim, 0).await;
                 self.complete(claim, 1).await
             }
@@ -240,7 +244,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Completes the key, again until it is told what came of it; then asks as any other caller.
+    /// Completes the key, with retries until the response is conclusive. Afterwards it continues as
+    /// any other caller.
     async fn complete(&mut self, (claim, sealed): (u64, &Value), variant: u64) -> Next {
         let result = KeyResult { claim, variant };
         let body = json!({"claim": sealed, "result": format!("{claim}/{variant}")});
@@ -257,7 +262,7 @@ impl Caller<'_> {
     }
 }
 
-/// Whether an answer tells nothing, and the same request may be told more.
+/// Returns whether a response is inconclusive, so that a retry may get a different one.
 fn is_passing(answer: &Answer) -> bool {
     matches!(answer.status, 429 | 503 | 504)
 }
@@ -288,8 +293,8 @@ fn result_of(text: &str) -> Option<KeyResult> {
     })
 }
 
-/// Of a completion and an abandonment: that it is so, or that the claim is lost. An abandonment says
-/// nothing about a result.
+/// Classifies the response to a completion or an abandonment: success, or a lost claim. The
+/// response to an abandonment contains no result.
 fn ended(answer: &Answer) -> Option<KeyTold> {
     match (answer.status, answer.code().as_str()) {
         (200, _) if answer.json()["state"] == "done" => {

@@ -1,5 +1,5 @@
-//! Runs of keys that a story makes in seconds and the `soak` binary at length: races for keys while
-//! nodes are killed, stopped and cut off.
+//! Runs of keys, which a story makes in seconds and the `soak` binary at length: races for keys
+//! while nodes are killed, stopped and cut off.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,11 @@ use crate::seed::Random;
 use crate::strikes::{self, Counts, Strike, Strikes};
 use crate::{keyed_calls, memory};
 
-/// Longer than any claim, so that claims of a stopped or lonely leader are taken over.
+/// The range of the length of a fault, in ms. It is longer than any claim, so that claims are taken
+/// over while the leader is stopped or isolated.
 const BEYOND_CLAIMS_MS: (u64, u64) = (3_000, 3_000);
 
-/// The most time between two faults, mostly.
+/// Usually the longest time between two faults, in ms.
 const BETWEEN_MS: u64 = 1_500;
 
 const TURNS: [(Strike, bool); 4] = [
@@ -27,8 +28,8 @@ const TURNS: [(Strike, bool); 4] = [
     (Strike::Cut, true),
 ];
 
-/// Every key is begun by eight callers at once while nodes are killed, stopped and cut off, and each
-/// is told what the checker allows.
+/// Eight callers begin each key at the same time while nodes are killed, stopped and cut off. The
+/// responses must satisfy the checker.
 pub fn keys_under_faults(
     load: KeyLoad,
     random: Random,
@@ -75,8 +76,8 @@ fn show(history: &KeyHistory, struck: &Counts, took: Duration) {
     println!("faults that bit: {struck:?}");
 }
 
-/// Every request with a key is answered with a result of its own, and again with the same bytes,
-/// while nodes are killed and stopped. Each key is kept for as long as the run.
+/// While nodes are killed and stopped, every request with a key must return its own result, and the
+/// same bytes when it is repeated. Each key is kept for the whole run.
 pub fn keyed_calls_under_faults(load: KeyedLoad, random: Random) -> Result<(), Violation> {
     let limit = (load.calls + 1).max(1_000_000).to_string();
     let planned = Cluster::planned(3).with("limits", "keys", &limit);
@@ -84,7 +85,7 @@ pub fn keyed_calls_under_faults(load: KeyedLoad, random: Random) -> Result<(), V
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     cluster.create_sequence(0, "ticket", &json!({}));
     let mut strikes = Strikes::new(random, false, BEYOND_CLAIMS_MS);
-    // A minute of a long run has a few faults; a run of seconds has one or two.
+    // A long run has a few faults per minute, and a run of seconds has one or two.
     let between_ms = (load.calls / 50).clamp(500, 15_000);
     let (addresses, begun) = (cluster.addresses(), Instant::now());
     let work = || keyed_calls::run(load, &addresses);

@@ -1,5 +1,6 @@
-//! Requests with an `Idempotency-Key`, each sent until it is answered, its answer thrown away, and
-//! sent again to another node: as many results as keys, and the same bytes.
+//! Requests with an `Idempotency-Key`. Each is sent until it is answered, its response is
+//! discarded, and it is sent again to another node. The run must have as many results as keys, and
+//! the same bytes for each key.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -12,23 +13,23 @@ use crate::checkers::Violation;
 use crate::cluster::integer;
 use crate::seed::Random;
 
-/// What is asked for in turn: a strict sequence, a segment sequence, an ID.
+/// The requests in turn: a strict sequence, a segment sequence, an ID.
 const KINDS: [(&str, &str); 3] = [
     ("POST", "/v1/sequences/order/next"),
     ("POST", "/v1/sequences/ticket/next"),
     ("GET", "/v1/ids"),
 ];
 
-/// One request in so many is given up before its answer can have come.
+/// One request in this many is abandoned before its response can arrive.
 const LOST_EVERY: u64 = 50;
 
-/// The pause after an answer that tells nothing.
+/// The pause after an inconclusive response.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// How often a request is sent before the run fails: all faults together are shorter.
+/// The number of attempts after which the run fails. All faults together are shorter.
 const MOST_TRIES: usize = 2_000;
 
-/// How many calls, and how many at once.
+/// The number of calls, and the number of concurrent connections.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyedLoad {
     pub calls: u64,
@@ -38,15 +39,15 @@ pub struct KeyedLoad {
 
 #[derive(Debug, Default)]
 pub struct KeyedHistory {
-    /// What was given, by what was asked for.
+    /// The allocated numbers, by kind of request.
     pub given: [Vec<i64>; 3],
     pub requests: u64,
     pub unanswered: u64,
-    /// How often each code was answered.
+    /// The number of responses by code.
     pub refusals: BTreeMap<String, u64>,
-    /// Answers that are not the first one's bytes, or do not say that they were given before.
+    /// Responses that differ from the first one, or are not marked as replayed.
     pub differing: Vec<String>,
-    /// Answers that no caller should be given.
+    /// Responses that no caller may receive.
     pub unexpected: Vec<String>,
 }
 
@@ -107,7 +108,7 @@ impl Caller<'_> {
         history.given[kind].push(integer(value));
     }
 
-    /// Asks until there is an answer, one node after another from this one on.
+    /// Sends the request until there is a response, to one node after another from `node` on.
     async fn answered(&mut self, kind: usize, node: usize, key: &str) -> Option<Answer> {
         let (method, path) = KINDS[kind];
         for at in node.. {
@@ -132,7 +133,7 @@ impl Caller<'_> {
         None
     }
 
-    /// Counts what was no success.
+    /// Counts an attempt that was not a success. Returns whether the request may be retried.
     fn may_ask_again(&self, key: &str, asked: Result<Answer, Unanswered>, tries: usize) -> bool {
         let mut history = self.history.borrow_mut();
         history.requests += 1;
@@ -156,7 +157,8 @@ impl Caller<'_> {
     }
 }
 
-/// As many distinct results as calls, and each repetition was answered with the same bytes.
+/// Checks that there are as many distinct results as calls, and that each repetition returned the
+/// same bytes.
 pub fn check(mut history: KeyedHistory, calls: u64) -> Result<(), Violation> {
     for (invariant, found) in [
         ("expected answers", &history.unexpected),

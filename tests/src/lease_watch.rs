@@ -1,4 +1,4 @@
-//! What the leases of the workers were, seen by asking every node for them all the time.
+//! Records the leases of the workers by polling every node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::checkers::leases::Lease;
 use crate::cluster::{Cluster, integer};
 use crate::http;
 
-/// The time between two rounds, and how long a node may take to answer: far shorter than any lease.
+/// The time between two rounds, and the timeout of a request. Both are far shorter than any lease.
 const EVERY: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -28,7 +28,7 @@ impl LeaseWatch {
         let watch = std::thread::spawn(move || {
             let mut seen = Vec::new();
             loop {
-                // A last round begins after the end, so that all that was minted is covered.
+                // A last round begins after the end of the run, so that all minted IDs are covered.
                 let is_last = ends.load(Ordering::Relaxed);
                 for lease in urls.iter().flat_map(|url| leases_at(url)) {
                     if !seen.contains(&lease) {
@@ -44,14 +44,14 @@ impl LeaseWatch {
         Self { over, watch }
     }
 
-    /// Every lease of the layout `default`, once for each fence that was seen.
+    /// Every lease of the layout `default`, once for each observed fence.
     pub fn finish(self) -> Vec<Lease> {
         self.over.store(true, Ordering::Relaxed);
         self.watch.join().expect("the watch of the leases")
     }
 }
 
-/// The leases as one node has them; none if it does not answer.
+/// The leases that one node reports. Empty if it does not respond.
 fn leases_at(url: &str) -> Vec<Lease> {
     let request = http::get(&format!("{url}/v1/workers?limit=1000")).patience(PATIENCE);
     let Ok(reply) = request.send() else {

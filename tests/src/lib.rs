@@ -1,15 +1,15 @@
-//! The harness: it starts real `seqd server` processes on free loopback ports with temporary
-//! folders, injects faults, records the outcomes of requests on one monotonic clock, and
-//! checks the history.
+//! The test harness. It starts real `seqd server` processes on free loopback ports with temporary
+//! folders, injects faults, records the outcomes of requests on one monotonic clock, and checks the
+//! history.
 //!
-//! The stories in `tests/stories` and the longer runs of the `soak` binary are both written with
-//! it. It uses the product only from outside: the binary, its configuration file, its HTTP
-//! interface, its exit codes and its folders; and the `client` crate as a program outside the cluster
-//! does. The [model] alone is of another kind: it calls the code of minting and of the replicated state,
-//! and starts nothing.
+//! The stories in `tests/stories` and the longer runs of the `soak` binary both use it. It uses the
+//! product only from outside: the binary, its configuration file, its HTTP interface, its exit
+//! codes and its folders, and the `client` crate as an external program does. Only the [model] is
+//! different: it calls the code of minting and of the replicated state directly, and starts no
+//! process.
 //!
-//! Everything that a run makes it ends and removes again, also when the run fails. Processes are
-//! ended through the handle that started them, never by name.
+//! A run ends its processes and removes its files, even if it fails. Processes are ended through
+//! the handle that started them, never by name.
 
 #![allow(
     clippy::unwrap_used,

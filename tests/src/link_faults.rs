@@ -1,4 +1,4 @@
-//! What can be wrong with the links of a cluster, by name, and how it is brought about.
+//! The faults of a cluster's links, by name, and their injection.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::cluster::Cluster;
 use crate::faults::{Strace, never_bit};
 use crate::links::{Condition, Fault, Links, Pairs};
 
-/// How many connections an idle flood opens: what a small pool of misbehaving clients holds, and
-/// far more than the peers of a cluster need.
+/// The number of connections of an idle flood: as many as a small pool of misbehaving clients
+/// holds, and far more than the peers of a cluster need.
 const FLOOD: usize = 1024;
 
-/// A fault of the links; one of the table [`FAULTS`].
+/// A fault of the links. The table [`FAULTS`] lists them.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkFault {
     pub name: &'static str,
@@ -23,25 +23,25 @@ pub struct LinkFault {
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Between all nodes: a round trip that takes this long, ms, and a share that is lost.
+    /// Between all nodes: the round-trip time in ms, and the share of lost packets.
     Far(u64, f64),
-    /// The cables of all nodes but the leader, Mbit/s.
+    /// The links of all nodes except the leader have this bandwidth, in Mbit/s.
     SlowFollowers(f64),
     LeaderAlone,
     FollowerAlone,
-    /// What the leader sends is lost, what it is sent arrives.
+    /// Packets from the leader are lost, packets to it arrive.
     LeaderDumb,
-    /// What the leader is sent is lost, what it sends arrives.
+    /// Packets to the leader are lost, packets from it arrive.
     LeaderDeaf,
-    /// The leader and one follower do not reach each other; the others reach both.
+    /// The leader and one follower cannot reach each other. The other nodes reach both.
     LeaderAndOne,
     /// All connections of one follower to the leader are refused.
     OneIsRefused,
     /// All connections of the followers to the leader are refused.
     AllAreRefused,
-    /// Whatever the leader and a follower send each other is answered with resets.
+    /// Every packet between the leader and a follower is answered with a reset.
     LeaderAndOneReset,
-    /// Connections to the leader's port for peers that send nothing.
+    /// Idle connections to the leader's peer port.
     Flood,
     /// Every `fdatasync` of every node takes this many ms longer.
     SlowDisks(u64),
@@ -70,13 +70,13 @@ pub const FAULTS: [LinkFault; 16] = [
     fault("leader-and-one-reset", Kind::LeaderAndOneReset),
 ];
 
-/// Faults that are not of the links: idle connections, and slow disks, which need strace.
+/// Faults that do not concern the links: idle connections, and slow disks, which need strace.
 pub const BESIDE: [LinkFault; 2] = [
     fault("flood", Kind::Flood),
     fault("disks-120", Kind::SlowDisks(120)),
 ];
 
-/// A fault in force; it ends when this is dropped.
+/// A fault in force. It ends when this is dropped.
 #[derive(Debug)]
 pub enum InForce {
     OnLinks(Vec<Fault>),
@@ -85,14 +85,14 @@ pub enum InForce {
 }
 
 impl LinkFault {
-    /// The fault of this name.
+    /// The fault with this name.
     pub fn named(name: &str) -> Option<Self> {
         let mut all = FAULTS.into_iter().chain(BESIDE);
         all.find(|fault| fault.name == name)
     }
 
-    /// Whether the leader is well and reaches a majority, so that nothing justifies an election. A
-    /// port that all followers find closed does.
+    /// Returns whether the leader is healthy and reaches a majority, so that nothing justifies an
+    /// election. A leader's port that is closed for all followers does justify one.
     pub fn spares_the_leader(self) -> bool {
         matches!(
             self.kind,
@@ -105,7 +105,8 @@ impl LinkFault {
         )
     }
 
-    /// Brings it about in a cluster whose leader is this one, on a follower beside it.
+    /// Injects the fault in a cluster with this leader, and on one of the followers if it concerns
+    /// one.
     pub fn impose(self, cluster: &Cluster, leader: usize) -> InForce {
         let links = cluster.links();
         let nodes = cluster.size();
@@ -150,7 +151,7 @@ impl LinkFault {
 }
 
 impl InForce {
-    /// Keeps it in force for this long; an error if a part of it did not bite.
+    /// Keeps the fault in force for this long. Returns an error if a part of it had no effect.
     pub fn hold(self, name: &str, length: Duration) -> Result<(), Violation> {
         std::thread::sleep(length);
         let (touched, has_bitten) = self.heal();
@@ -160,7 +161,8 @@ impl InForce {
         Err(never_bit(format!("{name} touched {touched}")))
     }
 
-    /// Ends it; how many packets or connections it was, and whether each part of it bit.
+    /// Ends the fault. Returns the number of packets or connections that it touched, and whether
+    /// each part of it had an effect.
     pub fn heal(self) -> (u64, bool) {
         match self {
             Self::OnLinks(faults) => {
@@ -177,7 +179,7 @@ impl InForce {
     }
 }
 
-/// Refuses new connections of these followers to the leader, and breaks those that are open.
+/// Refuses new connections of these followers to the leader, and breaks the open ones.
 fn refuse(links: &Links, followers: &[usize], leader: usize) -> InForce {
     let pairs = Pairs::one_way(followers, &[leader]);
     let refused = links.impose(pairs, Condition::Refused);
@@ -187,7 +189,7 @@ fn refuse(links: &Links, followers: &[usize], leader: usize) -> InForce {
     InForce::OnLinks(vec![refused])
 }
 
-/// Opens connections and leaves them as they are; one that is refused is not counted.
+/// Opens connections and leaves them idle. Refused connections are not counted.
 pub fn flood(address: &str) -> InForce {
     let limits = getrlimit(Resource::Nofile);
     let current = limits.maximum;

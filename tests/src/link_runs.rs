@@ -1,4 +1,5 @@
-//! A fault on the links of a cluster under a mixed load: what went on, and the verdict.
+//! A run with a fault on the links of a cluster under a mixed load: its measurements and its
+//! verdict.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,26 +14,26 @@ use crate::load::quantile;
 use crate::workload::{Route, Workload};
 use crate::{memory, wait};
 
-/// How long after the end of a fault a node may go without a strict value.
+/// The longest time after the end of a fault in which a node may be without a strict value.
 pub const HEALED: Duration = Duration::from_secs(5);
 
-/// How long strict values may pause under a fault, each of which leaves a majority: a failover in
-/// silence, and a request's whole timeout on top.
+/// The longest pause of strict values under a fault. Every fault leaves a majority, so the limit is
+/// a failover from a silent leader plus one request timeout.
 pub const LONGEST_PAUSE: Duration = Duration::from_millis(4_500);
 
-/// What a node may have in memory, bytes.
+/// The largest memory of a node, in bytes.
 pub const MOST_MEMORY: u64 = 400 << 20;
 
-/// The load before a fault.
+/// The duration of the load before a fault.
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// How long after a fault the load goes on at most: what is late is seen to be late.
+/// The longest duration of the load after a fault. Later recovery is detected as late.
 const AFTER: Duration = Duration::from_secs(10);
 
-/// The time between two looks at the memory of the nodes.
+/// The interval between two measurements of the nodes' memory.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Strict clients for each node.
+/// Strict clients per node.
 const STRICT: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
@@ -40,32 +41,33 @@ pub struct LinkRun {
     pub nodes: usize,
     pub fault: LinkFault,
     pub length: Duration,
-    /// Whether elections are late, so that a pause of the machine brings none about.
+    /// `true` if the election timeouts are long, so that a pause of the machine causes no election.
     pub is_patient: bool,
 }
 
-/// What a run measured; each figure of the time of the fault if nothing else is written.
+/// The measurements of a run. They cover the time of the fault unless stated otherwise.
 #[derive(Debug)]
 pub struct Figures {
     pub run: LinkRun,
-    /// Packets or connections that the fault touched.
+    /// The number of packets or connections that the fault touched.
     pub touched: u64,
-    /// Strict values in all, and the longest time without one.
+    /// The number of strict values, and the longest time without one.
     pub strict: usize,
     pub strict_pause: Duration,
-    /// The latencies of strict values and of IDs: median and 99 of 100.
+    /// The latencies of strict values and of IDs: median and 99th percentile.
     pub strict_latency: [Duration; 2],
     pub ids_latency: [Duration; 2],
-    /// The longest time that some node went without an ID.
+    /// The longest time that any node was without an ID.
     pub ids_pause: Duration,
     pub elections: u64,
-    /// From the fault's end until every node had given a strict value.
+    /// The time from the end of the fault until every node had returned a strict value.
     pub healed: Duration,
-    /// From the fault's end until every node was ready.
+    /// The time from the end of the fault until every node was ready.
     pub ready: Duration,
-    /// The most memory of any node, in the whole run.
+    /// The largest memory of any node in the whole run.
     pub memory: u64,
-    /// The most that a packet was carried too late in the whole run, which is the machine's fault.
+    /// The largest delay of a packet beyond its planned time in the whole run, which the machine
+    /// causes.
     pub lateness: Duration,
 }
 
@@ -103,14 +105,14 @@ struct Histories {
     ticket: History<Values>,
 }
 
-/// The times of a fault on the run's clock.
+/// The times of a fault on the clock of the run.
 struct Moments {
     begin: At,
     end: At,
 }
 
 impl LinkRun {
-    /// Runs it; the figures are there also where the verdict is a violation.
+    /// Runs the load and the fault. The figures are returned even if the verdict is a violation.
     pub fn judged(self) -> (Option<Figures>, Result<(), Violation>) {
         let planned = Cluster::on_links(self.nodes, 0);
         let cluster = if self.is_patient {
@@ -260,7 +262,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// The median latency of what was acknowledged under the fault, and that of 99 of 100.
+/// The median and the 99th percentile of the latency of acknowledged requests under the fault.
 fn latency<T>(history: &[Op<T>], moments: &Moments) -> [Duration; 2] {
     let within = |op: &&Op<T>| op.call >= moments.begin && op.back <= moments.end;
     let acknowledged = history.iter().filter(|op| op.answer().is_some());
@@ -272,7 +274,7 @@ fn latency<T>(history: &[Op<T>], moments: &Moments) -> [Duration; 2] {
     [0.5, 0.99].map(|share| quantile(&times, share))
 }
 
-/// The highest term that any node is at.
+/// The highest term of any node.
 fn term(cluster: &Cluster) -> u64 {
     let term = |node: usize| cluster.node(node).cluster_view()?["term"].as_u64();
     (0..cluster.size())

@@ -1,10 +1,12 @@
-//! A load generator on raw keep-alive connections: one request at a time each, no pipelining.
+//! A load generator on raw keep-alive connections. Each connection sends one request at a time,
+//! without pipelining.
 //!
-//! Closed loop: a connection sends its next request once it has the answer. Open loop: requests
-//! are due at a fixed rate, and a latency counts from when its request was due, so that a stall of
-//! the server is seen by all requests that it delayed (coordinated omission: Gil Tene).
+//! Closed loop: a connection sends its next request when the previous response has arrived. Open
+//! loop: requests are due at a fixed rate, and a latency is measured from the time at which the
+//! request was due. A stall of the server therefore shows in all requests that it delayed
+//! (coordinated omission: Gil Tene).
 //!
-//! It runs on one thread, so that a two-core machine keeps a core for the server.
+//! The generator runs on one thread, so that a two-core machine keeps a core for the server.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,22 +15,22 @@ use crate::connection::{Connection, connector};
 
 #[derive(Debug, Clone, Default)]
 pub struct Target {
-    /// `HOST:PORT` of each server; connections are spread over them.
+    /// `HOST:PORT` of each server. The connections are spread over them.
     pub addresses: Vec<String>,
     pub method: &'static str,
     pub path: String,
-    /// The file with the CA of servers that speak TLS.
+    /// The file with the CA of servers that use TLS.
     pub cacert: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
-    /// Answers with status 200.
+    /// Responses with status 200.
     pub answers: u64,
-    /// Other answers, and connections that broke.
+    /// Other responses, and connections that broke.
     pub failures: u64,
     pub elapsed: Duration,
-    /// Every latency in microseconds, in order of size.
+    /// All latencies in microseconds, sorted.
     latencies_us: Vec<u32>,
 }
 
@@ -37,12 +39,12 @@ impl Figures {
         self.answers as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that `share` (0 to 1) of the answers did not exceed.
+    /// The latency that `share` (0 to 1) of the responses did not exceed.
     pub fn quantile(&self, share: f64) -> Duration {
         Duration::from_micros(u64::from(quantile(&self.latencies_us, share)))
     }
 
-    /// What several runs measured, as of one.
+    /// Combines the measurements of several runs.
     pub fn of_all(runs: impl IntoIterator<Item = Figures>) -> Figures {
         let mut all = Figures::default();
         for run in runs {
@@ -56,23 +58,24 @@ impl Figures {
     }
 }
 
-/// The value that `share` (0 to 1) of these, in order of size, do not exceed; 0 of none.
+/// The value that `share` (0 to 1) of these sorted values do not exceed. The default value if there
+/// are none.
 pub fn quantile<T: Copy + Default>(sorted: &[T], share: f64) -> T {
     let last = sorted.len().saturating_sub(1);
     let index = (share * last as f64).round() as usize;
     sorted.get(index).copied().unwrap_or_default()
 }
 
-/// How the requests follow each other.
+/// The order of the requests in time.
 #[derive(Debug, Clone, Copy)]
 pub enum Pace {
-    /// The next one after the answer.
+    /// The next request follows the response.
     Closed,
-    /// This many per second in all.
+    /// This many requests per second in total.
     Open(f64),
 }
 
-/// Runs the load and blocks until it is over.
+/// Runs the load and blocks until it ends.
 pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) -> Figures {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -86,7 +89,7 @@ pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) ->
             let connection = Connection::open(address, tls.clone()).await;
             open.push((address, connection.expect("a connection to the server")));
         }
-        // From here on: a handshake of TLS is no part of a request.
+        // The measurement begins here, because a TLS handshake is not part of a request.
         let begin = Instant::now();
         for (index, (address, connection)) in open.into_iter().enumerate() {
             let request = format!(
@@ -122,9 +125,9 @@ pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) ->
 }
 
 /// Sends each of these requests once over keep-alive connections, spread over the addresses, and
-/// blocks until all are answered. `next` gives method, path and a JSON body, then nothing.
-/// Answers how many were answered with a status of the 200s; what is refused as retryable is
-/// sent again.
+/// blocks until all are answered. `next` returns method, path and a JSON body, and `None` at the
+/// end. A request that is refused as retryable is sent again. Returns the number of responses with
+/// a 2xx status.
 pub fn each(
     addresses: &[String],
     connections: usize,

@@ -1,9 +1,8 @@
-//! A disk of its own for one node: a file system in a file, mounted through a loop device, whose
+//! A separate disk for one node: a file system in a file, mounted through a loop device, whose
 //! power can be cut.
 //!
-//! It needs root, loop devices, the tools of the file system and `xfs_io`; [`unavailable`] says
-//! what is missing. When one is dropped it is unmounted, its loop device is free again, and the
-//! file is removed.
+//! It needs root, loop devices, the tools of the file system and `xfs_io`. [`unavailable`] returns
+//! what is missing. Dropping a disk unmounts it, frees its loop device and removes the file.
 
 use std::fmt;
 use std::fs::File;
@@ -14,10 +13,12 @@ use std::time::Duration;
 
 use crate::{skips, wait};
 
-/// The smallest that `mkfs.xfs` makes without complaint is 300 MiB; the file is sparse.
+/// The smallest file system that `mkfs.xfs` makes without a warning has 300 MiB. The file is
+/// sparse.
 pub const ROOMY: u64 = 600 << 20;
 
-/// How long a file system may stay busy after the processes that used it have ended.
+/// The longest time for which a file system may stay busy after the processes that used it have
+/// ended.
 const BUSY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub enum FileSystem {
     Xfs,
     /// ext4 with its default options.
     Ext4,
-    /// No disk at all: a tmpfs, which can be full and nothing else.
+    /// A tmpfs instead of a disk. It can only be full; its power cannot be cut.
     Tmpfs,
 }
 
@@ -47,16 +48,17 @@ impl fmt::Display for FileSystem {
     }
 }
 
-/// What becomes of that which was written and not yet synced.
+/// The fate of data that was written but not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// It is gone, data and names.
+    /// Data and names are lost.
     All,
-    /// The file system's journal still reaches the disk, data does not: names without content.
+    /// The journal of the file system still reaches the disk, data does not: names remain without
+    /// contents.
     Data,
 }
 
-/// A file system in a file, mounted.
+/// A mounted file system in a file.
 #[derive(Debug)]
 pub struct LoopDisk {
     kind: FileSystem,
@@ -66,7 +68,8 @@ pub struct LoopDisk {
     mounted: bool,
 }
 
-/// Why no such disk can be made here whose power can be cut, with the way out; `None` if it can be.
+/// The reason why a disk whose power can be cut cannot be made here, with the remedy. `None` if it
+/// can.
 pub fn unavailable(kind: FileSystem) -> Option<String> {
     let cutter = (kind != FileSystem::Tmpfs).then(|| missing_tool("xfs_io", "xfsprogs"));
     cutter.flatten().or_else(|| cannot_mount(kind))
@@ -77,7 +80,7 @@ fn missing_tool(tool: &str, package: &str) -> Option<String> {
     found.is_err().then(|| skips::missing(tool, package))
 }
 
-/// Why no such disk can be made here, with the way out; `None` if it can be.
+/// The reason why such a disk cannot be made here, with the remedy. `None` if it can.
 pub fn cannot_mount(kind: FileSystem) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("mounting needs root".to_owned());
@@ -124,8 +127,8 @@ impl LoopDisk {
         &self.mount
     }
 
-    /// Cuts its power: from here on nothing reaches it, and every use of it fails with `EIO`. It is
-    /// then to be unmounted; mounted again it holds what was synced.
+    /// Cuts the power: from now on nothing reaches the disk, and every use of it fails with `EIO`.
+    /// The caller must then unmount it. After the next mount it contains what was synced.
     pub fn cut(&self, loss: Loss) {
         let command = match loss {
             Loss::All => "shutdown",
@@ -176,14 +179,15 @@ impl LoopDisk {
         Ok(())
     }
 
-    /// Fills it but for so many bytes: at no time is less free, or a node that it is to refuse would end.
+    /// Fills the disk except for `left` bytes. Free space never falls below that, because otherwise
+    /// a node that is to refuse requests would exit.
     pub fn fill_but(&self, left: u64) -> Ballast {
         let known = rustix::fs::statvfs(&self.mount).expect("its free space");
         let free = known.f_bavail * known.f_frsize;
         self.take(free.saturating_sub(left))
     }
 
-    /// Takes this many bytes of it; they come back when the ballast is dropped.
+    /// Occupies this many bytes. Dropping the ballast frees them.
     pub fn take(&self, bytes: u64) -> Ballast {
         let ballast = Ballast(self.mount.join("ballast"));
         let mut file = File::create(&ballast.0).expect("a file");
@@ -195,12 +199,13 @@ impl LoopDisk {
         ballast
     }
 
-    /// Freezes it: a process that writes waits, and cannot even be killed. It thaws when what is answered
-    /// is dropped, and after `limit` whatever becomes of this process.
+    /// Freezes the disk: a process that writes to it waits, and cannot even be killed. The disk
+    /// thaws when the returned guard is dropped, and after `limit` in any case, even if this
+    /// process has ended.
     pub fn freeze(&self, limit: Duration) -> Frozen {
         let mount = self.mount_text();
-        // The timer is armed first. It is a process, which thaws too when this one ends: then its
-        // input does.
+        // The timer is started first. It is a process that also thaws the disk when this process
+        // ends, because its input then ends.
         let limit = limit.as_secs().max(1);
         let script = format!("timeout {limit} cat >/dev/null; fsfreeze -u '{mount}'");
         let timer = Command::new("sh")
@@ -219,11 +224,12 @@ impl LoopDisk {
         self.mount.display().to_string()
     }
 
-    /// Whether something is mounted there: the folder then lies on another device than its parent.
+    /// Returns whether a file system is mounted there, in which case the folder is on another
+    /// device than its parent.
     fn is_mounted(&self) -> bool {
         let device = |path: &Path| std::fs::symlink_metadata(path).map(|data| data.dev()).ok();
         let parent = self.mount.parent().and_then(device);
-        // A file system whose power was cut may answer nothing at all.
+        // A file system whose power was cut may not respond at all.
         device(&self.mount) != parent
     }
 }
@@ -233,7 +239,7 @@ impl Drop for LoopDisk {
         if self.mounted && self.is_mounted() {
             let gone = wait::within(BUSY, || run("umount", &[&self.mount_text()]).ok());
             if gone.is_none() {
-                // Detached from the tree at once; the kernel frees it with its last user.
+                // Detached from the tree at once. The kernel frees it when its last user ends.
                 let _ = run("umount", &["-l", &self.mount_text()]);
             }
         }
@@ -242,7 +248,7 @@ impl Drop for LoopDisk {
     }
 }
 
-/// What fills a disk; removed when dropped.
+/// A file that fills a disk. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Ballast(PathBuf);
 
@@ -252,7 +258,7 @@ impl Drop for Ballast {
     }
 }
 
-/// A frozen disk; it thaws when this is dropped.
+/// A frozen disk. Dropping this thaws it.
 #[derive(Debug)]
 pub struct Frozen {
     timer: Child,

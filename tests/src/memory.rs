@@ -1,4 +1,4 @@
-//! The memory of a process under test, as the kernel counts it.
+//! The memory of a process under test, according to the kernel.
 
 use std::time::Duration;
 
@@ -6,15 +6,16 @@ use rustix::process::Pid;
 
 use crate::wait;
 
-/// Time between two samples: shorter than any phase of a snapshot of a large state.
+/// The interval between two samples, which is shorter than any phase of a snapshot of a large
+/// state.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Resident memory of a process, bytes.
+/// The resident memory of a process, in bytes.
 pub fn resident(pid: Pid) -> u64 {
     resident_if_running(pid).expect("the process runs")
 }
 
-/// As [`resident`]; `None` if the process has ended.
+/// Like [`resident`]. `None` if the process has ended.
 pub fn resident_if_running(pid: Pid) -> Option<u64> {
     let path = format!("/proc/{}/status", pid.as_raw_nonzero());
     let status = std::fs::read_to_string(path).ok()?;
@@ -23,14 +24,14 @@ pub fn resident_if_running(pid: Pid) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Runs `work`; also answers the most resident memory that the process had meanwhile, bytes.
+/// Runs `work`. Also returns the largest resident memory of the process during it, in bytes.
 pub fn most_during<T>(pid: Pid, work: impl FnOnce() -> T) -> (T, u64) {
     let sample = || {
         let bytes = resident(pid);
         std::thread::sleep(EVERY);
         bytes
     };
-    // What the work leaves behind counts, however rarely the other thread ran.
+    // A sample after the work covers memory that it keeps, even if the other thread rarely ran.
     let measured = || (work(), resident(pid));
     let ((result, last), samples) = wait::beside(sample, measured);
     (result, samples.into_iter().fold(last, u64::max))

@@ -1,4 +1,5 @@
-//! One `seqd server` process: its folder, its configuration file, its output, its life and death.
+//! One `seqd server` process: its folder, its configuration file, its output, its start and its
+//! end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,16 +15,16 @@ use crate::links::{Host, Links};
 use crate::ports::Port;
 use crate::{binary, wait};
 
-/// How long a clean stop may take, as INTERFACES promises.
+/// The longest duration of a clean stop, which the interface specification guarantees.
 const CLEAN_STOP: Duration = Duration::from_secs(10);
 
-/// How many lines of a node's output a failed story prints.
+/// The number of lines of a node's output that a failed story prints.
 const SHOWN_LINES: usize = 60;
 
-/// Configuration beyond names and addresses: section, then key, then the value as TOML.
+/// Configuration in addition to names and addresses: section, key, value as TOML.
 pub type Settings = BTreeMap<String, BTreeMap<String, String>>;
 
-/// `HOST:PORT` of a node's two sides, and what keeps others from taking them.
+/// `HOST:PORT` of a node's two interfaces, and the reservation of the ports.
 #[derive(Debug)]
 struct Addresses {
     http: String,
@@ -31,11 +32,11 @@ struct Addresses {
     _reserved: Option<[Port; 2]>,
 }
 
-/// The ports of a node that has a host for itself.
+/// The ports of a node that has its own host.
 const HTTP_PORT: u16 = 7400;
 const PEER_PORT: u16 = 7401;
 
-/// A member of a cluster under test; the process may be running or not.
+/// A member of a cluster under test. Its process may be running or not.
 #[derive(Debug)]
 pub struct Node {
     name: String,
@@ -52,7 +53,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that was never started, with free ports on loopback, below `root`.
+    /// A node below `root` that was never started, with free ports on loopback.
     pub fn new(root: &Path, name: &str) -> Self {
         let ports = [Port::free(), Port::free()];
         let addresses = Addresses {
@@ -72,7 +73,7 @@ impl Node {
             _reserved: None,
         };
         let mut node = Self::at(root, name, addresses);
-        // Nobody else is on these links.
+        // No other program is on these links.
         node.set("node", "insecure", "true");
         let launcher = links.launcher_of(host);
         node.set_launcher(&launcher.each_ref().map(String::as_str));
@@ -101,23 +102,23 @@ impl Node {
         &self.name
     }
 
-    /// `http://HOST:PORT`, or `https` once it serves clients over TLS.
+    /// `http://HOST:PORT`, or `https` if it serves clients over TLS.
     pub fn url(&self) -> String {
         let scheme = if self.is_secure { "https" } else { "http" };
         format!("{scheme}://{}", self.addresses.http)
     }
 
-    /// `HOST:PORT` of its clients' side.
+    /// `HOST:PORT` of its client interface.
     pub fn http_address(&self) -> &str {
         &self.addresses.http
     }
 
-    /// Notes that it serves clients over TLS.
+    /// Records that it serves clients over TLS.
     pub fn set_secure(&mut self) {
         self.is_secure = true;
     }
 
-    /// `HOST:PORT` of its peers' side.
+    /// `HOST:PORT` of its peer interface.
     pub fn peer_address(&self) -> String {
         self.addresses.peer.clone()
     }
@@ -126,18 +127,19 @@ impl Node {
         self.data.clone()
     }
 
-    /// Puts its data folder elsewhere from the next start on.
+    /// Moves its data folder from the next start on.
     pub fn set_data(&mut self, folder: &Path) {
         self.data = folder.to_path_buf();
     }
 
-    /// Starts the binary through another program from the next start on, which must become it
-    /// (`exec`), so that the process ID stays that of the node. Nothing: directly.
+    /// Starts the binary through another program from the next start on. The program must replace
+    /// itself with the binary (`exec`), so that the process ID is that of the node. Empty `words`
+    /// start it directly.
     pub fn set_launcher(&mut self, words: &[&str]) {
         self.launcher = words.iter().map(|word| (*word).to_owned()).collect();
     }
 
-    /// Starts another binary from the next start on; `None` is the one under test.
+    /// Uses another binary from the next start on. `None` is the binary under test.
     pub fn set_binary(&mut self, binary: Option<&Path>) {
         self.binary = binary.map(Path::to_path_buf);
     }
@@ -146,7 +148,7 @@ impl Node {
         self.folder.join("seqd.toml")
     }
 
-    /// The members that its configuration names, as `NAME=HOST:PORT`.
+    /// Sets the members that its configuration names, as `NAME=HOST:PORT`.
     pub fn set_peers(&mut self, peers: &[String]) {
         self.peers = peers.to_vec();
     }
@@ -156,7 +158,7 @@ impl Node {
         keys.insert(key.to_owned(), value.to_owned());
     }
 
-    /// Leaves a key at its default.
+    /// Resets a key to its default.
     pub fn unset(&mut self, section: &str, key: &str) {
         if let Some(keys) = self.settings.get_mut(section) {
             keys.remove(key);
@@ -232,14 +234,15 @@ impl Node {
         Pid::from_child(child)
     }
 
-    /// Whether the process runs; one that ended is reaped.
+    /// Returns whether the process runs. A process that has ended is reaped.
     pub fn is_running(&mut self) -> bool {
         self.child
             .as_mut()
             .is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// How the process ended by itself; `None` if it runs, or was ended before.
+    /// The exit status if the process ended by itself. `None` if it runs, or if the harness ended
+    /// it.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let child = self.child.as_mut()?;
         child.try_wait().expect("an own child")
@@ -249,7 +252,7 @@ impl Node {
         kill_process(self.pid(), signal).expect("a signal to an own child");
     }
 
-    /// `kill -9`, and waits until the kernel has it.
+    /// Kills the process with SIGKILL, and waits until it has ended.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -257,7 +260,7 @@ impl Node {
         }
     }
 
-    /// SIGTERM, and waits for the clean stop.
+    /// Sends SIGTERM and waits for the clean stop.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.exit_within(CLEAN_STOP)
@@ -283,7 +286,7 @@ impl Node {
         probe.send().is_ok_and(|reply| reply.status == 200)
     }
 
-    /// Its own view of the cluster, if it answers.
+    /// The node's own view of the cluster, if the node responds.
     pub fn cluster_view(&self) -> Option<serde_json::Value> {
         let url = format!("{}/v1/cluster", self.url());
         let reply: Reply = http::get(&url)
@@ -293,12 +296,12 @@ impl Node {
         (reply.status == 200).then(|| reply.json())
     }
 
-    /// The file with what it wrote to stderr.
+    /// The file with the node's stderr.
     pub fn stderr_file(&self) -> PathBuf {
         self.folder.join("stderr")
     }
 
-    /// All that it wrote to stderr, over all of its starts.
+    /// The node's stderr over all of its starts.
     pub fn stderr(&self) -> String {
         let bytes = std::fs::read(self.stderr_file()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -308,7 +311,7 @@ impl Node {
         self.stderr().lines().last().unwrap_or_default().to_owned()
     }
 
-    /// The end of stderr, for the message of a failure.
+    /// The end of stderr, for a failure message.
     pub fn tail(&self) -> String {
         let text = self.stderr();
         let lines: Vec<&str> = text.lines().collect();

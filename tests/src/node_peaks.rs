@@ -1,4 +1,5 @@
-//! The most memory and disk that each node of a cluster used during a run, and the nodes that ended.
+//! The largest memory and disk use of each node of a cluster during a run, and the nodes that
+//! ended.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::disk_use::DiskUse;
 use crate::{memory, wait};
 
-/// Time between two samples: full write load fills some 20 MB of disk in it.
+/// The interval between two samples. A full write load writes some 20 MB in this time.
 const EVERY: Duration = Duration::from_millis(500);
 
 const MB: u64 = 1_000_000;
@@ -21,7 +22,7 @@ pub struct Peaks {
     pub node: String,
     pub memory: u64,
     pub disk: DiskUse,
-    /// The time at which the process was first seen to have ended.
+    /// The time at which the process was first found to have ended.
     pub ended_after: Option<Duration>,
 }
 
@@ -46,7 +47,7 @@ impl fmt::Display for Peaks {
     }
 }
 
-/// Runs `work`, and samples all nodes of the cluster meanwhile.
+/// Runs `work`, and samples all nodes of the cluster during it.
 pub fn during<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> (T, Vec<Peaks>) {
     let nodes: Vec<(Pid, PathBuf, String)> = (0..cluster.size())
         .map(|index| cluster.node(index))
@@ -74,7 +75,7 @@ pub fn during<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> (T, Vec<Peaks>)
     (result, most(&samples))
 }
 
-/// The peaks over all samples, each of which has every node in the same order.
+/// The peaks over all samples. Each sample has all nodes, in the same order.
 fn most(samples: &[Vec<Peaks>]) -> Vec<Peaks> {
     let mut peaks: Vec<Peaks> = samples.first().cloned().unwrap_or_default();
     for sample in samples {

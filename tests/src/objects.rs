@@ -1,8 +1,8 @@
-//! A small object store over HTTP, in memory, with the conditions of S3 for a PUT and no others:
-//! `If-None-Match: *` where nothing may be there, `If-Match` with the ETag that must be.
+//! A small in-memory object store over HTTP, with the conditions of S3 for a PUT and no others:
+//! `If-None-Match: *` requires that no object exists, `If-Match` requires an object with this ETag.
 //!
-//! As in S3 the ETag is of the content alone: the same content has the same, whatever its metadata.
-//! It knows no signatures, versions, parts or buckets.
+//! As in S3, the ETag depends only on the content: equal contents have equal ETags, whatever their
+//! metadata. Signatures, versions, parts and buckets are not supported.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -16,14 +16,14 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use tokio::runtime::Runtime;
 
-/// Metadata that a PUT gives an object and a GET shows.
+/// The metadata header that a PUT sets and a GET returns.
 pub const METADATA: &str = "x-amz-meta-fence";
 
-/// What the store makes of the conditions of a PUT.
+/// The handling of the conditions of a PUT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conditions {
     Kept,
-    /// As some stores do that otherwise look like S3.
+    /// Ignored, as in some stores that otherwise behave like S3.
     Ignored,
 }
 
@@ -52,7 +52,7 @@ struct Shelf {
 pub struct ObjectStore {
     shelf: Arc<Mutex<Shelf>>,
     address: String,
-    /// Ends its server when it is dropped.
+    /// Dropping it ends the server.
     _runtime: Runtime,
 }
 
@@ -91,7 +91,7 @@ impl ObjectStore {
         String::from_utf8(content).expect("text")
     }
 
-    /// How many writes came too late for their condition.
+    /// The number of writes whose condition was no longer met.
     pub fn refused(&self) -> u64 {
         locked(&self.shelf).refused
     }

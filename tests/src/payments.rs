@@ -1,9 +1,9 @@
-//! A small payment service, as the story of docs/IDEMPOTENCY.md tells it: an order is paid by a card
-//! that is charged, and the service may die at every step.
+//! A small payment service, as in docs/IDEMPOTENCY.md: an order is paid by charging a card, and the
+//! service may die at every step.
 //!
-//! The card processor is its own state, in memory: it charges whenever it is asked to. It takes a
-//! reference with each charge and can be asked for it, as real ones can; it does not look for a second
-//! charge of one reference by itself.
+//! The card processor has its own in-memory state and makes every requested charge. As with real
+//! processors, each charge has a reference by which it can be looked up. The processor does not
+//! detect a second charge with the same reference.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, READY};
 use crate::http::{self, Reply};
 use crate::wait;
 
-/// The charges that were made: the reference of each.
+/// The references of the charges that were made.
 #[derive(Debug, Default)]
 pub struct Charges(Mutex<Vec<String>>);
 
@@ -23,14 +23,14 @@ impl Charges {
         charges.push(reference.to_owned());
     }
 
-    /// How often a reference was charged.
+    /// The number of charges with this reference.
     pub fn of(&self, reference: &str) -> usize {
         let charges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         charges.iter().filter(|it| *it == reference).count()
     }
 }
 
-/// Where the service dies.
+/// The step at which the service dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     BeforeBegin,
@@ -50,11 +50,11 @@ impl Step {
     ];
 }
 
-/// The service died: what it held in memory is gone.
+/// The service died, and its memory is lost.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Died;
 
-/// One process of the service, which dies at a step, or does not.
+/// One process of the service, which may die at one step.
 #[derive(Debug)]
 pub struct Service<'a> {
     pub cluster: &'a Cluster,
@@ -77,12 +77,12 @@ impl Service<'_> {
             .reply()
     }
 
-    /// Pays an order once, whoever else does: begin, charge, complete.
+    /// Pays an order exactly once among all callers: begin, charge, complete.
     pub fn pay(&self, order: &str) -> Result<String, Died> {
         self.at(Step::BeforeBegin)?;
         let path = format!("/v1/idempotency/pay%2F{order}");
         let begin = json!({"fingerprint": format!("{order}: 19.90"), "claim_ttl_ms": 1000});
-        // In progress: it may be another who is at it, or one who died.
+        // In progress: another caller has the claim, or died with it.
         let begun = wait::until("the claim is over", READY, || {
             let reply = self.send(&format!("{path}/begin"), &begin);
             (reply.code() != "in-progress").then(|| reply.ok().json())
@@ -91,7 +91,8 @@ impl Service<'_> {
             return Ok(text(&begun["result"]["payment"]));
         }
         self.at(Step::AfterBegin)?;
-        // Above 1 somebody began and did not say what came of it: the charge may be there.
+        // An attempt above 1 means that an earlier caller ended without a result, so the charge may
+        // exist.
         let may_be_charged = begun["attempt"] != 1;
         if !may_be_charged || self.charges.of(order) == 0 {
             self.charges.charge(order);
@@ -106,7 +107,7 @@ impl Service<'_> {
         Ok(payment)
     }
 
-    /// Pays with a one-time token that is consumed first: at most once.
+    /// Pays after it has consumed a one-time token: at most once.
     pub fn pay_token_first(&self, order: &str, token: &str) -> Result<bool, Died> {
         self.at(Step::BeforeBegin)?;
         if !self.consume(token) {
@@ -118,7 +119,7 @@ impl Service<'_> {
         Ok(true)
     }
 
-    /// Pays, and consumes the one-time token then: at least once.
+    /// Pays before it consumes the one-time token: at least once.
     pub fn pay_business_first(&self, order: &str, token: &str) -> Result<bool, Died> {
         self.at(Step::BeforeBegin)?;
         self.charges.charge(order);
@@ -136,7 +137,7 @@ impl Service<'_> {
     }
 }
 
-/// A one-time token of a cluster.
+/// A new one-time token of a cluster.
 pub fn token(cluster: &Cluster) -> String {
     let issued = http::post(&cluster.url(0, "/v1/tokens")).json(&json!({}));
     text(&issued.reply().ok().json()["token"])

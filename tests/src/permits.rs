@@ -1,4 +1,5 @@
-//! How many clusters run at a time: more than the machine can carry would test the scheduler.
+//! Limits the number of clusters that run at the same time: more than the machine can run would
+//! test the scheduler.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -6,29 +7,30 @@ use std::sync::{Condvar, Mutex, PoisonError};
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
-/// Clusters that run at a time whatever the machine is.
+/// The number of clusters that may run at the same time on any machine.
 static ALLOWED: AtomicUsize = AtomicUsize::new(2);
 
-/// More than clusters ever run at a time.
+/// More clusters than ever run at the same time.
 const ALL: usize = 1024;
 
-/// The right to run one cluster; given back when dropped.
+/// A permit to run one cluster. Dropping it returns the permit.
 #[derive(Debug)]
 pub struct Permit(usize);
 
-/// Lets this many clusters run at a time, of a load that is far from what the machine carries.
+/// Lets this many clusters run at the same time, for loads far below the capacity of the machine.
 pub fn allow(clusters: usize) {
     ALLOWED.fetch_max(clusters, Ordering::Relaxed);
 }
 
-/// Waits until fewer clusters run than this machine can carry: one per core, and two on a small
+/// Waits until fewer clusters run than this machine can run: one per core, and two on a small
 /// machine, since a cluster spends most of its time waiting for disks and elections.
 pub fn acquire() -> Permit {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     take(1, cores.min(4).max(ALLOWED.load(Ordering::Relaxed)))
 }
 
-/// Waits until no cluster runs, and lets none begin: for work that takes the whole machine.
+/// Waits until no cluster runs and prevents others from starting, for work that needs the whole
+/// machine.
 pub fn alone() -> Permit {
     take(ALL, ALL)
 }

@@ -1,23 +1,24 @@
-//! Free TCP ports on loopback that stay ours while a node is down.
+//! Free TCP ports on loopback that stay reserved while a node is down.
 //!
-//! A port from the ephemeral range could be taken by any outgoing connection between a node's kill
-//! and its restart, so ports come from below that range. Two test processes keep apart by a UDP
-//! socket of the same number: the OS gives it to one process and takes it back when that ends.
+//! Any outgoing connection could take a port from the ephemeral range between a node's kill and its
+//! restart, so ports are chosen below that range. Test processes reserve a port by binding a UDP
+//! socket with the same number, which the OS permits to one process at a time and frees when the
+//! process ends.
 
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The ports tried: above the well-known services, below Linux's ephemeral range (32768).
+/// The range of ports: above the well-known services, below Linux's ephemeral range (32768).
 const LOWEST: u32 = 12_000;
 const HIGHEST: u32 = 32_000;
 
-/// The ports whose reservations stand for numbers of networks.
+/// The first of the ports whose reservations represent network numbers, and the number of networks.
 const NETWORKS: u16 = 11_600;
 const MOST_NETWORKS: u8 = 250;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A number of a network on this machine that no other harness takes while this lives.
+/// A network number on this machine that no other harness takes while this value lives.
 #[derive(Debug)]
 pub struct Number {
     value: u8,
@@ -43,7 +44,7 @@ impl Number {
     }
 }
 
-/// A TCP port on 127.0.0.1 that no other harness takes while this lives.
+/// A TCP port on 127.0.0.1 that no other harness takes while this value lives.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -53,7 +54,7 @@ pub struct Port {
 impl Port {
     pub fn free() -> Self {
         let span = HIGHEST - LOWEST;
-        // Processes start at different places, so that they rarely meet.
+        // Processes start at different ports, so that they rarely collide.
         let begin = std::process::id().wrapping_mul(97);
         for _ in 0..span {
             let step = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! A PostgreSQL server of a test's own: in a temporary folder, on a socket in it, and gone with it.
+//! A PostgreSQL server for one test, in a temporary folder and on a socket in it. Dropping it ends
+//! the server and removes the folder.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::{skips, wait};
 
-/// How long a start may take on a busy machine.
+/// The longest start on a busy machine.
 const STARTED: Duration = Duration::from_secs(60);
 
 pub struct Postgres {
@@ -21,13 +22,14 @@ pub struct Postgres {
     server: Child,
 }
 
-/// Where the programs of the server are, and who may run them: it refuses root.
+/// The folder of the server's programs, and the user that runs them, because the server refuses to
+/// run as root.
 struct Installed {
     programs: PathBuf,
     user: Option<(u32, u32)>,
 }
 
-/// Why there is none; `None` if there is.
+/// The reason why PostgreSQL is not available. `None` if it is.
 #[must_use]
 pub fn missing() -> Option<String> {
     let is_missing = installed().is_none();
@@ -104,13 +106,13 @@ impl Postgres {
         postgres
     }
 
-    /// Runs SQL as one session, which ends at the first error.
+    /// Runs SQL in one session, which ends at the first error.
     #[must_use]
     pub fn sql(&self, sql: &str) -> Output {
         self.session(sql).output().expect("psql starts")
     }
 
-    /// The session, to be started.
+    /// The session, not started yet.
     #[must_use]
     pub fn session(&self, sql: &str) -> Command {
         let mut command = Command::new(self.programs.join("psql"));
@@ -132,7 +134,7 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         let id = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw);
         if let Some(id) = id {
-            // An immediate shutdown: nothing of it is read again.
+            // An immediate shutdown: the data is never read again.
             let _ = kill_process(id, Signal::QUIT);
         }
         let _ = self.server.wait();

@@ -1,13 +1,13 @@
-//! Power cuts of real nodes on real file systems, under load, and what must hold afterwards.
+//! Power cuts of real nodes on real file systems under load, and the checks afterwards.
 //!
-//! Each node has a disk of its own. A cut takes what was not synced, and the process; the disk is
-//! mounted again and the node started at once. Two manners:
+//! Each node has its own disk. A power cut discards unsynced data and ends the process. The disk is
+//! then mounted again and the node started at once. There are two manners:
 //!
-//! - [`Manner::Dead`]: the process dies first, then the disk loses its power. Every answer that a
-//!   client has came from a process whose disk worked, so every answer counts.
-//! - [`Manner::Alive`]: the disk loses its power under the running process, which then dies by its
-//!   own judgement (`EIO`) or by `kill -9`. A sync that races with the cut may be reported although
-//!   its bytes are gone: what was answered while the cut went on does not count.
+//! - [`Manner::Dead`]: the process dies first, then the disk loses its power. Every response that a
+//!   client has came from a process whose disk worked, so every response counts.
+//! - [`Manner::Alive`]: the disk loses its power under the running process, which then exits by
+//!   itself (`EIO`) or is killed with `kill -9`. A sync that races with the cut may be reported
+//!   although its bytes are lost, so responses during the cut do not count.
 
 use std::time::{Duration, Instant};
 
@@ -22,16 +22,17 @@ use crate::seed::Random;
 use crate::wait;
 use crate::workload::{Load, Route, Workload, next_value};
 
-/// Snapshots are frequent, so that cuts also hit their making, and the purge behind them.
+/// Snapshots are frequent, so that cuts also interrupt their creation and the log purge that
+/// follows.
 const SNAPSHOT_EVERY: &str = "1500";
 
-/// What has to be acknowledged between two cuts at least, so that there is something to lose.
+/// The smallest number of acknowledged requests between two cuts, so that there is data to lose.
 const PROGRESS: usize = 20;
 
-/// The exit code of a node whose disk failed it.
+/// The exit code of a node whose disk has failed.
 const DISK_FAILED: Option<i32> = Some(10);
 
-/// In which order a process and its disk die.
+/// The order in which a process and its disk die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     Dead,
@@ -42,7 +43,7 @@ pub enum Manner {
 pub struct Figures {
     pub single: usize,
     pub of_all: usize,
-    /// Cuts of a node that had not become ready again after the one before.
+    /// Cuts of a node that was not ready again after the previous cut.
     pub while_starting: usize,
     pub strict: u64,
     pub segment: u64,
@@ -69,16 +70,16 @@ impl Figures {
         self.slowest_start = self.slowest_start.max(other.slowest_start);
     }
 
-    /// Cuts in all: one of all nodes counts once.
+    /// The number of cuts. A cut of all nodes counts once.
     pub fn cuts(&self) -> usize {
         self.single + self.of_all
     }
 }
 
-/// A three-node cluster on cuttable disks, under load.
+/// A three-node cluster under load, on disks whose power can be cut.
 #[derive(Debug)]
 pub struct PowerRun {
-    // The load is dropped first: it ends by itself once nobody waits for it.
+    // The load is dropped first: it ends by itself when it has no receiver.
     load: Option<Mixed>,
     cluster: Cluster,
     random: Random,
@@ -102,8 +103,7 @@ struct Mixed {
 }
 
 impl PowerRun {
-    /// Founds a cluster. With `lying` disks each sync returns `Ok` and syncs nothing
-    /// (eatmydata).
+    /// Plans a cluster. With `lying` disks, each sync returns `Ok` and syncs nothing (eatmydata).
     pub fn new(kind: FileSystem, random: Random, lying: bool) -> Self {
         let mut cluster = Cluster::planned(3)
             .with("raft", "snapshot_every", SNAPSHOT_EVERY)
@@ -127,7 +127,7 @@ impl PowerRun {
         }
     }
 
-    /// Founds the cluster; its power is cut at some moment of it.
+    /// Founds the cluster. The power is cut at a random moment of it.
     pub fn bootstrap(&mut self) -> Result<(), Violation> {
         self.cluster.start_all();
         std::thread::sleep(Duration::from_millis(self.random.below(900)));
@@ -145,8 +145,8 @@ impl PowerRun {
         self.figures
     }
 
-    /// Cuts `count` times under one continuous load, every `all_every`th time all nodes at once,
-    /// and checks what was acknowledged.
+    /// Cuts the power `count` times under one continuous load, every `all_every`th time of all
+    /// nodes at once, and checks the acknowledged requests.
     pub fn round(&mut self, count: usize, all_every: usize) -> Result<(), Violation> {
         self.begin_load();
         for number in 1..=count {
@@ -160,7 +160,7 @@ impl PowerRun {
                 let victim = self.victim();
                 self.cut(&[victim])?;
             }
-            // One in four is followed by the next one while the node starts.
+            // In one of four cases the next cut follows while the node starts.
             self.unsettled = self.random.below(4) == 0;
             if !self.unsettled {
                 self.settle()?;
@@ -171,7 +171,7 @@ impl PowerRun {
         self.judge()
     }
 
-    /// Half of the time the leader, where one is known.
+    /// A random node. In half of the cases it is the leader, if it is known.
     fn victim(&mut self) -> usize {
         let any = self.random.below(3) as usize;
         if self.random.below(2) == 0 {
@@ -203,7 +203,7 @@ impl PowerRun {
             self.cluster.disk_mut(victim).cut(loss);
         }
         if manner == Manner::Alive {
-            // Some time to meet the first error, or none.
+            // Time for the process to get the first error, or not.
             std::thread::sleep(Duration::from_millis(self.random.below(4) * 30));
             for &victim in victims {
                 self.end(victim)?;
@@ -230,7 +230,7 @@ impl PowerRun {
         Ok(())
     }
 
-    /// Ends a process whose disk is gone, if it has not seen that for itself already.
+    /// Ends a process whose disk is lost, unless it has exited by itself.
     fn end(&mut self, victim: usize) -> Result<(), Violation> {
         let node = self.cluster.node_mut(victim);
         match node.ended() {
@@ -298,7 +298,7 @@ impl PowerRun {
         });
     }
 
-    /// Waits until some more was acknowledged since the last cut.
+    /// Waits until `PROGRESS` more requests were acknowledged.
     fn progress(&self) -> Result<(), Violation> {
         let Some(load) = &self.load else {
             return Ok(());
@@ -358,12 +358,12 @@ impl PowerRun {
         Ok(())
     }
 
-    /// Counts of (acknowledged, unknown, refused) strict requests so far.
+    /// The numbers of (acknowledged, unknown, refused) strict requests so far.
     pub fn tally(&self) -> (usize, usize, usize) {
         tally(&self.order)
     }
 
-    /// The last lines of the nodes, for the report of a run that failed.
+    /// The last lines of the nodes, for the report of a failed run.
     pub fn tails(&self) -> String {
         (0..3).map(|i| self.cluster.node(i).tail()).collect()
     }

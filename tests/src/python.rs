@@ -1,18 +1,18 @@
-//! The examples of docs/examples that are written in Python.
+//! The Python examples in docs/examples.
 
 use std::process::{Command, Stdio};
 
 use crate::binary::workspace;
 use crate::skips;
 
-/// The reason for which there is no Python here.
+/// The reason why Python is not available. `None` if it is.
 pub fn missing() -> Option<String> {
     let version = Command::new("python3").arg("--version").output();
     let runs = version.is_ok_and(|output| output.status.success());
     (!runs).then(|| skips::missing("python3", "python3"))
 }
 
-/// An example, to be given its arguments and started.
+/// A command that runs an example, without arguments yet.
 pub fn example(file: &str) -> Command {
     let mut command = Command::new("python3");
     command

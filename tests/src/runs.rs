@@ -9,11 +9,11 @@ use crate::cluster::{Cluster, READY};
 use crate::history::{Timeline, reasons, tally};
 use crate::workload::{Route, Workload};
 
-/// How much later than the leader's death a request that was in flight may be answered: its own
-/// timeout, which is 3 s, and what a busy machine adds.
+/// The longest time from the leader's death to the response to a request in flight: the request's
+/// timeout of 3 s, plus a margin for a busy machine.
 const IN_FLIGHT: Duration = Duration::from_secs(5);
 
-/// How IDs are asked for while each node in turn is killed and started again.
+/// The load of ID requests while each node in turn is killed and started again.
 #[derive(Debug)]
 pub struct IdRun {
     pub clients: usize,
@@ -23,12 +23,12 @@ pub struct IdRun {
     /// Requests before, between and during the outages.
     pub stretch: usize,
     pub patience: Duration,
-    /// How long a node that is up may pause.
+    /// The longest pause of a running node.
     pub longest_pause: Duration,
 }
 
-/// Every ID is unique, each worker's increase, and no node pauses while another is down; answers
-/// how many IDs there were.
+/// Checks that every ID is unique, that the IDs of each worker increase, and that no node pauses
+/// while another is down. Returns the number of IDs.
 pub fn ids_while_nodes_are_killed(run: &IdRun) -> Result<u64, Violation> {
     let mut cluster = Cluster::started(3);
     let timeline = Timeline::begin();
@@ -68,9 +68,9 @@ pub fn ids_while_nodes_are_killed(run: &IdRun) -> Result<u64, Violation> {
     Ok(minted)
 }
 
-/// A strict sequence from eight clients while the leader is killed, `kills` times and after
-/// `between` values each, then all nodes at once: the values are linearizable, none that was
-/// acknowledged is lost, and requests in flight are answered in time.
+/// Eight clients use a strict sequence while the leader is killed `kills` times, after `between`
+/// values each, and then all nodes at once. The values must be linearizable, no acknowledged value
+/// may be lost, and requests in flight must be answered in time.
 pub fn strict_while_leaders_are_killed(kills: u64, between: usize) -> Result<(), Violation> {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));

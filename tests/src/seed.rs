@@ -1,4 +1,4 @@
-//! The seed of a random test: printed by each run, taken from `SEQD_TEST_SEED` for a replay.
+//! The seed of a random test. Each run prints it, and `SEQD_TEST_SEED` replays it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 pub struct Random(u64);
 
 impl Random {
-    /// The generator of this run, whose seed is printed with the line that replays it.
+    /// The generator of this run. Prints the seed with the line that replays it.
     pub fn of_this_run(test: &str) -> Self {
         let seed = std::env::var("SEQD_TEST_SEED")
             .ok()
@@ -30,7 +30,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is not zero. The bias is far below what a test can see.
+    /// A number below `bound`, which must not be zero. The bias is far below what a test can
+    /// detect.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next_u64() % bound
     }

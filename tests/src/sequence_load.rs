@@ -1,5 +1,5 @@
-//! Clients that do everything with a strict sequence that can be done with one: values, reads,
-//! advances, deletion and creation.
+//! Clients that execute every operation on a strict sequence: values, reads, advances, deletion and
+//! creation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,8 @@ use crate::seed::Random;
 use crate::wait;
 use crate::workload::{judge, read_values};
 
-/// Sequences under a load of everything; the ring is longer than what can be in flight or unknown.
+/// Sequences for the load. The range of a cycling sequence is larger than the number of values that
+/// can be in flight or unknown.
 pub const SEQUENCES: [(&str, Definition); 3] = [
     (
         "fives",
@@ -51,17 +52,18 @@ pub const SEQUENCES: [(&str, Definition); 3] = [
     ),
 ];
 
-/// The pause after each answer: the other loads are to have the processor too.
+/// The pause after each response, which leaves processor time for the other loads.
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// The most values of one request, and the most that an advance passes over.
+/// The largest number of values per request, and the largest number of values that an advance
+/// skips.
 const MOST_VALUES: u64 = 3;
 const MOST_PASSED: u64 = 20;
 
-/// How long the judge's read may take to succeed after a run.
+/// The time within which the final read after a run must succeed.
 const JUDGED: Duration = Duration::from_secs(10);
 
-/// One sequence under a load of its own.
+/// One sequence with its own load.
 #[derive(Debug)]
 pub struct SequenceLoad {
     name: String,
@@ -72,7 +74,7 @@ pub struct SequenceLoad {
 }
 
 impl SequenceLoad {
-    /// Creates the sequence and begins; one client for each node.
+    /// Creates the sequence and starts the load, with one client per node.
     pub fn begin(
         cluster: &Cluster,
         name: &str,
@@ -110,8 +112,8 @@ impl SequenceLoad {
         }
     }
 
-    /// Ends the load, reads once more, and checks the whole; answers how many operations were
-    /// acknowledged.
+    /// Ends the load, reads the sequence once more, and checks the history. Returns the number of
+    /// acknowledged operations.
     pub fn judged(self, cluster: &Cluster) -> Result<usize, Violation> {
         self.over.store(true, Ordering::Relaxed);
         let clients = self.clients.into_iter();
@@ -147,7 +149,7 @@ struct Client {
     definition: Definition,
     timeline: Timeline,
     random: Random,
-    /// The last position that it was told.
+    /// The last position that a response contained.
     seen: u64,
 }
 
@@ -209,7 +211,7 @@ fn told(asked: Asked, reply: &Reply) -> Told {
     }
 }
 
-/// The definition as a request has it.
+/// The definition as a request body.
 fn body(definition: &Definition) -> Value {
     json!({
         "mode": "strict",

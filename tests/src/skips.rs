@@ -1,10 +1,10 @@
-//! Stories that cannot run where they are: each skip is one line that `.ci/run` counts.
+//! Skipped stories: each skip prints one line, which `.ci/run` counts.
 
 use std::io::Write as _;
 
-/// Whether a story ends here because of `why`, the reason that something is not to be had.
+/// Returns whether a story ends here. `why` is the reason why a prerequisite is missing.
 ///
-/// The line goes past the test runner, which hides the output of a test that passed.
+/// The line bypasses the test runner, which hides the output of a passed test.
 pub fn ends(story: &str, why: Option<String>) -> bool {
     if let Some(why) = &why {
         let thread = std::thread::current();
@@ -15,7 +15,7 @@ pub fn ends(story: &str, why: Option<String>) -> bool {
     why.is_some()
 }
 
-/// The reason of a story that a package would mend. `.ci/run` knows it by these words.
+/// The reason for a skip that a package would fix. `.ci/run` recognises it by these words.
 pub fn missing(program: &str, package: &str) -> String {
     format!("{program} is missing (apt-get install {package})")
 }

@@ -1,5 +1,5 @@
-//! Faults of nodes and of their links, one after another, in runs of every kind: what each does, how
-//! long it lasts, and how often it bit.
+//! Faults of nodes and of their links, one after another, in runs of every kind. Counts how often
+//! each fault was injected.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,24 +15,24 @@ use crate::links::{Condition, Pairs};
 use crate::seed::Random;
 use crate::{http, links, wait};
 
-/// The longest time for which a killed node is down.
+/// The longest time for which a killed node is down, in ms.
 const DOWN_MS: u64 = 2_500;
 
-/// From the last fault's end to ready on every node.
+/// The longest time from the end of the last fault until every node is ready.
 const RECOVERED: Duration = Duration::from_secs(20);
 
-/// How often each fault was brought about.
+/// The number of injections of each fault.
 pub type Counts = BTreeMap<&'static str, u64>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strike {
     Killed,
     Stopped,
-    /// A node does not reach the others, and its clients reach it.
+    /// The node cannot reach the other nodes, but its clients can reach it.
     Cut,
-    /// Nobody reaches a node.
+    /// Nothing can reach the node.
     Silent,
-    /// The leadership is transferred.
+    /// Leadership is transferred.
     Moved,
 }
 
@@ -56,7 +56,7 @@ impl Strike {
 pub struct Strikes {
     pub random: Random,
     has_links: bool,
-    /// For how long a node is stopped, cut off or silent, at least and at most.
+    /// The shortest and longest time for which a node is stopped, cut off or silent, in ms.
     away_ms: (u64, u64),
     pub counts: Counts,
 }
@@ -75,13 +75,13 @@ impl Strikes {
         Duration::from_millis(least_ms + self.random.below(most_ms - least_ms + 1))
     }
 
-    /// Whether this needs links that there are not.
+    /// Returns whether this fault needs links that do not exist.
     pub fn lacks_links(&self, strike: Strike) -> bool {
         matches!(strike, Strike::Cut | Strike::Silent) && !self.has_links
     }
 
-    /// Brings a fault about, at the leader or at a follower, and heals it; a fault that needs links
-    /// that there are not is left out.
+    /// Injects a fault at the leader or at a follower, and ends it. Skips a fault that needs links
+    /// that do not exist.
     pub fn strike(
         &mut self,
         cluster: &mut Cluster,
@@ -123,7 +123,7 @@ impl Strikes {
         Ok(())
     }
 
-    /// Moves the leader to another node; a transfer that is refused is asked for again.
+    /// Transfers leadership to another node, with retries after a refusal.
     fn move_leader(&mut self, cluster: &Cluster, leader: usize) -> Result<(), Violation> {
         let to = (leader + 1 + self.random.below(2) as usize) % 3;
         let name = cluster.node(to).name();
@@ -138,7 +138,8 @@ impl Strikes {
             .ok_or_else(|| never_bit(format!("the leader did not move to {name}")))
     }
 
-    /// Runs `work` while these faults strike in turn, with pauses of up to so long; both end with it.
+    /// Runs `work` while these faults strike in turn, with pauses of up to `between_ms`. The faults
+    /// end with `work`.
     pub fn during<T: Send>(
         &mut self,
         cluster: &mut Cluster,
@@ -173,7 +174,7 @@ impl Strikes {
     }
 }
 
-/// Three nodes, on links where those can be had.
+/// Three nodes, on links if they are available.
 pub fn cluster(may_have_links: bool) -> (Cluster, bool) {
     let has_links = may_have_links
         && links::unavailable()

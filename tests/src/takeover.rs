@@ -1,5 +1,5 @@
-//! A cluster that ends and the one that takes its place, with a record of all that both gave out:
-//! no ID, token or value may be given out twice.
+//! A cluster that ends and the cluster that takes its place, with a record of everything that both
+//! issued: no ID, token or value may be issued twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use crate::cluster::{Cluster, integer};
 use crate::http::{self, Reply};
 use crate::wait;
 
-/// Every layout that can mint, and the most IDs in one request: a quarter of what one worker makes
-/// in a second, and no more than 10,000.
+/// Every layout that can mint, and the largest number of IDs in one request: a quarter of the IDs
+/// of one worker in a second, and at most 10,000.
 const LAYOUTS: [(&str, u64); 5] = [
     ("default", 10_000),
     ("twitter", 10_000),
@@ -25,7 +25,7 @@ const LAYOUTS: [(&str, u64); 5] = [
 /// A short window, so that the new cluster mints soon.
 const WINDOW: &str = "\"3s\"";
 
-/// The window and four times the default skew, and time to start.
+/// The window and four times the default skew, and time for the start.
 const MINTS: Duration = Duration::from_secs(45);
 
 /// IDs of each layout from a node that joins the new cluster.
@@ -34,7 +34,7 @@ const JOINED: u64 = 2_000;
 #[derive(Debug)]
 pub struct Takeover {
     pub cluster: Cluster,
-    /// Of each layout, in no order.
+    /// The IDs of each layout, unsorted.
     ids: [Vec<u64>; LAYOUTS.len()],
     tokens: BTreeSet<u64>,
     highest_token: u64,
@@ -42,7 +42,7 @@ pub struct Takeover {
 }
 
 impl Takeover {
-    /// A cluster of three with the sequences `order` and `bill`; `ids` as in [`Takeover::work`].
+    /// A cluster of three with the sequences `order` and `bill`. `ids` is as in [`Takeover::work`].
     pub fn begin(ids: u64) -> Self {
         let cluster = Cluster::planned(3).with("clock", "window", WINDOW).ready();
         cluster.create_sequence(0, "order", &json!({"mode": "segment"}));
@@ -58,14 +58,14 @@ impl Takeover {
         takeover
     }
 
-    /// So many IDs of each layout, values and a token from each of the three nodes.
+    /// Allocates `ids` IDs of each layout, values and a token from each of the three nodes.
     #[track_caller]
     pub fn work(&mut self, ids: u64) {
         self.mint(&[0, 1, 2], ids);
         (0..3).for_each(|node| self.count(node));
     }
 
-    /// A backup of all that was acknowledged so far.
+    /// Saves a backup of everything that was acknowledged so far.
     pub fn backup(&self) -> String {
         let file = self.cluster.folder().join("backup.snap");
         let (file, url) = (file.display().to_string(), self.cluster.node(1).url());
@@ -99,8 +99,8 @@ impl Takeover {
         self.values[name].last().expect("values were granted") + 1
     }
 
-    /// Waits for the started first node of the new cluster, adds the others as new members, and mints `ids` of
-    /// each layout on all of them.
+    /// Waits for the started first node of the new cluster, adds the others as new members, and
+    /// mints `ids` IDs of each layout on all of them.
     pub fn go_on(&mut self, first: usize, joining: &[usize], ids: u64) -> Result<(), Violation> {
         let took = self.cluster.wait_ready_of(&[first], MINTS);
         println!("  the first node is ready after {took:.1?}");
@@ -133,12 +133,12 @@ impl Takeover {
         Ok(())
     }
 
-    /// All that was granted of a strict sequence.
+    /// All granted values of a strict sequence.
     pub fn values(&self, name: &str) -> &BTreeSet<i64> {
         &self.values[name]
     }
 
-    /// So many IDs of each layout from each of these nodes, from all of them at once.
+    /// Mints `ids` IDs of each layout on each of these nodes, on all of them at once.
     fn mint(&mut self, nodes: &[usize], ids: u64) {
         for (at, (layout, batch)) in LAYOUTS.into_iter().enumerate() {
             let (cluster, begin) = (&self.cluster, Instant::now());
@@ -159,7 +159,7 @@ impl Takeover {
         }
     }
 
-    /// Takes values of both sequences, and a token.
+    /// Allocates values of both sequences, and a token.
     #[track_caller]
     fn count(&mut self, node: usize) {
         for name in ["order", "bill"] {
@@ -172,7 +172,7 @@ impl Takeover {
         let path = "/v1/sequences/order/segments?size=10";
         let grant = served(|| self.cluster.post(node, path)).json();
         self.granted("order", &grant);
-        // The token, above the code that names the grant to clients.
+        // The token is the upper half, above the code by which clients refer to the grant.
         let grant = grant["grant"].as_str().expect("a grant's name");
         let grant: u128 = grant.parse().expect("an integer of 128 bits");
         let token = u64::try_from(grant >> 64).expect("the upper half");
@@ -189,7 +189,7 @@ impl Takeover {
         }
     }
 
-    /// No live lease of the new cluster was a token of the old one.
+    /// Asserts that no live lease of the new cluster was a token of the old one.
     fn assert_new_leases(&mut self, node: usize) {
         let workers = self.cluster.get(node, "/v1/workers?limit=1000").json();
         let workers = workers["items"].as_array().expect("workers").iter();
@@ -218,7 +218,7 @@ fn mint_on(cluster: &Cluster, node: usize, layout: &str, ids: u64, batch: u64) -
     minted
 }
 
-/// What is answered once the node serves it.
+/// Retries until the node serves the request, and returns the response.
 #[track_caller]
 fn served(ask: impl Fn() -> Reply) -> Reply {
     wait::until("an answer", MINTS, || {

@@ -1,13 +1,14 @@
-//! Waiting for a condition with a deadline, which is the only way a story waits; and what is
-//! repeated while something runs.
+//! Waits for conditions with a deadline, which is the only way in which a story waits, and repeats
+//! actions while other work runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The pause between two probes: short against what is waited for, long against a probe's cost.
+/// The pause between two probes, short compared with the awaited time and long compared with the
+/// cost of a probe.
 const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
-/// Probes until `probe` gives a value, or answers `None` once `deadline` has passed.
+/// Probes until `probe` returns a value. Returns `None` if `deadline` passes first.
 pub fn within<T>(deadline: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let begin = Instant::now();
     loop {
@@ -21,12 +22,12 @@ pub fn within<T>(deadline: Duration, mut probe: impl FnMut() -> Option<T>) -> Op
     }
 }
 
-/// Probes until `probe` gives a value.
+/// Probes until `probe` returns a value. Panics if `deadline` passes first.
 pub fn until<T>(what: &str, deadline: Duration, probe: impl FnMut() -> Option<T>) -> T {
     within(deadline, probe).unwrap_or_else(|| panic!("not within {deadline:?}: {what}"))
 }
 
-/// Sets the flag also when what it waits for panics.
+/// Sets the flag when it is dropped, so also if the work panics.
 struct SetsAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetsAtEnd<'_> {
@@ -35,8 +36,8 @@ impl Drop for SetsAtEnd<'_> {
     }
 }
 
-/// Runs `work`, and `repeated` in another thread one time after another until the work ends.
-/// Returns the results of both.
+/// Runs `work`, and runs `repeated` in another thread again and again until the work ends. Returns
+/// the results of both.
 pub fn beside<T, U: Send>(
     mut repeated: impl FnMut() -> U + Send,
     work: impl FnOnce() -> T,

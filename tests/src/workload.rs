@@ -1,7 +1,7 @@
-//! Clients that send requests all the time and record the outcomes.
+//! Clients that continuously send requests and record the outcomes.
 //!
-//! A request is sent once. One that was refused is followed by a new request, at the next node if
-//! the client roams; one whose outcome is unknown is recorded as such and never sent again.
+//! A request is sent once. After a refusal the client sends a new request, to the next node if the
+//! client roams. A request with an unknown outcome is recorded as unknown and never sent again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,32 +14,33 @@ use crate::cluster::{Cluster, integer};
 use crate::history::{Created, History, Ids, Op, Outcome, Run, Timeline, Values, runs_of};
 use crate::http::{self, Failure, Reply, Request};
 
-/// The pause after a refusal: a node that is down or without a leader is not hammered.
+/// The pause after a refusal, which avoids a busy loop against a node that is down or without a
+/// leader.
 const AFTER_REFUSAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// Always the same one: client number modulo nodes.
+    /// Always the same node: the client's number modulo the number of nodes.
     Fixed,
-    /// The same one until it fails, then the next.
+    /// The same node until it fails, then the next.
     Roaming,
 }
 
-/// How many clients ask which nodes, and for how much at a time.
+/// The number of clients, their nodes and the size of their requests.
 #[derive(Debug, Clone)]
 pub struct Load {
     pub urls: Vec<String>,
     pub clients: usize,
     pub route: Route,
     pub count: u64,
-    /// A pause after each answer, to leave the processor to what is measured; mostly zero.
+    /// A pause after each response, which leaves the processor to the measured work. Usually zero.
     pub pause: Duration,
 }
 
 #[derive(Debug)]
 pub struct Workload<T> {
     stop: Arc<AtomicBool>,
-    /// Of each node.
+    /// Per node.
     acknowledged: Arc<[AtomicUsize]>,
     clients: Vec<JoinHandle<History<T>>>,
 }
@@ -61,13 +62,13 @@ impl Workload<Values> {
 }
 
 impl Workload<Created> {
-    /// Clients that create sequences, each under a name of its own that begins with `prefix`.
+    /// Clients that create sequences, each under a unique name that begins with `prefix`.
     pub fn creates(load: Load, timeline: Timeline, prefix: &str) -> Self {
         let (next, prefix) = (Arc::new(AtomicUsize::new(0)), prefix.to_owned());
         let ask = move |url: &str, _| {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let url = format!("{url}/v1/sequences/{prefix}{number}");
-            // Descriptions of mixed length, so that records do not all end at the same places.
+            // Descriptions of various lengths, so that records end at different offsets.
             let words = "what a sequence is for, in words ".repeat(number % 28);
             http::request("PUT", &url).json(&json!({"mode": "strict", "description": words}))
         };
@@ -93,7 +94,7 @@ impl<T> Workload<T> {
         });
     }
 
-    /// Lets every client finish its request and gives the history.
+    /// Lets every client finish its request and returns the history.
     pub fn finish(self) -> History<T> {
         self.stop.store(true, Ordering::Relaxed);
         let clients = self.clients.into_iter();
@@ -156,7 +157,7 @@ fn start<T: Send + 'static>(
     }
 }
 
-/// Asks one node for one value, as a client that is not among those of a load.
+/// Requests one value from one node, as a client that is not part of a load.
 pub fn next_value(
     cluster: &Cluster,
     node: usize,
@@ -176,7 +177,7 @@ pub fn next_value(
     }
 }
 
-/// The outcome of an answer, or of none.
+/// The outcome of a response, or of a missing one.
 pub(crate) fn judge<T>(sent: Result<Reply, Failure>, read: impl Fn(&Reply) -> T) -> Outcome<T> {
     match sent {
         Ok(reply) if (200..300).contains(&reply.status) => Outcome::Ok(read(&reply)),

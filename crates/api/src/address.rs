@@ -1,5 +1,4 @@
-//! Addresses of the client interface as they are written: the scheme, and the ports that are taken
-//! where none is given.
+//! Addresses of the client interface in text form: the schemes and the default ports.
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,29 +6,29 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The scheme of a URL of the client interface.
 pub const SCHEME: &str = "http";
 
-/// The same with TLS.
+/// The scheme of a URL with TLS.
 pub const TLS_SCHEME: &str = "https";
 
-/// The port for clients.
+/// The default port for clients.
 pub const HTTP_PORT: u16 = 7400;
 
-/// The port for the other nodes.
+/// The default port for peers.
 pub const PEER_PORT: u16 = 7401;
 
-/// The URL of the node that serves clients at `authority`, which is `HOST:PORT`.
+/// Returns the URL of the node that serves clients at `authority`, which is `HOST:PORT`.
 #[must_use]
 pub fn base_url(authority: impl Display) -> String {
     format!("{SCHEME}://{authority}")
 }
 
-/// As [`base_url`], of a node that serves clients over TLS.
+/// Like [`base_url`], for a node that serves clients over TLS.
 #[must_use]
 pub fn tls_url(authority: impl Display) -> String {
     format!("{TLS_SCHEME}://{authority}")
 }
 
-/// What follows the scheme of a URL; `None` if it has none, or one that is not known. A node may
-/// advertise the `https` address of a proxy before it.
+/// Returns the part of a URL after the scheme, or `None` if the scheme is missing or unknown.
+/// `https` is accepted because a node may advertise the address of a TLS proxy in front of it.
 #[must_use]
 pub fn authority(url: &str) -> Option<&str> {
     match url.split_once("://") {
@@ -38,22 +37,22 @@ pub fn authority(url: &str) -> Option<&str> {
     }
 }
 
-/// What an address is, for messages.
+/// The description of a valid address, for messages.
 pub const HOST_PORT_RULE: &str = "HOST:PORT, such as n1.example:7401 or [2001:db8::1]:7401; \
      0.0.0.0 and [::] are where to listen, and nobody can be reached there";
 
-/// The longest name of a host, as DNS has it.
+/// The longest host name that DNS allows.
 const MAX_HOST_LEN: usize = 253;
 
-/// Whether the text is a host that others can reach: a name, an IPv4 address, or an IPv6 address in
-/// brackets.
+/// Returns whether the text is a host that others can reach: a name, an IPv4 address, or an IPv6
+/// address in brackets.
 #[must_use]
 pub fn is_host(text: &str) -> bool {
     let inner = text
         .strip_prefix('[')
         .and_then(|text| text.strip_suffix(']'));
     if let Some(inner) = inner {
-        // What follows the percent sign is the interface of a link-local address.
+        // The part after the percent sign is the interface of a link-local address.
         let (address, zone) = inner.split_once('%').unwrap_or((inner, "0"));
         let address = address.parse::<Ipv6Addr>();
         return is_plain(zone) && address.is_ok_and(|address| !address.is_unspecified());
@@ -69,7 +68,7 @@ fn is_plain(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(plain)
 }
 
-/// Whether the text is `HOST:PORT` with a port above 0.
+/// Returns whether the text is `HOST:PORT` with a port above 0.
 #[must_use]
 pub fn is_host_port(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| {
@@ -78,7 +77,7 @@ pub fn is_host_port(text: &str) -> bool {
     })
 }
 
-/// Whether the text is the URL of a node: a scheme that is known, a host, perhaps a port.
+/// Returns whether the text is the URL of a node: a known scheme, a host, and optionally a port.
 #[must_use]
 pub fn is_node_url(text: &str) -> bool {
     authority(text).is_some_and(|authority| is_host(authority) || is_host_port(authority))

@@ -1,30 +1,30 @@
-//! The one table of error codes: each with its HTTP status, exit code, retryability, and the words
-//! of `/problems/{code}`, which `docs/PROBLEMS.md` shows too.
+//! The single table of error codes: each with its HTTP status, exit code, retryability, and the
+//! text of `/problems/{code}`, which `docs/PROBLEMS.md` contains too.
 //!
-//! `retryable` means: certainly no effect; the same request may be sent again, here or at the next
-//! endpoint.
+//! `retryable` means that the request certainly had no effect. The same request may be sent again,
+//! to the same endpoint or to the next.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::exit;
 
-/// What a code means wherever it is met.
+/// The meaning of an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeRow {
-    /// The code as it is written in `code` and in `/problems/{code}`.
+    /// The code in the member `code` and in `/problems/{code}`.
     pub code: &'static str,
-    /// The HTTP status of an answer with this code.
+    /// The HTTP status of a response with this code.
     pub status: u16,
-    /// The exit code of a command that met it.
+    /// The exit code of a command that receives this code.
     pub exit: u8,
-    /// Whether the request certainly had no effect and may be repeated.
+    /// True if the request certainly had no effect and may be retried.
     pub retryable: bool,
-    /// A short title for people; the same for every occurrence.
+    /// A short title for people, the same for every occurrence.
     pub title: &'static str,
-    /// When a request is answered with it.
+    /// The condition under which a response has this code.
     pub when: &'static str,
-    /// What to do then.
+    /// The remedy.
     pub what_to_do: &'static str,
 }
 
@@ -33,7 +33,7 @@ macro_rules! error_codes {
         $variant:ident = $code:literal, $status:literal, $exit:ident, $retryable:literal, $title:literal,
         $when:literal, $what_to_do:literal;
     )+) => {
-        /// Why a request was not served.
+        /// The reason why a request was not served.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum ErrorCode {
             $(#[doc = $title] $variant,)+
@@ -199,13 +199,13 @@ error_codes! {
 }
 
 impl ErrorCode {
-    /// The code as it is written on the wire.
+    /// The code in its wire form.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.row().code
     }
 
-    /// The exit code of a command that met this code.
+    /// The exit code of a command that receives this code.
     #[must_use]
     pub const fn exit(self) -> u8 {
         self.row().exit
@@ -230,7 +230,7 @@ impl FromStr for ErrorCode {
     }
 }
 
-/// A code that this version does not know; a newer server may send one.
+/// A code that is unknown to this version. A newer server may send one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("error code not known to this version")]
 pub struct UnknownCode;
@@ -239,7 +239,7 @@ pub struct UnknownCode;
 mod tests {
     use super::*;
 
-    /// The published table, written out by hand: status, exit, retryable, codes.
+    /// The published table, written by hand: status, exit code, retryability, codes.
     const PUBLISHED: &[(u16, u8, bool, &str)] = &[
         (
             400,

@@ -1,7 +1,8 @@
 //! Text forms of a 64-bit ID: decimal, hexadecimal, base62 and Crockford's base 32.
 //!
-//! base62 (`0-9A-Za-z`) is always 11 wide and Crockford always 13, so that texts sort as their
-//! numbers do. Decimal and hexadecimal are as short as they can be unless padded.
+//! base62 (`0-9A-Za-z`) always has 11 characters and Crockford always 13, so that the texts sort in
+//! the order of their numbers. Decimal and hexadecimal have no leading zeros unless they are
+//! padded.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,30 +15,31 @@ pub enum IdFormat {
     Dec,
     /// Lower-case hexadecimal without a prefix.
     Hex,
-    /// `0-9A-Za-z`, 11 wide.
+    /// `0-9A-Za-z`, always 11 characters.
     Base62,
-    /// Crockford's base 32, upper case, 13 wide; read with either case, `I L` as 1, `O` as 0.
+    /// Crockford's base 32, upper case, always 13 characters. Parsing accepts both cases, `I` and
+    /// `L` as 1, and `O` as 0.
     Crockford,
 }
 
-/// Why a text or an ID does not fit a form.
+/// The reason why a text or an ID does not fit a form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// No such form.
+    /// There is no form with this name.
     #[error("unknown format {0:?}: dec, hex, b62 or crockford")]
     UnknownFormat(String),
-    /// The text is not of the form.
+    /// The text does not have the form.
     #[error("{text:?} is not an ID of the format {format}")]
     NotOfFormat {
-        /// What was given.
+        /// The text.
         text: String,
-        /// The form it should have.
+        /// The expected form.
         format: IdFormat,
     },
-    /// The text stands for a number of more than 64 bits.
+    /// The text denotes a number of more than 64 bits.
     #[error("{text:?} is larger than a 64-bit number")]
     TooLarge {
-        /// What was given.
+        /// The text.
         text: String,
     },
     /// The text is wider than the padding allows.
@@ -45,18 +47,18 @@ pub enum FormatError {
     DoesNotFit {
         /// The unpadded text.
         text: String,
-        /// The width that was asked for.
+        /// The requested width.
         width: usize,
     },
-    /// The width is over [`MAX_PAD`].
+    /// The width exceeds [`MAX_PAD`].
     #[error("pad is 1 to {MAX_PAD}, not {0}")]
     PadOutOfRange(usize),
-    /// The prefix is over [`MAX_PREFIX`] or not printable ASCII.
+    /// The prefix is longer than [`MAX_PREFIX`] or not printable ASCII.
     #[error("id_prefix is up to {MAX_PREFIX} printable ASCII characters")]
     BadPrefix,
 }
 
-/// The widest padding: far wider than the 20 digits of the largest ID.
+/// The largest padding width, far above the 20 digits of the largest ID.
 pub const MAX_PAD: usize = 64;
 
 /// The longest prefix, in characters.
@@ -65,7 +67,7 @@ pub const MAX_PREFIX: usize = 64;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// 62^11 is the first power of 62 above 2^64.
+/// 62^11 is the smallest power of 62 above 2^64.
 const BASE62_WIDTH: usize = 11;
 /// 13 digits of 5 bits hold 65 bits.
 const CROCKFORD_WIDTH: usize = 13;
@@ -85,7 +87,7 @@ impl IdFormat {
         }
     }
 
-    /// The text of `id`.
+    /// Returns the text of `id`.
     #[must_use]
     pub fn encode(self, id: u64) -> String {
         match self {
@@ -96,10 +98,10 @@ impl IdFormat {
         }
     }
 
-    /// The ID that `text` stands for; leading zeroes are welcome.
+    /// Parses an ID. Leading zeros are accepted.
     ///
     /// # Errors
-    /// A character that the form does not have, or a number over 64 bits.
+    /// The text has a character that the form does not have, or the number exceeds 64 bits.
     pub fn parse(self, text: &str) -> Result<u64, FormatError> {
         let wrong = || FormatError::NotOfFormat {
             text: text.to_owned(),
@@ -157,12 +159,12 @@ impl IdFormat {
     }
 }
 
-/// The digits of `id`, most significant first, at least `width` of them.
+/// Returns the digits of `id`, at least `width` of them, most significant first.
 fn digits(mut id: u64, alphabet: &[u8], width: usize) -> String {
     let base = alphabet.len() as u64;
     let mut text = Vec::with_capacity(width);
     while id > 0 || text.len() < width {
-        // The remainder is below the length of the alphabet.
+        // The remainder is less than the length of the alphabet.
         text.push(char::from(alphabet[(id % base) as usize]));
         id /= base;
     }
@@ -189,7 +191,7 @@ impl FromStr for IdFormat {
     }
 }
 
-/// How IDs are to be written: form, padding with zeroes, and a prefix before it all.
+/// The text form of IDs in a response: format, zero padding, and a prefix before both.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IdText {
     format: IdFormat,
@@ -198,10 +200,10 @@ pub struct IdText {
 }
 
 impl IdText {
-    /// A way to write IDs.
+    /// Creates a text form.
     ///
     /// # Errors
-    /// A width or a prefix out of range.
+    /// The width or the prefix is out of range.
     pub fn new(
         format: IdFormat,
         pad: Option<usize>,
@@ -224,7 +226,7 @@ impl IdText {
         })
     }
 
-    /// The text of `id`.
+    /// Returns the text of `id`.
     ///
     /// # Errors
     /// The text is wider than the padding.

@@ -1,8 +1,8 @@
-//! What a fuzzer calls, with any bytes: requests and small texts.
-//! `docs/internals/FUZZING.md` has the targets.
+//! Fuzz targets that accept any bytes: requests and small texts. `docs/internals/FUZZING.md` lists
+//! the targets.
 //!
-//! A target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the tests
-//! below, so that they are checked without a fuzzer too.
+//! A target panics when a guarantee is violated. The tests below run the stored inputs of
+//! `tests/fuzz/corpus`, so that these are checked without a fuzzer too.
 
 use std::fmt::Debug;
 
@@ -17,18 +17,18 @@ use crate::{
     nearest, number_text, paths, request, validate_name,
 };
 
-/// The longest detail of a refusal, in bytes: two pages of a terminal, whatever was sent: four
-/// bytes for each of 360 characters, and a hint.
+/// The longest detail of a refusal, in bytes, for any input: about two pages of a terminal. It
+/// allows four bytes for each of 360 characters, and a hint.
 const MOST_DETAIL: usize = 3 * 1024;
 
 type Pairs = Vec<(String, String)>;
 type Decode = fn(&[(String, String)], &[u8]);
 
-/// A request of any type: the first byte chooses the type, the line behind it is a query of
-/// `key=value` pairs with `&` between them, and the rest is a body.
+/// A request of any type. The first byte selects the type, the rest of the first line is a query of
+/// `key=value` pairs separated by `&`, and the remaining bytes are a body.
 ///
-/// What is read is written as JSON and read again, and is the same. What is refused has a code of
-/// this table and words of a bounded length.
+/// A decoded request is written as JSON, read again, and compared. A rejected request has a code of
+/// the table and a message of bounded length.
 pub fn api_request(input: &[u8]) {
     let Some((kind, rest)) = input.split_first() else {
         return;
@@ -96,7 +96,7 @@ fn refused(problem: &Problem) {
     assert_eq!(read.ok().as_ref(), Some(problem));
 }
 
-/// A small text: the first byte chooses what it is read as.
+/// A small text. The first byte selects the parser.
 pub fn api_text(input: &[u8]) {
     let Some((kind, rest)) = input.split_first() else {
         return;
@@ -117,7 +117,7 @@ pub fn api_text(input: &[u8]) {
     }
 }
 
-/// A number in each text form comes back from it, and from a text that is padded and prefixed.
+/// An ID survives a round trip through each text form, also with padding and a prefix.
 fn id(text: &str) {
     for format in IdFormat::ALL {
         match format.parse(text) {
@@ -145,7 +145,7 @@ fn id(text: &str) {
     }
 }
 
-/// A name needs no escape in a path.
+/// A valid name needs no escape in a path.
 fn name(text: &str) {
     match validate_name(text) {
         Ok(()) => assert_eq!(paths::fill("/{name}", text), format!("/{text}")),
@@ -156,7 +156,7 @@ fn name(text: &str) {
     }
 }
 
-/// What an address is made of, it is without what it is made of.
+/// A valid `HOST:PORT` consists of a valid host and a port, and forms valid URLs.
 fn host(text: &str) {
     if address::is_host_port(text) {
         let (host, port) = text.rsplit_once(':').unwrap_or_default();
@@ -172,7 +172,7 @@ fn host(text: &str) {
     }
 }
 
-/// A token is fit for a header, and nothing but `secret` shows it.
+/// A token is valid in a header, and only `secret` returns its text.
 fn token(text: &str) {
     match Token::parse(text) {
         Ok(token) => {
@@ -181,14 +181,14 @@ fn token(text: &str) {
             assert!(!format!("{token:?}").contains(text));
         }
         Err(error) => {
-            // The same words for every text, so none shows it.
+            // The message is the same for every text, so it does not contain the token.
             let words = Token::parse("").map_err(|error| error.to_string());
             assert_eq!(words.err(), Some(error.to_string()));
         }
     }
 }
 
-/// A number is the same as a text, as a JSON number and as Rust reads it.
+/// An integer has the same value as a JSON string, as a JSON number and as parsed by Rust.
 fn number(text: &str) {
     let read = |json: &str| {
         let mut from = serde_json::Deserializer::from_str(json);
@@ -206,7 +206,7 @@ fn number(text: &str) {
     assert!(bare.is_none() || bare == read_quoted, "{text}");
 }
 
-/// A parameter of a path comes back, and can end neither path nor query.
+/// A path parameter survives a round trip, and cannot end the path or begin a query.
 fn path(text: &str) {
     let filled = paths::fill("/v1/sequences/{name}/next", text);
     let middle = filled.strip_prefix("/v1/sequences/");
@@ -222,7 +222,7 @@ fn path(text: &str) {
     assert_eq!(read.ok().as_deref(), Some(text));
 }
 
-/// What a server that is newer or hostile sends a client as a problem.
+/// A problem as a newer or malicious server may send it to a client.
 fn problem(text: &str) {
     let Ok(problem) = serde_json::from_str::<Problem>(text) else {
         return;
@@ -230,7 +230,7 @@ fn problem(text: &str) {
     let Ok(written) = serde_json::to_string(&problem) else {
         panic!("{problem:?} cannot be written");
     };
-    // A fraction of a member that is not known may come back with another last digit.
+    // The last digit of a fraction in an unknown member may change.
     let known = |problem: Problem| Problem {
         extra: problem
             .extra
@@ -243,7 +243,7 @@ fn problem(text: &str) {
     assert_eq!(again, Some(known(problem)));
 }
 
-/// A permission is written as the text that it was read from.
+/// A permission is written as the text from which it was parsed.
 fn scope(text: &str) {
     match text.parse::<Permission>() {
         Ok(permission) => assert_eq!(permission.to_string(), text),
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::kept::{replay, seeds};
 
-    /// One of each request, by query and by body, and what is refused of it.
+    /// At least one request of each type, as a query and as a body, some of them invalid.
     const REQUESTS: [(u8, &str, &str); 25] = [
         (0, "count=5&contiguous=1&expand=true", ""),
         (0, "", r#"{"count":"100","contiguous":false}"#),

@@ -1,4 +1,5 @@
-//! A value of JSON as the text that it was given as: neither its numbers nor its order change.
+//! A JSON value that keeps its original text: its numbers and the order of its members do not
+//! change.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,18 +8,18 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A value of JSON, as it was written.
+/// A JSON value in its original text.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JsonText(Box<RawValue>);
 
-/// Not JSON.
+/// The text is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it is not JSON: {0}")]
 pub struct JsonTextError(String);
 
 impl JsonText {
-    /// Takes a text.
+    /// Creates a value from a text.
     ///
     /// # Errors
     /// The text is not JSON.

@@ -1,9 +1,20 @@
-//! The contract of servers and clients of seqd: paths, wire types, error codes, text forms.
+//! The contract between servers and clients of seqd: paths, wire types, error codes and text forms.
 //!
-//! The crate owns the HTTP contract and nothing else: it opens no socket, reads no clock and no
-//! file but that of a [`Token`], and decides nothing about sequences. A response type may gain
-//! fields at any time, so clients ignore those that they do not know; a request type refuses them,
-//! naming the nearest one that exists.
+//! The crate defines only the HTTP contract: it opens no socket, reads no clock and no file except
+//! that of a [`Token`], and contains no logic of sequences. A response type may gain fields at any
+//! time, so clients ignore unknown fields. A request with an unknown field is rejected, and the
+//! error names the nearest known field.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `address`, `exit`, `format`, `json_text`, `name`, `nearest`, `number_text`, `paths`, `scope`,
+//!   `token`, `unique`: text forms and names
+//! - `code`: error codes, with their status and whether to retry
+//! - `problem`: the body of an error
+//! - `request`, `words`: requests as they are read
+//! - `wire`, `operation`: the types of bodies, and what a row of the table of operations has
+//! - `operations`: the table
+//! - `openapi`: its description for other tools
 
 #![warn(missing_docs)]
 
@@ -15,7 +26,7 @@ pub mod format;
 pub mod fuzz;
 pub mod json_text;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 pub mod name;
 pub mod nearest;

@@ -1,31 +1,33 @@
-//! Names of sequences, members and layouts: 1 to 128 of `[A-Za-z0-9._:-]`, the first alphanumeric.
+//! Names of sequences, members and layouts: 1 to 128 characters of `[A-Za-z0-9._:-]`, the first
+//! alphanumeric.
 
 /// The longest name, in bytes: long enough for a dotted path, short enough for a metric label.
 pub const MAX_NAME_LEN: usize = 128;
 
-/// The rule, for messages. Replicated state has its own copy of it (`seqd_idgen::is_name`), which a
-/// newer program cannot change by itself; a test of the node compares the two.
+/// The rule for names, for messages. The replicated state has its own copy of the rule
+/// (`seqd_idgen::is_name`), which a newer program cannot change on its own. A test of the crate
+/// `node` compares the two.
 pub const NAME_RULE: &str = "1 to 128 of A-Z a-z 0-9 . _ : -, the first a letter or a digit";
 
-/// Why a text is not a name.
+/// The reason why a text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("a name has 1 to 128 characters; this one is empty")]
     Empty,
-    /// It is longer than [`MAX_NAME_LEN`].
+    /// The text is longer than [`MAX_NAME_LEN`].
     #[error("a name has 1 to 128 characters; this one has {len}")]
     TooLong {
-        /// The length that was given, in characters.
+        /// The length of the text, in characters.
         len: usize,
     },
-    /// It does not begin with a letter or a digit.
+    /// The text does not begin with a letter or a digit.
     #[error("a name begins with a letter A-Z, a-z or a digit, not with {first:?}")]
     First {
-        /// The character it begins with.
+        /// The first character.
         first: char,
     },
-    /// It has a character that names do not have.
+    /// The text has a character that is not allowed in names.
     #[error("a name has only A-Z, a-z, 0-9, '.', '_', ':' and '-'; this one has {found:?}")]
     Character {
         /// The first such character.
@@ -33,10 +35,10 @@ pub enum NameError {
     },
 }
 
-/// Checks that `text` is a name.
+/// Checks that `text` is a valid name.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// The reason why it is not valid.
 pub fn validate_name(text: &str) -> Result<(), NameError> {
     let Some(first) = text.chars().next() else {
         return Err(NameError::Empty);

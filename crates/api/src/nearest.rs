@@ -1,11 +1,11 @@
-//! The nearest name that exists, for messages about one that does not.
+//! Finds the nearest known name, for messages about an unknown name.
 
 use strsim::osa_distance;
 
-/// The candidate that is closest to `name` by edit distance, if any is close enough to be meant.
+/// Returns the candidate with the smallest edit distance from `name`, if it is close enough.
 ///
-/// Close enough is a third of the length, and at least one edit; case does not count, and a swap of
-/// neighbours is one edit.
+/// The largest accepted distance is a third of the length, and at least one edit. Case is ignored,
+/// and a swap of two neighbours counts as one edit.
 #[must_use]
 pub fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let wanted = folded(name);
@@ -18,8 +18,8 @@ pub fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Longer names are cut before they are compared: no name that exists is as long, and the cost
-/// is quadratic.
+/// Longer names are truncated before the comparison: no known name is as long, and the cost is
+/// quadratic.
 const MAX_LEN: usize = 64;
 
 fn folded(name: &str) -> String {

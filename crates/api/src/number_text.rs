@@ -1,9 +1,9 @@
-//! Integers that may pass 2^53: strings out, strings or numbers in.
+//! Integers that may exceed 2^53: written as strings, read from strings or numbers.
 //!
-//! JavaScript reads JSON numbers as doubles, so an ID that is sent as a number arrives changed.
-//! Fields use these types as `#[serde(with = "Decimal")]`, which also gives the schema of the field.
-//! [`Lenient`] and [`Flag`] read small numbers and booleans also from strings, as a query has only
-//! strings.
+//! JavaScript parses JSON numbers as doubles, so an ID that is sent as a number would arrive
+//! changed. Fields use these types as `#[serde(with = "Decimal")]`, which also defines the schema
+//! of the field. [`Lenient`] and [`Flag`] also read small numbers and booleans from strings,
+//! because a query contains only strings.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// Types that stand for a form of a field, each with its schema.
+/// Defines types that represent the form of a field, each with its schema.
 macro_rules! forms {
     ($($(#[$about:meta])* $name:ident $schema:tt)+) => {$(
         $(#[$about])*
@@ -48,15 +48,17 @@ forms! {
         "type": ["array", "null"],
         "items": { "type": "string", "pattern": "^-?[0-9]+$" }
     }
-    /// A small integer that is written as a number, and read from a number or a string.
+    /// A small integer that is written as a number and read from a number or a string.
     Lenient { "type": ["integer", "null"], "minimum": 0 }
-    /// A boolean that is read from `true`, `false`, or the strings `true`, `1`, empty, `false`, `0`.
+    /// A boolean that is read from `true` or `false`, or from the strings `true`, `1`, the empty
+    /// string, `false` and `0`.
     Flag { "type": ["boolean", "null"] }
-    /// A text, or an integer as it is written: a time, which people write and programs count.
+    /// A string, or an integer that is converted to a string. Used for times: people write RFC
+    /// 3339, programs send milliseconds.
     TimeText { "type": ["string", "integer", "null"] }
 }
 
-/// An object. Without this form serde would also read a list of the values of its fields.
+/// An object. Without this form, serde would also accept a list of the values of its fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Object<T>(PhantomData<T>);
 
@@ -74,7 +76,7 @@ impl<T: JsonSchema> JsonSchema for Object<T> {
     }
 }
 
-/// An integer as it may be given.
+/// An integer in any accepted form.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected an integer, or an integer in a string")]
 enum Given {
@@ -84,7 +86,7 @@ enum Given {
     Text(String),
 }
 
-/// From here on a number of JSON that is no integer is one too large.
+/// A JSON number that is not an integer and at least as large as this is reported as too large.
 const TOO_LARGE: f64 = 9_007_199_254_740_992.0;
 
 fn parse<T: FromStr, E: serde::de::Error>(given: Given) -> Result<T, E> {
@@ -214,7 +216,7 @@ impl<T: Serialize + DeserializeOwned> Object<T> {
     }
 }
 
-/// A boolean as it may be given.
+/// A boolean in any accepted form.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected true or false")]
 enum GivenFlag {
@@ -228,7 +230,7 @@ impl Flag {
         value.serialize(to)
     }
 
-    /// Reads a boolean, or its text in a query; a bare `?key` is true.
+    /// Reads a boolean, or its text from a query. A bare `?key` is true.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
         match Option::<GivenFlag>::deserialize(from)? {
             None => Ok(None),

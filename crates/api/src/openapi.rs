@@ -1,5 +1,5 @@
-//! The description of the API in OpenAPI 3.1, from the table of operations and the types that it
-//! names.
+//! The description of the API in OpenAPI 3.1, generated from the table of operations and their
+//! types.
 //!
 //! A test compares it with `docs/openapi.json`, which servers return.
 
@@ -29,7 +29,7 @@ where
 {
     Schemas {
         operation: O::ROW,
-        // The fields of a request are also query parameters, so they are needed in place.
+        // The fields of a request are also query parameters, so their schema is needed inline.
         request: <O::Request as JsonSchema>::json_schema(generator).to_value(),
         response: generator.subschema_for::<O::Response>().to_value(),
     }
@@ -49,7 +49,7 @@ macro_rules! all_schemas {
 
 for_each_operation!(all_schemas);
 
-/// The whole description.
+/// Returns the whole description.
 #[must_use]
 pub fn document() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
@@ -105,7 +105,7 @@ struct Described<'a> {
     schemas: &'a Schemas,
     problem: &'a Value,
     plan: &'a Value,
-    /// The responses that refuse a request, by their codes.
+    /// The error responses, by name.
     refusals: &'a mut Map<String, Value>,
 }
 
@@ -138,7 +138,7 @@ impl Described<'_> {
     }
 
     /// The parameters of the path, the query and the header. A request with a body has its fields
-    /// there, and may have them in the query.
+    /// in the body, but may have them in the query too.
     fn parameters(&self, method: Method) -> Vec<Value> {
         let row = self.schemas.operation;
         let text = json!({ "type": "string", "minLength": 1 });
@@ -198,7 +198,7 @@ impl Described<'_> {
         Value::Object(responses)
     }
 
-    /// The name of the response that has one of these codes. Operations share it.
+    /// Returns the name of the response for these codes. Operations share it.
     fn refusal(&mut self, codes: &[ErrorCode]) -> String {
         let names: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
         let name = names.join(".");
@@ -233,7 +233,7 @@ fn has_body(method: Method) -> bool {
     matches!(method, Method::Post | Method::Put | Method::Patch)
 }
 
-/// The fields of a request as parameters of the query.
+/// Returns the fields of a request as query parameters.
 fn query(request: &Value) -> Vec<Value> {
     let fields = request["properties"].as_object();
     let fields = fields.into_iter().flatten();
@@ -252,7 +252,7 @@ fn query(request: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// A query has no null: the key is left out.
+/// Removes `null` from the types: a query cannot contain null, the key is omitted instead.
 fn without_null(schema: &mut Value) {
     let Some(types) = schema.get_mut("type") else {
         return;
@@ -266,7 +266,7 @@ fn without_null(schema: &mut Value) {
     }
 }
 
-/// The family of a path.
+/// Returns the family of a path.
 fn tag(path: &str) -> &str {
     let rest = path.strip_prefix("/v1/").unwrap_or("node");
     rest.split('/').next().unwrap_or(rest)
@@ -275,7 +275,7 @@ fn tag(path: &str) -> &str {
 fn security(need: Need) -> Value {
     match need {
         Need::Nothing => json!([]),
-        // Callers need a token only where auth.enabled is set.
+        // Callers need a token only if `auth.enabled` is set.
         _ => json!([{ "token": [] }, {}]),
     }
 }

@@ -1,4 +1,4 @@
-//! An operation of the HTTP API: what a row of [`crate::operations`] declares.
+//! An operation of the HTTP API, as declared by a row of [`crate::operations`].
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,20 +10,20 @@ use crate::scope::{Need, Scope};
 /// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// Reads. On a path that allocates, takes values.
+    /// Reads. On a path that allocates, it also takes values.
     Get,
-    /// Does something.
+    /// Performs an action.
     Post,
-    /// Creates or replaces.
+    /// Creates or replaces an object.
     Put,
-    /// Changes a part.
+    /// Changes a part of an object.
     Patch,
-    /// Removes.
+    /// Deletes an object.
     Delete,
 }
 
 impl Method {
-    /// The method as it is written in a request.
+    /// The method in its wire form.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -36,16 +36,16 @@ impl Method {
     }
 }
 
-/// A form that an answer is sent in.
+/// A media type of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Media {
-    /// `text/plain`, one value a line.
+    /// `text/plain`, one value per line.
     Text,
     /// `application/json`.
     Json,
-    /// Prometheus's text form, `text/plain`.
+    /// Metrics in Prometheus's text format, `text/plain`.
     Metrics,
-    /// The same metrics in the form of OpenMetrics.
+    /// The same metrics in the OpenMetrics format.
     OpenMetrics,
     /// `application/octet-stream`.
     Bytes,
@@ -64,52 +64,52 @@ impl Media {
     }
 }
 
-/// Whether a request may be sent again after its answer was lost.
+/// The rule for retrying a request after its response was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
-    /// A repetition does no harm.
+    /// A retry is harmless.
     Harmless,
-    /// A repetition with the same `nonce` returns the same answer.
+    /// A retry with the same `nonce` receives the same response.
     WithNonce,
-    /// The outcome of the first request matters and is unknown.
+    /// A retry is not safe: the outcome of the first request is unknown.
     Never,
 }
 
 /// One method of one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// The name: the method of the client, and the `operationId` of OpenAPI.
+    /// The name: the method of the client, and the `operationId` in OpenAPI.
     pub id: &'static str,
     /// The method.
     pub method: Method,
     /// The template of the path, such as `/v1/sequences/{name}`.
     pub path: &'static str,
-    /// One sentence of documentation.
+    /// One or two sentences of documentation.
     pub about: &'static str,
-    /// What it requires of the caller's token, where callers need one.
+    /// The permission that the caller's token needs, if authentication is enabled.
     pub need: Need,
-    /// The forms of its answer. The first applies if the caller asks for none.
+    /// The media types of the response. The first is the default.
     pub media: &'static [Media],
-    /// The status of a success, and another one if there are two.
+    /// The status of a successful response, and a second one if there are two.
     pub statuses: &'static [u16],
-    /// Whether a request takes a value. POST is then the same operation, and HEAD is refused, as it
-    /// would take a value and show nothing.
+    /// True if a request takes a value. POST is then the same operation, and HEAD is rejected
+    /// because it would take a value without returning it.
     pub allocates: bool,
-    /// Whether `?dry_run=1` returns the effect of a request without causing it.
+    /// True if `?dry_run=1` returns the effect of a request without causing it.
     pub has_dry_run: bool,
-    /// Whether a request with an `Idempotency-Key` is served once.
+    /// True if a request with an `Idempotency-Key` is served once.
     pub takes_key: bool,
-    /// Whether `wait_ms` delays the answer beyond the deadline.
+    /// True if `wait_ms` can delay the response beyond the deadline.
     pub waits: bool,
-    /// Whether it may be repeated after a lost answer.
+    /// The rule for retrying it after its response was lost.
     pub repeat: Repeat,
-    /// The codes that only some operations return. [`Operation::codes`] has all.
+    /// The codes that are specific to the operation. [`Operation::codes`] returns all codes.
     pub own_codes: &'static [E],
-    /// Whether the leader is involved.
+    /// True if the leader is involved.
     pub needs_quorum: bool,
 }
 
-/// The codes that each operation of `/v1/` can return.
+/// The codes that every operation of `/v1/` can return.
 const EVERYWHERE: &[E] = &[
     E::InvalidArgument,
     E::UnknownField,
@@ -129,15 +129,15 @@ const TOKENS: &[E] = &[E::Unauthorized, E::Forbidden, E::RateLimited];
 
 const QUORUM: &[E] = &[E::NoQuorum, E::NodeRemoved];
 
-/// JSON alone.
+/// Only JSON.
 const JSON: &[Media] = &[Media::Json];
-/// Text where nothing is asked for.
+/// Text by default.
 pub(crate) const TEXT_FIRST: &[Media] = &[Media::Text, Media::Json];
-/// JSON where nothing is asked for.
+/// JSON by default.
 pub(crate) const JSON_FIRST: &[Media] = &[Media::Json, Media::Text];
 
 impl Operation {
-    /// An operation that the answering node serves by itself and that changes nothing.
+    /// An operation that the answering node serves on its own and that changes nothing.
     #[must_use]
     pub const fn local(need: Need) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl Operation {
         }
     }
 
-    /// An operation that reads what the leader confirms.
+    /// An operation that reads state that the leader confirms.
     #[must_use]
     pub const fn read(need: Need) -> Self {
         let mut read = Self::local(need);
@@ -166,7 +166,8 @@ impl Operation {
         read
     }
 
-    /// An operation that changes the replicated state. It must not be repeated.
+    /// An operation that changes the replicated state. It must not be retried after a lost
+    /// response.
     #[must_use]
     pub const fn change(need: Need) -> Self {
         let mut change = Self::read(need);
@@ -174,7 +175,7 @@ impl Operation {
         change
     }
 
-    /// An operation that returns numbers that nobody else receives.
+    /// An operation that returns numbers that no other caller receives.
     #[must_use]
     pub const fn allocate() -> Self {
         let mut allocate = Self::local(Need::Anywhere(Scope::Allocate));
@@ -182,62 +183,62 @@ impl Operation {
         allocate
     }
 
-    /// The same with other forms of the answer.
+    /// Sets the media types of the response.
     #[must_use]
     pub const fn media(mut self, media: &'static [Media]) -> Self {
         self.media = media;
         self
     }
 
-    /// The same with other statuses of a success, the usual one first.
+    /// Sets the statuses of a successful response, the usual one first.
     #[must_use]
     pub const fn statuses(mut self, statuses: &'static [u16]) -> Self {
         self.statuses = statuses;
         self
     }
 
-    /// The same with a dry run.
+    /// Adds a dry run.
     #[must_use]
     pub const fn dry_run(mut self) -> Self {
         self.has_dry_run = true;
         self
     }
 
-    /// The same with `Idempotency-Key`.
+    /// Accepts an `Idempotency-Key`.
     #[must_use]
     pub const fn keyed(mut self) -> Self {
         self.takes_key = true;
         self
     }
 
-    /// The same with an answer that `wait_ms` delays.
+    /// Lets `wait_ms` delay the response.
     #[must_use]
     pub const fn waits(mut self) -> Self {
         self.waits = true;
         self
     }
 
-    /// The same with another rule for repetitions.
+    /// Sets the rule for retries.
     #[must_use]
     pub const fn repeat(mut self, repeat: Repeat) -> Self {
         self.repeat = repeat;
         self
     }
 
-    /// The same with error codes of its own.
+    /// Sets the error codes that are specific to the operation.
     #[must_use]
     pub const fn codes_of(mut self, codes: &'static [E]) -> Self {
         self.own_codes = codes;
         self
     }
 
-    /// Whether it is served without a token.
+    /// Returns whether it is served without a token.
     #[must_use]
     pub const fn is_public(&self) -> bool {
         matches!(self.need, Need::Nothing)
     }
 
-    /// Every error code that it can return, in the order of the table of codes.
+    /// Returns every error code that it can return, in the order of the table of codes.
     #[must_use]
     pub fn codes(&self) -> Vec<E> {
         let mut codes: Vec<E> = [EVERYWHERE, self.own_codes].concat();
@@ -258,18 +259,18 @@ impl Operation {
         codes
     }
 
-    /// The names of the path's parameters, in order.
+    /// Returns the names of the path parameters, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &'static str> {
         let parts = self.path.split('/');
         parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
     }
 }
 
-/// An operation with the types of its request and its answer.
+/// An operation with the types of its request and its response.
 pub trait Typed {
     /// The fields of the query or of the JSON body.
     type Request: Request;
-    /// The JSON answer.
+    /// The JSON response.
     type Response: Serialize + DeserializeOwned;
     /// The row of the table.
     const ROW: &'static Operation;

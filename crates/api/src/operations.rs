@@ -1,11 +1,11 @@
-//! The table of operations: each method of each path, stated once.
+//! The table of operations: every method of every path, defined once.
 //!
 //! The server's routes and access checks, the methods of the client, their dry runs, the list in
-//! `docs/HTTP.md`, `docs/openapi.json` and the tests of all routes follow from these rows.
+//! `docs/HTTP.md`, `docs/openapi.json` and the tests of all routes are generated from these rows.
 //!
 //! A row is `[KIND] Type name(parameters) Method "path", Request => Response, properties;`. `KIND`
-//! says how a client calls it: `call` with the request, `plain` without a request, `custom` by a
-//! method that is written by hand; `dry` adds a dry run.
+//! defines the method of the client: `call` takes the request, `plain` takes no request, `custom`
+//! is written by hand. `dry` adds a dry run.
 
 use crate::code::ErrorCode as E;
 use crate::json_text::JsonText;
@@ -13,24 +13,25 @@ use crate::operation::{JSON_FIRST, Media, Method, Operation, Repeat, TEXT_FIRST,
 use crate::scope::{Need, Scope};
 use crate::wire::*;
 
-/// Reads what the name in the path stands for.
+/// Reads the object that the path names.
 const READ_NAMED: Need = Need::Named(Scope::Read);
-/// Takes values of what the name in the path stands for.
+/// Takes values from the object that the path names.
 const ALLOCATE_NAMED: Need = Need::Named(Scope::Allocate);
-/// Changes what the name in the path stands for.
+/// Changes the object that the path names.
 const ADMIN_NAMED: Need = Need::Named(Scope::Admin);
 /// Lists the names that the caller may read.
 const READ_ANY: Need = Need::Anywhere(Scope::Read);
-/// Takes what has no name.
+/// Takes an unnamed resource; a scope with any prefix suffices.
 const ALLOCATE_ANY: Need = Need::Anywhere(Scope::Allocate);
-/// Takes what has no name and what no prefix could distinguish.
+/// Takes an unnamed resource; a scope with a prefix does not suffice, as there is no name to
+/// compare with it.
 const ALLOCATE_ALL: Need = Need::Whole(Scope::Allocate);
-/// Reads what belongs to the cluster.
+/// Reads data of the whole cluster.
 const READ_CLUSTER: Need = Need::Whole(Scope::Read);
-/// Changes the cluster, or reads all of it.
+/// Changes the cluster, or reads all of its data.
 const ADMIN_CLUSTER: Need = Need::Whole(Scope::Admin);
 
-/// The codes of a generator that cannot mint.
+/// The error codes of a generator that cannot mint.
 const MINTING: &[E] = &[
     E::CountTooLarge,
     E::NotFound,
@@ -53,7 +54,7 @@ const MEMBERS: &[E] = &[
     E::LearnerLagging,
     E::PreconditionFailed,
 ];
-/// The codes of leases for generators of clients.
+/// The error codes of worker leases for generators in clients.
 const LEASING: &[E] = &[
     E::NotFound,
     E::LayoutExhausted,
@@ -76,21 +77,21 @@ const UNREADY: &[E] = &[
 ];
 const MISMATCH: &[E] = &[E::InProgress, E::FingerprintMismatch];
 
-/// Passes every row to the macro that is named.
+/// Passes every row to the named macro.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_operation {
     ($then:ident) => {
         $then! {
-    /// Returns one ID, minted by the node that answers.
+    /// Returns one ID, minted by the answering node.
     [call] GetId id() Get "/v1/id",
         IdQuery => Id,
         Operation::allocate().media(TEXT_FIRST).keyed().codes_of(MINTING);
-    /// Returns many IDs, strictly increasing, minted by the node that answers.
+    /// Returns many IDs, strictly increasing, minted by the answering node.
     [call] GetIds ids() Get "/v1/ids",
         IdQuery => Ids,
         Operation::allocate().media(JSON_FIRST).keyed().codes_of(MINTING);
-    /// Decodes an ID: its time, its worker, its sequence, and the holder of its worker.
+    /// Decodes an ID into its time, worker and sequence, and returns the holder of its worker.
     [call] GetIdParts id_parts(id: &str) Get "/v1/ids/{id}",
         IdPartsQuery => IdParts,
         Operation::read(Need::AnyToken).codes_of(FIND);
@@ -98,7 +99,7 @@ macro_rules! for_each_operation {
     [call] GetUuid uuid() Get "/v1/uuid",
         UuidQuery => Uuid,
         Operation::allocate().media(TEXT_FIRST);
-    /// Returns many UUIDs. Those of version 7 are strictly increasing on each node.
+    /// Returns many UUIDs. UUIDs of version 7 are strictly increasing on each node.
     [call] GetUuids uuids() Get "/v1/uuids",
         UuidQuery => Uuids,
         Operation::allocate().media(JSON_FIRST).codes_of(&[E::CountTooLarge]);
@@ -107,7 +108,7 @@ macro_rules! for_each_operation {
     [call] ListLayouts layouts() Get "/v1/layouts",
         ListQuery => Page<Layout>,
         Operation::local(Need::AnyToken);
-    /// Creates a layout. An equal layout that exists is returned.
+    /// Creates a layout. If an equal layout exists, it is returned.
     [custom dry] CreateLayoutOp create_layout() Post "/v1/layouts",
         CreateLayout => Layout,
         Operation::change(ADMIN_CLUSTER).statuses(&[201, 200]).dry_run()
@@ -116,7 +117,7 @@ macro_rules! for_each_operation {
     [call] GetLayout layout(name: &str) Get "/v1/layouts/{name}",
         LayoutQuery => Layout,
         Operation::local(Need::AnyToken).codes_of(FIND);
-    /// Computes the ID of a time, a worker and a sequence. The ID is allocated to nobody.
+    /// Computes the ID of a time, a worker and a sequence. The ID is not allocated.
     [call] EncodeId encode_id(name: &str) Post "/v1/layouts/{name}/encode",
         EncodeRequest => Encoded,
         Operation::local(Need::AnyToken).codes_of(FIND);
@@ -125,17 +126,17 @@ macro_rules! for_each_operation {
     [call] ListSequences sequences() Get "/v1/sequences",
         ListQuery => Page<Sequence>,
         Operation::local(READ_ANY);
-    /// Returns one sequence, linearizable unless `stale`.
+    /// Returns one sequence. The read is linearizable unless `stale` is set.
     [plain] GetSequence sequence(name: &str) Get "/v1/sequences/{name}",
         GetSequenceQuery => Sequence,
         Operation::read(READ_NAMED).statuses(&[200, 304]).codes_of(FIND);
-    /// Creates a sequence. An equal sequence that exists is returned.
+    /// Creates a sequence. If an equal sequence exists, it is returned.
     [custom dry] PutSequence create_sequence(name: &str) Put "/v1/sequences/{name}",
         SequenceSpec => Sequence,
         Operation::change(ADMIN_NAMED).statuses(&[201, 200]).dry_run()
             .codes_of(&[E::AlreadyExists, E::PreconditionFailed]);
     /// Changes the description, the segments or the limit of a sequence. With `If-Match`, only a
-    /// definition of that revision is changed.
+    /// definition with that revision is changed.
     [custom] PatchSequence update_sequence(name: &str) Patch "/v1/sequences/{name}",
         SequenceSpec => Sequence,
         Operation::change(ADMIN_NAMED).dry_run().codes_of(DEFINED);
@@ -152,7 +153,7 @@ macro_rules! for_each_operation {
         AdvanceRequest => Advanced,
         Operation::change(ADMIN_NAMED).dry_run()
             .codes_of(&[E::NotFound, E::WouldGoBackwards, E::SequenceExhausted]);
-    /// Grants a range of a segment sequence to an allocator of the client.
+    /// Grants a range of a segment sequence to an allocator in the client.
     [call] GrantSegment grant_segment(name: &str) Post "/v1/sequences/{name}/segments",
         GrantRequest => Grant,
         Operation::change(ALLOCATE_NAMED).keyed()
@@ -171,7 +172,7 @@ macro_rules! for_each_operation {
     [call dry] DeleteKeys delete_keys() Delete "/v1/idempotency",
         KeysQuery => DeletedPage,
         Operation::change(ADMIN_CLUSTER).dry_run();
-    /// Returns one idempotency key, linearizable unless `stale`.
+    /// Returns one idempotency key. The read is linearizable unless `stale` is set.
     [call] GetKey key(key: &str) Get "/v1/idempotency/{key}",
         GetKeyQuery => Key,
         Operation::read(READ_NAMED).codes_of(FIND);
@@ -179,7 +180,8 @@ macro_rules! for_each_operation {
     [plain dry] DeleteKey delete_key(key: &str) Delete "/v1/idempotency/{key}",
         NoFields => KeyDeleted,
         Operation::change(ADMIN_NAMED).dry_run().codes_of(FIND);
-    /// Begins an idempotency key. Returns a claim if the caller is the first, or the result.
+    /// Begins an idempotency key. Returns a claim if the caller is the first, or the result if the
+    /// key is done.
     [call] BeginKeyOp begin_key(key: &str) Post "/v1/idempotency/{key}/begin",
         BeginKey => KeyBegun,
         Operation::change(ALLOCATE_NAMED).repeat(Repeat::WithNonce).codes_of(MISMATCH);
@@ -204,7 +206,7 @@ macro_rules! for_each_operation {
     [call dry] DeleteOneTimeTokens delete_all_one_time() Delete "/v1/tokens",
         TokensQuery => DeletedPage,
         Operation::change(ADMIN_CLUSTER).dry_run();
-    /// Deletes a one-time token by its first 11 characters.
+    /// Deletes the one-time token with the given first 11 characters.
     [plain dry] DeleteOneTimeToken delete_one_time(token: &str) Delete "/v1/tokens/{token}",
         NoFields => TokenDeleted,
         Operation::change(ADMIN_CLUSTER).dry_run().codes_of(FIND);
@@ -218,7 +220,7 @@ macro_rules! for_each_operation {
     [call] ListWorkers workers() Get "/v1/workers",
         WorkersQuery => Page<Worker>,
         Operation::read(READ_CLUSTER).codes_of(FIND);
-    /// Leases a worker to a generator of the client.
+    /// Leases a worker to a generator in the client.
     [call] LeaseWorker lease_worker() Post "/v1/workers",
         LeaseRequest => Lease,
         Operation::change(ALLOCATE_ANY)
@@ -228,26 +230,27 @@ macro_rules! for_each_operation {
         RenewRequest => Lease,
         Operation::change(ALLOCATE_ANY).repeat(Repeat::Harmless)
             .codes_of(LEASING);
-    /// Returns a worker.
+    /// Releases a worker lease.
     [call] ReleaseWorker release_worker(layout: &str, id: u32)
         Delete "/v1/workers/{layout}/{id}/lease",
         ReleaseRequest => Released,
         Operation::change(ALLOCATE_ANY).codes_of(&[E::NotFound, E::LeaseLost]);
 
-    /// Lists the locks that are held or waited for.
+    /// Lists the locks that have a holder or a waiter.
     [call] ListLocks locks() Get "/v1/locks",
         LocksQuery => Page<Lock>,
         Operation::read(READ_ANY);
-    /// Returns one lock with its holders and waiters. With `wait_ms`, waits for another holder.
+    /// Returns one lock with its holders and waiters. With `wait_ms`, waits until the holder
+    /// changes.
     [call] GetLock lock(name: &str) Get "/v1/locks/{name}",
         LockQuery => Lock,
         Operation::read(READ_NAMED).waits();
-    /// Acquires a lock, after a wait of up to `wait_ms`.
+    /// Acquires a lock. Waits for up to `wait_ms` if it is held.
     [custom] AcquireLock acquire_lock(name: &str) Post "/v1/locks/{name}/acquire",
         AcquireRequest => HeldLock,
         Operation::change(ALLOCATE_NAMED).waits()
             .codes_of(&[E::LockHeld, E::LeaseLost, E::FingerprintMismatch]);
-    /// Extends a hold. The time of a hold never becomes shorter.
+    /// Extends a hold. A renewal never shortens it.
     [call] RenewLock renew_lock(name: &str) Post "/v1/locks/{name}/renew",
         RenewLockRequest => HeldLock,
         Operation::change(ALLOCATE_NAMED).repeat(Repeat::Harmless).codes_of(LOST);
@@ -259,12 +262,12 @@ macro_rules! for_each_operation {
     [call dry] BreakLock break_lock(name: &str) Post "/v1/locks/{name}/break",
         BreakLockRequest => BrokenLock,
         Operation::change(ADMIN_NAMED).dry_run().codes_of(FIND);
-    /// Returns whether a fencing token holds a lock, linearizable.
+    /// Checks with a linearizable read whether a fencing token holds a lock.
     [call] VerifyLock verify_lock(name: &str) Post "/v1/locks/{name}/verify",
         VerifyLockRequest => HeldLock,
         Operation::read(READ_NAMED).codes_of(LOST);
 
-    /// Returns the cluster as the answering node sees it. It never needs the leader.
+    /// Returns the cluster as the answering node sees it, without contacting the leader.
     [plain] GetCluster cluster() Get "/v1/cluster",
         NoFields => Cluster,
         Operation::local(READ_CLUSTER);
@@ -280,17 +283,17 @@ macro_rules! for_each_operation {
     [plain dry] RemoveMember remove_member(name: &str) Delete "/v1/cluster/members/{name}",
         NoFields => MemberChange,
         Operation::change(ADMIN_CLUSTER).dry_run().codes_of(MEMBERS);
-    /// Makes a learner a voter.
+    /// Promotes a learner to a voter.
     [plain dry] PromoteMember promote_member(name: &str) Post "/v1/cluster/members/{name}/promote",
         NoFields => MemberChange,
         Operation::change(ADMIN_CLUSTER).dry_run().codes_of(MEMBERS);
-    /// Makes a node give up the workers and the mark that are ahead of its clock.
+    /// Makes a node give up the workers and the last-tick mark that are ahead of its clock.
     [plain dry] ResetWorkers reset_workers(name: &str)
         Post "/v1/cluster/members/{name}/reset-workers",
         NoFields => WorkersReset,
         Operation::change(ADMIN_CLUSTER).dry_run()
             .codes_of(&[E::NotFound, E::PreconditionFailed, E::ClockSkewed]);
-    /// Transfers the leadership.
+    /// Transfers leadership to another voter.
     [call dry] MoveLeader move_leader() Post "/v1/cluster/leader",
         LeaderMove => LeaderMoved,
         Operation::change(ADMIN_CLUSTER).dry_run().codes_of(MEMBERS);
@@ -303,7 +306,7 @@ macro_rules! for_each_operation {
     [call] ListAccess tokens() Get "/v1/access",
         ListQuery => Page<AccessToken>,
         Operation::read(ADMIN_CLUSTER);
-    /// Creates an access token. The answer alone shows it.
+    /// Creates an access token. Only this response contains it.
     [call dry] CreateAccessOp create_token() Post "/v1/access",
         CreateAccess => AccessCreated,
         Operation::change(ADMIN_CLUSTER).statuses(&[201]).dry_run();
@@ -320,7 +323,7 @@ macro_rules! for_each_operation {
     [plain] GetLive live() Get "/livez",
         NoFields => Live,
         Operation::local(Need::Nothing).media(TEXT_FIRST);
-    /// Returns 200 if the node can serve everything, or with `for=ids` if it can issue IDs.
+    /// Returns 200 if the node can serve all requests or, with `for=ids`, if it can issue IDs.
     [plain] GetReady ready() Get "/readyz",
         ReadyQuery => Ready,
         Operation::local(Need::Nothing).media(TEXT_FIRST)
@@ -333,7 +336,7 @@ macro_rules! for_each_operation {
     [plain] GetVersion version() Get "/version",
         NoFields => Version,
         Operation::local(Need::AnyToken).media(JSON_FIRST);
-    /// Returns what an error code means and what to do.
+    /// Returns the meaning of an error code and the remedy.
     [plain] GetProblem code_page(code: &str) Get "/problems/{code}",
         NoFields => CodePage,
         Operation::local(Need::AnyToken).media(JSON_FIRST).codes_of(FIND);
@@ -377,7 +380,7 @@ macro_rules! rows {
 
 for_each_operation!(rows);
 
-/// Whether a request to this path needs no token. The path is no template.
+/// Returns whether requests to this path need no token. `path` is a request path, not a template.
 #[must_use]
 pub fn is_public(path: &str) -> bool {
     OPERATIONS

@@ -1,9 +1,9 @@
-//! Templates of paths and the parameters that clients fill in.
+//! Path templates and the parameters that clients fill in.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What a parameter may hold unescaped: the unreserved characters of RFC 3986, and the colon of
-/// names.
+/// The characters that a parameter may contain unescaped: the unreserved characters of RFC 3986,
+/// and the colon, which names may contain.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -11,7 +11,7 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b':');
 
-/// The template with its first parameter filled in, percent-encoded.
+/// Returns the template with its first parameter replaced by `value`, percent-encoded.
 #[must_use]
 pub fn fill(template: &str, value: &str) -> String {
     let (Some(open), Some(close)) = (template.find('{'), template.find('}')) else {

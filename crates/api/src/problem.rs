@@ -9,18 +9,18 @@ use serde_json::{Map, Value};
 use crate::code::ErrorCode;
 use crate::exit;
 
-/// The media type of every error answer.
+/// The media type of every error response.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// When a request that may be repeated makes sense again, where nothing better is known.
+/// The default time after which a retryable request should be sent again.
 const RETRY_AFTER_MS: u32 = 1000;
 
-/// Why a request was not served, as it is sent and as a client reads it.
+/// The reason why a request was not served: the body of every error response.
 ///
-/// Its texts are `Box<str>` so that a `Result` that carries it stays small.
+/// Its texts are `Box<str>` so that a `Result` that contains it stays small.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// `/problems/{code}`: a page that explains the code.
+    /// `/problems/{code}`, the path of a page that explains the code.
     #[serde(rename = "type", default)]
     pub kind: Box<str>,
     /// The short title of the code.
@@ -28,28 +28,29 @@ pub struct Problem {
     pub title: Box<str>,
     /// The HTTP status.
     pub status: u16,
-    /// The stable code; a string, since a newer server may send one that this version lacks.
+    /// The stable code. It is a string because a newer server may send a code that this version
+    /// does not define.
     pub code: Box<str>,
-    /// What happened this time.
+    /// A description of this occurrence.
     #[serde(default)]
     pub detail: Box<str>,
-    /// Whether the request certainly had no effect and may be repeated.
+    /// True if the request certainly had no effect and may be retried.
     #[serde(default)]
     pub retryable: bool,
-    /// When a repetition makes sense, in milliseconds.
+    /// The time after which a retry can succeed, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u32>,
-    /// What to do about it.
+    /// The remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Box<str>>,
-    /// Members that belong to one code alone, such as the holder of a lock.
+    /// Members that are specific to a code, such as the holder of a lock.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 impl Problem {
-    /// A problem of this code; status, title and retryability come from the table. One of status 429 or
-    /// 503 asks for a repetition after a second.
+    /// Creates a problem with this code. The status, the title and the retryability come from the
+    /// table. A problem with the status 429 or 503 suggests a retry after one second.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         let row = code.row();
         Self {
@@ -65,34 +66,34 @@ impl Problem {
         }
     }
 
-    /// The same with a hint about the way out.
+    /// Adds a hint about the remedy.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into().into_boxed_str());
         self
     }
 
-    /// The same with the time after which a repetition makes sense.
+    /// Sets the time after which a retry can succeed.
     #[must_use]
     pub fn with_retry_after_ms(mut self, retry_after_ms: u32) -> Self {
         self.retry_after_ms = Some(retry_after_ms);
         self
     }
 
-    /// The same with one more member that belongs to this code.
+    /// Adds a member that is specific to this code.
     #[must_use]
     pub fn with_extra(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.extra.insert(key.to_owned(), value.into());
         self
     }
 
-    /// The code, if this version knows it.
+    /// Returns the code if this version defines it.
     #[must_use]
     pub fn error_code(&self) -> Option<ErrorCode> {
         self.code.parse().ok()
     }
 
-    /// The exit code of a command that met this problem.
+    /// Returns the exit code of a command that receives this problem.
     #[must_use]
     pub fn exit(&self) -> u8 {
         self.error_code()

@@ -1,6 +1,7 @@
-//! Requests from query and body: one object, unknown keys refused by name, none given twice.
+//! Decodes requests from the query and the body into one object. Unknown and duplicate keys are
+//! rejected by name.
 //!
-//! Numbers and booleans in a query are strings, so request types read both.
+//! Numbers and booleans in a query are strings, so request types accept both.
 
 use std::collections::BTreeSet;
 
@@ -13,17 +14,17 @@ use crate::problem::Problem;
 use crate::unique::Unique;
 use crate::words;
 
-/// The largest body, in bytes: the widest request is a definition of a few hundred bytes.
+/// The largest body, in bytes. The largest legitimate request is a definition of a few hundred
+/// bytes.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// A request type and the names of its fields.
 pub trait Request: DeserializeOwned {
-    /// Every field, for messages about one that does not exist.
+    /// Every field, for messages about an unknown field.
     const FIELDS: &'static [&'static str];
 }
 
-/// Reads a request from the pairs of a query (decoded) and a JSON body, of which either may be
-/// empty.
+/// Decodes a request from the decoded pairs of a query and a JSON body. Either may be empty.
 ///
 /// # Errors
 /// `unknown-field` with the nearest name, or `invalid-argument`.
@@ -47,7 +48,7 @@ pub fn decode<T: Request>(query: &[(String, String)], body: &[u8]) -> Result<T, 
     field_by_field::<T>(fields)
 }
 
-/// Refuses a query that has a key twice.
+/// Checks that no key occurs twice in a query.
 ///
 /// # Errors
 /// `invalid-argument` with the key.
@@ -66,11 +67,11 @@ fn invalid(detail: String) -> Problem {
     Problem::new(ErrorCode::InvalidArgument, shortened(detail))
 }
 
-/// Characters that are kept of either end of a detail: it quotes a value, which may have as many as
-/// a body, between words that say what is wrong with it.
+/// The number of characters kept at each end of a detail. A detail quotes a value, which may be as
+/// long as a body, between words that explain the error.
 const KEPT_OF_DETAIL: usize = 120;
 
-/// The detail without its middle, where it is long.
+/// Removes the middle of a long detail.
 fn shortened(detail: String) -> String {
     let places: Vec<usize> = detail.char_indices().map(|(at, _)| at).collect();
     if places.len() <= 3 * KEPT_OF_DETAIL {
@@ -83,7 +84,8 @@ fn shortened(detail: String) -> String {
     format!("{} ... {}", &detail[..head], &detail[tail..])
 }
 
-/// Tells which field is wrong: serde's own messages name the value, not where it stood.
+/// Decodes a request and names the invalid field: the messages of serde contain the value, but not
+/// the field.
 fn field_by_field<T: Request>(fields: Map<String, Value>) -> Result<T, Problem> {
     let whole = serde_json::from_value::<T>(Value::Object(fields.clone()));
     whole.map_err(|error| {
@@ -121,7 +123,7 @@ fn known<T: Request>(key: &str, what: &str) -> Result<(), Problem> {
     Err(unknown(key, what, T::FIELDS))
 }
 
-/// The problem for a field or query key that does not exist, naming the nearest that does.
+/// Creates the problem for an unknown field or query key, with the nearest known name as a hint.
 #[must_use]
 pub fn unknown(key: &str, what: &str, known: &[&str]) -> Problem {
     let key: String = key.chars().take(80).collect();

@@ -1,5 +1,5 @@
-//! What a token permits, and what a request needs: `read`, `allocate` or `admin`, each perhaps for
-//! the names that begin with a prefix alone.
+//! The permissions of a token and the requirements of a request: `read`, `allocate` or `admin`,
+//! each optionally limited to the names with a prefix.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,29 +8,29 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a prefix.
+/// The longest prefix, in bytes.
 pub const MAX_PREFIX_BYTES: usize = 255;
 
-/// What a permission looks like.
+/// The description of a valid permission, for messages.
 pub const PERMISSION_RULE: &str =
     "read, allocate or admin, or one of them with a prefix of names: allocate:order.";
 
-/// What may be done. Each includes the ones before it.
+/// The permitted actions. Each scope includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// See what is there.
+    /// Read.
     Read,
     /// Take IDs, UUIDs and values.
     Allocate,
-    /// Change what is there: sequences, and without a prefix members, leader and tokens too.
+    /// Change sequences and, without a prefix, also members, the leader and tokens.
     Admin,
 }
 
 impl Scope {
-    /// All of them, the least first.
+    /// All scopes, the weakest first.
     pub const ALL: [Self; 3] = [Self::Read, Self::Allocate, Self::Admin];
 
-    /// The word for it.
+    /// The name of the scope.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -41,18 +41,18 @@ impl Scope {
     }
 }
 
-/// A scope for the names that begin with a prefix; without one, for all names and the cluster
-/// itself. As text: `read`, `allocate:order.`.
+/// A scope for the names that begin with a prefix. Without a prefix, it applies to all names and to
+/// the cluster itself. Its text form is `read` or `allocate:order.`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Permission {
-    /// What may be done.
+    /// The permitted actions.
     pub scope: Scope,
-    /// At most 255 printable ASCII characters; empty for everything.
+    /// At most 255 printable ASCII characters. Empty for all names.
     pub prefix: String,
 }
 
-/// Not a permission.
+/// The text is not a permission.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no permission: it is {PERMISSION_RULE} (at most {MAX_PREFIX_BYTES} printable ASCII \
@@ -69,7 +69,7 @@ impl FromStr for Permission {
             None => (text, None),
         };
         let scope = Scope::ALL.into_iter().find(|scope| scope.as_str() == word);
-        // "allocate:" would be everything, and looks as if something were missing.
+        // "allocate:" would permit all names, although its prefix appears to be missing.
         let is_fit = prefix.is_none_or(|prefix| {
             (1..=MAX_PREFIX_BYTES).contains(&prefix.len())
                 && prefix.bytes().all(|byte| byte.is_ascii_graphic())
@@ -119,24 +119,24 @@ impl fmt::Display for Permission {
     }
 }
 
-/// What a request needs of the token that it shows.
+/// The permission that a request requires of its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// No token: what balances load has none.
+    /// No token: load balancers and monitors have none.
     Nothing,
-    /// Any token: what is answered is the same in every cluster, or computed.
+    /// Any token: the response is computed, or the same for every caller.
     AnyToken,
-    /// This scope, whatever its prefix: what is taken has no name, or the answer shows the
-    /// permitted names alone.
+    /// This scope with any prefix: the taken resource has no name, or the response contains only
+    /// permitted names.
     Anywhere(Scope),
     /// This scope for the name in the path.
     Named(Scope),
-    /// This scope without a prefix: it is about the cluster.
+    /// This scope without a prefix: the request concerns the cluster.
     Whole(Scope),
 }
 
 impl Need {
-    /// Whether these permissions, scopes with prefixes, are enough for a request about `name`.
+    /// Returns whether these permissions (scopes with prefixes) suffice for a request about `name`.
     #[must_use]
     pub fn is_met<'a>(
         self,
@@ -155,7 +155,7 @@ impl Need {
         }
     }
 
-    /// The permission that is missing where this need is not met, for a request about `name`.
+    /// Returns the permission that is missing for a request about `name`.
     #[must_use]
     pub fn missing(self, name: &str) -> String {
         match self {

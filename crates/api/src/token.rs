@@ -1,38 +1,39 @@
-//! Bearer tokens, and the files that they are kept in.
+//! Bearer tokens, and the files that contain them.
 
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// Fewer characters could be guessed: 32 hexadecimal digits are 128 random bits.
+/// A shorter token could be guessed. 32 hexadecimal digits are 128 random bits.
 const MIN_LENGTH: usize = 32;
 
-/// Room for tokens of other systems; far below what the head of a request may have.
+/// Allows for tokens of other systems, and is far below the limit for the head of a request.
 const MAX_LENGTH: usize = 512;
 
-/// The longest file: a token and the end of its line.
+/// The longest file: a token and a line end.
 const MAX_FILE_BYTES: u64 = MAX_LENGTH as u64 + 2;
 
-/// The bits of a mode with which others than the owner can read or write.
+/// The mode bits that let users other than the owner access the file.
 #[cfg(unix)]
 const OTHERS: u32 = 0o077;
 
-/// A secret that a request shows: whoever has it is let in. It is written nowhere but into the
-/// header; its `Debug` shows nothing of it.
+/// A secret that authenticates a request. It is written only into the header, and its `Debug`
+/// output does not contain it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// Why a token, or its file, cannot be used. Nothing of the token stands in it.
+/// The reason why a token or its file cannot be used. It contains no part of the token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TokenError(String);
 
 impl Token {
-    /// Takes a token: 32 to 512 of `A-Z a-z 0-9 - . _ ~ + /`, then any number of `=` (RFC 6750).
+    /// Parses a token: 32 to 512 characters of `A-Z a-z 0-9 - . _ ~ + /`, then any number of `=`
+    /// (RFC 6750).
     ///
     /// # Errors
-    /// What is allowed.
+    /// The rule for tokens.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
         let is_fit = (MIN_LENGTH..=MAX_LENGTH).contains(&text.len())
@@ -47,10 +48,11 @@ impl Token {
         )))
     }
 
-    /// Reads the token of a file, which holds nothing else and is its owner's alone.
+    /// Reads a token from a file, which must contain nothing else and be accessible only to its
+    /// owner.
     ///
     /// # Errors
-    /// It cannot be read, others can read it, or it holds no token.
+    /// The file cannot be read, other users can access it, or it does not contain a valid token.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let shown = path.display();
         let failed = |error: std::io::Error| {
@@ -58,7 +60,8 @@ impl Token {
             let reason = text.split(" (os error").next().unwrap_or_default();
             TokenError(format!("cannot read {shown}: {}", reason.to_lowercase()))
         };
-        // Before it is opened: opening a pipe would wait for its writer.
+        // Checked before the file is opened, because opening a named pipe would block until it has
+        // a writer.
         if !path.metadata().map_err(failed)?.is_file() {
             return Err(TokenError(format!("{shown} is not a file")));
         }
@@ -73,7 +76,7 @@ impl Token {
         Self::parse(line).map_err(|error| TokenError(format!("{shown} has no token: {error}")))
     }
 
-    /// The token itself, for the header alone.
+    /// Returns the token itself. Use it only for the header.
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.0
@@ -93,7 +96,7 @@ fn check_private(known: &std::fs::Metadata, path: &Path) -> Result<(), TokenErro
     )))
 }
 
-/// Other systems have no such modes.
+/// Other systems do not have such modes.
 #[cfg(not(unix))]
 fn check_private(_known: &std::fs::Metadata, _path: &Path) -> Result<(), TokenError> {
     Ok(())

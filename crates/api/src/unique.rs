@@ -1,4 +1,4 @@
-//! JSON whose objects have each key once. serde takes the last of two equal keys in silence.
+//! JSON whose objects have no duplicate keys. serde silently keeps the last of two equal keys.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// A value in which no object has a key twice, at any depth.
+/// A value in which no object has a duplicate key, at any depth.
 pub(crate) struct Unique(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for Unique {

@@ -1,17 +1,17 @@
-//! What serde finds wrong with a request, in words for people: no type names, no brackets of a
-//! parser.
+//! Converts errors of serde about a request into messages for people, without type names and parser
+//! syntax.
 
 use serde_json::error::{Category, Error};
 
 use crate::problem::Problem;
 use crate::request::unknown;
 
-/// The names between back quotes.
+/// Returns the names between backquotes.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// What JSON calls a thing that serde names by its own types.
+/// Returns the JSON term for a type name of serde.
 fn kind(text: &str) -> &'static str {
     match text
         .split(['`', '"', ','])
@@ -29,7 +29,7 @@ fn kind(text: &str) -> &'static str {
     }
 }
 
-/// A value that does not fit, without the field that has it.
+/// Returns the message for a value that does not fit, without the name of its field.
 pub(crate) fn of_value(error: &str) -> String {
     if let Some((found, expected)) = error
         .strip_prefix("invalid type: ")
@@ -56,7 +56,7 @@ pub(crate) fn of_value(error: &str) -> String {
     error.to_owned()
 }
 
-/// The problem of a field inside of another, if that is what the error is about.
+/// Returns the problem if the error concerns an unknown field of a nested object.
 pub(crate) fn of_inner_field(outer: &str, error: &str) -> Option<Problem> {
     let names = quoted(error.strip_prefix("unknown field ")?);
     let (field, known) = names.split_first()?;
@@ -65,7 +65,7 @@ pub(crate) fn of_inner_field(outer: &str, error: &str) -> Option<Problem> {
     Some(unknown(&format!("{outer}.{field}"), "field", &known))
 }
 
-/// A body that is no JSON, or has a key twice.
+/// Returns the message for a body that is not JSON or has a duplicate key.
 pub(crate) fn of_body(error: &Error) -> String {
     let text = error.to_string();
     let place = format!("line {}, column {}", error.line(), error.column());

@@ -1,6 +1,6 @@
-//! A batch job without a runtime: IDs in batches, from as many threads as it has.
+//! A batch job without an async runtime: requests IDs in batches, from any number of threads.
 //!
-//! `batch ENDPOINTS ROWS` makes an ID per row and ends.
+//! `batch ENDPOINTS ROWS` mints one ID per row and exits.
 
 use std::error::Error;
 use std::thread;
@@ -8,7 +8,8 @@ use std::thread;
 use seqd_client::blocking::IdGenerator;
 use seqd_client::{Client, GeneratorOptions, Options, parse_endpoints};
 
-/// Rows of one batch: far below the most of a call, and about a tick of the layout `default`.
+/// The rows of one batch: far below the limit of a call, and about one tick of the layout
+/// `default`.
 const ROWS: u32 = 4096;
 
 pub(crate) fn run(endpoints: &str, rows: u32) -> Result<Vec<u64>, Box<dyn Error>> {
@@ -31,7 +32,7 @@ pub(crate) fn run(endpoints: &str, rows: u32) -> Result<Vec<u64>, Box<dyn Error>
     Ok(ids)
 }
 
-/// The IDs of one thread. A failed batch is the job's failure: what it had is a gap, nothing more.
+/// Mints the IDs of one thread. A failed batch fails the job; its IDs are merely skipped.
 fn part(generator: &IdGenerator, rows: u32) -> Result<Vec<u64>, seqd_client::GenerateError> {
     let mut ids = Vec::with_capacity(rows as usize);
     while (ids.len() as u32) < rows {

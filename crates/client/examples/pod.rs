@@ -1,14 +1,14 @@
-//! One of many short-lived pods: it needs a worker for as long as it lives and gives it back, so
-//! that a layout with few workers serves any number of pods one after another.
+//! One of many short-lived pods. It needs a worker for its lifetime and releases it, so that a
+//! layout with few workers can serve any number of pods in sequence.
 //!
-//! `pod ENDPOINTS LAYOUT NAME` makes one ID and ends.
+//! `pod ENDPOINTS LAYOUT NAME` mints one ID and exits.
 
 use std::error::Error;
 use std::time::Duration;
 
 use seqd_client::{Client, GenerateError, GeneratorOptions, IdGenerator, Options, parse_endpoints};
 
-/// Longer than a window: a worker whose pod was killed is free again by then.
+/// Longer than a window: the worker of a killed pod is free again by then.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 pub(crate) async fn run(endpoints: &str, layout: &str, name: &str) -> Result<u64, Box<dyn Error>> {
@@ -24,12 +24,12 @@ pub(crate) async fn run(endpoints: &str, layout: &str, name: &str) -> Result<u64
     let generator = IdGenerator::start(client, options)?;
     let made = match generator.id().await {
         Ok(id) => Ok(id.get()),
-        // All workers were taken for the whole time: more pods live at once than the layout has
-        // workers.
+        // All workers were leased for the whole time: more pods run concurrently than the layout
+        // has workers.
         Err(error @ GenerateError::WorkersExhausted { .. }) => Err(format!("{layout}: {error}")),
         Err(error) => Err(error.to_string()),
     };
-    // Also after a failure: a worker that is given back serves the next pod at once.
+    // Also after a failure: a released worker is available to the next pod immediately.
     generator.close().await?;
     Ok(made?)
 }

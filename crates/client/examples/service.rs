@@ -1,23 +1,24 @@
-//! A long-running service: one generator for the life of the process, shared by all of its tasks.
+//! A long-running service: one generator for the lifetime of the process, shared by all of its
+//! tasks.
 //!
-//! `service ENDPOINTS ORDERS` makes an ID per order and ends.
+//! `service ENDPOINTS ORDERS` mints one ID per order and exits.
 
 use std::error::Error;
 use std::sync::Arc;
 
 use seqd_client::{Client, GenerateError, GeneratorOptions, IdGenerator, Options, parse_endpoints};
 
-/// What a request of the service answers with.
+/// The response to a request of the service.
 enum Answer {
     Created(u64),
-    /// 503: the reason names a time, so that somebody can act before it.
+    /// Status 503. The reason contains a time, so that an operator can act before it.
     Later(String),
 }
 
 async fn order(generator: &IdGenerator) -> Answer {
     match generator.id().await {
         Ok(id) => Answer::Created(id.get()),
-        // A child process must not use its parent's generator: this is a mistake of the program.
+        // A child process must not use its parent's generator, so this is a bug in the program.
         Err(error @ GenerateError::Forked { .. }) => panic!("{error}"),
         Err(error) => Answer::Later(error.to_string()),
     }
@@ -45,10 +46,10 @@ pub(crate) async fn run(endpoints: &str, orders: usize) -> Result<Vec<u64>, Box<
             Answer::Later(why) => eprintln!("503: {why}"),
         }
     }
-    // For the health check: until when it mints, whatever becomes of the cluster.
+    // For the health check: the time until which it mints, whatever happens to the cluster.
     let status = generator.status();
     eprintln!("worker {:?} until {:?}", status.worker, status.window_ends);
-    // At the end of the process. Without it the worker is free once its window has ended.
+    // At the end of the process. Without it the worker is free only after the end of its window.
     generator.close().await?;
     Ok(made)
 }

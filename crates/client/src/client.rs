@@ -1,4 +1,5 @@
-//! Sending a request: endpoints in turn, deadlines, and telling "not sent" from "not answered".
+//! Sends requests: tries the endpoints in turn, applies deadlines, and distinguishes requests that
+//! were not sent from requests without a response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,69 +17,72 @@ use crate::endpoint::{Endpoint, no_endpoint};
 use crate::error::{Attempt, Error};
 use crate::round::{Budget, Endpoints, Round, Tried, silence};
 
-/// How much longer than the server's deadline the client waits: the server's answer about a missed
-/// deadline is worth more than a guess.
+/// The time that the client waits beyond the server's deadline, so that it receives the server's
+/// response about the missed deadline.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The longest deadline that a server takes.
+/// The longest deadline that a server accepts.
 const MAX_SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server's own deadline, where its configuration sets no other.
+/// The default deadline of a server.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The deadline where none is set: above a server's own, so that its answer about a missed deadline
-/// arrives.
+/// The default deadline. It exceeds the default of the server, so that the server's response about
+/// a missed deadline arrives.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// More than a million values take, which no node gives at once.
+/// The longest response. It exceeds the size of a million values, more than any node returns at
+/// once.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// What nearly every answer is.
+/// The media types of almost every response.
 const JSON: &str = "application/json, application/problem+json";
 
-/// How a client is set up.
+/// The options of a client.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The nodes, in the order in which they are tried; the last one that answered well is first.
+    /// The nodes, in the order in which they are tried. After a good response, its endpoint is
+    /// tried first.
     pub endpoints: Vec<Endpoint>,
-    /// The deadline of one request, which all endpoints share and which is sent to the server too;
-    /// the server's own if none is set.
+    /// The deadline of one request. All endpoints share it, and it is sent to the server. The
+    /// default is the server's own deadline.
     pub timeout: Option<Duration>,
-    /// CAs and certificate for `https` endpoints.
+    /// The CAs and the certificate for `https` endpoints.
     pub tls: ClientFiles,
-    /// What nodes that serve nobody else are shown. Over `http` whoever reads the network has it.
+    /// The token, for nodes that require one. Over `http`, anyone who reads the network traffic can
+    /// read it.
     pub token: Option<Token>,
 }
 
-/// A client of one cluster. Cheap to clone.
+/// A client of one cluster. Clones are cheap.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
     endpoints: Arc<Endpoints>,
-    /// The `Authorization` header, marked as a secret: no `Debug` shows it.
+    /// The `Authorization` header, marked as sensitive so that no `Debug` output contains it.
     authorization: Option<HeaderValue>,
     timeout: Option<Duration>,
-    /// How long a request may take with all that is tried for it.
+    /// The longest time of a request, over all attempts.
     whole: Duration,
 }
 
-/// A request before it has an endpoint.
+/// A request that has not been assigned an endpoint.
 pub(crate) struct Call {
     method: Method,
     path: String,
     query: Vec<(String, String)>,
     body: Option<Vec<u8>>,
     accept: &'static str,
-    /// One more header.
+    /// An additional header.
     header: Option<(HeaderName, HeaderValue)>,
-    /// Whether an answer that got lost may have left something behind that matters.
+    /// `true` if the outcome matters when the response is lost.
     changes: bool,
-    /// How long the node may wait before it answers, beyond any deadline.
+    /// The time for which the node may wait before it responds, in addition to any deadline.
     wait: Duration,
 }
 
 impl Call {
-    /// A request that may be lost without harm.
+    /// Creates a request that may be lost without harm.
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self {
             method: Method::GET,
@@ -92,7 +96,7 @@ impl Call {
         }
     }
 
-    /// A request whose lost answer leaves its outcome unknown.
+    /// Creates a request whose outcome is unknown if its response is lost.
     pub(crate) fn change(method: Method, path: impl Into<String>) -> Self {
         Self {
             method,
@@ -101,13 +105,13 @@ impl Call {
         }
     }
 
-    /// Another method, for a request that may be lost and repeated all the same.
+    /// Sets the method. The request may still be lost and retried.
     pub(crate) fn method(mut self, method: Method) -> Self {
         self.method = method;
         self
     }
 
-    /// The form in which the answer is wanted; JSON by default.
+    /// Sets the media type of the response. The default is JSON.
     pub(crate) fn accept(mut self, form: &'static str) -> Self {
         self.accept = form;
         self
@@ -118,13 +122,13 @@ impl Call {
         self
     }
 
-    /// A request that the node answers after a wait of up to this.
+    /// Lets the node wait for up to `wait` before it responds.
     pub(crate) fn waiting(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// The fields of `request` as query keys.
+    /// Adds the fields of `request` as query keys.
     pub(crate) fn query(mut self, request: &impl Serialize) -> Result<Self, Error> {
         let value = serde_json::to_value(request).map_err(Error::setup)?;
         for (key, value) in value.as_object().into_iter().flatten() {
@@ -138,7 +142,7 @@ impl Call {
         Ok(self)
     }
 
-    /// `request` as the JSON body.
+    /// Sets `request` as the JSON body.
     pub(crate) fn body(mut self, request: &impl Serialize) -> Result<Self, Error> {
         self.body = Some(serde_json::to_vec(request).map_err(Error::setup)?);
         Ok(self)
@@ -146,10 +150,10 @@ impl Call {
 }
 
 impl Client {
-    /// A client of these endpoints; connects to none of them yet.
+    /// Creates a client of these endpoints. It does not connect to any of them yet.
     ///
     /// # Errors
-    /// No endpoint, or the HTTP client cannot be made.
+    /// There is no endpoint, or the HTTP client cannot be created.
     pub fn new(options: Options) -> Result<Self, Error> {
         if options.endpoints.is_empty() {
             return Err(no_endpoint());
@@ -166,7 +170,7 @@ impl Client {
         })
     }
 
-    /// The same client with less time for a request, or as much as it has.
+    /// Returns the same client with at most `limit` for a request.
     #[must_use]
     pub(crate) fn within(&self, limit: Duration) -> Self {
         Self {
@@ -175,7 +179,7 @@ impl Client {
         }
     }
 
-    /// The answer to `call`.
+    /// Sends `call` and returns the response.
     pub(crate) async fn answer<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
         Ok(self.send(call).await?.1)
     }
@@ -188,7 +192,7 @@ impl Client {
         self.send_as(call, json).await
     }
 
-    /// As [`Client::answer`], for an answer that is plain text.
+    /// Like [`Client::answer`], for a response in plain text.
     pub(crate) async fn answer_text(&self, call: Call) -> Result<String, Error> {
         let text =
             |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|error| error.to_string());
@@ -216,12 +220,12 @@ impl Client {
         Err(round.error())
     }
 
-    /// Asks one endpoint; `left` are still to be tried, this one among them.
+    /// Sends the request to one endpoint. `left` endpoints have not been tried, including this one.
     ///
-    /// What may not be repeated has all the time that is left: nobody else is asked after it. So it
-    /// goes only to a node that has shown that it lives, and each of these shows has a share of the
-    /// time, as the request itself has. So does a request that the node answers after a wait, while
-    /// others are left.
+    /// A request that must not be retried gets all of the remaining time, because no other endpoint
+    /// is tried after it. It is therefore sent only to a node that has responded recently, at least
+    /// to `/livez`. These checks get a share of the time, as the request does. The same applies to
+    /// a request that the node may answer after a wait, while other endpoints are left.
     async fn try_endpoint<T>(
         &self,
         at: usize,
@@ -239,7 +243,8 @@ impl Client {
         }
         let limit = match share(budget.rest(), left) {
             _ if call.changes => budget.rest(),
-            // The user's own deadline, and a wait that was asked for, are shared as they are.
+            // A deadline set by the user, and a requested wait, are divided without the limit on
+            // silence.
             share if may_wait || self.timeout.is_some() => share,
             share => silence(share, left),
         };
@@ -255,7 +260,8 @@ impl Client {
         };
         let request = self.request(endpoint, call, limit).send();
         let response = request.await.map_err(|error| {
-            // A node that refuses this client's certificate acts on nothing that was sent.
+            // A node that rejects the certificate of this client has not processed any of the
+            // request.
             if error.is_connect() || seqd_net::tls::is_certificate_refused(&error) {
                 self.endpoints.was_silent(at);
                 Tried::NotSent(attempt(&error))
@@ -277,7 +283,7 @@ impl Client {
             };
         }
         Err(match refused(endpoint, status, &bytes) {
-            // Whatever stands between may have passed the request on before it failed.
+            // An intermediary may have forwarded the request before it failed.
             Tried::Final(Error::BadAnswer { .. }) if call.changes && status.is_server_error() => {
                 let attempt = Attempt::new(endpoint, format!("status {status}"));
                 Tried::Final(Error::OutcomeUnknown(attempt))
@@ -286,19 +292,19 @@ impl Client {
         })
     }
 
-    /// Waits for any answer of the node itself to `/livez`. Without one, nothing was sent to it
-    /// that could have an effect.
+    /// Waits for any response of the node itself to `/livez`. If none arrives, nothing that could
+    /// have an effect was sent.
     pub(crate) async fn sign_of_life(&self, at: usize, limit: Duration) -> Result<(), Tried> {
         let endpoint = self.endpoints.at(at);
         let request = self.request(endpoint, &Call::get(op::GetLive::ROW.path), limit);
         let answer = async {
             let response = request.send().await?;
             let status = response.status();
-            // Read to its end, so that the connection serves the request itself too.
+            // The body is read to its end, so that the connection can be reused for the request.
             response.bytes().await.map(|_| status)
         };
         let reason = match answer.await {
-            // A proxy answers so for a node that it does not reach.
+            // A proxy returns such a status if it cannot reach the node.
             Ok(status) if status.is_server_error() => {
                 format!("status {status} for {}", op::GetLive::ROW.path)
             }
@@ -321,9 +327,9 @@ impl Client {
         self.whole
     }
 
-    /// The request that `call` is at this endpoint, to be answered within `limit`. The server is
-    /// given a deadline that leaves time for its answer about it; none where none was set and its
-    /// own does.
+    /// Builds the request of `call` for this endpoint, with `limit` as the time for the response.
+    /// The server receives a deadline that leaves time for its response about a missed deadline. It
+    /// receives none if the caller set none and the server's default is short enough.
     pub(crate) fn request(
         &self,
         endpoint: &Endpoint,
@@ -367,12 +373,12 @@ fn authorization(token: Token) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-/// An equal part of what is left for each of `parts`.
+/// Divides the remaining time into `parts` equal shares.
 pub(crate) fn share(rest: Duration, parts: usize) -> Duration {
     rest / u32::try_from(parts).unwrap_or(u32::MAX).max(1)
 }
 
-/// What a status that is no success leads to.
+/// Maps a response without a success status to the next step.
 pub(crate) fn refused(endpoint: &Endpoint, status: StatusCode, bytes: &[u8]) -> Tried {
     match serde_json::from_slice::<Problem>(bytes) {
         Ok(problem) if problem.retryable && !is_the_same_elsewhere(&problem) => {
@@ -383,12 +389,13 @@ pub(crate) fn refused(endpoint: &Endpoint, status: StatusCode, bytes: &[u8]) -> 
     }
 }
 
-/// Whether each node has the same answer: who holds a lock does so at all of them.
+/// Returns whether every node would return the same response. The holder of a lock is the same on
+/// all nodes.
 fn is_the_same_elsewhere(problem: &Problem) -> bool {
     &*problem.code == ErrorCode::LockHeld.as_str()
 }
 
-/// The bytes of an answer; `None` for one that is longer than any of a node.
+/// Returns the body of a response, or `None` if it is longer than any response of a node.
 async fn whole(mut response: reqwest::Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -400,7 +407,7 @@ async fn whole(mut response: reqwest::Response) -> Result<Option<Vec<u8>>, reqwe
     Ok(Some(bytes))
 }
 
-/// An answer that is not seqd's, with what it begins with.
+/// The error for a response that is not from seqd, with the beginning of its body.
 fn bad_answer(endpoint: &Endpoint, status: StatusCode, bytes: &[u8], reason: &str) -> Error {
     let start: String = String::from_utf8_lossy(bytes).chars().take(120).collect();
     Error::BadAnswer {
@@ -410,7 +417,7 @@ fn bad_answer(endpoint: &Endpoint, status: StatusCode, bytes: &[u8], reason: &st
     }
 }
 
-/// The cause at the bottom of the chain: `connection refused`, not `error sending request`.
+/// Returns the innermost cause: `connection refused`, not `error sending request`.
 pub(crate) fn innermost(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return if error.is_connect() {

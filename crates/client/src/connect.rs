@@ -1,4 +1,4 @@
-//! The one place where connections to nodes are made: their limits, and what protects them.
+//! The only place that creates connections to nodes, with their limits and their TLS settings.
 
 use std::time::Duration;
 
@@ -7,12 +7,13 @@ use seqd_net::tls::ClientFiles;
 
 use crate::error::Error;
 
-/// The longest wait for a connection: a host that is up answers in far less, and the next
-/// endpoint is waiting for its turn.
+/// The longest wait for a connection. A running host accepts much faster, and the next endpoint
+/// waits for its turn.
 const MAX_CONNECT: Duration = Duration::from_secs(2);
 
-/// A pool of connections; `whole` is the longest time of a request that sets no limit of its own. No proxy and no redirect: a request that
-/// changes something goes to the node that was named, once.
+/// Creates a pool of connections. `whole` is the longest time of a request without a limit of its
+/// own. Proxies and redirects are disabled: a request that changes something is sent once, to the
+/// named node.
 pub(crate) fn connector(
     whole: Duration,
     files: &ClientFiles,

@@ -1,24 +1,25 @@
-//! The definition of a layout as a server sends it, as `seqd_idgen` has it.
+//! Converts the definition of a layout from the wire type to the type of `seqd_idgen`.
 
 use seqd_api::Layout as Sent;
 use seqd_idgen::{FieldOrder, FirstSequence, Layout, LayoutSpec};
 
-/// A layout that this version does not understand.
+/// A layout that this version does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("layout {layout} has {field} {value:?}, which this version does not know")]
 pub struct UnknownLayout {
     /// The layout.
     pub layout: String,
-    /// The field of the definition.
+    /// The unsupported field of the definition.
     pub field: &'static str,
     /// Its value.
     pub value: String,
 }
 
-/// The layout that a server sent.
+/// Converts the layout that a server sent.
 ///
 /// # Errors
-/// An order or a first sequence that this version does not know, or widths that are no layout.
+/// The order or the first sequence is unknown to this version, or the widths do not form a valid
+/// layout.
 pub fn layout_of(sent: &Sent) -> Result<Layout, UnknownLayout> {
     let unknown = |field, value: String| UnknownLayout {
         layout: sent.name.clone(),

@@ -1,7 +1,9 @@
-//! A snapshot on its way from a node to a file.
+//! Downloads a snapshot from a node to a file.
 //!
-//! The next endpoint is tried until the first bytes come, since nothing is changed by asking. As a
-//! node may take long to begin, each has to show first that it lives. After the first bytes a broken connection ends it: the rest of another node's snapshot would not fit.
+//! The endpoints are tried in turn until one sends the first bytes, as the request changes nothing.
+//! A node may take long until its response begins, so each node must first respond to `/livez`. If
+//! the connection breaks after the first bytes, the download fails: the remaining bytes of another
+//! node's snapshot would not match.
 
 use std::time::Duration;
 
@@ -16,17 +18,17 @@ use crate::error::{Attempt, Error};
 use crate::operations::call_of;
 use crate::round::{Round, Tried, silence};
 
-/// How long a node may take until its answer begins: it writes the snapshot first, and a state of
-/// millions of records on a slow disk takes its time.
+/// The time until the response of a node begins. The node writes the snapshot first, which takes
+/// long for millions of records on a slow disk.
 const BUILD_LIMIT: Duration = Duration::from_secs(180);
 
-/// How long no byte may come.
+/// The longest time without a received byte.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// The request's whole time, which the limits above bound in truth; a week is no limit.
+/// The timeout of the whole request. The limits above apply first; a week is effectively no limit.
 const NO_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A snapshot whose first bytes are there.
+/// A snapshot whose first bytes have arrived.
 #[derive(Debug)]
 pub struct Download {
     head: SnapshotHead,
@@ -36,11 +38,11 @@ pub struct Download {
 }
 
 impl Client {
-    /// Asks for a snapshot that holds whatever was acknowledged before; with `stale`, for the state
-    /// of the node that answers.
+    /// Requests a snapshot that contains everything that was acknowledged before. With `stale`, the
+    /// snapshot contains the state of the answering node.
     ///
     /// # Errors
-    /// What was answered, or why no answer came.
+    /// The problem that a node returned, or the reason why no response arrived.
     pub async fn snapshot(&self, query: &SnapshotQuery) -> Result<Download, Error> {
         let call = call_of::<op::GetSnapshot>(&[], query)?.accept(SNAPSHOT_CONTENT_TYPE);
         let mut round = Round::default();
@@ -98,25 +100,26 @@ impl Download {
         })
     }
 
-    /// What the node announced of the snapshot.
+    /// Returns the description that the node sent in the headers.
     #[must_use]
     pub fn head(&self) -> &SnapshotHead {
         &self.head
     }
 
-    /// The name of the node that it comes from.
+    /// Returns the name of the node that sends the snapshot.
     #[must_use]
     pub fn node(&self) -> &str {
         self.node.as_deref().unwrap_or(&self.endpoint)
     }
 
-    /// Writes all of it to `out`; `progress` is called after each piece with the bytes so far.
+    /// Writes the whole snapshot to `out` and calls `progress` after each piece with the number of
+    /// bytes so far.
     ///
-    /// What was written before an error is of no use. Whether the bytes are right is for the reader
-    /// of the file to check: every block carries its checksum.
+    /// After an error, the written bytes are useless. This function does not verify the content;
+    /// every block of the file has a checksum that its reader verifies.
     ///
     /// # Errors
-    /// The connection broke or fell silent, or `out` did not take the bytes.
+    /// The connection broke or sent no byte for too long, or `out` could not be written.
     pub async fn save(
         mut self,
         out: &mut (impl AsyncWrite + Unpin),

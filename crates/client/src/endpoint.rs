@@ -1,4 +1,4 @@
-//! Where a node listens: `host`, `host:port` or a URL, as people write it.
+//! The address of a node as users write it: `host`, `host:port` or a URL.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::error::Error;
 pub struct Endpoint(Url);
 
 impl Endpoint {
-    /// Reads `host`, `host:port`, `[v6]:port`, `http://host:port` or `https://host:port`.
+    /// Parses `host`, `host:port`, `[v6]:port`, `http://host:port` or `https://host:port`.
     ///
-    /// The scheme is `http` and the port [`HTTP_PORT`] where none is given.
+    /// The default scheme is `http` and the default port is [`HTTP_PORT`].
     ///
     /// # Errors
     /// Another scheme, a path, a query, or no host.
@@ -22,7 +22,7 @@ impl Endpoint {
         Self::parse_with(text, false)
     }
 
-    /// As [`Endpoint::parse`], with `https` where no scheme is given if `is_secure`.
+    /// Like [`Endpoint::parse`], but `https` is the default scheme if `is_secure`.
     fn parse_with(text: &str, is_secure: bool) -> Result<Self, Error> {
         let text = text.trim();
         let default = if is_secure { TLS_SCHEME } else { SCHEME };
@@ -45,16 +45,16 @@ impl Endpoint {
         Ok(Self(url))
     }
 
-    /// Whether it is reached over TLS.
+    /// Returns whether the node is reached over TLS.
     pub(crate) fn is_https(&self) -> bool {
         self.0.scheme() == TLS_SCHEME
     }
 
-    /// The address of a path on this node.
+    /// Returns the URL of a path on this node.
     #[must_use]
     pub(crate) fn url(&self, path: &str, query: &[(String, String)]) -> Url {
         let mut url = self.0.clone();
-        // The paths of the surface are escaped already, and `set_path` leaves `%` alone.
+        // The paths are already escaped, and `set_path` does not change `%`.
         url.set_path(path);
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query.iter());
@@ -63,7 +63,7 @@ impl Endpoint {
     }
 }
 
-/// Whether a port is written out; `Url` hides port 80 of `http` and 443 of `https`.
+/// Returns whether the text has a port. `Url` omits port 80 of `http` and port 443 of `https`.
 fn has_port(authority: &str) -> bool {
     let after_v6 = authority
         .rsplit_once(']')
@@ -82,10 +82,10 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Reads a comma list of endpoints; with `https` where they have no scheme, if `is_secure`.
+/// Parses a comma-separated list of endpoints. `https` is the default scheme if `is_secure`.
 ///
 /// # Errors
-/// The first that is not one, or that there is none.
+/// The first invalid endpoint, or an empty list.
 pub fn parse_endpoints(list: &str, is_secure: bool) -> Result<Vec<Endpoint>, Error> {
     let endpoints: Vec<Endpoint> = list
         .split(',')

@@ -1,15 +1,15 @@
-//! What can go wrong with a request, and the exit code of a command that met it.
+//! The errors of a request, and the exit code of a command that receives them.
 
 use std::fmt;
 
 use seqd_api::{Problem, exit};
 
-/// One endpoint that was tried and gave no answer.
+/// An endpoint that was tried and did not respond.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// The endpoint.
     pub endpoint: String,
-    /// Why there was none.
+    /// The reason why it did not respond.
     pub reason: String,
 }
 
@@ -22,44 +22,45 @@ impl Attempt {
     }
 }
 
-/// Why a request has no good answer.
+/// The reason why a request has no successful response.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// An endpoint does not parse, or there is none.
+    /// An endpoint is invalid, or there is none.
     #[error("{0}")]
     Endpoint(String),
-    /// The files for TLS cannot be used.
+    /// The TLS files cannot be used.
     #[error("{0}")]
     Tls(String),
-    /// The client could not be set up.
+    /// The client could not be created.
     #[error("cannot set up the HTTP client: {0}")]
     Setup(String),
-    /// No endpoint could be connected to, or none showed that it lives; the request was not sent.
+    /// No endpoint accepted a connection or responded to `/livez`. The request was not sent.
     #[error("no node could be reached: {}", Attempts(.0))]
     Unreachable(Vec<Attempt>),
-    /// A node answered with a problem.
+    /// A node responded with a problem.
     #[error("{0}")]
     Problem(Box<Problem>),
-    /// A request that changes something was sent, and no answer came: it may have taken effect.
+    /// A request that changes something was sent, and no response arrived. It may have taken
+    /// effect.
     #[error(
         "outcome unknown: the request was sent to {} and not answered ({}); it may have taken effect",
         .0.endpoint, .0.reason
     )]
     OutcomeUnknown(Attempt),
-    /// A request that changes nothing of worth was sent, and no answer came from any node.
+    /// A request without an important effect was sent, and no node responded.
     #[error("no answer: {}", Attempts(.0))]
     NoAnswer(Vec<Attempt>),
-    /// What a node sent could not be written.
+    /// The received data could not be written.
     #[error("cannot write it: {0}")]
     Write(String),
-    /// An answer that is not seqd's.
+    /// A response that is not from seqd.
     #[error("{endpoint} answered with status {status}, which is not an answer of seqd: {reason}")]
     BadAnswer {
         /// The endpoint.
         endpoint: String,
         /// The HTTP status.
         status: u16,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         reason: String,
     },
 }
@@ -69,7 +70,7 @@ impl Error {
         Self::Setup(error.to_string())
     }
 
-    /// The exit code of a command that met this error.
+    /// Returns the exit code of a command that receives this error.
     #[must_use]
     pub fn exit(&self) -> u8 {
         match self {
@@ -85,7 +86,7 @@ impl Error {
         }
     }
 
-    /// The problem that the node answered with, if it did.
+    /// Returns the problem that the node responded with, if any.
     #[must_use]
     pub fn problem(&self) -> Option<&Problem> {
         match self {
@@ -95,7 +96,7 @@ impl Error {
     }
 }
 
-/// `a:1 (refused), b:2 (timed out)`.
+/// Displays as `a:1 (refused), b:2 (timed out)`.
 struct Attempts<'a>(&'a [Attempt]);
 
 impl fmt::Display for Attempts<'_> {

@@ -1,13 +1,24 @@
 //! A typed client of seqd's HTTP interface.
 //!
-//! A request goes to the endpoint that answered well last, at first to the first of the list; it
-//! goes on to the next only where that is certainly harmless: no connection came about, the answer
-//! is `retryable`, or nothing came for a share of the time and the request changes nothing. What
-//! changes something is sent only to a node that has answered lately, at least `/livez`; if it is
-//! not answered then, that is reported and it is never sent again ([`Error::OutcomeUnknown`]).
+//! A request is sent to the endpoint of the last good response, initially to the first endpoint of
+//! the list. It is sent to the next endpoint only if that is certainly harmless: no connection was
+//! established, the response is `retryable`, or a request that changes nothing received no response
+//! within its share of the time. A request that changes something is sent only to a node that has
+//! responded recently, at least to `/livez`. If it then receives no response, that is reported as
+//! [`Error::OutcomeUnknown`], and it is never sent again.
 //!
-//! An [`IdGenerator`] (or [`blocking::IdGenerator`]) makes IDs in this process, with a worker that
-//! it leases of the cluster: no request per ID.
+//! An [`IdGenerator`] (or [`blocking::IdGenerator`]) mints IDs in this process with a worker leased
+//! from the cluster, without a request per ID.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `boot_clock`, `definition`, `error`, `system_clock`: clocks, and what a call returns
+//! - `connect`, `endpoint`, `nonce`: one endpoint and its connection
+//! - `round`: the order in which endpoints are tried
+//! - `client`: requests
+//! - `generator`, `hold`, `once`, `operations`, `verify`: typed calls, IDs made in this process,
+//!   locks held by it
+//! - `blocking`, `download`, `locks`: the same without async, and what spans several calls
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! The acquisition of a lock, which is repeated until its answer is known.
+//! The acquisition of a lock, retried until its response is known.
 
 use std::time::Duration;
 
@@ -10,17 +10,19 @@ use crate::error::Error;
 use crate::nonce;
 use crate::operations::call_of;
 
-/// How often an acquisition is sent whose answer gets lost: once to each of the nodes of a cluster.
+/// The largest number of requests for one acquisition whose responses are lost: one per node of a
+/// cluster.
 const MOST_REQUESTS: usize = 5;
 
 impl Client {
-    /// Holds a lock, after a wait of up to `wait_ms`. A request whose answer gets lost is repeated
-    /// with the nonce of the first, so that its place in the queue, or its hold, is found again.
+    /// Acquires a lock after a wait of up to `wait_ms`. A request whose response is lost is retried
+    /// with the same nonce, so that it finds its place in the queue or its hold.
     ///
-    /// Count the time of a hold from when the request was sent; after a wait renew it first.
+    /// Count the time of a hold from the time at which the request was sent. After a wait, renew it
+    /// first.
     ///
     /// # Errors
-    /// What was answered, or why no answer came.
+    /// The problem that a node returned, or the reason why no response arrived.
     pub async fn acquire_lock(
         &self,
         name: &str,

@@ -1,12 +1,12 @@
-//! What a request is called that may be repeated.
+//! The nonce of a request that may be retried.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use crate::boot_clock::BootTime;
 
-/// 128 bits that no other request has: the keys of hashers are random in each process and differ from
-/// one to the next. A fork has its own number in them.
+/// Returns 128 random bits: the keys of hashers are random in each process and differ between
+/// hashers. A forked process differs by its process ID.
 pub(crate) fn draw() -> String {
     let half = || {
         let mut hasher = RandomState::new().build_hasher();

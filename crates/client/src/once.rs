@@ -1,4 +1,4 @@
-//! Work that is done once for a key, whoever asks for it and however often.
+//! Work that is performed once per key, no matter how many callers request it and how often.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,20 +12,21 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::nonce;
 
-/// The pause before a request that failed is repeated.
+/// The pause before a failed request is retried.
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// How a key is begun.
+/// The options for beginning a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnceOptions {
-    /// What is to be done, such as a hash of the request, 128 bytes at most: another one under the same
-    /// key is refused.
+    /// Identifies the work, such as a hash of the request, at most 128 bytes. Another fingerprint
+    /// for the same key is refused.
     pub fingerprint: String,
-    /// How long the key, and then its result, is known; a day by default.
+    /// The lifetime of the key and its result. One day by default.
     pub ttl: Duration,
-    /// How long the work may take; a minute by default. Then another caller is told to do it.
+    /// The longest duration of the work. One minute by default. After it, another caller can
+    /// receive a claim.
     pub claim_ttl: Duration,
-    /// How long to wait for another caller that is at it; a minute by default.
+    /// The longest wait for another caller that performs the work. One minute by default.
     pub patience: Duration,
 }
 
@@ -40,56 +41,58 @@ impl Default for OnceOptions {
     }
 }
 
-/// What the work is given.
+/// The arguments of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// Larger than that of every claim before it: a fencing token for what is changed.
+    /// A fencing token for the changes of the work, greater than that of every earlier claim.
     pub token: u64,
-    /// 1, and one more each time that somebody began and did not come to an end. Above 1 the work may
-    /// have been done, or a part of it: look first.
+    /// 1 plus the number of claims that ended without a result. If it is above 1, the work may
+    /// already have been performed in whole or in part, so check first.
     pub attempt: u64,
 }
 
-/// A result, and who made it.
+/// A result and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Once<T> {
     /// The result.
     pub value: T,
-    /// Whether another call made it.
+    /// `true` if another call produced it.
     pub replayed: bool,
 }
 
-/// Why there is no result.
+/// The reason why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum OnceError<E> {
     /// The work failed. The key is free for another attempt.
     #[error("{0}")]
     Work(E),
-    /// Another caller is at it for longer than the patience.
+    /// Another caller has performed the work for longer than the patience.
     #[error("{0}")]
     InProgress(Box<Problem>),
-    /// The work was done, and took longer than its claim: another was told to do it too.
+    /// The work was performed but took longer than its claim. Another caller received a claim too.
     #[error("the work was done, but its claim was over: {0}")]
     TookTooLong(Box<Problem>),
-    /// The work was done, and whether its result was kept is not known.
+    /// The work was performed, but it is unknown whether its result was stored.
     #[error("the work was done; whether its result was kept is not known: {0}")]
     NotKept(Error),
-    /// A result that cannot be written or read as JSON of this type.
+    /// The result cannot be written as JSON, or the stored result cannot be read as this type.
     #[error("the result: {0}")]
     Result(String),
-    /// The cluster refused, or could not be asked. The work was not done by this call.
+    /// The cluster refused, or could not be reached. This call did not perform the work.
     #[error(transparent)]
     Request(Error),
 }
 
 impl Client {
-    /// Does `work` unless it was done for this key, and gives its result to all who call.
+    /// Performs `work` unless it was already performed for this key, and returns its result to all
+    /// callers.
     ///
-    /// The work is not done twice by callers that come to an end. Where one of them dies in the middle,
-    /// the next is told by its attempt; see docs/IDEMPOTENCY.md for what it has to do then.
+    /// The work is not performed twice by callers that complete. If a caller dies during the work,
+    /// the next caller detects this by its attempt number; docs/IDEMPOTENCY.md describes what it
+    /// must do then.
     ///
     /// # Errors
-    /// An [`OnceError`]: whether the work was done is in each of them.
+    /// An [`OnceError`]. Each variant states whether the work was performed.
     pub async fn once<T, E, F>(
         &self,
         key: &str,
@@ -120,7 +123,7 @@ impl Client {
                 })
             }
             Err(error) => {
-                // Else the next caller waits until the claim is over.
+                // Otherwise the next caller would wait until the claim expires.
                 let _ = self.abandon_key(key, &claim).await;
                 Err(OnceError::Work(error))
             }
@@ -174,7 +177,8 @@ impl Client {
         }
     }
 
-    /// Completes the key, again where the answer is lost: it may be repeated.
+    /// Completes the key. The request is safe to retry, so it is sent again if the response is
+    /// lost.
     async fn keep<T: Serialize, E>(
         &self,
         key: &str,
@@ -204,7 +208,7 @@ impl Client {
 }
 
 enum Told {
-    /// The turn and its claim.
+    /// This caller is the first: its turn and its claim.
     First(Turn, String),
     Done(JsonText),
 }

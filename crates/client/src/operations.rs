@@ -1,5 +1,5 @@
-//! A method for each operation of the API, from its table. Methods that do more than send a request
-//! and read the answer are at the end of this file and in `locks` and `download`.
+//! A method for each operation of the API, generated from its table. Methods that do more than send
+//! a request and read the response are at the end of this file and in `locks` and `download`.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use serde_json::json;
 use crate::client::{Call, Client};
 use crate::error::Error;
 
-/// Whether a PUT created something or found it.
+/// The result of a PUT request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// Whether it is new. Otherwise an equal one existed.
+    /// `true` if the sequence is new. Otherwise an equal one existed.
     pub new: bool,
     /// The sequence.
     pub sequence: Sequence,
 }
 
-/// The call of an operation with the parameters of its path and its fields.
+/// Builds the call of an operation from its path parameters and its fields.
 pub(crate) fn call_of<O: Typed>(
     parameters: &[&(dyn ToString + Sync)],
     request: &impl Serialize,
@@ -49,7 +49,7 @@ pub(crate) fn call_of<O: Typed>(
     let call = call.waiting(Duration::from_millis(wait.unwrap_or(0)));
     match row.method {
         api::Method::Get | api::Method::Delete => call.query(&fields),
-        // A result of JSON keeps its text.
+        // The text of a JSON result is kept unchanged.
         api::Method::Post | api::Method::Put | api::Method::Patch => call.body(request),
     }
 }
@@ -64,7 +64,7 @@ const fn method_of(method: api::Method) -> Method {
     }
 }
 
-/// The changes of a client without their effect.
+/// The dry runs of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct DryRun<'a>(&'a Client);
 
@@ -75,7 +75,7 @@ impl DryRun<'_> {
 }
 
 impl Client {
-    /// The same changes, checked and not made.
+    /// Returns the same changes as dry runs: checked but not applied.
     #[must_use]
     pub fn dry_run(&self) -> DryRun<'_> {
         DryRun(self)
@@ -106,7 +106,7 @@ macro_rules! methods {
             $($about)+
             ///
             /// # Errors
-            /// What was answered, or why no answer came.
+            /// The problem that a node returned, or the reason why no response arrived.
             pub async fn $id(
                 &self,
                 $($name: $type,)*
@@ -125,7 +125,7 @@ macro_rules! methods {
             $($about)+
             ///
             /// # Errors
-            /// What was answered, or why no answer came.
+            /// The problem that a node returned, or the reason why no response arrived.
             pub async fn $id(&self $(, $name: $type)*) -> Result<$Response, Error> {
                 let call = call_of::<op::$Op>(&[$(&$name),*], &<$Request>::default())?;
                 self.answer(call).await
@@ -140,7 +140,7 @@ macro_rules! methods {
             #[doc = concat!("The effect of [`Client::", stringify!($id), "`].")]
             ///
             /// # Errors
-            /// Those of the change itself.
+            /// As for the change itself.
             pub async fn $id(
                 &self,
                 $($name: $type,)*
@@ -159,7 +159,7 @@ macro_rules! methods {
             #[doc = concat!("The effect of [`Client::", stringify!($id), "`].")]
             ///
             /// # Errors
-            /// Those of the change itself.
+            /// As for the change itself.
             pub async fn $id(&self $(, $name: $type)*) -> Result<Plan, Error> {
                 let call = call_of::<op::$Op>(&[$(&$name),*], &<$Request>::default())?;
                 self.plan(call).await
@@ -179,20 +179,22 @@ fn update_call(name: &str, change: &SequenceSpec, revision: Option<u64>) -> Resu
     Ok(call.header(IF_MATCH, tag))
 }
 
-/// Each method fails with an [`Error`]: what was answered, or why no answer came.
+/// Each method fails with an [`Error`]: the problem that a node returned, or the reason why no
+/// response arrived.
 #[expect(
     clippy::missing_errors_doc,
     reason = "all of them fail in the same way, described above"
 )]
 impl Client {
-    /// Creates a layout. An equal layout that exists is returned. Returns whether it is new.
+    /// Creates a layout, or returns an equal layout that exists. The first value is `true` if the
+    /// layout is new.
     pub async fn create_layout(&self, request: &CreateLayout) -> Result<(bool, Layout), Error> {
         let call = call_of::<op::CreateLayoutOp>(&[], request)?;
         let (status, layout) = self.send(call).await?;
         Ok((status == StatusCode::CREATED, layout))
     }
 
-    /// Creates a sequence. An equal sequence that exists is returned.
+    /// Creates a sequence, or returns an equal sequence that exists.
     pub async fn create_sequence(&self, name: &str, spec: &SequenceSpec) -> Result<Created, Error> {
         let call = call_of::<op::PutSequence>(&[&name], spec)?;
         let (status, sequence) = self.send(call).await?;
@@ -202,8 +204,8 @@ impl Client {
         })
     }
 
-    /// Changes the description, the segments or the limit of a sequence that is in use. With a
-    /// revision, only a definition of that revision is changed.
+    /// Changes the description, the segments or the limit of an existing sequence. With a revision,
+    /// only a definition with that revision is changed.
     pub async fn update_sequence(
         &self,
         name: &str,
@@ -213,8 +215,8 @@ impl Client {
         self.answer(update_call(name, change, revision)?).await
     }
 
-    /// Returns the next values of a sequence, once for this key: a request that is repeated after a
-    /// lost answer returns the same values. At most 1000 values.
+    /// Returns the next values of a sequence, at most 1000, once for this key: a request that is
+    /// retried after a lost response returns the same values.
     pub async fn next_once(
         &self,
         name: &str,
@@ -228,7 +230,7 @@ impl Client {
         self.answer(call.header(header, key)).await
     }
 
-    /// Completes an idempotency key with any JSON, which is returned as it was written.
+    /// Completes an idempotency key with a JSON result, whose text is kept unchanged.
     pub async fn complete_key(
         &self,
         key: &str,
@@ -253,7 +255,7 @@ impl Client {
             .await
     }
 
-    /// Returns the metrics of the node that answers, in Prometheus's text form.
+    /// Returns the metrics of the answering node in Prometheus's text format.
     pub async fn metrics(&self) -> Result<String, Error> {
         let call = call_of::<op::GetMetrics>(&[], &NoFields {})?;
         self.answer_text(call.accept("text/plain")).await
@@ -261,10 +263,10 @@ impl Client {
 }
 
 impl DryRun<'_> {
-    /// The effect of [`Client::update_sequence`].
+    /// Returns the effect of [`Client::update_sequence`].
     ///
     /// # Errors
-    /// Those of the change itself.
+    /// As for the change itself.
     pub async fn update_sequence(
         &self,
         name: &str,

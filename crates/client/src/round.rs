@@ -1,8 +1,8 @@
-//! Endpoints in turn: which is asked next and for how long, and what is left when none gave a good
-//! answer.
+//! Selects the endpoints in turn with the time for each, and the error if none of them gave a good
+//! response.
 //!
-//! The endpoints of a client share the time of one request. The one that gave the last good answer
-//! is asked first.
+//! The endpoints of a client share the time of one request. The endpoint of the last good response
+//! is tried first.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,21 +13,23 @@ use tokio::time::Instant;
 use crate::endpoint::Endpoint;
 use crate::error::{Attempt, Error};
 
-/// How long an answer counts as a sign of life: short beside what an operator needs to notice a
-/// node that hangs, long beside the pauses of a program that asks all the time.
+/// The time for which a response counts as a sign of life. It is short compared with the time in
+/// which an operator notices a hung node, and long compared with the pauses of a program that sends
+/// requests continuously.
 const LATELY: Duration = Duration::from_secs(10);
 
-/// The longest silence of an endpoint while others are left. A command is to end within 2.5 s where the
-/// first endpoint hangs: a second is left for the one that answers. A node without a leader answers
-/// within it too, as the deadline that it is given is shorter.
+/// The longest silence of an endpoint while others are left. A command must end within 2.5 s if the
+/// first endpoint hangs, which leaves a second for the next endpoint. A node without a leader also
+/// responds within this time, because the deadline that it receives is shorter.
 const SILENCE: Duration = Duration::from_millis(1500);
 
-/// How long an endpoint may be silent: its share of the time, and not as long while others are left.
+/// Returns how long an endpoint may be silent: its share of the time, limited while others are
+/// left.
 pub(crate) fn silence(share: Duration, left: usize) -> Duration {
     if left > 1 { share.min(SILENCE) } else { share }
 }
 
-/// The endpoints of a client, and when each answered.
+/// The endpoints of a client, with the time of each one's last response.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     list: Vec<Endpoint>,
@@ -36,9 +38,9 @@ pub(crate) struct Endpoints {
 
 #[derive(Debug)]
 struct Seen {
-    /// When each endpoint answered last, whatever it answered.
+    /// The time of the last response of each endpoint, whatever its status.
     answered: Vec<Option<Instant>>,
-    /// The endpoint of the last good answer.
+    /// The endpoint of the last good response.
     good: Option<usize>,
 }
 
@@ -53,7 +55,7 @@ impl Endpoints {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        // A panic elsewhere leaves nothing half written: each field is set in one step.
+        // A panic elsewhere leaves no partial update: each field is set in one step.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +63,8 @@ impl Endpoints {
         &self.list[at]
     }
 
-    /// The order in which they are asked: the last good one, then the others as they were listed.
+    /// Returns the order in which the endpoints are tried: the last good one, then the others as
+    /// listed.
     pub(crate) fn in_turn(&self) -> Vec<usize> {
         let good = self.seen().good;
         let others = (0..self.list.len()).filter(|at| Some(*at) != good);
@@ -72,7 +75,7 @@ impl Endpoints {
         self.seen().answered[at].is_some_and(|answered| answered.elapsed() < LATELY)
     }
 
-    /// Records that an answer came; a good one is any that the node could give, a refusal too.
+    /// Records a response. It is good if the node could process the request, even if it refused it.
     pub(crate) fn answered(&self, at: usize, is_good: bool) {
         let mut seen = self.seen();
         seen.answered[at] = Some(Instant::now());
@@ -107,29 +110,29 @@ impl Budget {
         }
     }
 
-    /// What was left when it was looked at last.
+    /// Returns the remaining time at the last reading of the clock.
     pub(crate) const fn rest(&self) -> Duration {
         self.rest
     }
 
-    /// Looks at the clock.
+    /// Reads the clock and returns the remaining time.
     pub(crate) fn look(&mut self) -> Duration {
         self.rest = self.until.saturating_duration_since(Instant::now());
         self.rest
     }
 }
 
-/// How one endpoint ended. All but the last leave the next one to be tried.
+/// The result of one endpoint. Every variant except the last lets the next endpoint be tried.
 pub(crate) enum Tried {
-    /// Nothing of the request was sent.
+    /// No part of the request was sent.
     NotSent(Attempt),
-    /// It was sent and not answered, and is harmless to repeat.
+    /// The request was sent without a response, and is safe to retry.
     Silent(Attempt),
     Retryable(Box<Problem>),
     Final(Error),
 }
 
-/// What the endpoints that were tried so far answered.
+/// The results of the endpoints tried so far.
 #[derive(Default)]
 pub(crate) struct Round {
     attempts: Vec<Attempt>,
@@ -138,7 +141,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// The result of the round; `None` if the next endpoint is to be tried.
+    /// Returns the result of the round, or `None` if the next endpoint should be tried.
     pub(crate) fn result<T>(&mut self, tried: Result<T, Tried>) -> Option<Result<T, Error>> {
         match tried {
             Ok(answer) => return Some(Ok(answer)),
@@ -153,8 +156,8 @@ impl Round {
         None
     }
 
-    /// The error of a round without an answer. A node's problem explains more than the silence of
-    /// another.
+    /// Returns the error of a round without a good response. A problem returned by a node explains
+    /// more than the silence of another.
     pub(crate) fn error(self) -> Error {
         match self.problem {
             Some(problem) => Error::Problem(problem),

@@ -1,11 +1,11 @@
-//! The operating system's wall clock, for generators outside the cluster: the one reader of this
-//! crate, as the node has one of its own.
+//! The wall clock of the operating system, for generators outside the cluster. This is the only
+//! reader in this crate; the node has its own.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use seqd_idgen::{WallClock, WallMs};
 
-/// The operating system's wall clock. A reading before 1970 is 0, which is before the epoch of
+/// The wall clock of the operating system. A reading before 1970 is 0, which precedes the epoch of
 /// every layout, so that nothing is minted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;

@@ -1,8 +1,8 @@
-//! Whether numbers can be IDs that a cluster made: their bits, their time, and who held their worker
-//! in their tick.
+//! Checks whether numbers can be IDs that a cluster minted: their bits, their time, and the holder
+//! of their worker at their tick.
 //!
-//! It compares with what the cluster knew at one moment, so that a column of millions is checked
-//! without a request for each. Whether a number comes up twice is not looked at here.
+//! The numbers are compared with the state of the cluster at one moment, so that a column of
+//! millions is checked without a request for each. Duplicates are not detected here.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,26 @@ use crate::client::Client;
 use crate::definition::{UnknownLayout, layout_of};
 use crate::error::Error;
 
-/// What is found about a number.
+/// The result for a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Finding {
-    /// A lease had its worker in its tick.
+    /// A lease covers its worker and tick.
     Held,
-    /// Its time lies before the one from which on every lease is known, and no known lease has it.
+    /// Its time precedes the time since which all leases are recorded, and no recorded lease covers
+    /// it.
     Unknown,
-    /// It has bits outside of the layout.
+    /// It has bits outside the layout.
     Foreign,
-    /// Its time lies ahead of the node's clock.
+    /// Its time is ahead of the node's clock.
     Ahead,
-    /// Its worker was leased, but not in its tick.
+    /// Its worker was leased, but not at its tick.
     WrongWindow,
     /// Its worker was never leased.
     NeverLeased,
 }
 
 impl Finding {
-    /// All of them.
+    /// All findings.
     pub const ALL: [Self; 6] = [
         Self::Held,
         Self::Unknown,
@@ -41,7 +42,7 @@ impl Finding {
         Self::NeverLeased,
     ];
 
-    /// The word for it.
+    /// The name of the finding.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -54,14 +55,14 @@ impl Finding {
         }
     }
 
-    /// Whether the cluster cannot have made the number as an ID of the layout.
+    /// Returns whether the cluster cannot have minted the number as an ID of the layout.
     #[must_use]
     pub const fn is_wrong(self) -> bool {
         !matches!(self, Self::Held | Self::Unknown)
     }
 }
 
-/// A lease: ticks from `from` up to, but without, `fence`.
+/// A lease: the ticks from `from` up to, but excluding, `fence`.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     from: Tick,
@@ -69,47 +70,50 @@ struct Window {
     holder: usize,
 }
 
-/// Compares numbers with what a cluster knows.
+/// Compares numbers with the recorded leases of a cluster.
 #[derive(Debug, Clone)]
 pub struct Verifier {
     layout: Layout,
-    /// By worker, each by its first tick.
+    /// The leases of each worker, ordered by first tick.
     windows: BTreeMap<u32, Vec<Window>>,
     holders: Vec<String>,
     known_from: Option<WallMs>,
-    /// Later times lie ahead.
+    /// Times after this one are ahead.
     now: WallMs,
-    /// Whether leases are compared: a table that another system filled has none here.
+    /// `true` if leases are compared. A table that another system filled has no leases in this
+    /// cluster.
     with_leases: bool,
 }
 
-/// Why no verifier can be made.
+/// The reason why no verifier can be created.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifierError {
-    /// The cluster did not answer, or refused.
+    /// The cluster did not respond, or refused.
     #[error(transparent)]
     Client(#[from] Error),
-    /// The layout is of a later version.
+    /// The layout is from a later version.
     #[error(transparent)]
     Layout(#[from] UnknownLayout),
 }
 
-/// How far a time may lie ahead of the node's clock: more than clocks of one cluster differ.
+/// The tolerance for times ahead of the node's clock. It exceeds the differences between the clocks
+/// of one cluster.
 const AHEAD_MS: u64 = 1000;
 
 impl Verifier {
-    /// A verifier of this layout's IDs, by what the cluster knows now. Without leases only bits and
-    /// times are compared: for a table that another system filled.
+    /// Creates a verifier for the IDs of this layout from the current state of the cluster. Without
+    /// leases, only bits and times are checked, for a table that another system filled.
     ///
     /// # Errors
-    /// The cluster did not answer, there is no such layout, or it is of a later version.
+    /// The cluster did not respond, the layout does not exist, or it is from a later version.
     pub async fn of(
         client: &Client,
         layout: &str,
         with_leases: bool,
     ) -> Result<Self, VerifierError> {
-        // Leases first: one that is granted meanwhile may be missing, and the IDs that it makes then are
-        // younger than the column. A lease that ends meanwhile is in one of the two lists.
+        // Leases are read first. A lease that is granted in the meantime may be missing, but its
+        // IDs are younger than the column. A lease that ends in the meantime is in one of the
+        // lists.
         let mut workers = Vec::new();
         if with_leases {
             for past in [false, true, false] {
@@ -120,10 +124,10 @@ impl Verifier {
         Ok(Self::new(&sent, &workers, with_leases)?)
     }
 
-    /// A verifier of a layout's IDs by these leases.
+    /// Creates a verifier for the IDs of a layout from these leases.
     ///
     /// # Errors
-    /// The layout is of a later version.
+    /// The layout is from a later version.
     pub fn new(
         sent: &SentLayout,
         workers: &[Worker],
@@ -134,7 +138,7 @@ impl Verifier {
         let mut numbers = BTreeMap::new();
         let mut windows: BTreeMap<u32, Vec<Window>> = BTreeMap::new();
         for lease in workers.iter().filter(|lease| lease.layout == sent.name) {
-            // An owner outside the cluster can have the name of a node.
+            // An owner outside the cluster may have the name of a node.
             let name = match &lease.node {
                 Some(node) => node.clone(),
                 None => format!("{} (outside)", lease.owner),
@@ -150,7 +154,7 @@ impl Verifier {
             });
         }
         for of_worker in windows.values_mut() {
-            // A lease that comes up twice was renewed in between.
+            // A lease that occurs twice was renewed between the two reads.
             of_worker.sort_by_key(|window| (window.from, window.fence));
         }
         Ok(Self {
@@ -163,7 +167,7 @@ impl Verifier {
         })
     }
 
-    /// What is found about a number, and, where it was held, the holder's place in
+    /// Checks a number. If it was held, the second value is the index of the holder in
     /// [`Verifier::holders`].
     #[must_use]
     pub fn check(&self, number: u64) -> (Finding, Option<usize>) {
@@ -194,20 +198,20 @@ impl Verifier {
         (finding, None)
     }
 
-    /// Nodes, by name, and owners of leases.
+    /// Returns the nodes by name, and the owners of other leases.
     #[must_use]
     pub fn holders(&self) -> &[String] {
         &self.holders
     }
 
-    /// The layout.
+    /// Returns the layout.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 }
 
-/// All leases of a layout: the latest of each worker, or those that are over.
+/// Returns all leases of a layout: the latest of each worker, or the past ones.
 async fn all(client: &Client, layout: &str, past: bool) -> Result<Vec<Worker>, Error> {
     let mut query = WorkersQuery {
         layout: Some(layout.to_owned()),

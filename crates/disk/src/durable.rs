@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::Disk;
 
-/// The whole of a file; `None` if there is none. More than `limit` bytes are
-/// [`io::ErrorKind::InvalidData`].
+/// Reads a whole file. Returns `None` if it does not exist, and [`io::ErrorKind::InvalidData`] if
+/// it has more than `limit` bytes.
 pub fn read_file(disk: &dyn Disk, path: &Path, limit: usize) -> io::Result<Option<Vec<u8>>> {
     let file = match disk.open_read(path) {
         Ok(file) => file,
@@ -25,8 +25,8 @@ pub fn read_file(disk: &dyn Disk, path: &Path, limit: usize) -> io::Result<Optio
     Ok(Some(bytes))
 }
 
-/// Replaces or creates a file: a power cut leaves the old or the new one, whole; after the return, the
-/// new one.
+/// Replaces or creates a file atomically: after a power cut either the old or the new file exists
+/// completely. After the return, the new one is durable.
 pub fn replace_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = sibling(path, ".tmp");
     if disk.kind(&temporary)?.is_some() {
@@ -42,7 +42,7 @@ pub fn replace_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()
     }
 }
 
-/// Creates a folder and those above it, and syncs its parent.
+/// Creates a folder and its parents, and syncs its direct parent.
 pub fn create_dir_durable(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     if disk.kind(path)?.is_some() {
         // An earlier start may have lost power before it synced the name.
@@ -77,7 +77,7 @@ mod tests {
         let path = dir.path().join("identity");
         assert_eq!(read_file(&OsDisk, &path, 10).unwrap(), None);
         replace_file(&OsDisk, &path, b"old").unwrap();
-        // The remains of an interrupted replacement do no harm.
+        // The remains of an interrupted replacement are harmless.
         std::fs::write(sibling(&path, ".tmp"), "left over").unwrap();
         replace_file(&OsDisk, &path, b"new").unwrap();
         assert_eq!(

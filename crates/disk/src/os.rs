@@ -1,4 +1,4 @@
-//! The operating system's disk. Nothing else that durability rests on names `std::fs`.
+//! The disk of the operating system. No other code that durability depends on uses `std::fs`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -24,7 +24,8 @@ impl DiskFile for File {
 
     fn reserve(&self, len: u64) -> io::Result<()> {
         match rustix::fs::fallocate(self, FallocateFlags::empty(), 0, len) {
-            // A file system without it only loses the early warning and a few extents.
+            // Without `fallocate`, the file system only loses the early warning and allocates a few
+            // more extents.
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
@@ -35,7 +36,8 @@ impl DiskFile for File {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        // Through libc, as the next one, so that a test can preload a library that does nothing.
+        // Through libc, like the next one, so that a test can preload a library whose sync does
+        // nothing.
         File::sync_data(self)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{Disk, DiskFile, Kind, Space};
 
-/// Opens every file for reading alone.
+/// Opens every file for reading only.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadOnly<D>(pub D);
 
@@ -31,7 +31,8 @@ impl<D: Disk> Disk for ReadOnly<D> {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        // The reader of a log opens its segments for both; a write to such a file fails.
+        // The reader of a log opens its segments for reading and writing. A write to such a file
+        // fails.
         self.0.open_read(path)
     }
 

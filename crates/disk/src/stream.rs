@@ -1,11 +1,11 @@
-//! `std::io`'s reader and writer over a [`DiskFile`].
+//! The reader and the writer of `std::io` over a [`DiskFile`].
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 use crate::DiskFile;
 
-/// Writes a file from its start on, unbuffered.
+/// Writes a file from its start, unbuffered.
 pub struct FileWriter {
     file: Arc<dyn DiskFile>,
     at: u64,
@@ -35,7 +35,7 @@ impl Write for FileWriter {
     }
 }
 
-/// Reads a file from its start on, unbuffered. The length is that at the time of opening.
+/// Reads a file from its start, unbuffered. The length is that at the time of opening.
 pub struct FileReader {
     file: Arc<dyn DiskFile>,
     at: u64,

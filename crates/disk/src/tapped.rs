@@ -1,4 +1,4 @@
-//! A disk with some of its calls intercepted by a test; every other goes to the disk below.
+//! A disk with some of its calls intercepted by a test. All other calls go to the underlying disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::{Disk, DiskFile, Kind, Space};
 
-/// Intercepts calls; by default each goes to the disk below.
+/// Intercepts calls. By default, each call goes to the underlying disk.
 pub trait Tap: Send + Sync + 'static {
-    /// A read from the file that was opened as `_path`; `below` does it.
+    /// A read from the file that was opened as `_path`. `below` performs it.
     fn read(&self, _path: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
         below()
     }
@@ -21,7 +21,7 @@ pub trait Tap: Send + Sync + 'static {
     fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
         below.write_at(buf, offset)
     }
-    /// `sync_data` or `sync_all` of the file that was opened as `_path`; `below` does it.
+    /// `sync_data` or `sync_all` of the file that was opened as `_path`. `below` performs it.
     fn sync(&self, _path: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
         below()
     }
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Makes each call that reads or changes something; returns which were refused.
+    /// Makes each call that reads or changes something. Returns which calls failed.
     fn use_all(disk: &dyn Disk) -> Vec<bool> {
         let [a, b, folder] = ["a", "b", "folder"].map(|name| Path::new("/data").join(name));
         disk.create_dir_all(&folder).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     fn what_is_tapped_reaches_the_disk_only_if_the_tap_lets_it() {
         let (refused, below) = tapped(Refusing);
         assert_eq!(refused, [true; 10]);
-        // A folder and a file are made, and the file is reserved and cut.
+        // A folder and a file are created, and the file is reserved and truncated.
         assert_eq!(below.operations().len(), 4, "{:?}", below.operations());
     }
 }

@@ -1,20 +1,20 @@
-//! Guards that tests take out, one by one, to show that each is missed when it is gone.
+//! Guards that tests remove one by one, to show that some test detects each missing guard.
 //!
-//! A guard is a line that an invariant rests on. Where it stands, the code asks
-//! [`is_out!`](crate::is_out): in a program that is shipped that is the word `false`, and nothing of
-//! it is compiled. Two builds ask in earnest: the unit tests of the crate that holds the guard, where
-//! [`take_out`] takes it out of one thread, and everything that is built with `--cfg seqd_bugs`, where
-//! the variable `SEQD_GUARD_OUT` takes it out of the whole process. Which test misses which guard:
-//! `docs/internals/GUARDS.md`.
+//! A guard is a line that an invariant depends on. The code evaluates [`is_out!`](crate::is_out) at
+//! that line. In a shipped program it is the constant `false`, and no code is generated for it. Two
+//! builds evaluate it: the unit tests of the crate that contains the guard, where [`take_out`]
+//! removes it for one thread, and everything that is built with `--cfg seqd_bugs`, where the
+//! variable `SEQD_GUARD_OUT` removes it for the whole process. `docs/internals/GUARDS.md` lists the
+//! test that detects each missing guard.
 
 mod list;
 
 pub use list::Guard;
 
-/// Names the guard that a build with `--cfg seqd_bugs` does without.
+/// The environment variable with the name of the guard that a build with `--cfg seqd_bugs` removes.
 pub const VARIABLE: &str = "SEQD_GUARD_OUT";
 
-/// Whether a guard, named without its type, is taken out.
+/// Returns whether a guard, named without its type, is removed.
 #[macro_export]
 macro_rules! is_out {
     ($guard:ident) => {
@@ -26,12 +26,13 @@ thread_local! {
     static OUT: std::cell::Cell<Option<Guard>> = const { std::cell::Cell::new(None) };
 }
 
-/// Takes a guard out of everything on this thread, or puts it back.
+/// Removes a guard for this thread, or restores it.
 pub fn take_out(guard: Option<Guard>) {
     OUT.set(guard);
 }
 
-/// Whether the guard is taken out of this thread or of the process. Called through `is_out!` alone.
+/// Returns whether the guard is removed for this thread or for the process. Call it only through
+/// `is_out!`.
 #[must_use]
 pub fn is_out_here(guard: Guard) -> bool {
     OUT.get() == Some(guard) || out_of_the_process() == Some(guard)
@@ -42,7 +43,8 @@ const fn out_of_the_process() -> Option<Guard> {
     None
 }
 
-/// Read once. A name that no guard has ends the process: a run that lacks nothing would show nothing.
+/// Read once. An unknown name ends the process, because a run without a removed guard would prove
+/// nothing.
 #[cfg(seqd_bugs)]
 fn out_of_the_process() -> Option<Guard> {
     static NAMED: std::sync::OnceLock<Option<Guard>> = std::sync::OnceLock::new();

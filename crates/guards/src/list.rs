@@ -1,18 +1,18 @@
-//! The list of guards: the one place where they are named, each with what it holds.
+//! The list of guards: the only place that names them, each with the rule that it enforces.
 
 macro_rules! guards {
     ($($(#[doc = $holds:literal])+ $name:ident,)*) => {
-        /// A line that an invariant rests on.
+        /// A line that an invariant depends on.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Guard {
             $($(#[doc = $holds])+ $name,)*
         }
 
         impl Guard {
-            /// All of them.
+            /// All guards.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// As the variable and the documents name it.
+            /// The name in the variable and in the documentation.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -20,7 +20,7 @@ macro_rules! guards {
                 }
             }
 
-            /// What holds while it is there.
+            /// The rule that the guard enforces.
             #[must_use]
             pub const fn holds(self) -> &'static str {
                 match self {
@@ -32,7 +32,7 @@ macro_rules! guards {
 }
 
 impl Guard {
-    /// The guard of this name.
+    /// Returns the guard with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|guard| guard.name() == name)

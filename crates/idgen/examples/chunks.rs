@@ -1,14 +1,14 @@
-//! How fast one process can make IDs by itself, beside a bare atomic increment.
+//! Measures how fast one process can mint IDs, compared with a bare atomic increment.
 //!
 //! ```text
 //! cargo run --release -p seqd-idgen --example chunks [seconds]
 //! ```
 //!
-//! Single IDs, with one and two threads on one generator: from chunks of a thread's own, and with one
-//! compare-and-swap each. The layout has 4,194,304 IDs a millisecond, so that its bits are no limit.
-//! The clock is read once for 256 IDs. Rounds of 5 ms take turns. Only those count in which each thread
-//! had a processor for nine tenths of the time, so that other work on the machine has little part, and
-//! two threads ran at once; the median of them is printed, with how many they were.
+//! Single IDs, with one and two threads on one generator: from a separate chunk per thread, and
+//! with one compare-and-swap each. The layout has 4,194,304 IDs per millisecond, so its bits are
+//! not a limit. The clock is read once for 256 IDs. Rounds of 5 ms alternate. A round counts only
+//! if each thread had a processor for nine tenths of the time, so that other load has little effect
+//! and two threads ran concurrently. The median of these rounds and their number are printed.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -29,10 +29,10 @@ use seqd_idgen::{
 
 const ROUND: Duration = Duration::from_millis(5);
 
-/// A thread has to have a processor for so much of a round.
+/// The fraction of a round for which a thread must have a processor.
 const SHARE: f64 = 0.9;
 
-/// IDs between two readings of the clock.
+/// The number of IDs between two readings of the clock.
 const PER_READING: u32 = 256;
 
 const CHUNK: NonZeroU32 = NonZeroU32::new(4096).unwrap();
@@ -90,7 +90,7 @@ fn wide() -> Result<Layout, LayoutError> {
     })
 }
 
-/// The median, and of how many rounds that count.
+/// Returns the median, and the number of rounds that count.
 fn median(rounds: &mut Vec<Option<f64>>) -> (f64, usize) {
     let mut rates: Vec<f64> = rounds.drain(..).flatten().collect();
     rates.sort_unstable_by(f64::total_cmp);
@@ -98,7 +98,8 @@ fn median(rounds: &mut Vec<Option<f64>>) -> (f64, usize) {
     (median.unwrap_or(f64::NAN), rates.len())
 }
 
-/// How long this thread has been on a processor; where the kernel does not count that, `since`.
+/// Returns how long this thread has been on a processor, or the time since `since` if the kernel
+/// does not count that.
 fn on_processor(since: Instant) -> Duration {
     let counted = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let ns = counted.and_then(|text| text.split(' ').next()?.parse().ok());
@@ -110,7 +111,8 @@ fn wall() -> WallMs {
     WallMs(since.unwrap_or_default().as_millis() as u64)
 }
 
-/// Millions of IDs a second that all threads make together; `None` if one had no processor for long.
+/// Returns the millions of IDs per second of all threads together, or `None` if a thread had no
+/// processor for too long.
 fn measure(
     way: Way,
     layout: &Layout,
@@ -153,7 +155,7 @@ fn measure(
     }))
 }
 
-/// How many times `make` gave an ID within a round.
+/// Returns how many times `make` produced an ID within a round.
 fn until(began: Instant, mut make: impl FnMut(WallMs) -> bool) -> u64 {
     let mut made = 0;
     while began.elapsed() < ROUND {

@@ -1,30 +1,30 @@
-//! Which clocks agree: a wall clock is right if it agrees with a majority of the clocks.
+//! Determines which clocks agree: a wall clock is right if it agrees with a majority of the clocks.
 //!
-//! Each node measures the wall clocks of its peers, its own among them, against its own monotonic
-//! clock. The difference, the clock's [`Line`], is steady while nobody sets that wall clock, and a
-//! step of any of them changes one line alone. A line is known to within half a round trip.
+//! Each node measures the wall clocks of its peers and its own against its own monotonic clock. The
+//! difference, the clock's [`Line`], is constant while nobody sets that wall clock, and a step of a
+//! wall clock changes only its own line. The uncertainty of a line is half a round trip.
 //!
-//! Two clocks agree where their lines are within the limit of each other, as far as they are known.
-//! So each line is widened by half the limit on either side, and the clocks of a majority agree
-//! where the intervals of so many meet (Marzullo's intersection, as NTP has it). A clock whose
-//! interval reaches that place is right, every other is wrong. Where no majority meets it is not
-//! known which clock is wrong, and none is called so.
+//! Two clocks agree if their lines differ by at most the limit, allowing for the uncertainty. Each
+//! line is therefore widened by half the limit on either side, and a majority of the clocks agrees
+//! if the intervals of a majority intersect (Marzullo's algorithm, as in NTP). A clock whose
+//! interval reaches the intersection is right, and every other clock is wrong. If no majority of
+//! the intervals intersects, it is unknown which clock is wrong, and no clock is judged wrong.
 
 use std::time::Duration;
 
 use crate::time::WallMs;
 
-/// A wall clock against the monotonic clock of the process that measures it.
+/// The difference between a wall clock and the monotonic clock of the process that measures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Wall minus monotonic time, in milliseconds.
     pub ms: i64,
-    /// By how much that may be wrong, either way, in milliseconds.
+    /// The uncertainty in either direction, in milliseconds.
     pub uncertain_ms: u64,
 }
 
 impl Line {
-    /// The line of a clock that was read at this moment of the monotonic clock.
+    /// Returns the line of a clock that showed `wall` at this moment of the monotonic clock.
     pub fn of(wall: WallMs, monotonic: Duration, uncertain_ms: u64) -> Self {
         let monotonic = i64::try_from(monotonic.as_millis()).unwrap_or(i64::MAX);
         let wall = i64::try_from(wall.0).unwrap_or(i64::MAX);
@@ -34,14 +34,15 @@ impl Line {
         }
     }
 
-    /// What a clock with this line shows at a moment of the monotonic clock.
+    /// Returns the reading of a clock with this line at a moment of the monotonic clock.
     pub fn wall_at(self, monotonic: Duration) -> WallMs {
         let monotonic = i64::try_from(monotonic.as_millis()).unwrap_or(i64::MAX);
         let wall = self.ms.saturating_add(monotonic);
         WallMs(u64::try_from(wall).unwrap_or(0))
     }
 
-    /// The interval that agrees with it, twice as large: half a limit may be half a millisecond.
+    /// Returns the interval of the lines that agree with it, multiplied by two: half of a limit may
+    /// be half a millisecond.
     fn interval(self, limit_ms: u64) -> (i128, i128) {
         let (line, around) = (i128::from(self.ms), i128::from(self.uncertain_ms));
         let limit = i128::from(limit_ms);
@@ -49,7 +50,7 @@ impl Line {
     }
 }
 
-/// Whether a majority of the voters' clocks agrees, as far as they are known.
+/// The agreement of a majority of the voters' clocks, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
     /// Too few clocks are known for a majority.
@@ -60,39 +61,41 @@ pub enum Agreement {
     Agreed(Agreed),
 }
 
-/// Where the clocks of a majority meet.
+/// The intersection of the intervals of a majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// Both ends twice as large.
+    /// Both ends, multiplied by two.
     from: i128,
     to: i128,
     limit_ms: u64,
 }
 
-/// Whether one clock agrees with the majority.
+/// The agreement of one clock with the majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Not known: too few clocks are.
+    /// Unknown, because too few clocks are known.
     Unknown,
     /// It agrees with a majority.
     Right,
-    /// A majority agrees without it.
+    /// A majority agrees, but not with this clock.
     Wrong {
-        /// By how many milliseconds it is ahead of the middle of the majority; negative if behind.
+        /// The milliseconds by which it is ahead of the middle of the majority. Negative if it is
+        /// behind.
         ahead_ms: i64,
     },
-    /// No majority agrees, so that any of them may be wrong.
+    /// No majority agrees, so any clock may be wrong.
     Split,
 }
 
 impl Agreement {
-    /// The agreement of the known lines of `voters` voters, of which two agree within `limit_ms`.
+    /// Computes the agreement of `voters` voters from the known lines. Two clocks agree if they
+    /// differ by at most `limit_ms`.
     pub fn of(voters: usize, known: &[Line], limit_ms: u64) -> Self {
         let majority = voters / 2 + 1;
         if known.len() < majority {
             return Self::Unknown;
         }
-        // Beginnings before ends where both are at one place: there the two clocks still agree.
+        // At equal positions, starts sort before ends: two intervals that touch still agree.
         let mut ends: Vec<(i128, bool)> = Vec::with_capacity(2 * known.len());
         for line in known {
             let (from, to) = line.interval(limit_ms);
@@ -119,7 +122,7 @@ impl Agreement {
         }
     }
 
-    /// Whether a clock agrees.
+    /// Judges whether a clock agrees with the majority.
     pub fn judge(&self, line: Line) -> Standing {
         match self {
             Self::Unknown => Standing::Unknown,
@@ -139,7 +142,7 @@ impl Agreed {
         Standing::Wrong { ahead_ms }
     }
 
-    /// The line in the middle of the majority.
+    /// Returns the line in the middle of the majority.
     pub fn middle(&self) -> Line {
         let middle = (self.from + self.to) / 4;
         let (least, most) = (i128::from(i64::MIN), i128::from(i64::MAX));
@@ -149,15 +152,15 @@ impl Agreed {
         }
     }
 
-    /// The lines of clocks that are known exactly and right: from the first to the last of them, in
-    /// milliseconds.
+    /// Returns the range of the lines, in milliseconds, that a right clock without uncertainty can
+    /// have.
     pub fn right(&self) -> (i64, i64) {
         let limit = i128::from(self.limit_ms);
         let clamp = |twice: i128| {
             let half = twice.div_euclid(2);
             i64::try_from(half).unwrap_or(if half < 0 { i64::MIN } else { i64::MAX })
         };
-        // The first is rounded up.
+        // The lower end is rounded up.
         (clamp(self.from - limit + 1), clamp(self.to + limit))
     }
 }

@@ -1,8 +1,8 @@
-//! The generator: mints IDs of one worker of one layout inside one window of ticks.
+//! The generator: mints IDs of one worker of one layout within one window of ticks.
 //!
-//! It is the fast path of the whole system: no lock, no allocation, one compare-and-swap for a
-//! batch of any size. It never waits and never reads a clock: it answers *ready*, *wait* or
-//! *refused*, and the caller sleeps. The caller extends the fence only after it was
+//! This is the fast path of the whole system: no lock, no allocation, and one compare-and-swap for
+//! a batch of any size. It never waits and never reads a clock. It returns *ready*, *wait* or
+//! *refused*, and the caller sleeps. The caller extends the fence only after the new fence was
 //! committed.
 
 mod chunked;
@@ -22,29 +22,31 @@ use crate::policy::ClockPolicy;
 use crate::time::{Tick, WallMs};
 use cursor::{Cursor, Rules};
 
-/// The answer to a request for IDs.
+/// The result of a request for IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mint {
-    /// IDs, in order, all of one tick; perhaps fewer than asked: ask again for the rest.
+    /// IDs in increasing order, all of one tick. There may be fewer than requested; request the
+    /// rest again.
     Ready(IdRun),
-    /// Nothing yet: read the clock again and ask again after this many milliseconds (at least 1).
+    /// No ID is available yet. Read the clock and request again after this many milliseconds (at
+    /// least 1).
     Wait {
-        /// How long, in milliseconds.
+        /// The duration in milliseconds.
         ms: u64,
     },
-    /// No IDs, and waiting a moment would not help.
+    /// No ID is available, and a short wait would not help.
     Refused(Refusal),
 }
 
-/// Why a generator refuses.
+/// The reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The clock is behind the last tick by more than the tolerance.
     #[error("the clock is {by_ms} ms behind the last tick used")]
     ClockBehind {
-        /// By how many milliseconds.
+        /// The difference in milliseconds.
         by_ms: u64,
-        /// The clock reading from which on it serves again.
+        /// The clock reading from which IDs are minted again.
         until: WallMs,
     },
     /// The clock has reached the end of the window.
@@ -53,58 +55,58 @@ pub enum Refusal {
         /// The exclusive end of the window.
         fence: Tick,
     },
-    /// The layout's time field is full. It stays so.
+    /// The time field of the layout is full. This is permanent.
     #[error("the layout's time field is full")]
     TimeFull,
-    /// The clock stands before the layout's epoch.
+    /// The clock is before the layout's epoch.
     #[error("the clock stands before the layout's epoch")]
     BeforeEpoch,
-    /// Nothing was minted yet and the window begins later than the tolerance covers.
+    /// Nothing has been minted yet, and the window begins later than the tolerance covers.
     #[error("the window begins in {ms} ms")]
     NotYet {
-        /// In how many milliseconds it begins.
+        /// The milliseconds until it begins.
         ms: u64,
         /// Its first tick.
         from: Tick,
     },
-    /// The generator was closed. It stays so.
+    /// The generator was closed. This is permanent.
     #[error("the generator is closed")]
     Closed,
 }
 
-/// Why a generator cannot be made.
+/// The reason why a generator cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeneratorError {
-    /// The layout has no such worker.
+    /// The layout does not have this worker.
     #[error("worker {} is not below {workers}", .worker.0)]
     Worker {
-        /// The worker as asked.
+        /// The requested worker.
         worker: WorkerId,
-        /// How many there are.
+        /// The number of workers.
         workers: u32,
     },
-    /// The window begins past the end of the time field.
+    /// The window begins after the end of the time field.
     #[error("the window begins at tick {}, past the last, {}", .from.0, .max.0)]
     Window {
-        /// The first tick as asked.
+        /// The requested first tick.
         from: Tick,
         /// The last tick of the layout.
         max: Tick,
     },
 }
 
-/// Mints the IDs of one lease. Shared by reference between any number of threads.
+/// Mints the IDs of one lease. Any number of threads may share it by reference.
 ///
 /// Invariants:
-/// 1. Each (tick, sequence) is handed out at most once, whatever the clock and the threads do.
-/// 2. IDs are handed out in strictly increasing (tick, sequence) order: an answer that was given
-///    before another request was made holds smaller ones.
-/// 3. Every tick is in `[from_tick, fence)`, by a fence that was given before the answer, and not
-///    above the layout's last.
-/// 4. Under [`OnRollback::Refuse`](crate::OnRollback) no tick is above the reading it was asked with.
-/// 5. After `close` nothing is minted, and the tick that `close` returned is the last one minted.
+/// 1. Each (tick, sequence) is returned at most once, whatever the clock and the threads do.
+/// 2. IDs are returned in strictly increasing (tick, sequence) order: a result that was returned
+///    before another request was made contains smaller IDs.
+/// 3. Every tick is in `[from_tick, fence)`, for a fence that was set before the result was
+///    returned, and not after the last tick of the layout.
+/// 4. With [`OnRollback::Refuse`](crate::OnRollback) no tick is after the reading of its request.
+/// 5. After `close` nothing is minted, and `close` returns the last minted tick.
 ///
-/// Make one generator per lease, ever: two of them would mint the same IDs.
+/// Create exactly one generator per lease: two generators would mint the same IDs.
 #[derive(Debug)]
 pub struct Generator {
     layout: Layout,
@@ -112,10 +114,10 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator for the window `[from_tick, fence)`, with the default [`ClockPolicy`].
+    /// Creates a generator for the window `[from_tick, fence)` with the default [`ClockPolicy`].
     ///
-    /// `seed` varies the first sequence of each tick where the layout draws it; give each
-    /// generator its own. It has no part in uniqueness.
+    /// `seed` varies the first sequence of each tick if the layout draws it. Give each generator
+    /// its own seed. Uniqueness does not depend on it.
     pub fn new(
         layout: Layout,
         worker: WorkerId,
@@ -130,7 +132,8 @@ impl Generator {
             });
         }
         let max = layout.max_tick();
-        // One past the last tick is what follows a window that reached the end: it mints nothing.
+        // A window that follows a completely used time field begins one past the last tick. It
+        // mints nothing.
         if from_tick.0 > max.0 + 1 {
             return Err(GeneratorError::Window {
                 from: from_tick,
@@ -144,59 +147,59 @@ impl Generator {
         })
     }
 
-    /// The same generator with other limits on the clock; for use before it is shared.
+    /// Sets other limits on the clock. Call it before the generator is shared.
     #[must_use]
     pub fn with_policy(mut self, policy: ClockPolicy) -> Self {
         self.cursor.set_policy(policy);
         self
     }
 
-    /// Takes up to `count` IDs for a clock reading of `now`. A count of 0 takes none and answers
-    /// like a count of 1 otherwise.
+    /// Takes up to `count` IDs for the clock reading `now`. A count of 0 takes none and otherwise
+    /// returns the same as a count of 1.
     ///
-    /// A reading that is older than one with which another thread has minted meanwhile is a clock
-    /// that is behind like any other: the answer is a short wait.
+    /// A reading older than one with which another thread has already minted is treated as a clock
+    /// that is behind: the result is a short wait.
     pub fn mint(&self, now: WallMs, count: u32) -> Mint {
         self.cursor.mint(now, count)
     }
 
-    /// Raises the fence, once the new one is committed. A lower one changes nothing.
+    /// Raises the fence after the new one was committed. A lower fence has no effect.
     pub fn extend(&self, fence: Tick) {
         self.cursor.extend(fence);
     }
 
-    /// Ends the minting for good. The last tick minted, by any thread; `None` if nothing was.
-    /// The same answer again if it was closed before.
+    /// Permanently stops minting. Returns the last tick minted by any thread, or `None` if nothing
+    /// was minted. A second call returns the same.
     pub fn close(&self) -> Option<Tick> {
         self.cursor.close()
     }
 
-    /// The last tick minted so far; `None` if nothing was.
+    /// Returns the last minted tick, or `None` if nothing was minted.
     pub fn last_tick(&self) -> Option<Tick> {
         self.cursor.last_tick()
     }
 
-    /// The exclusive end of the window.
+    /// Returns the exclusive end of the window.
     pub fn fence(&self) -> Tick {
         self.cursor.fence()
     }
 
-    /// The first tick of the window.
+    /// Returns the first tick of the window.
     pub fn first_tick(&self) -> Tick {
         self.cursor.first_tick()
     }
 
-    /// Whether `close` was called.
+    /// Returns whether `close` was called.
     pub fn is_closed(&self) -> bool {
         self.cursor.is_closed()
     }
 
-    /// The worker.
+    /// Returns the worker.
     pub fn worker(&self) -> WorkerId {
         self.cursor.worker()
     }
 
-    /// The layout.
+    /// Returns the layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }

@@ -1,32 +1,34 @@
-//! The clock guard: whether the wall clock may be minted with and extended from.
+//! The clock guard: decides whether a wall clock reading may be used to mint IDs and to extend the
+//! fence.
 //!
-//! Uniqueness never rests on it: that is the fence's. The guard keeps IDs roughly ordered by time
-//! and keeps a clock that is plainly wrong from burning the future. It compares each reading of
-//! the wall clock with four others:
+//! Uniqueness never depends on it; the fence ensures that. The guard keeps IDs roughly ordered by
+//! time and prevents a clearly wrong clock from using up future ticks. It compares each reading of
+//! the wall clock with four values:
 //!
-//! **The stored mark**, at a start: how far the process before this one got. A clock that
-//! has passed `ahead` is past everything. Between `last_minted` and `ahead` ticks may have been
-//! used, so the guard waits; a crash and a quick restart on a good clock look like that, and are no
-//! rollback. Below `last_minted` the clock did go back: a little is waited for, more is refused
-//! until it has caught up.
+//! **The stored mark**, after a start: how far the previous process got. A clock at or past `ahead`
+//! is past every used tick. Between `last_minted` and `ahead`, ticks may have been used, so the
+//! guard waits. A crash and a quick restart with a good clock lead here, and this is not a
+//! rollback. Below `last_minted` the clock did step back. The guard waits for a small difference,
+//! and refuses for a larger one until the clock has caught up.
 //!
-//! **The last tick used** by this process. The generators refuse by it on their own; the guard
-//! returns the same, so that a health check need not mint.
+//! **The last tick used** by this process. The generators refuse by it on their own. The guard
+//! returns the same verdict, so that a health check need not mint.
 //!
-//! **The peers' clocks.** A reading that agrees with a majority of them is good however it came about,
-//! and one that a majority agrees without is not, however steady it is (see `agreement`). Where no
-//! majority agrees none is good. Where too few are known, or there are none, it is for the last:
+//! **The peers' clocks.** A reading that agrees with a majority of them is good however it came
+//! about. If a majority agrees without it, it is bad, however steady it is (see `agreement`). If no
+//! majority agrees, no reading is good. If too few peers are known, or there are none, the last
+//! comparison decides:
 //!
-//! **The monotonic clock.** The difference between wall and monotonic clock, the *line*, is steady
-//! while nobody sets the wall clock. A reading within the tolerance of the trusted line is good,
-//! and the line moves to it, so that slow drift never adds up. A reading further ahead is a
-//! forward jump: it is trusted once the readings have stood by their new line for
-//! [`FORWARD_JUMP_CONFIRM`]; one that falls back to the old line was a passing error. A reading
-//! further behind, but not behind a tick that was used, is harmless; the trusted line follows it
-//! after the same time, so a clock that is set back and at once forth again has not jumped. A
-//! reading that is behind the mark or behind the last tick used is known to be wrong and trusts
-//! nothing; so a clock that comes out of it at a start is the correction that was waited for,
-//! not a jump.
+//! **The monotonic clock.** The difference between the wall clock and the monotonic clock, the
+//! *line*, is constant while nobody sets the wall clock. A reading within the tolerance of the
+//! trusted line is good, and the line moves to it, so that slow drift never adds up. A reading
+//! further ahead is a forward jump. It is trusted once the readings have kept to their new line for
+//! [`FORWARD_JUMP_CONFIRM`]. If the readings return to the old line, the jump was a transient
+//! error. A reading further behind, but not before a used tick, is harmless. The trusted line
+//! follows it after the same time, so a clock that is set back and soon forward again has not
+//! jumped. A reading below the mark or before the last used tick is known to be wrong and does not
+//! change the trusted line. A clock that recovers from this state after a start is therefore the
+//! expected correction, not a jump.
 
 use std::time::Duration;
 
@@ -36,32 +38,32 @@ use crate::agreement::Standing;
 use crate::policy::{ClockPolicy, OnRollback};
 use crate::time::WallMs;
 
-/// How long the readings must agree with each other before a jump is trusted. Well below a third
-/// of the default window of 30 s, so that a node does not run out of window meanwhile; well above
-/// the interval of readings, so that several must agree.
+/// The time for which readings must agree before a jump is trusted. It is well below a third of the
+/// default window of 30 s, so that the window of a node does not end in the meantime, and well
+/// above the interval of the readings, so that several must agree.
 pub const FORWARD_JUMP_CONFIRM: Duration = Duration::from_secs(5);
 
-/// How often a running process writes its mark, in milliseconds.
+/// The interval at which a running process writes its mark, in milliseconds.
 pub const MARK_EVERY_MS: u64 = 250;
 
-/// How far ahead of the clock a written mark reaches, in milliseconds: two intervals, so that one
-/// late write does not let the clock pass it.
+/// The time by which a written mark is ahead of the clock, in milliseconds. It is two intervals, so
+/// that the clock does not pass the mark if one write is late.
 pub const MARK_LEAD_MS: u64 = 2 * MARK_EVERY_MS;
 
-/// How far a process got, as it is kept on its disk.
+/// The progress of a process, as stored on its disk.
 ///
-/// Invariant: `last_minted < ahead`, as made by the functions below.
+/// Invariant: `last_minted < ahead`. The functions below ensure it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredMark {
-    /// When the last tick used at the time of writing began.
+    /// The start of the last tick used at the time of writing.
     pub last_minted: WallMs,
-    /// No tick that begins at or after this was used until the next mark was written.
+    /// No tick that begins at or after this time was used before the next mark was written.
     pub ahead: WallMs,
 }
 
 impl StoredMark {
-    /// The mark of a running process: reaches ahead of the clock, but not past the end of its
-    /// window, beyond which nothing is minted at any reading.
+    /// Returns the mark of a running process. It is ahead of the clock, but not past the end of the
+    /// window, because nothing is minted after that at any reading.
     pub fn running(last_minted: WallMs, now: WallMs, window_end: WallMs) -> Self {
         let lead = now.max(last_minted).0.saturating_add(MARK_LEAD_MS);
         let ahead = lead.min(window_end.0).max(last_minted.0.saturating_add(1));
@@ -71,7 +73,7 @@ impl StoredMark {
         }
     }
 
-    /// The mark of a process that has closed its generators and mints no more.
+    /// Returns the mark of a process that has closed its generators and no longer mints.
     pub fn stopped(last_minted: WallMs) -> Self {
         Self {
             last_minted,
@@ -79,65 +81,67 @@ impl StoredMark {
         }
     }
 
-    /// The mark that was read from a disk; `None` if no process can have made it.
+    /// Returns the mark read from a disk, or `None` if no process can have written it.
     pub fn found(last_minted: WallMs, ahead: WallMs) -> Option<Self> {
         (last_minted < ahead).then_some(Self { last_minted, ahead })
     }
 }
 
-/// What a reading is worth.
+/// The verdict on a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockVerdict {
-    /// Mint, and extend the fence from it.
+    /// The reading may be used to mint and to extend the fence.
     Good,
-    /// Do not mint yet; read again after this many milliseconds (at least 1).
+    /// Minting must wait. Read the clock again after this many milliseconds (at least 1).
     Wait {
-        /// How long, in milliseconds.
+        /// The duration in milliseconds.
         ms: u64,
     },
-    /// The clock went back by more than is waited for: refuse to mint.
+    /// The clock stepped back by more than the tolerance. Minting is refused.
     Behind {
-        /// By how many milliseconds it is behind the last tick used.
+        /// The milliseconds by which it is behind the last used tick.
         by_ms: u64,
-        /// The clock reading from which on it serves again.
+        /// The clock reading from which IDs are minted again.
         until: WallMs,
     },
-    /// The wall clock ran ahead of the monotonic clock, and there is no majority of other clocks to
-    /// ask: neither mint, nor extend a fence or take a lease from this reading.
+    /// The wall clock ran ahead of the monotonic clock, and no majority of other clocks is known.
+    /// The reading must not be used to mint, to extend a fence or to take a lease.
     ForwardJump {
-        /// By how many milliseconds.
+        /// The size of the jump in milliseconds.
         by_ms: u64,
     },
-    /// A majority of the clocks agrees without this one: as for a jump.
+    /// A majority of the clocks agrees without this one. The restrictions are those of a jump.
     Skewed {
-        /// By how many milliseconds it is ahead of the majority; negative if behind.
+        /// The milliseconds by which it is ahead of the majority. Negative if it is behind.
         ahead_ms: i64,
     },
-    /// No majority of the clocks agrees, so that this one may be wrong: as for a jump.
+    /// No majority of the clocks agrees, so this clock may be wrong. The restrictions are those of
+    /// a jump.
     Split,
 }
 
-/// Readings off the trusted line that may become it.
+/// Readings off the trusted line that may become the trusted line.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     line_ms: i128,
     since: Duration,
 }
 
-/// Judges the readings of one process, in the order of their monotonic times.
+/// Judges the readings of one process in the order of their monotonic times.
 #[derive(Debug)]
 pub struct ClockGuard {
     policy: ClockPolicy,
     mark: Option<StoredMark>,
-    /// Wall minus monotonic time, of the last reading that was trusted.
+    /// Wall minus monotonic time of the last trusted reading.
     line_ms: Option<i128>,
     candidate: Option<Candidate>,
-    /// What the peers found, while they found it and after that.
+    /// The last unfavorable verdict by the peers' clocks. It is kept when too few peers are known.
     refused: Option<ClockVerdict>,
 }
 
 impl ClockGuard {
-    /// A guard for a process that found this mark; `None` if none was ever written.
+    /// Creates a guard for a process that found this mark. `None` means that no mark was ever
+    /// written.
     pub fn new(policy: ClockPolicy, mark: Option<StoredMark>) -> Self {
         Self {
             policy,
@@ -148,14 +152,14 @@ impl ClockGuard {
         }
     }
 
-    /// Forgets the mark that was found if it reaches past `limit`; returns whether it did.
+    /// Discards the found mark if it is past `limit`. Returns whether it did.
     pub fn forget_mark_past(&mut self, limit: WallMs) -> bool {
         self.mark.take_if(|mark| mark.ahead > limit).is_some()
     }
 
-    /// Judges a reading: the wall clock, monotonic time since any fixed moment of this process,
-    /// when the last tick began that this process has used, if it has used one, and what the peers'
-    /// clocks say of it.
+    /// Judges a reading. `monotonic` is the time since any fixed moment of this process,
+    /// `last_used` is the start of the last tick that this process used, and `standing` is the
+    /// result of the comparison with the peers' clocks.
     pub fn observe(
         &mut self,
         wall: WallMs,
@@ -190,8 +194,8 @@ impl ClockGuard {
         verdict
     }
 
-    /// Nobody can be asked any more. A reading that the peers found wrong stays so until it is near the
-    /// last line that they agreed with.
+    /// Judges a reading without peers. A reading that the peers judged wrong stays wrong until it
+    /// is near the last line that they agreed with.
     fn judge_unknown(&mut self, wall: WallMs, monotonic: Duration) -> ClockVerdict {
         if let (Some(refused), Some(line_ms)) = (self.refused, self.line_ms) {
             if !self.is_near(line_of(wall, monotonic) - line_ms) {
@@ -202,8 +206,8 @@ impl ClockGuard {
         self.judge_line(wall, monotonic)
     }
 
-    /// The last line that a clock without peers may have and be good at once, in milliseconds; `None`
-    /// before the first reading.
+    /// Returns the last line, in milliseconds, at which a clock without peers is accepted
+    /// immediately. `None` before the first reading.
     pub fn last_line_ms(&self) -> Option<i64> {
         let line_ms = self
             .line_ms?
@@ -215,7 +219,7 @@ impl ClockGuard {
         let mark = self.mark?;
         if wall >= mark.ahead {
             if self.policy.on_rollback == OnRollback::Continue {
-                // Passed once: from here on the generator goes on in logical time.
+                // The mark is passed once. From here on the generator continues in logical time.
                 self.mark = None;
             }
             return None;
@@ -259,7 +263,8 @@ impl ClockGuard {
         }
     }
 
-    /// Whether the readings off the trusted line have agreed with each other for long enough.
+    /// Returns whether the readings off the trusted line have agreed with each other for long
+    /// enough.
     fn is_confirmed(&mut self, line_ms: i128, monotonic: Duration) -> bool {
         let since = match self.candidate {
             Some(candidate) if self.is_near(line_ms - candidate.line_ms) => candidate.since,

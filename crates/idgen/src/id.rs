@@ -1,6 +1,6 @@
 //! A snowflake ID: 63 bits that a [`Layout`](crate::Layout) interprets.
 //!
-//! Text forms (decimal, hex, base62, Crockford) belong to the wire contract, not here.
+//! Text forms (decimal, hex, base62, Crockford) belong to the crate `api`.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use std::fmt;
 pub struct SnowflakeId(u64);
 
 impl SnowflakeId {
-    /// Wraps any number. Only [`Layout::unpack`](crate::Layout::unpack) checks whether it is an ID of
-    /// a layout.
+    /// Wraps any number. Only [`Layout::unpack`](crate::Layout::unpack) checks whether it is an ID
+    /// of a layout.
     pub const fn from_u64(id: u64) -> Self {
         Self(id)
     }
 
-    /// The number itself.
+    /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
     }

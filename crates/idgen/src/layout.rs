@@ -1,7 +1,8 @@
-//! A layout: how tick, worker and sequence share the 63 bits of an ID, and since when it counts.
+//! A layout: defines how tick, worker and sequence share the 63 bits of an ID, and the epoch of its
+//! ticks.
 //!
-//! A layout is validated once and never changes. It refuses what does not fit and masks
-//! nothing. It reads no clock: `tick_at` is arithmetic on a reading.
+//! A layout is validated once and never changes. Values that do not fit are refused, never masked.
+//! It reads no clock: `tick_at` is arithmetic on a reading.
 
 mod explain;
 mod presets;
@@ -13,16 +14,16 @@ pub use explain::Remainders;
 use crate::id::SnowflakeId;
 use crate::time::{Tick, WallMs};
 
-/// The number of a worker in its layout: the whole field, datacenter bits included.
+/// The number of a worker in its layout: the whole field, including the datacenter bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u32);
 
 /// The order of the fields, from the highest bit to the lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldOrder {
-    /// `tick | worker | sequence`: the usual order.
+    /// `tick | worker | sequence`, the usual order.
     TickWorkerSequence,
-    /// `tick | sequence | worker`: Sonyflake's order.
+    /// `tick | sequence | worker`, the order of Sonyflake.
     TickSequenceWorker,
 }
 
@@ -31,19 +32,21 @@ pub enum FieldOrder {
 pub enum FirstSequence {
     /// Always 0.
     Zero,
-    /// Below this bound, different from tick to tick, so that IDs taken at a low rate spread over
-    /// shards by remainder. The numbers below the first are not used in that tick.
+    /// A number below this bound that differs from tick to tick, so that IDs taken at a low rate
+    /// are distributed over shards by remainder. Lower sequence numbers are not used in that tick.
     RandomBelow(u32),
-    /// Drawn over all sequences in each fresh tick, so that IDs taken at a low rate spread over any
-    /// number of shards; 0 in the tick behind one that was used to its end, so that a worker at its
-    /// limit loses none. A batch that opens a tick is placed so that it fits whole.
+    /// Drawn from all sequences in each fresh tick, so that IDs taken at a low rate are distributed
+    /// over any number of shards. It is 0 in a tick that follows a completely used one, so that a
+    /// worker at its limit loses no ID. A batch that opens a tick is placed so that it fits
+    /// completely.
     Spread,
 }
 
-/// What defines a layout. Two layouts with equal definitions but different names are different.
+/// The definition of a layout. Two layouts with equal definitions but different names are
+/// different.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LayoutSpec {
-    /// 1 to 128 of `[A-Za-z0-9._:-]`, the first alphanumeric.
+    /// 1 to 128 characters of `[A-Za-z0-9._:-]`, the first alphanumeric.
     pub name: String,
     /// The wall-clock time at which tick 0 begins, in milliseconds.
     pub epoch_ms: u64,
@@ -51,102 +54,102 @@ pub struct LayoutSpec {
     pub tick_ms: u32,
     /// Bits of the tick.
     pub time_bits: u8,
-    /// Upper bits of the worker field that name a datacenter; 0 where the layout has none.
+    /// Upper bits of the worker field that contain the datacenter. 0 if the layout has none.
     pub datacenter_bits: u8,
-    /// Bits of the worker field below the datacenter's.
+    /// Lower bits of the worker field, below the datacenter bits.
     pub worker_bits: u8,
     /// Bits of the sequence.
     pub sequence_bits: u8,
     /// The order of the fields.
     pub order: FieldOrder,
-    /// Where the sequence of a tick begins.
+    /// The first sequence of a tick.
     pub first_sequence: FirstSequence,
 }
 
-/// Why a definition is not a layout.
+/// The reason why a definition is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// The name breaks its rule.
+    /// The name violates its rule.
     #[error("a layout name is 1 to 128 of [A-Za-z0-9._:-], the first alphanumeric; got {0:?}")]
     Name(String),
-    /// The tick is of another length than 1, 10 or 1000 ms.
+    /// The length of the tick is not 1, 10 or 1000 ms.
     #[error("a tick is 1, 10 or 1000 ms; got {0}")]
     TickLength(u32),
-    /// A field is missing or too wide.
+    /// The width of a field is out of range.
     #[error("{field} takes {least} to {most} bits; got {bits}")]
     FieldBits {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// Its width as asked.
+        /// The requested width.
         bits: u32,
-        /// The least width.
+        /// The smallest width.
         least: u32,
-        /// The greatest width.
+        /// The largest width.
         most: u32,
     },
-    /// The fields do not fit beside a zero sign bit.
+    /// The fields together exceed 63 bits; the sign bit must be zero.
     #[error("the fields take {0} bits; an ID has 63 beside its zero sign bit")]
     TotalBits(u32),
-    /// The last tick ends past the last millisecond that a signed 64-bit time can hold.
+    /// The last tick ends after the largest signed 64-bit time in milliseconds.
     #[error("the time field ends past the last representable millisecond")]
     EndsTooLate,
     /// The bound of the first sequence is 0 or above the number of sequences.
     #[error("the first sequence is drawn below 1 to {most}; got {bound}")]
     FirstSequence {
-        /// The bound as asked.
+        /// The requested bound.
         bound: u32,
         /// The number of sequences of a tick.
         most: u32,
     },
 }
 
-/// Why a wall-clock time has no tick.
+/// The reason why a wall-clock time has no tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TickError {
-    /// The time lies before the layout's epoch.
+    /// The time is before the layout's epoch.
     #[error("the time lies before the layout's epoch")]
     BeforeEpoch,
-    /// The time lies at or after the end of the time field.
+    /// The time is at or after the end of the time field.
     #[error("the layout's time field is full")]
     TimeFull,
 }
 
-/// Why parts do not make an ID.
+/// The reason why parts cannot form an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackError {
     /// The tick does not fit its field.
     #[error("tick {} is above the layout's last, {}", .tick.0, .max.0)]
     Tick {
-        /// The tick as asked.
+        /// The requested tick.
         tick: Tick,
-        /// The last one of the layout.
+        /// The last tick of the layout.
         max: Tick,
     },
     /// The worker does not fit its field.
     #[error("worker {} is not below {workers}", .worker.0)]
     Worker {
-        /// The worker as asked.
+        /// The requested worker.
         worker: WorkerId,
-        /// How many there are.
+        /// The number of workers.
         workers: u32,
     },
     /// The sequence does not fit its field.
     #[error("sequence {sequence} is not below {sequences}")]
     Sequence {
-        /// The sequence as asked.
+        /// The requested sequence.
         sequence: u32,
-        /// How many there are in a tick.
+        /// The number of sequences per tick.
         sequences: u32,
     },
 }
 
-/// A number that is not an ID of this layout: it has bits (perhaps the sign bit) outside of it.
+/// The number is not an ID of this layout: it has bits outside the layout, possibly the sign bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{id} is not an ID of this layout: it uses {bits} bits and the number has others set")]
 pub struct UnpackError {
     /// The number.
     pub id: SnowflakeId,
-    /// How many low bits the layout uses.
+    /// The number of low bits that the layout uses.
     pub bits: u32,
 }
 
@@ -155,13 +158,13 @@ pub struct UnpackError {
 pub struct Parts {
     /// Ticks since the layout's epoch.
     pub tick: Tick,
-    /// The worker, datacenter bits included.
+    /// The worker, including the datacenter bits.
     pub worker: WorkerId,
     /// The sequence number within the tick.
     pub sequence: u32,
 }
 
-/// Places of the fields, copied into whatever packs many IDs.
+/// The positions of the fields. Types that pack many IDs copy it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Geometry {
     pub(crate) epoch_ms: u64,
@@ -176,9 +179,9 @@ pub(crate) struct Geometry {
 
 /// A validated layout. Cloning it copies a few words and one reference count.
 ///
-/// Invariants, all held by `new`:
-/// - time, worker field and sequence have at least one bit each, and 63 at most together;
-/// - so `(tick + 1) << sequence_bits` fits 63 bits, which the generator's word relies on;
+/// Invariants, established by `new`:
+/// - time, worker field and sequence have at least one bit each, and at most 63 together;
+/// - so `(tick + 1) << sequence_bits` fits 63 bits, which the word of the generator depends on;
 /// - the end of the last tick is a time that fits 63 bits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
@@ -187,7 +190,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Checks a definition.
+    /// Validates a definition.
     pub fn new(spec: LayoutSpec) -> Result<Self, LayoutError> {
         if !is_name(&spec.name) {
             return Err(LayoutError::Name(spec.name));
@@ -198,7 +201,7 @@ impl Layout {
         let time_bits = u32::from(spec.time_bits);
         let field_bits = u32::from(spec.datacenter_bits) + u32::from(spec.worker_bits);
         let sequence_bits = u32::from(spec.sequence_bits);
-        // 31 bits, so that the number of workers or sequences is a u32 as well.
+        // At most 31 bits, so that the number of workers or sequences also fits a u32.
         check_bits("time", time_bits, 1, 61)?;
         check_bits("the worker field", field_bits, 1, 31)?;
         check_bits("the sequence", sequence_bits, 1, 31)?;
@@ -236,17 +239,17 @@ impl Layout {
         })
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
-    /// The definition.
+    /// Returns the definition.
     pub fn spec(&self) -> &LayoutSpec {
         &self.spec
     }
 
-    /// Makes an ID of its parts; refuses what does not fit.
+    /// Packs an ID from its parts. Fails if a part does not fit its field.
     pub fn pack(
         &self,
         tick: Tick,
@@ -276,14 +279,14 @@ impl Layout {
         ))
     }
 
-    /// Takes an ID apart; refuses a number that has bits outside the layout, the sign bit too.
+    /// Unpacks an ID. Fails if the number has bits outside the layout, including the sign bit.
     pub fn unpack(&self, id: SnowflakeId) -> Result<Parts, UnpackError> {
         let g = &self.geometry;
         let bits = self.bits();
         if id.get() >> bits != 0 {
             return Err(UnpackError { id, bits });
         }
-        // Both fields have at most 31 bits, so the casts lose nothing.
+        // Both fields have at most 31 bits, so the casts are lossless.
         let field = |shift: u32, width: u32| ((id.get() >> shift) & ((1 << width) - 1)) as u32;
         Ok(Parts {
             tick: Tick(id.get() >> g.time_shift),
@@ -292,21 +295,21 @@ impl Layout {
         })
     }
 
-    /// The tick that holds a wall-clock time.
+    /// Returns the tick that contains a wall-clock time.
     pub fn tick_at(&self, at: WallMs) -> Result<Tick, TickError> {
         self.geometry.tick_at(at)
     }
 
-    /// The wall-clock time at which a tick begins. The tick after the last one begins at
-    /// [`exhausted_at`](Self::exhausted_at); ticks further out, which no layout hands out, end at
-    /// the greatest number.
+    /// Returns the wall-clock time at which a tick begins. The tick after the last one begins at
+    /// [`exhausted_at`](Self::exhausted_at). For later ticks, which no layout uses, the result
+    /// saturates.
     pub fn wall_at(&self, tick: Tick) -> WallMs {
         self.geometry.wall_at(tick)
     }
 
-    /// The exclusive fence of a window that covers the tick at `until` and ends with it: one past
-    /// that tick; past the last tick where the time field ends earlier; 0, the empty window,
-    /// before the epoch.
+    /// Returns the exclusive fence of a window whose last tick contains `until`: that tick plus
+    /// one. If the time field has ended by then, it is one past the last tick. Before the epoch, it
+    /// is 0, which is an empty window.
     pub fn fence_at(&self, until: WallMs) -> Tick {
         match self.tick_at(until) {
             Ok(tick) => Tick(tick.0 + 1),
@@ -315,48 +318,49 @@ impl Layout {
         }
     }
 
-    /// The last tick that fits.
+    /// Returns the last tick that fits.
     pub fn max_tick(&self) -> Tick {
         self.geometry.max_tick()
     }
 
-    /// When the last tick ends. From then on the layout only decodes.
+    /// Returns the end of the last tick. From then on the layout can only decode.
     pub fn exhausted_at(&self) -> WallMs {
         self.wall_at(Tick(self.max_tick().0 + 1))
     }
 
-    /// How many workers the whole field numbers, over all datacenters.
+    /// Returns the number of workers, over all datacenters.
     pub fn workers(&self) -> u32 {
         1 << self.geometry.field_bits
     }
 
-    /// How many IDs one worker can take in one tick.
+    /// Returns the number of IDs that one worker can mint per tick.
     pub fn sequences(&self) -> u32 {
         1 << self.geometry.sequence_bits
     }
 
-    /// How many IDs one worker can take in a second.
+    /// Returns the number of IDs that one worker can mint per second.
     pub fn ids_per_second(&self) -> u64 {
         u64::from(self.sequences()) * (1000 / self.geometry.tick_ms)
     }
 
-    /// How many low bits of a number an ID of this layout uses.
+    /// Returns the number of low bits that an ID of this layout uses.
     pub fn bits(&self) -> u32 {
         self.geometry.time_bits + self.geometry.time_shift
     }
 
-    /// The datacenter that a worker belongs to, where the layout has datacenters.
+    /// Returns the datacenter of a worker, if the layout has datacenters.
     pub fn datacenter_of(&self, worker: WorkerId) -> Option<u32> {
         (self.spec.datacenter_bits > 0).then(|| worker.0 >> self.spec.worker_bits)
     }
 
-    /// A worker's number within its datacenter; the whole number where there are none.
+    /// Returns the number of a worker within its datacenter, or the whole number if there are no
+    /// datacenters.
     pub fn worker_in_datacenter(&self, worker: WorkerId) -> u32 {
         worker.0 & ((1 << self.spec.worker_bits) - 1)
     }
 
-    /// The numbers of one datacenter's workers, first and last; `None` if the layout has no such
-    /// datacenter.
+    /// Returns the first and the last worker of a datacenter, or `None` if the layout does not have
+    /// this datacenter.
     pub fn workers_of_datacenter(&self, datacenter: u32) -> Option<(WorkerId, WorkerId)> {
         if self.spec.datacenter_bits == 0 || datacenter >> self.spec.datacenter_bits != 0 {
             return None;
@@ -398,7 +402,7 @@ impl Geometry {
         )
     }
 
-    /// Joins parts that were checked by the caller.
+    /// Joins parts that the caller has checked.
     pub(crate) fn join(&self, tick: Tick, worker: WorkerId, sequence: u32) -> u64 {
         (tick.0 << self.time_shift)
             | (u64::from(worker.0) << self.worker_shift)
@@ -406,13 +410,14 @@ impl Geometry {
     }
 }
 
-/// The most bytes of a name: what fits a URL, a metric label and a table's column.
+/// The longest name in bytes. It fits a URL, a metric label and a table column.
 pub const MAX_NAME_BYTES: usize = 128;
 
-/// Whether a layout, a sequence or a node may have this name: 1 to [`MAX_NAME_BYTES`] of
-/// `[A-Za-z0-9._:-]`, the first a letter or a digit.
+/// Returns whether a layout, a sequence or a node may have this name: 1 to [`MAX_NAME_BYTES`]
+/// characters of `[A-Za-z0-9._:-]`, the first a letter or a digit.
 ///
-/// Replicated state is checked by it: it can be changed only together with the cluster's level.
+/// The replicated state is checked by this function, so it may be changed only together with the
+/// cluster's level.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');

@@ -1,9 +1,15 @@
-//! Making numbers that never repeat, without I/O: layouts, the generator and its fence, the clock
-//! guard, progressions and the segment buffer.
+//! Generates numbers that never repeat, without I/O: layouts, the generator and its fence, the
+//! clock guard, progressions and the segment buffer.
 //!
-//! Nothing here reads a clock, waits, locks or knows a cluster: time is an argument, and a wait or
-//! a refusal is an answer. So the crate is usable as a library by an external generator that holds
-//! a worker lease.
+//! Nothing in this crate reads a clock, waits, locks or depends on a cluster: time is an argument,
+//! and a wait or a refusal is a return value. An external generator that holds a worker lease can
+//! therefore use the crate as a library.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `time`, `policy`, `id`, `progression`, `segment`: times, IDs, and ranges of numbers
+//! - `layout`, `generator`, `agreement`: the fields of an ID, minting, and clocks that agree
+//! - `guard`: what a step of the clock means for minting
 
 #![warn(missing_docs)]
 

@@ -1,15 +1,15 @@
-//! The arithmetic of a sequence: which value stands at which index.
+//! The arithmetic of a sequence: maps an index to its value.
 //!
-//! A sequence hands out *indexes*, which only grow; this file turns an index into the value that
-//! SQL's `CREATE SEQUENCE` would give there, and back. It holds no position and no mark.
+//! The indexes of a sequence only grow. This file maps an index to the value that SQL's `CREATE
+//! SEQUENCE` would give at that position, and back. It stores no position and no mark.
 //!
-//! The first pass runs from `start` to the last value within the bounds; each later pass of a
+//! The first pass runs from `start` to the last value within the bounds. Each later pass of a
 //! cycling sequence begins at `min` (descending: at `max`), as in PostgreSQL.
 
-/// A definition that was checked by PostgreSQL's rules.
+/// A definition validated by PostgreSQL's rules.
 ///
-/// Invariants: `increment != 0`, `min < max`, `min <= start <= max`. So each pass has at least one
-/// value, and at most 2^64.
+/// Invariants: `increment != 0`, `min < max`, `min <= start <= max`. Each pass therefore has at
+/// least one value and at most 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Progression {
     start: i64,
@@ -19,7 +19,7 @@ pub struct Progression {
     cycle: bool,
 }
 
-/// Why a definition is refused.
+/// The reason why a definition is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgressionError {
     /// The increment is 0.
@@ -33,10 +33,10 @@ pub enum ProgressionError {
         /// The upper bound.
         max: i64,
     },
-    /// `start` lies outside the bounds.
+    /// `start` is outside the bounds.
     #[error("start {start} is not within {min} to {max}")]
     StartOutside {
-        /// The first value as asked.
+        /// The requested first value.
         start: i64,
         /// The lower bound.
         min: i64,
@@ -46,7 +46,7 @@ pub enum ProgressionError {
 }
 
 impl Progression {
-    /// Checks a whole definition.
+    /// Validates a complete definition.
     pub fn new(
         start: i64,
         increment: i64,
@@ -72,8 +72,9 @@ impl Progression {
         })
     }
 
-    /// Fills in what was left out as PostgreSQL does: increment 1; ascending from `min` 1 to `max`
-    /// 2^63-1, descending from `max` -1 to `min` -2^63; `start` at the bound it runs away from.
+    /// Fills in omitted values like PostgreSQL: increment 1; ascending from `min` 1 to `max`
+    /// 2^63-1, descending from `max` -1 to `min` -2^63; `start` at the lower bound (descending: at
+    /// the upper bound).
     pub fn with_defaults(
         start: Option<i64>,
         increment: Option<i64>,
@@ -93,33 +94,33 @@ impl Progression {
         Self::new(start, increment, min, max, cycle)
     }
 
-    /// The first value of the first pass.
+    /// Returns the first value of the first pass.
     pub fn start(&self) -> i64 {
         self.start
     }
 
-    /// The distance from one value to the next; never 0.
+    /// Returns the difference between two consecutive values, which is never 0.
     pub fn increment(&self) -> i64 {
         self.increment
     }
 
-    /// The least value allowed.
+    /// Returns the smallest allowed value.
     pub fn min(&self) -> i64 {
         self.min
     }
 
-    /// The greatest value allowed.
+    /// Returns the largest allowed value.
     pub fn max(&self) -> i64 {
         self.max
     }
 
-    /// Whether a new pass begins after the last value.
+    /// Returns whether a new pass begins after the last value.
     pub fn cycle(&self) -> bool {
         self.cycle
     }
 
-    /// The value at an index; `None` past the last one. The index 2^64-1 has none, because the
-    /// mark behind it would not fit an index.
+    /// Returns the value at an index, or `None` past the last one. Index 2^64-1 has no value,
+    /// because the mark after it would not fit an index.
     pub fn value_at(&self, index: u64) -> Option<i64> {
         let first_pass = self.first_pass();
         let (origin, steps) = if u128::from(index) < first_pass {
@@ -135,13 +136,14 @@ impl Progression {
         if index == u64::MAX {
             return None;
         }
-        // Within the bounds by the choice of steps, so neither cast nor sum can overflow.
+        // The choice of steps keeps the value within the bounds, so neither the cast nor the sum
+        // can overflow.
         let value = i128::from(origin) + i128::from(self.increment) * steps as i128;
         i64::try_from(value).ok()
     }
 
-    /// The exclusive index at which the pass that holds `index` ends; at most 2^64-1. An index
-    /// past the end of a sequence that does not cycle has the end of its only pass.
+    /// Returns the exclusive end index of the pass that contains `index`, at most 2^64-1. If the
+    /// sequence does not cycle, every index belongs to the only pass.
     pub fn pass_end(&self, index: u64) -> u64 {
         let first_pass = self.first_pass();
         let index = u128::from(index);
@@ -154,25 +156,25 @@ impl Progression {
         capped(end)
     }
 
-    /// The most values that lie in one pass.
+    /// Returns the number of values of the longest pass.
     pub fn longest_pass(&self) -> u64 {
         let first = self.first_pass();
         let later = if self.cycle { self.later_pass() } else { 0 };
         capped(first.max(later))
     }
 
-    /// How many values there are; `None` for a cycling sequence, which has no end.
+    /// Returns the number of values, or `None` for a cycling sequence, which has no end.
     pub fn total(&self) -> Option<u64> {
         (!self.cycle).then(|| capped(self.first_pass()))
     }
 
-    /// How many values are left from an index on; `None` for a cycling sequence.
+    /// Returns the number of remaining values from an index on, or `None` for a cycling sequence.
     pub fn remaining(&self, index: u64) -> Option<u64> {
         self.total().map(|total| total.saturating_sub(index))
     }
 
-    /// The first index of the first pass, not below `from_index`, whose value is `value` or lies
-    /// beyond it in the direction of the increment. `None` if the pass has none.
+    /// Returns the first index of the first pass, not below `from_index`, whose value is `value` or
+    /// after it in the direction of the increment. `None` if the pass has no such index.
     pub fn first_index_at_or_beyond(&self, value: i64, from_index: u64) -> Option<u64> {
         let ahead = if self.increment > 0 {
             i128::from(value) - i128::from(self.start)
@@ -193,7 +195,7 @@ impl Progression {
         u128::from(self.increment.unsigned_abs())
     }
 
-    /// Where the passes after the first begin.
+    /// Returns the first value of the passes after the first one.
     fn wrap_origin(&self) -> i64 {
         if self.increment > 0 {
             self.min
@@ -210,7 +212,7 @@ impl Progression {
         self.pass_from(self.wrap_origin())
     }
 
-    /// How many values a pass from `origin` has: up to 2^64, hence the width.
+    /// Returns the number of values of a pass from `origin`. It can be 2^64, hence the wider type.
     fn pass_from(&self, origin: i64) -> u128 {
         let room = if self.increment > 0 {
             self.max.abs_diff(origin)
@@ -221,7 +223,7 @@ impl Progression {
     }
 }
 
-/// Index 2^64-1 is left out: the mark behind it would not fit.
+/// Index 2^64-1 is excluded: the mark after it would not fit.
 fn capped(count: u128) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }

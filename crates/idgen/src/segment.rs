@@ -1,10 +1,10 @@
-//! The double buffer of one segment sequence on one node: ranges of indexes that the cluster has
-//! granted, handed out in order, with the next range fetched before the current one is used up.
+//! The double buffer of one segment sequence on one node: returns indexes from ranges that the
+//! cluster has granted, in order, and requests the next range before the current one is used up.
 //!
-//! The idea and the numbers are Leaf's (Meituan): fetch the next segment when a tenth of the
-//! current one is used, and let the size follow the load. What is counted here are indexes; the
-//! values at them are a [`Progression`](crate::Progression)'s. It proposes nothing and waits for
-//! nothing: a refill is requested in a result, and its outcome is reported by a later call.
+//! The idea and the numbers come from Leaf (Meituan): the next segment is fetched when a tenth of
+//! the current one is used, and the size follows the load. The buffer counts indexes; a
+//! [`Progression`](crate::Progression) maps them to values. It proposes nothing and waits for
+//! nothing: a refill is requested in a return value, and its outcome is reported by a later call.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use seqd_guards::is_out;
 pub struct IndexRange {
     /// The first index.
     pub first: u64,
-    /// How many.
+    /// The number of indexes.
     pub count: u64,
 }
 
 impl IndexRange {
-    /// The index behind the last one; 2^64-1 for a range that would pass it.
+    /// Returns the index after the last one, saturated at 2^64-1.
     pub fn end(&self) -> u64 {
         self.first.saturating_add(self.count)
     }
 }
 
-/// Bounds for the size of a segment, and how long one should last.
+/// The bounds for the size of a segment, and the time that a segment should last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentPolicy {
     min: u64,
@@ -34,18 +34,18 @@ pub struct SegmentPolicy {
     target: Duration,
 }
 
-/// Why bounds are refused.
+/// The reason why the bounds are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a segment's bounds are 1 <= min <= max; got min {min}, max {max}")]
 pub struct SegmentPolicyError {
-    /// The least size as asked.
+    /// The requested smallest size.
     pub min: u64,
-    /// The greatest size as asked.
+    /// The requested largest size.
     pub max: u64,
 }
 
 impl SegmentPolicy {
-    /// Sizes from `min`, which is the first one, to `max`; a segment should last `target`.
+    /// Sizes from `min`, which is the initial size, to `max`. A segment should last `target`.
     pub fn new(min: u64, max: u64, target: Duration) -> Result<Self, SegmentPolicyError> {
         if min == 0 || min > max {
             return Err(SegmentPolicyError { min, max });
@@ -53,8 +53,9 @@ impl SegmentPolicy {
         Ok(Self { min, max, target })
     }
 
-    /// The size to ask for after a segment of `size` has lasted `lasted`: twice as much if that
-    /// was too short, the same up to twice the target, else half. Leaf's rule.
+    /// Returns the next size after a segment of `size` has lasted `lasted`: twice the size if it
+    /// was shorter than the target, the same size up to twice the target, and otherwise half. This
+    /// is Leaf's rule.
     fn adapt(&self, size: u64, lasted: Duration) -> u64 {
         let wanted = if lasted < self.target {
             size.saturating_mul(2)
@@ -67,47 +68,49 @@ impl SegmentPolicy {
     }
 }
 
-/// A refill to be proposed. The caller reports its outcome exactly once, by `granted` or
-/// `refill_failed`; until then the buffer asks for no other.
+/// A refill to propose. The caller reports its outcome exactly once, by `granted` or
+/// `refill_failed`. Until then the buffer requests no other refill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefillRequest<T> {
-    /// How many indexes to ask for.
+    /// The number of indexes to request.
     pub size: u64,
-    /// The token of the latest grant that this buffer holds or has used up, as proof that the new
-    /// one goes on from it.
+    /// The token of the latest grant that this buffer holds or has used up. It proves that the new
+    /// grant continues the run.
     pub after: Option<T>,
 }
 
-/// What a request for indexes gets.
+/// The result of a request for indexes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Take<T> {
-    /// The indexes, in increasing order. Each range lies within one grant, so within one pass.
+    /// The indexes, in increasing order. Each range lies within one grant and therefore within one
+    /// pass.
     pub ranges: Vec<IndexRange>,
-    /// How many are missing. Ask for them again when the refill's outcome is known.
+    /// The number of missing indexes. Request them again after the outcome of the refill is
+    /// reported.
     pub missing: u64,
     /// A refill to propose.
     pub refill: Option<RefillRequest<T>>,
 }
 
-/// What became of a grant.
+/// The handling of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granted {
-    /// It is in the buffer.
+    /// The grant is in the buffer.
     Kept,
-    /// It was thrown away: the buffer is closed or full, or the grant is of an older epoch or out
-    /// of order. The range stays unused unless the caller gives it back.
+    /// The grant was discarded: the buffer is closed or full, or the grant is from an older epoch
+    /// or out of order. The range stays unused unless the caller returns it.
     Dropped,
 }
 
-/// The unused run that can be given back after a `close`.
+/// The unused run that can be returned after a `close`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail<T> {
-    /// The token of the latest grant, with which alone a tail is taken back.
+    /// The token of the latest grant. A tail is accepted only with this token.
     pub token: T,
-    /// All unused indexes that lie together and end with that grant.
+    /// All contiguous unused indexes that end with that grant.
     pub range: IndexRange,
-    /// The part of them that is of that grant itself. Where the cluster's record began a new run
-    /// with it, although the indexes lie together, only this part is taken back.
+    /// The part that belongs to the latest grant itself. If the cluster's record began a new run
+    /// with that grant, although the indexes are contiguous, only this part is accepted.
     pub latest: IndexRange,
 }
 
@@ -115,24 +118,24 @@ pub struct Tail<T> {
 struct Segment<T, E> {
     token: T,
     epoch: E,
-    /// What is not handed out yet.
+    /// The indexes that have not been returned yet.
     unused: IndexRange,
-    /// As granted.
+    /// The granted size.
     granted: u64,
-    /// The requested size; a grant may be shorter at the end of a pass.
+    /// The requested size. A grant may be smaller at the end of a pass.
     asked: u64,
-    /// When the first index of it was handed out.
+    /// The time when its first index was returned.
     opened: Option<Duration>,
 }
 
 impl<T, E> Segment<T, E> {
-    /// Whether it is time to fetch the next one.
+    /// Returns whether the next segment should be fetched.
     fn is_tenth_used(&self) -> bool {
         (self.granted - self.unused.count).saturating_mul(10) >= self.granted
     }
 }
 
-/// The latest grant that was kept, though perhaps used up.
+/// The latest grant that was kept, even if it is used up.
 #[derive(Clone, Copy, Debug)]
 struct Latest<T, E> {
     token: T,
@@ -142,16 +145,17 @@ struct Latest<T, E> {
 /// The double buffer. `T` is the type of grant tokens, `E` of epochs.
 ///
 /// Invariants:
-/// 1. Every index handed out is greater than all that were handed out before. So none comes twice,
+/// 1. Every returned index is greater than all indexes returned before. No index is returned twice,
 ///    whatever is granted, lost, late or repeated.
-/// 2. After `close` nothing is handed out; what it returned was never handed out.
-/// 3. Nothing of an epoch below the highest one seen is handed out.
+/// 2. After `close` no index is returned, and the tail that `close` returns contains no index that
+///    was returned before.
+/// 3. No index of an epoch below the highest one seen is returned.
 /// 4. At most one refill is in flight.
 #[derive(Debug)]
 pub struct SegmentBuffer<T, E> {
     policy: SegmentPolicy,
     current: Option<Segment<T, E>>,
-    /// Never there without `current`.
+    /// Never present without `current`.
     next: Option<Segment<T, E>>,
     latest: Option<Latest<T, E>>,
     /// The size of the refill in flight.
@@ -180,8 +184,8 @@ impl<T: Copy, E: Copy + Ord> SegmentBuffer<T, E> {
         }
     }
 
-    /// Takes `count` indexes, or as many as there are. `now` is monotonic time since any fixed
-    /// moment. A closed buffer gives nothing and asks for nothing.
+    /// Takes `count` indexes, or as many as are available. `now` is the monotonic time since any
+    /// fixed moment. A closed buffer returns no index and requests no refill.
     pub fn take(&mut self, count: u64, now: Duration) -> Take<T> {
         let mut ranges = Vec::new();
         let mut missing = count;
@@ -199,7 +203,7 @@ impl<T: Copy, E: Copy + Ord> SegmentBuffer<T, E> {
         }
     }
 
-    /// A refill's answer has arrived.
+    /// Reports the granted range of a refill.
     pub fn granted(&mut self, token: T, epoch: E, range: IndexRange) -> Granted {
         let asked = self.in_flight.take().unwrap_or(range.count);
         let fits = range.count > 0 && range.first.checked_add(range.count).is_some();
@@ -228,13 +232,13 @@ impl<T: Copy, E: Copy + Ord> SegmentBuffer<T, E> {
         Granted::Kept
     }
 
-    /// A refill came to nothing, or its outcome is not known. The next `take` that needs one asks
-    /// for another.
+    /// Reports that a refill failed or that its outcome is unknown. The next `take` that needs a
+    /// refill requests another.
     pub fn refill_failed(&mut self) {
         self.in_flight = None;
     }
 
-    /// Throws away what was granted in an epoch below this one, and a late reply of one too.
+    /// Discards everything granted in an epoch below this one, including grants that arrive later.
     pub fn discard_below_epoch(&mut self, epoch: E) {
         if self.is_stale(epoch) {
             return;
@@ -248,8 +252,9 @@ impl<T: Copy, E: Copy + Ord> SegmentBuffer<T, E> {
         }
     }
 
-    /// Ends the buffer for good and empties it. What can be given back; `None` if nothing is
-    /// unused. The buffer is empty *before* the return is proposed, so its answer does not matter.
+    /// Permanently closes and empties the buffer. Returns the tail that can be returned to the
+    /// cluster, or `None` if nothing is unused. The buffer is empty *before* the return is
+    /// proposed, so the outcome of the proposal does not matter.
     pub fn close(&mut self) -> Option<Tail<T>> {
         self.closed = true;
         let current = self
@@ -258,8 +263,8 @@ impl<T: Copy, E: Copy + Ord> SegmentBuffer<T, E> {
             .filter(|segment| segment.unused.count > 0);
         let next = self.next.take();
         let latest = next.or(current)?;
-        // A range before it that it does not continue is another run; only the latest token
-        // gives back.
+        // A current range that the next one does not continue belongs to another run. Only the
+        // latest token is accepted.
         let first = match current {
             Some(current) if current.unused.end() == latest.unused.first => current.unused.first,
             _ => latest.unused.first,
@@ -275,13 +280,13 @@ impl<T: Copy, E: Copy + Ord> SegmentBuffer<T, E> {
         })
     }
 
-    /// Takes other bounds; a refill in flight keeps its size.
+    /// Sets other bounds. A refill in flight keeps its size.
     pub fn set_policy(&mut self, policy: SegmentPolicy) {
         self.policy = policy;
         self.size = self.size.clamp(policy.min, policy.max);
     }
 
-    /// How many indexes it holds.
+    /// Returns the number of available indexes.
     pub fn available(&self) -> u64 {
         [&self.current, &self.next]
             .into_iter()
@@ -290,12 +295,12 @@ impl<T: Copy, E: Copy + Ord> SegmentBuffer<T, E> {
             .sum()
     }
 
-    /// Whether a refill's outcome is awaited.
+    /// Returns whether a refill is in flight.
     pub fn is_refill_in_flight(&self) -> bool {
         self.in_flight.is_some()
     }
 
-    /// The size that the next refill asks for, unless more than that is missing.
+    /// Returns the size of the next refill, unless more indexes are missing.
     pub fn size(&self) -> u64 {
         self.size
     }

@@ -1,6 +1,6 @@
 //! Wall-clock time and ticks.
 //!
-//! Time is always an argument here: no function of this crate reads a clock. The newtypes keep
+//! Time is always an argument: no function of this crate reads a clock. The newtypes prevent
 //! milliseconds and ticks from being mixed up. Monotonic time needs no type of its own: it is a
 //! [`std::time::Duration`] since any fixed moment of the running process.
 
@@ -11,9 +11,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallMs(pub u64);
 
-/// A number of ticks since the epoch of one layout. Its length is the layout's `tick_ms`.
+/// A number of ticks since the epoch of one layout. The length of a tick is the layout's `tick_ms`.
 ///
-/// Ticks of different layouts do not compare.
+/// Ticks of different layouts are not comparable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tick(pub u64);
 
@@ -29,14 +29,15 @@ impl fmt::Display for Tick {
     }
 }
 
-/// Where wall-clock readings come from. The server reads the operating system's clock; a test
-/// plays a script. This crate has no implementation.
+/// The source of wall-clock readings. The server reads the operating system's clock; a test plays a
+/// script. This crate has no implementation.
 pub trait WallClock: Send + Sync {
-    /// The wall clock's reading at this moment. It may step in either direction between two calls.
+    /// Returns the current reading. It may step in either direction between two calls.
     fn wall(&self) -> WallMs;
 
-    /// How long it takes from this moment until the clock shows `at`, by a clock that is finer than
-    /// its readings; zero if it shows it already. `None` from one that is not.
+    /// Returns the time until the clock shows `at`, measured by a clock with a finer resolution
+    /// than its readings, or zero if it shows `at` already. Returns `None` if there is no such
+    /// clock.
     fn until(&self, at: WallMs) -> Option<Duration> {
         let _ = at;
         None

@@ -1,4 +1,4 @@
-//! Accepts a bounded number of connections. Further ones wait in the operating system's queue.
+//! Accepts a limited number of connections. Further ones wait in the queue of the operating system.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::listen::{Accepted, Listen};
 use crate::tls::Certified;
 
-/// Pause after a failed accept, for example without a free file descriptor.
+/// The pause after a failed accept, for example without a free file descriptor.
 const AFTER_ERROR: Duration = Duration::from_millis(50);
 
 /// Accepts connections while it has permits.
@@ -30,7 +30,8 @@ impl Acceptor {
     /// Opens `listener` on the caller's runtime, for at most `limit` concurrent connections, and no
     /// more than [`Listen::most`].
     ///
-    /// # Errors As [`Listen::open`].
+    /// # Errors
+    /// As for [`Listen::open`].
     pub fn open(mut listener: Box<dyn Listen>, limit: usize) -> io::Result<Self> {
         let addr = listener.open()?;
         let most = limit.min(listener.most());
@@ -49,13 +50,14 @@ impl Acceptor {
         self.addr
     }
 
-    /// The most concurrent connections.
+    /// The largest number of concurrent connections.
     #[must_use]
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// The next connection; waits while the limit is reached. May be dropped while it waits.
+    /// Returns the next connection. Waits while the limit is reached. The future may be dropped
+    /// while it waits.
     pub async fn accept(&mut self) -> Connection {
         loop {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
@@ -96,13 +98,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The address of the other side; `None` if the network has no addresses.
+    /// Returns the address of the other side, or `None` if the network has no addresses.
     #[must_use]
     pub fn from(&self) -> Option<IpAddr> {
         self.accepted.from
     }
 
-    /// The node at the other side, once its certificate is known; `None` without TLS.
+    /// Returns the node at the other side, once its certificate is known. `None` without TLS.
     #[must_use]
     pub fn certified(&self) -> Option<Certified> {
         self.accepted.certified.clone()

@@ -12,7 +12,7 @@ use crate::listen::{BoxStream, set_options};
 /// The future stream to an address.
 pub type Dialing<'a> = Pin<Box<dyn Future<Output = io::Result<BoxStream>> + Send + 'a>>;
 
-/// Returns the name of the node at a peer's address; `None` if it is not known.
+/// Returns the name of the node at a peer's address, or `None` if it is unknown.
 pub type WhoIsAt = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Connects to the address of a peer, `HOST:PORT`.

@@ -1,15 +1,15 @@
-//! Connections: listeners, dialling, TLS, and a bound on the number of connections.
+//! Connections: listeners, dialing, TLS, and a limit on the number of connections.
 //!
 //! Both ports of a node accept connections in the same way: a [`Listen`] yields streams, and an
-//! [`Acceptor`] bounds their number. Connections to peers come from a [`Dial`]. A simulated network
-//! replaces these two.
+//! [`Acceptor`] limits their number. Connections to peers come from a [`Dial`]. A simulated network
+//! replaces both traits.
 //!
-//! Layers, lowest first:
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - [`tls`]: certificates and TLS on a stream; all that the client needs
+//! - [`tls`]: certificates and TLS on a stream; everything that the client needs
 //! - `listen`, `dial`: the traits of both ends, and TCP
-//! - `secure`: TLS around a listener and around dialled connections
-//! - `acceptor`: the bound on connections
+//! - `secure`: TLS around a listener and around dialed connections
+//! - `acceptor`: the limit on connections
 
 mod acceptor;
 mod dial;

@@ -12,12 +12,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::tls::Certified;
 
-/// The most connections that wait to be accepted: many may arrive while all cores are busy. If the
-/// queue is full, the system of the client tries again a second later. The system of the node may
-/// allow fewer (`net.core.somaxconn`).
+/// The largest number of connections that wait to be accepted: many may arrive while all cores are
+/// busy. If the queue is full, the system of the client retries a second later. The system of the
+/// node may allow fewer (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// Bytes in both directions.
+/// A bidirectional stream of bytes.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -28,11 +28,11 @@ pub type BoxStream = Box<dyn Stream>;
 pub struct Accepted {
     pub stream: BoxStream,
     pub from: Option<IpAddr>,
-    /// The node at the other side, once its certificate is known; `None` without TLS.
+    /// The node at the other side, once its certificate is known. `None` without TLS.
     pub certified: Option<Certified>,
 }
 
-/// The future next stream of a [`Listen`].
+/// The next stream of a [`Listen`], as a future.
 pub type Accepting<'a> = Pin<Box<dyn Future<Output = io::Result<Accepted>> + Send + 'a>>;
 
 /// A source of connections. It is already bound to its address.
@@ -40,7 +40,8 @@ pub trait Listen: Send {
     /// Registers with the runtime of the caller, once, before the first [`Listen::accept`]. Returns
     /// the address.
     ///
-    /// # Errors The operating system refuses.
+    /// # Errors
+    /// The operating system refuses.
     fn open(&mut self) -> io::Result<SocketAddr>;
 
     /// The number of concurrent connections for which the process has descriptors, at least two.
@@ -48,11 +49,11 @@ pub trait Listen: Send {
         usize::MAX
     }
 
-    /// The next connection. May be dropped while it waits.
+    /// Returns the next connection. The future may be dropped while it waits.
     fn accept(&mut self) -> Accepting<'_>;
 }
 
-/// A TCP port. Accepting needs a runtime, binding does not.
+/// A TCP port. Accepting requires a runtime, binding does not.
 #[derive(Debug)]
 pub struct TcpPort {
     bound: Option<std::net::TcpListener>,
@@ -119,8 +120,8 @@ impl From<std::net::TcpListener> for Box<dyn Listen> {
     }
 }
 
-/// Sets TCP_NODELAY, because small answers would wait for the delayed acknowledgements of the other
-/// side, and keepalive, which ends a connection a minute after its host disappeared.
+/// Sets TCP_NODELAY, because small responses would wait for the delayed acknowledgements of the
+/// other side, and keepalive, which ends a connection a minute after its host disappeared.
 pub(crate) fn set_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;

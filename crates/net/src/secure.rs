@@ -12,17 +12,19 @@ use crate::dial::{Dial, Dialing, TcpDial, WhoIsAt};
 use crate::listen::{Accepted, Accepting, BoxStream, Listen};
 use crate::tls::{Accept, PeerTls, Rotating, accept, dial};
 
-/// An address is logged once in this time: a node with a wrong certificate dials again and again.
+/// An address is logged once within this time, because a node with a wrong certificate dials
+/// repeatedly.
 const TOLD_FOR: Duration = Duration::from_secs(30);
 
-/// The most lines in this time for all addresses, so that a port scan does not fill the disk.
+/// The largest number of log lines within this time for all addresses, so that a port scan does not
+/// fill the disk.
 const TOLD: usize = 16;
 
 /// A port with TLS. Each connection uses the certificates in force at its beginning.
 pub struct SecurePort<T> {
     inner: Box<dyn Listen>,
     tls: Arc<Rotating<T>>,
-    /// The answer to connections without TLS.
+    /// The response to connections without TLS.
     plain: Option<Arc<[u8]>>,
     told: Arc<Told>,
 }
@@ -39,7 +41,7 @@ impl<T: Accept> SecurePort<T> {
         }
     }
 
-    /// The same port with an answer to connections without TLS.
+    /// Sets the response to connections without TLS.
     #[must_use]
     pub fn with_plain_answer(self, answer: Vec<u8>) -> Self {
         let plain = Some(answer.into());
@@ -110,7 +112,7 @@ impl Dial for SecureDial {
     }
 }
 
-/// The addresses that were logged lately.
+/// The recently logged addresses.
 struct Told {
     whom: &'static str,
     lately: Mutex<VecDeque<(String, Instant)>>,

@@ -1,7 +1,7 @@
 //! What a fuzzer calls, with any bytes. `docs/internals/FUZZING.md` has the targets.
 //!
-//! A target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the tests
-//! of these modules, so that they are checked without a fuzzer too.
+//! A target panics where a promise is broken. The tests run the kept inputs in
+//! `tests/fuzz/corpus`, so that the promises are checked without a fuzzer too.
 
 use crate::config::keys::KEYS;
 use crate::config::{self, Config, ConfigError, Layers, bootstrap_file};

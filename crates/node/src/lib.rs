@@ -2,6 +2,17 @@
 //!
 //! [`Node::start`] is the one way to wire a node: the binary, the demo and the tests all use it.
 //! [`Ports`] holds what a test may replace.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `clock`, `clock_steps`, `config`, `connections`, `descriptors`, `metrics`, `times`: the
+//!   surroundings: clock, configuration, sockets, counters
+//! - `access`, `codes`, `http`, `ports`, `replica`, `tls`: who may call, how a request is read,
+//!   and consensus as a trait
+//! - `places`, `sequences`, `minting`: IDs and segments from memory
+//! - `runs_out`, `services`: each request, without HTTP
+//! - `handlers`, `report`: from HTTP to services and back
+//! - `node`: start and stop
 
 mod access;
 mod clock;
@@ -15,7 +26,7 @@ pub mod fuzz;
 mod handlers;
 mod http;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 mod metrics;
 mod minting;

@@ -1,7 +1,8 @@
-//! A checkpoint, read in a copy of its folder: sled cannot open one without writing to it.
+//! Reads a checkpoint in a copy of its folder, because sled cannot open one without writing to it.
 //!
 //! The copy is opened as a start opens a checkpoint: the digest of its rows is compared with the
-//! recorded one. It is made in the folder for temporary files (`TMPDIR`) and removed afterwards.
+//! recorded one. The copy is created in the folder for temporary files (`TMPDIR`) and removed
+//! afterwards.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,13 +20,13 @@ use seqd_store::records::{LogIdRecord, StoredMembershipRecord, restore_position}
 
 const CURRENT: &str = "CURRENT";
 
-/// More than any name and its checksum.
+/// More than any name and its checksum need.
 const MAX_CURRENT_BYTES: usize = 4096;
 
-/// One write of a copy.
+/// The size of one write of a copy.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Counts rows; the digest of the state covers what they are.
+/// Counts rows. The digest of the state covers their content.
 #[derive(Default)]
 struct Rows(u64);
 
@@ -36,12 +37,12 @@ impl TakeRows for Rows {
     }
 }
 
-/// Why a checkpoint cannot be reported.
+/// The reason why a checkpoint cannot be reported.
 #[derive(Debug)]
 pub(super) enum CheckpointError {
-    /// It is damaged, and a start would set it aside; or it is of a newer seqd.
+    /// It is damaged and a start would set it aside, or it was written by a newer seqd.
     Unusable(Problem),
-    /// It could not be copied; it may be whole.
+    /// It could not be copied, but may be intact.
     NotCopied { to: PathBuf, why: io::Error },
 }
 
@@ -64,14 +65,14 @@ impl From<CheckpointError> for OfflineError {
 /// A checkpoint that a start would use.
 pub(super) struct Verified<R> {
     folder: String,
-    /// The last entry that is in it.
+    /// The last entry in it.
     pub(super) applied: Option<LogIdRecord>,
     pub(super) membership: StoredMembershipRecord,
     digest: u128,
     pub(super) rows: R,
 }
 
-/// The checkpoint that a start would find; none before the first.
+/// Returns the checkpoint that a start would find, or `None` before the first one.
 pub(super) fn describe(
     root: &Path,
     cluster_id: &str,
@@ -86,7 +87,7 @@ pub(super) fn describe(
     }))
 }
 
-/// The same with the state that it holds.
+/// Returns the checkpoint with its state.
 pub(super) fn load(
     root: &Path,
     cluster_id: &str,
@@ -94,7 +95,7 @@ pub(super) fn load(
     open_copy(&std::env::temp_dir(), root, cluster_id)
 }
 
-/// The checkpoint, opened in a copy below `temporary`.
+/// Opens the checkpoint in a copy below `temporary`.
 pub(super) fn open_copy<R: TakeRows>(
     temporary: &Path,
     root: &Path,
@@ -107,7 +108,7 @@ pub(super) fn open_copy<R: TakeRows>(
         Ok(None) => return Err(problem(CURRENT, "it is missing".to_owned())),
         Err(e) => return Err(problem(CURRENT, e.to_string())),
     };
-    // Whether the line is right is checked by the opening, which reads it again.
+    // The open reads the line again and verifies it.
     let folder = line.split(' ').next().unwrap_or_default().to_owned();
     let is_name = folder.starts_with("state-") && !folder.contains(['/', '.']);
     let blamed = if is_name { folder.as_str() } else { CURRENT };
@@ -128,7 +129,7 @@ pub(super) fn open_copy<R: TakeRows>(
     let place = Place::on_sled(copy.path(), cluster_id);
     let opened = checkpoint::open::<R>(&place, false).map_err(|e| match e {
         e if is_newer(&e) => failed(e),
-        // All else is an error of the machine.
+        // Any other error is an error of the machine.
         e => not_copied(e),
     });
     match opened? {
@@ -153,8 +154,8 @@ pub(super) fn open_copy<R: TakeRows>(
     }
 }
 
-/// A copy that is being made. What cannot be read is a problem of the folder, what cannot be written
-/// one of the place of the copy. The copies can be written, also where the files cannot.
+/// A copy in progress. A read error is a problem of the folder, a write error a problem of the
+/// place of the copy. The copies are writable even if the files are not.
 struct Copier<'a> {
     blamed: &'a str,
     to: &'a Path,

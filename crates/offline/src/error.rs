@@ -1,4 +1,4 @@
-//! The error of all tools.
+//! The error type of all tools.
 
 use std::io;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::path::Path;
 use seqd_store::faults::is_newer;
 use seqd_store::stop::Stop;
 
-/// Why a tool could not do its work, with a word for programs and a way out for people.
+/// The reason why a tool failed, with a code for programs and a remedy for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct OfflineError {
-    /// A word for programs, such as `folder-in-use` or `corrupt`.
+    /// A code for programs, such as `folder-in-use` or `corrupt`.
     pub code: &'static str,
     pub message: String,
-    /// What to do, where that is known.
+    /// The remedy, if it is known.
     pub hint: Option<String>,
 }
 
@@ -27,14 +27,14 @@ impl OfflineError {
         }
     }
 
-    /// The same with a word on what to do.
+    /// Adds a hint about the remedy.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The disk's error at a file or a folder.
+    /// An error of the disk for a file or a folder.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         let code = match error.kind() {
             io::ErrorKind::NotFound => "not-found",
@@ -44,7 +44,7 @@ impl OfflineError {
             _ => "failure",
         };
         let text = error.to_string();
-        // The readers of files name them already.
+        // The readers of files already include the path.
         let name = path.display().to_string();
         if text.contains(&name) {
             Self::new(code, text)

@@ -1,4 +1,4 @@
-//! The content of a stopped node's folder, file by file, as far as it can be read.
+//! Reads the content of a stopped node's folder, file by file, as far as it is readable.
 
 use std::io;
 use std::path::Path;
@@ -21,20 +21,20 @@ use seqd_store::records::PeersRecord;
 use seqd_store::records::{self, LogIdRecord, VoteRecord};
 use seqd_store::snapshot_file::{self, SnapshotFile};
 
-/// Reports what is in a folder and writes nothing to it.
+/// Reports the content of a folder and writes nothing to it.
 ///
 /// # Errors
-/// The folder is in use or is none; what cannot be read in it is in the report.
+/// The folder is in use, or the path is not a folder. Unreadable content is part of the report.
 pub fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     let lock = FolderLock::to_look(root)?;
     Ok(read(root, &lock).report)
 }
 
-/// A folder as far as it can be read.
+/// The readable content of a folder.
 pub(super) struct Found {
     pub(super) report: FolderReport,
     pub(super) log: Option<Inspection>,
-    /// Why the checkpoint was not opened, although it may be whole.
+    /// The reason why the checkpoint was not opened, although it may be intact.
     pub(super) not_copied: Option<OfflineError>,
 }
 
@@ -72,7 +72,7 @@ impl FolderReport {
         self.problems.push(Problem::new(file, detail));
     }
 
-    /// The value, or nothing and a problem.
+    /// Returns the value, or records a problem and returns `None`.
     fn read<T>(&mut self, file: &str, read: io::Result<Option<T>>) -> Option<T> {
         read.unwrap_or_else(|error| {
             self.problems.push(Problem::of_io(file, &error));
@@ -118,12 +118,12 @@ impl FolderReport {
             .sort_by_key(|one| std::cmp::Reverse((one.index, one.term)));
     }
 
-    /// Returns why the checkpoint could not be copied, if that is so.
+    /// Returns the reason why the checkpoint could not be copied, if it could not.
     fn checkpoint(&mut self, root: &Path) -> Option<OfflineError> {
         let identity = self.identity.as_ref()?;
         match checkpoint::describe(root, &identity.cluster_id) {
             Ok(found) => self.checkpoint = found,
-            // A node that has not applied anything yet has made none.
+            // A node that has not applied anything has no checkpoint yet.
             Err(CheckpointError::Unusable(problem))
                 if problem.file == "CURRENT" && self.log.last.is_none() => {}
             Err(CheckpointError::Unusable(problem)) => self.problems.push(problem),
@@ -147,7 +147,7 @@ impl FolderReport {
     }
 }
 
-/// What the node knew of the others, by ID.
+/// Returns the node's records about the other nodes, by ID.
 fn peers_of(record: PeersRecord) -> Vec<PeerReport> {
     let known = record.rows.into_iter();
     known
@@ -176,7 +176,7 @@ impl From<Identity> for IdentityReport {
     }
 }
 
-/// The log, with what in it cannot be decoded as a problem.
+/// Returns the report of the log. Undecodable content is recorded as a problem.
 pub(super) fn log_report(root: &Path, log: &Inspection, problems: &mut Vec<Problem>) -> LogReport {
     let mut record = |what: &str, error: io::Error| {
         problems.push(Problem::of_io("wal", &named(what.to_owned(), error)));
@@ -249,7 +249,7 @@ fn summary(file: String, found: &SnapshotFile) -> SnapshotSummary {
     }
 }
 
-/// Bytes on the disk: what folders take, not how long their files are.
+/// Returns the disk usage: the space that folders take, not the length of their files.
 fn sizes(root: &Path) -> Sizes {
     let mut sizes = Sizes::default();
     for name in names(root) {

@@ -1,12 +1,19 @@
-//! Tools over what a stopped node left on its disk, and over snapshot files.
+//! Tools for the data folder of a stopped node, and for snapshot files.
 //!
 //! They use the readers of a start, so that they report what a start would find. `inspect` and
-//! `verify` write nothing and work on a read-only mount. Nothing here calls a running node.
+//! `verify` write nothing and work on a read-only mount. No tool contacts a running node.
 //!
 //! Invariants:
-//! - A folder is read under its lock, so that no node writes meanwhile. Where there is no lock to
-//!   take, the report contains why.
-//! - Of a damaged folder all that can be read is reported, and where it is damaged.
+//! - A folder is read under its lock, so that no node writes to it in the meantime. If there is no
+//!   lock to take, the report contains the reason.
+//! - Of a damaged folder, everything readable is reported, and the position of the damage.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `error`, `files`, `private_folder`, `replay`, `reports`: files and what is reported of them
+//! - `checkpoint`, `lock`, `snapshot`, `takeover`: one part of a folder each
+//! - `inspect`, `remains`, `restore`: what a folder holds, and a new one from a snapshot
+//! - `recover`, `verify`: the commands that need all of these
 
 mod checkpoint;
 mod error;

@@ -1,7 +1,7 @@
-//! The data folder's lock, as a tool takes it: without making or changing anything.
+//! Takes the lock of the data folder for a tool, without creating or changing anything.
 //!
-//! The lock belongs to the open file and not to its bytes, so that a file opened for reading is
-//! enough, also on a read-only mount.
+//! The lock belongs to the open file and not to its bytes, so a file opened for reading suffices,
+//! even on a read-only mount.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -15,13 +15,14 @@ use super::error::OfflineError;
 
 #[derive(Debug)]
 pub(super) struct FolderLock {
-    /// Closing the file releases the lock. Without a lock: why there is none.
+    /// The file, which releases the lock when it is closed. Without a lock, the reason.
     held: Result<File, String>,
 }
 
 impl FolderLock {
-    /// For a tool that reads: no node can start meanwhile, other tools can read too. Where the folder
-    /// has no lock file, or its file system no locks, nothing is locked: [`FolderLock::why_not`].
+    /// For a tool that reads: no node can start in the meantime, but other tools can read too. If
+    /// the folder has no lock file, or its file system has no locks, nothing is locked; see
+    /// [`FolderLock::why_not`].
     pub(super) fn to_look(root: &Path) -> Result<Self, OfflineError> {
         Self::take(root, FlockOperation::NonBlockingLockShared)
     }
@@ -35,15 +36,16 @@ impl FolderLock {
         }
     }
 
-    /// For a tool that fills a folder: the folder and its lock file are made if they are not there.
+    /// For a tool that fills a folder: the folder and its lock file are created if they do not
+    /// exist.
     pub(super) fn to_fill(root: &Path) -> Result<Self, OfflineError> {
         make(root, OpenOptions::new().create(true).truncate(false))
             .map_err(|error| failed(root, &error))?;
         Self::to_change(root)
     }
 
-    /// For a tool that found no lock file when it looked: nothing if there is one by now, so that
-    /// another process has used the folder since.
+    /// For a tool that found no lock file earlier. Returns `None` if the lock file exists by now,
+    /// because another process has used the folder since.
     pub(super) fn of_unused(root: &Path) -> Result<Option<Self>, OfflineError> {
         match make(root, OpenOptions::new().create_new(true)) {
             Ok(()) => Self::to_change(root).map(Some),
@@ -78,7 +80,8 @@ impl FolderLock {
                     "stop the node that uses it; a tool works on a stopped node's folder",
                 ))
             }
-            // A network file system may want a file that is open for writing, or have no locks.
+            // A network file system may require a file that is open for writing, or may have no
+            // locks.
             Err(errno @ (Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS)) => {
                 Ok(unlocked(format!("its file system does not lock: {errno}")))
             }
@@ -86,7 +89,7 @@ impl FolderLock {
         }
     }
 
-    /// Why nothing is locked; `None` while the lock is held.
+    /// Returns the reason why nothing is locked, or `None` if the lock is held.
     pub(super) fn why_not(&self) -> Option<&str> {
         self.held.as_ref().err().map(String::as_str)
     }

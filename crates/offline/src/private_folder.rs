@@ -1,11 +1,12 @@
-//! The folder for a copy of a checkpoint, which the commands open instead of the checkpoint itself.
+//! The folder for a copy of a checkpoint, which the tools open instead of the checkpoint itself.
 
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// A folder that no other user can read, whatever the umask is: the state holds secrets.
+/// Creates a folder that no other user can read, whatever the umask is, because the state contains
+/// secrets.
 pub(super) fn private_folder(temporary: &Path) -> io::Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix("seqd-look-")

@@ -1,17 +1,20 @@
-//! `data recover-quorum`: what one node still has becomes a new cluster of that node, in place.
+//! `data recover-quorum`: turns the remaining data of one node into a new cluster of that node, in
+//! place.
 //!
-//! Its state is its newest snapshot and every entry of its log, to the end: more than is known to
-//! be committed, and perhaps less than was acknowledged.
+//! The new state consists of the newest snapshot of the node and every entry of its log: possibly
+//! more than was committed, and possibly less than was acknowledged.
 //!
-//! The new folder is built in one inside the old, and takes its place in steps that each survive a
-//! crash. In between the folder is refused, so that it is never started half way:
+//! The new folder is built inside the old one and replaces it in steps that each survive a crash.
+//! In between the folder is refused, so that a start never uses an intermediate state:
 //!
-//! 1. refuse it; build `successor-new` whole; rename it to `successor`: from here on it is certain;
-//! 2. move everything old into `before-<cluster>`; rename `successor` to `successor-in`;
-//! 3. move everything of it into the folder; lift the refusal; remove what is left of it.
+//! 1. Refuse the folder, build `successor-new` completely, and rename it to `successor`. From here
+//!    on the outcome is certain.
+//! 2. Move all old content into `before-<cluster>`, and rename `successor` to `successor-in`.
+//! 3. Move all of its content into the folder, remove the refusal, and remove the rest of
+//!    `successor-in`.
 //!
-//! What is interrupted in 1 is begun again, what is interrupted later is finished. What was there
-//! before is never removed, and nothing at all changes before the operator has agreed.
+//! A recovery that is interrupted in step 1 begins again; a later interruption is completed by the
+//! next run. The old content is never removed, and nothing changes before the operator has agreed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,48 +38,49 @@ const NEW: &str = "successor-new";
 const WHOLE: &str = "successor";
 const MOVING_IN: &str = "successor-in";
 
-/// What the old content is called once it is moved away; the old cluster's ID follows.
+/// The prefix of the folder with the old content. The ID of the old cluster follows.
 const BEFORE: &str = "before-";
 
-/// The most bytes of the small files that are carried over.
+/// The largest size of a copied small file in bytes.
 const SMALL_FILE_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Debug)]
 pub struct RecoveryOptions {
     pub data_dir: PathBuf,
     pub name: Option<String>,
-    /// Another peer address, `HOST:PORT`.
+    /// A new peer address, `HOST:PORT`.
     pub peer: Option<String>,
     pub http: Option<String>,
     pub takeover: TakeoverOptions,
 }
 
-/// What there is to do in a folder.
+/// The required action for a folder.
 pub enum Recovery {
     /// A recovery that can be carried out.
     Planned(Box<Recovering>),
-    /// One that was interrupted after its outcome was certain.
+    /// A recovery that was interrupted after its outcome was certain.
     Unfinished(Unfinished),
 }
 
-/// A recovery that can be carried out. It holds the folder's lock.
+/// A recovery that can be carried out. It holds the lock of the folder.
 pub struct Recovering {
     takeover: Takeover,
     successor: Successor,
     root: PathBuf,
-    /// None where the folder has no lock file: then no process uses it.
+    /// `None` if the folder has no lock file, because no process uses it then.
     lock: Option<FolderLock>,
     pub(super) disk: Arc<dyn Disk>,
 }
 
-/// A recovery whose new folder is whole, and not in its place yet.
+/// A recovery whose new folder is complete but not in its place yet.
 pub struct Unfinished {
     root: PathBuf,
     lock: FolderLock,
 }
 
 impl Recovery {
-    /// Reads the folder and reports what it would become; writes nothing in it and removes nothing.
+    /// Reads the folder and reports the result of a recovery. Writes and removes nothing in the
+    /// folder.
     pub fn plan(options: RecoveryOptions) -> Result<Self, OfflineError> {
         let RecoveryOptions {
             data_dir: root,
@@ -137,12 +141,12 @@ impl Recovering {
         &self.takeover
     }
 
-    /// Puts the new cluster in the old one's place. Returns where the old content is kept. `consent`
-    /// is the text that the operator agreed to: it is printed again if this is interrupted.
+    /// Replaces the old cluster by the new one. Returns the path of the old content. `consent` is
+    /// the text that the operator agreed to; it is printed again after an interruption.
     ///
     /// # Errors
-    /// Another process used a folder that had no lock; the disk's error. A repeated recovery begins
-    /// again or finishes this one.
+    /// Another process used a folder that had no lock, or an error of the disk. A repeated recovery
+    /// begins again or completes this one.
     pub fn carry_out(mut self, consent: &str) -> Result<PathBuf, OfflineError> {
         if self.lock.is_none() {
             let lock = FolderLock::of_unused(&self.root)?;
@@ -153,13 +157,13 @@ impl Recovering {
         let folder =
             Folder::of_tool(Arc::clone(&self.disk), root, UNFINISHED).map_err(from_stop)?;
         let mark = "a recovery of this folder was interrupted: repeat `seqd data recover-quorum`";
-        // The refusal and this name together would mean that this recovery is to be finished.
+        // Together with the refusal, this name would mean that this recovery must be completed.
         self.remove_left(MOVING_IN).map_err(&failed)?;
         folder.mark_refused(UNFINISHED, mark).map_err(&failed)?;
         if let Err(error) = self.build(consent) {
-            // Without its certain name the new folder is nothing, and the old content can be started,
-            // or recovered, as before. With it, or where that is unknown, the recovery is to be
-            // finished.
+            // Without the certain name, the new folder has no meaning, and the old content can be
+            // started or recovered as before. With that name, or if its existence is unknown, the
+            // recovery must be completed.
             if matches!(self.disk.kind(&root.join(WHOLE)), Ok(None)) {
                 let _ = self.disk.remove_dir_all(&root.join(NEW));
                 let _ = folder.unmark_refused();
@@ -169,7 +173,8 @@ impl Recovering {
         put_in_place(&*self.disk, root, &self.takeover.from_cluster).map_err(&failed)
     }
 
-    /// Removes what an interrupted recovery left before its outcome was certain, or after its end.
+    /// Removes the remains of a recovery that was interrupted before its outcome was certain, or
+    /// after its end.
     fn remove_left(&self, name: &str) -> io::Result<()> {
         let left = self.root.join(name);
         if self.disk.kind(&left)?.is_none() {
@@ -179,14 +184,14 @@ impl Recovering {
         self.disk.sync_dir(&self.root)
     }
 
-    /// The new folder, whole, under the name that makes it certain.
+    /// Builds the complete new folder and gives it the name that makes the outcome certain.
     fn build(&self, consent: &str) -> io::Result<()> {
         let (disk, root, path) = (&self.disk, &self.root, self.root.join(NEW));
         self.remove_left(NEW)?;
         create_dir_durable(&**disk, &path)?;
         let new =
             Folder::open(Arc::clone(disk), &path).map_err(|stop| io::Error::other(stop.message))?;
-        // The start numbers go on, and so does the mark by which a clock that went back is found.
+        // The boot number continues, and so does the mark that detects a clock that stepped back.
         for name in ["boot", "last-tick"] {
             if let Some(bytes) = read_file(&**disk, &root.join(name), SMALL_FILE_BYTES)? {
                 replace_file(&**disk, &path.join(name), &bytes)?;
@@ -203,13 +208,13 @@ impl Recovering {
 }
 
 impl Unfinished {
-    /// The text that the operator agreed to when it was begun.
+    /// Returns the text that the operator agreed to at the beginning.
     pub fn consent(&self) -> Result<Option<String>, OfflineError> {
         let consent = self.read(CONSENT_FILE, MAX_CONSENT_BYTES)?;
         Ok(consent.map(|consent| String::from_utf8_lossy(&consent).into_owned()))
     }
 
-    /// Finishes it. Returns where the old content is kept.
+    /// Completes the recovery. Returns the path of the old content.
     pub fn finish(self) -> Result<PathBuf, OfflineError> {
         let from = self.read(FROM, SMALL_FILE_BYTES)?.unwrap_or_default();
         if from.is_empty() {
@@ -226,7 +231,7 @@ impl Unfinished {
         Ok(kept)
     }
 
-    /// A file that is about the recovery and no part of the new folder.
+    /// Reads a file that belongs to the recovery and not to the new folder.
     fn read(&self, name: &str, limit: usize) -> Result<Option<Vec<u8>>, OfflineError> {
         let found = [WHOLE, MOVING_IN].iter().find_map(|folder| {
             let path = self.root.join(folder).join(name);
@@ -236,7 +241,8 @@ impl Unfinished {
     }
 }
 
-/// The folder's lock. One without a lock file is not in use, and gets one once it is changed.
+/// Takes the lock of the folder. A folder without a lock file is not in use, and receives one when
+/// it is changed.
 fn lock_if_any(root: &Path) -> Result<Option<FolderLock>, OfflineError> {
     if OsDisk
         .kind(&root.join("LOCK"))
@@ -248,16 +254,18 @@ fn lock_if_any(root: &Path) -> Result<Option<FolderLock>, OfflineError> {
     Ok(Some(FolderLock::to_change(root)?))
 }
 
-/// Names the old cluster inside a new folder that is not in its place yet.
+/// The name of the file with the ID of the old cluster, in a new folder that is not in its place
+/// yet.
 const FROM: &str = "from-cluster";
 
-/// Holds the text that the operator agreed to, inside the same.
+/// The name of the file with the text that the operator agreed to, in the same folder.
 const CONSENT_FILE: &str = "said";
 
-/// The most bytes of that text: a line for each of ten million sequences.
+/// The largest size of that text in bytes: one line for each of ten million sequences.
 const MAX_CONSENT_BYTES: usize = 1 << 30;
 
-/// Steps 2 and 3; each of them can be repeated. Everything is on one file system, so a rename moves.
+/// Performs steps 2 and 3, both of which can be repeated. Everything is on one file system, so a
+/// rename moves it.
 fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<PathBuf> {
     let kept = root.join(format!("{BEFORE}{from_cluster}"));
     if is_folder(disk, &root.join(WHOLE))? {
@@ -268,7 +276,8 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
             }
         }
         disk.sync_dir(&kept)?;
-        // What was moved away must not be back once the next name means that it was moved.
+        // The moved content must not reappear after a power cut once the next name means that it
+        // was moved.
         disk.sync_dir(root)?;
         disk.rename(&root.join(WHOLE), &root.join(MOVING_IN))?;
         disk.sync_dir(root)?;
@@ -276,7 +285,7 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
     let moving = root.join(MOVING_IN);
     let moves_in = is_folder(disk, &moving)?;
     if moves_in {
-        // What belongs to the folder around it already is there.
+        // Files that belong to the surrounding folder already exist there.
         for name in disk.list(&moving)? {
             if !matches!(name.as_str(), "LOCK" | "format" | FROM | CONSENT_FILE) {
                 disk.rename(&moving.join(&name), &root.join(&name))?;
@@ -289,7 +298,7 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
         disk.remove(&root.join("refused"))?;
         disk.sync_dir(root)?;
     }
-    // It is complete: what is left of the new folder is only where it came from.
+    // The recovery is complete. Only the source of the move is left of the new folder.
     if moves_in {
         disk.remove_dir_all(&moving)?;
         disk.sync_dir(root)?;
@@ -297,8 +306,9 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
     Ok(kept)
 }
 
-/// Whether a new folder is whole and not in its place yet. The refusal is lifted when all of it is;
-/// what is left of it then has no meaning, whatever else the folder is refused for later.
+/// Returns whether a new folder is complete but not in its place yet. The refusal is removed when
+/// all of it is in place. After that, the rest of the new folder has no meaning, whatever other
+/// refusal the folder has later.
 fn is_unfinished(root: &Path) -> Result<bool, OfflineError> {
     let is_refused = has_own_refusal(&OsDisk, root).map_err(from_stop)?;
     let is_there = |name| is_folder(&OsDisk, &root.join(name)).map_err(from_io(root));
@@ -309,12 +319,13 @@ fn is_folder(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
     Ok(disk.kind(path)? == Some(Kind::Folder))
 }
 
-/// Whether the folder's refusal is a recovery's: a recovery lifts no other.
+/// Returns whether the refusal of the folder comes from a recovery. A recovery removes no other
+/// refusal.
 fn has_own_refusal(disk: &dyn Disk, root: &Path) -> Result<bool, Stop> {
     Ok(refused_code(disk, root)?.as_deref() == Some(UNFINISHED))
 }
 
-/// Refuses a folder in which the old content would meet what an earlier recovery kept.
+/// Fails if the old content would be mixed with the content that an earlier recovery kept.
 fn check_kept(root: &Path, cluster_id: &str) -> Result<(), OfflineError> {
     let kept = root.join(format!("{BEFORE}{cluster_id}"));
     if OsDisk.kind(&kept).map_err(from_io(&kept))?.is_none() {
@@ -328,7 +339,7 @@ fn check_kept(root: &Path, cluster_id: &str) -> Result<(), OfflineError> {
         .with_hint("move it out of the folder, then repeat"))
 }
 
-/// Whether a name in the folder is neither old content nor new.
+/// Returns whether a name in the folder belongs neither to the old nor to the new content.
 fn stays(name: &str) -> bool {
     matches!(
         name,
@@ -336,7 +347,7 @@ fn stays(name: &str) -> bool {
     ) || name.starts_with(BEFORE)
 }
 
-/// What was planned is not what is there any more, or may not be.
+/// The error for a folder whose content no longer matches the plan, or may not.
 fn used_meanwhile(root: &Path) -> OfflineError {
     let text = format!(
         "{} was used by another process since it was looked at",

@@ -1,9 +1,10 @@
-//! What is left of a cluster in one stopped node's folder: its newest snapshot and every entry of its
-//! log, to the end.
+//! Reads the remaining state of a cluster from one stopped node's folder: its newest snapshot and
+//! every entry of its log.
 //!
-//! A log that is lost, or older than the folder around it, is no such rest: what it lacks was
-//! acknowledged and would be given again. So the checkpoint is looked at too. Its state is taken only
-//! where the log begins behind every snapshot that can be read: a start would serve from it as well.
+//! A log that is lost, or older than the folder around it, is not sufficient: the missing entries
+//! were acknowledged, and their values would be issued again. The checkpoint is therefore examined
+//! too. Its state is used only if the log begins after every readable snapshot; a start would use
+//! it in this case as well.
 
 use std::cmp::Reverse;
 use std::io;
@@ -23,7 +24,7 @@ use seqd_store::folder::{Folder, Identity};
 use seqd_store::records::{self, LogIdRecord};
 use seqd_store::snapshot_file;
 
-/// The state as far as this folder knows it.
+/// Returns the state as far as this folder contains it.
 pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, OfflineError> {
     let root = folder.root();
     let log = seqd_wal::inspect(&**folder.disk(), &folder.wal())
@@ -32,7 +33,7 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
         return Err(unusable(folder, damage.to_string()));
     }
     if log.segments.is_empty() {
-        // Who has acknowledged anything has a segment.
+        // A node that has acknowledged anything has a segment.
         let lost = format!("{}: its log is lost", root.display());
         return Err(unusable(folder, lost));
     }
@@ -52,7 +53,7 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
     }
     let source = Source::new(root, replayed)?;
     let end = source.position.index;
-    // A log that goes on behind the checkpoint is no older one.
+    // A log that continues after the checkpoint is not older than it.
     if !is_gap {
         notes.extend(check_complete(folder, identity, end)?);
     }
@@ -72,8 +73,8 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
     })
 }
 
-/// Refuses remains that end before the checkpoint does: entries that were committed are not in them.
-/// Returns why that could not be checked, if it could not.
+/// Fails if the remaining state ends before the checkpoint, because committed entries would be
+/// missing. Returns the reason if this could not be checked.
 fn check_complete(
     folder: &Folder,
     identity: &Identity,
@@ -110,7 +111,7 @@ fn older(folder: &Folder, held: u64, end: u64) -> OfflineError {
     unusable(folder, text)
 }
 
-/// The state of the checkpoint, where the log begins behind every snapshot that can be read.
+/// Returns the state of the checkpoint, for a log that begins after every readable snapshot.
 fn from_checkpoint(
     folder: &Folder,
     identity: &Identity,
@@ -156,7 +157,7 @@ fn from_checkpoint(
     })
 }
 
-/// A refusal, with what may serve instead: a snapshot that can be read is a backup.
+/// An error with an alternative: a readable snapshot can serve as a backup.
 fn unusable(folder: &Folder, what: String) -> OfflineError {
     let identity = folder.identity().ok().flatten();
     let newest = identity.and_then(|identity| {
@@ -171,8 +172,8 @@ fn unusable(folder: &Folder, what: String) -> OfflineError {
     OfflineError::new("corrupt", what).with_hint(hint)
 }
 
-/// The newest snapshot of this cluster that can be read in full. For a bad one, or one that the disk
-/// does not give back, the one before it and a longer piece of the log stand.
+/// Returns the newest snapshot of this cluster that is fully readable. A damaged or unreadable
+/// snapshot is replaced by the previous one and a longer part of the log.
 fn newest_snapshot(
     folder: &Folder,
     identity: &Identity,

@@ -1,4 +1,4 @@
-//! The state of a snapshot file, and of the entries of a log that follow it, applied as a node does.
+//! The state of a snapshot file and of the following entries of a log, applied as by a node.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use seqd_wal::Inspection;
 #[derive(Default)]
 pub(super) struct Replayed {
     pub(super) state: State,
-    /// The last entry that is in it.
+    /// The last applied entry.
     pub(super) position: Option<LogIdRecord>,
     pub(super) membership: StoredMembershipRecord,
 }
@@ -24,7 +24,7 @@ impl Replayed {
     /// Reads a snapshot in full.
     ///
     /// # Errors
-    /// What the disk returns; [`io::ErrorKind::InvalidData`] if it is not what was written.
+    /// An error of the disk, or [`io::ErrorKind::InvalidData`] if the file is damaged.
     pub(super) fn of_snapshot(disk: &dyn Disk, file: &Path) -> io::Result<Self> {
         let malformed = |what: &str| invalid(format!("{}: {what}", file.display()));
         let reader = SnapshotReader::open(disk, file)?;
@@ -48,7 +48,7 @@ impl Replayed {
         })
     }
 
-    /// Index of the entry that is applied next.
+    /// Returns the index of the next entry to apply.
     pub(super) fn next(&self) -> u64 {
         self.position.map_or(0, |id| id.index + 1)
     }

@@ -1,4 +1,4 @@
-//! What the tools report: plain values that are serialized to JSON as they are.
+//! The reports of the tools: plain values that are serialized to JSON unchanged.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,42 +8,42 @@ use serde::{Serialize, Serializer};
 use seqd_store::faults::is_newer;
 use seqd_store::records::{LogIdRecord, StoredMembershipRecord, VoteRecord};
 
-/// A data folder as it lies there.
+/// The content of a data folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FolderReport {
     pub path: PathBuf,
-    /// Why the folder was not locked while it was looked at; none if it was.
+    /// The reason why the folder was not locked during the inspection. Null if it was locked.
     pub unlocked: Option<String>,
     /// The first line of `format`.
     pub format: Option<String>,
     pub identity: Option<IdentityReport>,
     pub boot: Option<u64>,
-    /// Why the folder must never be started again, if so.
+    /// The reason why the folder must never be started again, if any.
     pub refused: Option<RefusedReport>,
     pub log: LogReport,
     /// The snapshots, newest first, by their headers and footers.
     pub snapshots: Vec<SnapshotSummary>,
     pub checkpoint: Option<CheckpointReport>,
-    /// How far the node had minted, in Unix milliseconds.
+    /// The last tick that the node minted, in Unix milliseconds.
     pub last_minted_ms: Option<u64>,
-    /// What the node knew of what its peers had synced.
+    /// The node's records of the positions that its peers had synced.
     pub peers: Vec<PeerReport>,
-    /// Folders and files that a start set aside as not usable.
+    /// The folders and files that a start set aside as unusable.
     pub set_aside: Vec<String>,
-    /// What an interrupted write left; the next start removes it.
+    /// The remains of interrupted writes. The next start removes them.
     pub leftovers: Vec<String>,
     pub sizes: Sizes,
-    /// What could not be read. Empty for a sound folder; what `data verify` checks beyond is not
-    /// looked at.
+    /// The unreadable content. Empty for an intact folder. The further checks of `data verify` are
+    /// not included.
     pub problems: Vec<Problem>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The file or folder, below the data folder.
+    /// The file or folder, relative to the data folder.
     pub file: String,
     pub detail: String,
-    /// A newer seqd wrote it, and nothing is damaged.
+    /// `true` if a newer seqd wrote it, so that nothing is damaged.
     #[serde(skip)]
     pub is_newer: bool,
 }
@@ -57,7 +57,7 @@ impl Problem {
         }
     }
 
-    /// What an error is, met at this file.
+    /// A problem for an error of this file.
     pub fn of_io(file: impl Into<String>, error: &io::Error) -> Self {
         Self {
             is_newer: is_newer(error),
@@ -66,7 +66,7 @@ impl Problem {
     }
 }
 
-/// The code of what cannot be read.
+/// Returns the code for unreadable content.
 #[must_use]
 pub const fn unreadable_code(is_newer: bool) -> &'static str {
     if is_newer { "newer-format" } else { "corrupt" }
@@ -78,19 +78,20 @@ pub struct IdentityReport {
     #[serde(serialize_with = "text")]
     pub node: u64,
     pub name: String,
-    /// Whether it was added to a cluster that existed.
+    /// `true` if it was added to an existing cluster.
     pub joined: bool,
-    /// Whether it decided on the cluster's ID and had not founded it yet.
+    /// `true` if it chose the ID of the cluster and had not founded the cluster yet.
     pub founding: bool,
-    /// The members that founded the cluster, or that it joined: IDs and names.
+    /// The members that founded the cluster, or the members of the cluster that it joined: IDs and
+    /// names.
     pub members: Vec<String>,
-    /// Clusters that this one was restored from.
+    /// The clusters from which this one was restored.
     pub ancestors: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedReport {
-    /// The word after `code=` of the node's last line.
+    /// The word after `code=` on the last line of the node.
     pub code: String,
     pub message: String,
 }
@@ -101,13 +102,14 @@ pub struct LogReport {
     pub first: Option<EntryId>,
     pub last: Option<EntryId>,
     pub vote: Option<VoteReport>,
-    /// The last entry that was known to be committed when that was last written; it may be older
-    /// than what was.
+    /// The last entry known to be committed when this mark was last written. Later entries may be
+    /// committed too.
     pub committed: Option<EntryId>,
     pub purged: Option<EntryId>,
-    /// The remains of an interrupted write: never acknowledged, cut off by the next start.
+    /// The remains of an interrupted write, which was never acknowledged. The next start removes
+    /// them.
     pub torn: Option<Torn>,
-    /// Where a start would refuse the log.
+    /// The damage for which a start would reject the log.
     pub damage: Option<String>,
 }
 
@@ -127,10 +129,10 @@ impl From<LogIdRecord> for EntryId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VoteReport {
     pub term: u64,
-    /// The ID of the node that was voted for.
+    /// The ID of the node that received the vote.
     #[serde(serialize_with = "text")]
     pub node: u64,
-    /// Whether that node is known to have won.
+    /// `true` if that node is known to have won the election.
     pub committed: bool,
 }
 
@@ -150,7 +152,7 @@ pub struct SegmentSummary {
     pub bytes: u64,
     pub used: u64,
     pub batches: u64,
-    /// The first entry in it that is still of use.
+    /// The first live entry in it.
     pub first: Option<u64>,
     pub last: Option<u64>,
 }
@@ -158,9 +160,9 @@ pub struct SegmentSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Torn {
     pub file: String,
-    /// Where the log ends.
+    /// The offset of the end of the log.
     pub offset: u64,
-    /// How far the remains reach beyond that.
+    /// The length of the remains after it.
     pub bytes: u64,
 }
 
@@ -168,7 +170,7 @@ pub struct Torn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SnapshotSummary {
     pub file: String,
-    /// Index of the last entry that is in it.
+    /// The index of the last entry in it.
     pub index: u64,
     pub term: u64,
     pub rows: u64,
@@ -181,12 +183,12 @@ pub struct CheckpointReport {
     pub folder: String,
     pub applied: Option<EntryId>,
     pub rows: u64,
-    /// The digest of its rows, compared with what it recorded.
+    /// The digest of its rows, verified against the recorded one.
     pub digest: String,
     pub members: Vec<MemberReport>,
 }
 
-/// A member by the membership.
+/// A member according to the membership.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberReport {
     #[serde(serialize_with = "text")]
@@ -197,35 +199,35 @@ pub struct MemberReport {
     pub voter: bool,
 }
 
-/// What a node knew of a peer.
+/// A node's record about a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeerReport {
     #[serde(serialize_with = "text")]
     pub id: u64,
     pub boot: u64,
-    /// What it is known to have on its disk, in words.
+    /// Its known synced position, in words.
     pub synced: String,
 }
 
-/// Bytes that a folder takes on the disk.
+/// The disk usage of a folder in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sizes {
     pub log: u64,
     pub snapshots: u64,
     pub checkpoint: u64,
-    /// What was set aside, and the small files.
+    /// Files that were set aside, and the small files.
     pub other: u64,
     pub total: u64,
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Ok,
-    /// It is worth knowing and nothing is wrong: the next start deals with it.
+    /// Noteworthy but not wrong: the next start handles it.
     Note,
-    /// It is damaged, or does not fit the rest.
+    /// It is damaged, or does not match the other files.
     Bad,
 }
 
@@ -240,20 +242,20 @@ impl Verdict {
     }
 }
 
-/// One file, or one thing that several files must agree on.
+/// A check of one file, or of the consistency of several files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     pub verdict: Verdict,
-    /// The file, below the data folder, or what was compared.
+    /// The file, relative to the data folder, or the compared objects.
     pub what: String,
     pub detail: String,
-    /// It is bad as this program is too old for it.
+    /// `true` if it is bad because this program is too old to read it.
     #[serde(skip)]
     pub is_newer: bool,
 }
 
 impl Check {
-    /// It is as it should be.
+    /// A passed check.
     pub fn ok(what: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::of(Verdict::Ok, what, detail)
     }
@@ -283,7 +285,7 @@ impl Check {
     }
 }
 
-/// The members of a membership, by ID.
+/// Returns the members of a membership by ID.
 pub(super) fn members(stored: &StoredMembershipRecord) -> Vec<MemberReport> {
     let voters = stored.membership.voters();
     let nodes = stored.membership.nodes.iter();
@@ -297,7 +299,7 @@ pub(super) fn members(stored: &StoredMembershipRecord) -> Vec<MemberReport> {
     members.collect()
 }
 
-/// A number that may pass 2^53.
+/// Serializes a number that may exceed 2^53 as a string.
 fn text<S: Serializer>(number: &u64, out: S) -> Result<S::Ok, S::Error> {
     out.collect_str(number)
 }

@@ -1,7 +1,7 @@
-//! `snapshot restore`: a snapshot file becomes the folder of a new cluster of one node.
+//! `snapshot restore`: creates the folder of a new cluster of one node from a snapshot file.
 //!
-//! The folder is marked as refused before anything is in it, and the mark goes last: what an
-//! interrupted restore leaves is never started, and is replaced when the restore is repeated.
+//! The folder is marked as refused before it has any content, and the mark is removed last: an
+//! incomplete restore is never started, and is replaced when the restore is repeated.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ use super::takeover::{Source, Successor, Takeover, TakeoverOptions, take_over};
 use seqd_store::folder::{self, Folder};
 use seqd_store::records::Member;
 
-/// The word in the mark of a folder that a restore has not finished.
+/// The code in the mark of a folder with an unfinished restore.
 const UNFINISHED: &str = "restore-unfinished";
 
 #[derive(Clone, Debug)]
 pub struct RestoreOptions {
     pub file: PathBuf,
-    /// A folder that is empty or not there yet.
+    /// A folder that is empty or does not exist yet.
     pub data_dir: PathBuf,
     /// The only member of the new cluster.
     pub member: Member,
-    /// Whether its client address was given. Otherwise the scheme is that of the snapshot's members, and
-    /// so is the port of a member of this name on the same host.
+    /// `true` if its client address was given. Otherwise the scheme comes from the snapshot's
+    /// members, and the port comes from a member with this name on the same host.
     pub is_http_given: bool,
     pub takeover: TakeoverOptions,
 }
@@ -40,7 +40,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Reads the whole snapshot and checks it; writes nothing.
+    /// Reads and verifies the whole snapshot. Writes nothing.
     pub fn plan(options: RestoreOptions) -> Result<Self, OfflineError> {
         let RestoreOptions {
             file,
@@ -68,14 +68,15 @@ impl Restore {
         &self.takeover
     }
 
-    /// Writes the folder; it is whole and on the disk when this returns.
+    /// Writes the folder completely and durably.
     ///
     /// # Errors
-    /// The disk's error. The folder is not usable then, and a repeated restore replaces it.
+    /// An error of the disk. The folder is then unusable, and a repeated restore replaces it.
     pub fn carry_out(self) -> Result<(), OfflineError> {
         let root = &self.data_dir;
         let lock = FolderLock::to_fill(root)?;
-        // Under the lock: since the plan a node may have used it, or another restore.
+        // Checked again under the lock: a node or another restore may have used the folder since
+        // the plan.
         check_empty(root)?;
         let folder = Folder::of_tool(Arc::new(OsDisk), root, UNFINISHED).map_err(from_stop)?;
         let mark = "a restore into this folder was interrupted: repeat it, or empty the folder";
@@ -90,8 +91,8 @@ impl Restore {
     }
 }
 
-/// The client address of `member` as the snapshot's members have theirs: clients that are sent to a port
-/// with TLS by `http` would show what they have in clear text.
+/// Returns the client address of `member` in the form of the snapshot's members. Clients that use
+/// `http` with a TLS port would send their tokens in clear text.
 fn kept_http<'a>(member: &Member, before: impl Iterator<Item = &'a Member> + Clone) -> String {
     let own_host = host(&member.http);
     let is_same = |other: &&Member| {
@@ -108,18 +109,18 @@ fn kept_http<'a>(member: &Member, before: impl Iterator<Item = &'a Member> + Clo
     }
 }
 
-/// The host of a URL without a path; an IPv6 address keeps its brackets.
+/// Returns the host of a URL without a path. An IPv6 address keeps its brackets.
 fn host(url: &str) -> &str {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
     match authority.rsplit_once(':') {
-        // The last colon is within the brackets of an address that has no port.
+        // The last colon is inside the brackets of an address without a port.
         Some((_, rest)) if rest.ends_with(']') => authority,
         Some((host, _)) => host,
         None => authority,
     }
 }
 
-/// Refuses a folder in which anything is, unless an unfinished restore left it.
+/// Fails if the folder is not empty, unless its content comes from an unfinished restore.
 fn check_empty(root: &Path) -> Result<(), OfflineError> {
     match OsDisk.kind(root).map_err(from_io(root))? {
         None => return Ok(()),
@@ -149,7 +150,7 @@ fn is_unfinished(root: &Path) -> Result<bool, OfflineError> {
     Ok(code.as_deref() == Some(UNFINISHED))
 }
 
-/// Removes what an unfinished restore left in a folder that is marked.
+/// Removes the remains of an unfinished restore from a marked folder.
 fn clear(root: &Path) -> io::Result<()> {
     for name in OsDisk.list(root)? {
         if matches!(name.as_str(), "LOCK" | "lost+found" | "format" | "refused") {

@@ -1,6 +1,6 @@
-//! A snapshot file, read in full: header, membership, every row, footer.
+//! Reads a snapshot file in full: header, membership, every row, and footer.
 //!
-//! Rows are counted and checked one block at a time, so that the largest snapshot takes no more
+//! Rows are counted and verified one block at a time, so that the largest snapshot needs no more
 //! memory than a small one.
 
 use std::path::{Path, PathBuf};
@@ -19,31 +19,32 @@ use seqd_store::snapshot_file::SnapshotReader;
 pub struct SnapshotReport {
     pub file: PathBuf,
     pub cluster_id: String,
-    /// Index of the last entry that is in it.
+    /// The index of the last entry in it.
     pub index: u64,
     pub term: u64,
     pub rows: u64,
     pub bytes: u64,
-    /// The digest of the rows, as a node shows it that has applied `index`.
+    /// The digest of the rows, equal to the digest of a node that has applied `index`.
     pub digest: String,
-    /// The highest wall clock of any entry in it, in Unix milliseconds.
+    /// The highest wall clock of any of its entries, in Unix milliseconds.
     pub wall_ms: u64,
     pub members: Vec<MemberReport>,
-    /// How many records there are of each kind.
+    /// The number of records of each kind.
     pub records: Counts,
     /// The replicated window, in milliseconds.
     pub window_ms: Option<u64>,
-    /// The replicated limit of the peers' skew, in milliseconds.
+    /// The replicated limit for the skew between peers, in milliseconds.
     pub max_peer_skew_ms: Option<u64>,
-    /// The highest token, lease ID or node ID that was given, as text: it may pass 2^53.
+    /// The highest token, lease ID or node ID that was assigned. It is a text because it may exceed
+    /// 2^53.
     pub last_token: String,
 }
 
-/// Reads a snapshot and compares every checksum, the number of its rows and their digest, and that
-/// each row is a record. `progress` gets how many bytes of rows were read.
+/// Reads a snapshot and verifies every checksum, the number of its rows and their digest, and that
+/// each row is a valid record. `progress` receives the number of row bytes read.
 ///
 /// # Errors
-/// `corrupt` with the place of the first damage, `newer-format`, or the disk's error.
+/// `corrupt` with the position of the first damage, `newer-format`, or the error of the disk.
 pub fn read_snapshot(
     path: &Path,
     progress: &mut dyn FnMut(u64),
@@ -67,7 +68,7 @@ pub fn read_snapshot(
     let rows = reader.rows().visit(&mut |key, value| {
         read += (key.len() + value.len()) as u64;
         progress(read);
-        // Damage of the file is reported before a record that cannot be read.
+        // Damage to the file is reported in preference to an invalid record.
         if unknown.is_none() {
             unknown = census.row(key, value).err();
         }

@@ -1,8 +1,8 @@
-//! A new cluster of one node that takes the place of another: its state, its folder, and what is
-//! reported of both before anything is written.
+//! A new cluster of one node that replaces another cluster: its state, its folder, and the report
+//! of both before anything is written.
 //!
-//! Both tools that make one end here: restoring a backup, and recovering a lost majority. They
-//! differ in where the state comes from and where the folder goes.
+//! Both tools that create such a cluster use this file: the restore of a backup, and the recovery
+//! from a lost majority. They differ in the source of the state and the location of the folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -27,90 +27,91 @@ use seqd_store::records::{
 };
 use seqd_store::snapshot_file::{SnapshotHeader, SnapshotReader, SnapshotWriter};
 
-/// What the operator gives.
+/// The options given by the operator.
 #[derive(Clone, Debug, Default)]
 pub struct TakeoverOptions {
-    /// For each named sequence, the first value that may be granted.
+    /// The first value that may be granted, for each named sequence.
     pub floors: Vec<(String, i64)>,
-    /// How many values of every other sequence are passed over.
+    /// The number of values to skip for every other sequence.
     pub margin: Option<u64>,
-    /// When the state was written, Unix milliseconds, if the time that it carries is wrong: a leader's
-    /// clock had run ahead.
+    /// The time at which the state was written, in Unix milliseconds, if the time in the state is
+    /// wrong because a leader's clock had run ahead.
     pub written_ms: Option<u64>,
-    /// A rehearsal: the nodes of the old cluster are not stopped.
+    /// `true` for a rehearsal: the nodes of the old cluster are not stopped.
     pub drill: bool,
-    /// This machine's wall clock, Unix milliseconds.
+    /// The wall clock of this machine, in Unix milliseconds.
     pub now_ms: u64,
 }
 
-/// What a takeover makes of what, to be read before it is carried out.
+/// The source and the result of a takeover, for review before it is carried out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Takeover {
-    /// Where the state was read.
+    /// The source of the state.
     pub source: PathBuf,
     pub from_cluster: String,
     pub former_members: Vec<String>,
     pub cluster_id: String,
-    /// Its only member.
+    /// The only member of the new cluster.
     pub member: Member,
-    /// The clusters whose nodes stop as `superseded`; none for a rehearsal.
+    /// The clusters whose nodes stop as `superseded`. Empty for a rehearsal.
     pub ancestors: Vec<String>,
-    /// The last entry that is in the state.
+    /// The last entry in the state.
     pub index: u64,
     pub term: u64,
-    /// The latest time that any of its entries carries, or what the operator gave, Unix milliseconds.
+    /// The latest time of any of its entries, or the time given by the operator, in Unix
+    /// milliseconds.
     pub wall_ms: u64,
-    /// This machine's clock less that; negative if it is behind.
+    /// The clock of this machine minus that time. Negative if the clock is behind.
     pub age_ms: i64,
-    /// Entries that this node alone may have had: perhaps never acknowledged.
+    /// Entries that possibly only this node had, and that may never have been acknowledged.
     pub unproven_entries: u64,
-    /// What could not be read or checked, a sentence each.
-    /// Whether the operator gave that time.
+    /// `true` if the operator gave `wall_ms`.
     pub wall_ms_is_given: bool,
+    /// The data that could not be read or checked, one sentence each.
     pub notes: Vec<String>,
     pub window_ms: u64,
     pub max_peer_skew_ms: u64,
-    /// How long after its first leader has begun the new cluster mints its first ID.
+    /// The time after the start of its first leader at which the new cluster mints its first ID.
     pub ids_after_ms: u64,
     pub sequences: Vec<SequenceTakeover>,
 }
 
-/// A sequence before and after. Values are texts: they may pass 2^53.
+/// A sequence before and after the takeover. Values are strings because they may exceed 2^53.
 #[derive(Clone, Debug, Serialize)]
 pub struct SequenceTakeover {
     pub name: String,
     pub mode: String,
-    /// Whether it was deleted; its mark is kept.
+    /// `true` if it was deleted. Its high-water mark is kept.
     pub deleted: bool,
-    /// The value that would have been granted next; nothing if none was left.
+    /// The next value before the takeover. Null if none was left.
     pub next_before: Option<String>,
-    /// The value that is granted next; nothing if none is left.
+    /// The next value after the takeover. Null if none is left.
     pub next_after: Option<String>,
     pub passed_over: u64,
     /// The floor, if one was given.
     pub floor: Option<String>,
-    /// The margin, if that is what moved it.
+    /// The margin, if it moved the sequence.
     pub margin: Option<u64>,
-    /// How many values would have been granted since, at its average rate since the cluster
-    /// began; nothing if that is not known.
+    /// The expected number of values granted since then, at the average rate since the cluster
+    /// began. Null if it is unknown.
     pub expected: Option<u64>,
 }
 
-/// What is taken over.
+/// The source of a takeover.
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) state: State,
     pub(super) position: LogIdRecord,
     pub(super) membership: StoredMembershipRecord,
     pub(super) unproven_entries: u64,
-    /// Ancestors that are recorded beside the state.
+    /// Ancestors that are recorded outside the state.
     pub(super) ancestors: Vec<String>,
-    /// What could not be read or checked, a sentence each.
+    /// The data that could not be read or checked, one sentence each.
     pub(super) notes: Vec<String>,
 }
 
 impl Source {
-    /// A snapshot's state, or a folder's; an error if it holds nothing.
+    /// Creates the source from a snapshot or a folder. Fails if it contains no state.
     pub(super) fn new(path: &Path, replayed: Replayed) -> Result<Self, OfflineError> {
         let Replayed {
             state,
@@ -141,7 +142,7 @@ pub(super) struct Successor {
     membership: StoredMembershipRecord,
 }
 
-/// Makes the new cluster, and the report of it.
+/// Creates the new cluster and its report.
 pub(super) fn take_over(
     source: Source,
     member: Member,
@@ -218,7 +219,7 @@ pub(super) fn take_over(
     Ok((successor, takeover))
 }
 
-/// The old cluster and all that it took the place of, each once.
+/// Returns the old cluster and all clusters that it replaced, each once.
 fn lineage(from_cluster: &str, recorded: Vec<String>, state: &State) -> Vec<String> {
     let of_state = state.restoration().map(|record| record.ancestors.clone());
     let mut lineage = vec![from_cluster.to_owned()];
@@ -242,7 +243,7 @@ fn floors(given: &[(String, i64)]) -> Result<BTreeMap<SequenceName, i64>, Offlin
     Ok(floors)
 }
 
-/// An error that contains what is missing and where each sequence stands.
+/// An error that contains the missing options and the position of each sequence.
 fn refused(state: &State, error: RestorationError) -> OfflineError {
     let next = |record: &SequenceRecord| {
         record
@@ -305,7 +306,7 @@ fn refused(state: &State, error: RestorationError) -> OfflineError {
     }
 }
 
-/// What an average rate is worked out from.
+/// The inputs for an average rate.
 struct Since {
     began_ms: Option<u64>,
     wall_ms: u64,
@@ -376,8 +377,8 @@ impl Successor {
         }
     }
 
-    /// Writes everything that a start needs into a folder that holds nothing yet, the identity
-    /// last. All of it is on the disk when this returns.
+    /// Writes everything that a start needs into an empty folder, the identity last. All of it is
+    /// durable when this returns.
     pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
         let disk = folder.disk();
         let cluster_id = self.identity.cluster_id.clone();
@@ -413,7 +414,8 @@ impl Successor {
         folder.write_identity(&self.identity)
     }
 
-    /// A log that begins behind the snapshot, with a vote of its term: the next is a later one.
+    /// Writes a log that begins after the snapshot, with a vote of its term, so that the next term
+    /// is higher.
     fn write_log(&self, folder: &Folder, log_id: &[u8]) -> io::Result<()> {
         let options = WalOptions {
             disk: Arc::clone(folder.disk()),

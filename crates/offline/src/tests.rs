@@ -1,4 +1,4 @@
-//! What the tools report of a sound folder and of damaged ones, and that they leave both as they were.
+//! The reports of the tools for intact and damaged folders, which the tools must leave unchanged.
 
 mod fixture;
 mod kills;
@@ -24,7 +24,7 @@ fn checks(root: &Path) -> Vec<Check> {
     checks
 }
 
-/// What is wrong, as `what: detail`.
+/// Returns the failed checks as `what: detail`.
 fn bad(root: &Path) -> Vec<String> {
     let bad = checks(root).into_iter();
     bad.filter(|check| check.verdict == Verdict::Bad)
@@ -135,12 +135,13 @@ fn a_flipped_byte_in_any_file_is_reported_with_the_file() {
     let mut tried = 0;
     for (path, bytes) in &sound {
         let name = path.strip_prefix(&root).unwrap().display().to_string();
-        // The lock holds nothing; sled's own files have a test of their own.
+        // The lock file is empty, and sled's own files have a separate test.
         if name == "LOCK" || name.starts_with("state-") || bytes.is_empty() {
             continue;
         }
         let intact = match name.strip_prefix("wal/") {
-            // Behind its batches a segment is zeroes, of which none is read but in the last one.
+            // The part of a segment after its batches is zeros, which are read only in the last
+            // segment.
             Some(_) => bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1,
             None => bytes.len(),
         };
@@ -226,7 +227,7 @@ fn parts_that_do_not_fit_each_other_are_reported() {
         &["log and checkpoint", "was lost or is older"],
     );
 
-    // A snapshot behind the end of the log was sent by a leader: nothing before it is applied again.
+    // A leader sent the snapshot after the end of the log: nothing before it is applied again.
     let sent = Plan {
         last: Some(SNAPSHOTS[1] - 10),
         ..Plan::default()

@@ -1,9 +1,10 @@
-//! Everything in a stopped node's folder, read in full and compared: every checksum, every record,
-//! and whether log, snapshots and checkpoint fit each other.
+//! Reads everything in a stopped node's folder in full and verifies it: every checksum, every
+//! record, and the consistency of log, snapshots and checkpoint.
 //!
-//! The last check is the strongest: the oldest kept snapshot and the log are applied again, by the
-//! state machine of the node, and must lead to the digests of the newer snapshot and of the
-//! checkpoint. No other check finds one that is whole in itself and not what the log leads to.
+//! The last check is the strongest: the oldest kept snapshot and the log are applied again by the
+//! state machine of the node, and must yield the digests of the newer snapshot and of the
+//! checkpoint. No other check detects a snapshot or checkpoint that is intact but does not result
+//! from the log.
 
 use std::path::Path;
 
@@ -19,11 +20,11 @@ use super::snapshot::{SnapshotReport, read_snapshot};
 use seqd_store::folder::FORMAT;
 use seqd_store::records::{self, PeersRecord};
 
-/// Checks a folder and writes nothing to it. `on_check` is called with each check as it is done.
+/// Verifies a folder and writes nothing to it. `on_check` is called with each completed check.
 ///
 /// # Errors
-/// The folder is in use or is none, or there is no room for the copy of the checkpoint. Damage is
-/// not an error here but a [`Check`].
+/// The folder is in use, the path is not a folder, or there is no space for the copy of the
+/// checkpoint. Damage is not an error but a [`Check`].
 pub fn verify_folder(root: &Path, on_check: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
     let lock = FolderLock::to_look(root)?;
     let Found {
@@ -159,7 +160,7 @@ impl Checks<'_> {
             self.bad(&file, damage.to_string());
         }
         if let Some(own) = report.identity.as_ref().filter(|_| log.segments.is_empty()) {
-            // The first segment is made before the identity is.
+            // The first segment is created before the identity.
             self.bad(
                 "wal",
                 format!("no segment: the log of {} is lost", own.name),
@@ -168,7 +169,8 @@ impl Checks<'_> {
         self.entries(log);
     }
 
-    /// Every entry can be decoded, has the index of its place, and terms do not fall.
+    /// Checks that every entry can be decoded, has the index of its position, and that terms do not
+    /// decrease.
     fn entries(&mut self, log: &Inspection) {
         let report = &self.report.log;
         let (first, next) = (log.first_index(), log.next_index());
@@ -215,7 +217,7 @@ impl Checks<'_> {
         }
     }
 
-    /// The sound snapshots of this cluster, oldest first.
+    /// Returns the intact snapshots of this cluster, oldest first.
     fn snapshots(&mut self) -> Vec<SnapshotReport> {
         let report = self.report;
         let own = report.identity.as_ref().map(|own| &own.cluster_id);
@@ -270,7 +272,7 @@ impl Checks<'_> {
         files.any(|file| file == "CURRENT" || file.starts_with("state-"))
     }
 
-    /// Nothing is missing between what the snapshots or the checkpoint hold and the log.
+    /// Checks that nothing is missing between the snapshots or the checkpoint and the log.
     fn cover(&mut self, snapshots: &[SnapshotReport]) {
         let log = &self.report.log;
         let applied = self
@@ -305,7 +307,7 @@ impl Checks<'_> {
         }
     }
 
-    /// Applies the log again and compares the digest wherever one was recorded.
+    /// Applies the log again and compares the digest at each index for which one was recorded.
     fn state(&mut self, log: &Inspection, snapshots: &[SnapshotReport]) {
         let checkpoint = self.report.checkpoint.as_ref().and_then(|found| {
             let index = found.applied?.index;
@@ -363,8 +365,9 @@ impl Checks<'_> {
     }
 }
 
-/// Where applying begins: the newest snapshot that the log's entries did not lead to (a leader sent
-/// it), else the first entry of all, else the oldest snapshot that the log reaches back to.
+/// Returns the state from which to apply: the newest snapshot that did not result from the log's
+/// entries (a leader sent it), otherwise the very first entry, otherwise the oldest snapshot that
+/// the log reaches back to.
 fn begin(log: &Inspection, snapshots: &[SnapshotReport]) -> std::io::Result<Option<Replayed>> {
     let is_whole = log.purged.is_none() && log.first_index() == 0 && log.next_index() > 0;
     let reached = |found: &&SnapshotReport| log.first_index() <= found.index + 1;
@@ -378,8 +381,8 @@ fn begin(log: &Inspection, snapshots: &[SnapshotReport]) -> std::io::Result<Opti
         .transpose()
 }
 
-/// Whether the log's entries are those that led to the snapshot. A snapshot that a leader sent voids
-/// what came before it, and a crash may have come before that was purged.
+/// Returns whether the snapshot resulted from the log's entries. A snapshot that a leader sent
+/// makes earlier entries obsolete, and a crash may have occurred before they were purged.
 fn continues(log: &Inspection, found: &SnapshotReport) -> bool {
     if found.index < log.first_index() {
         return true;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seqd_state::idgen::{Line, WallMs};
 use tokio::time::Instant;
 
-/// A peer's clock against this node's monotonic clock.
+/// A peer's clock relative to this node's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     pub line: Line,
@@ -14,8 +14,9 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The measurement of an answer. It counts as written half-way between `asked`, by this node's
-    /// monotonic clock, and now, `took` later. It may have been written at either end.
+    /// The measurement from a response. The response counts as written half-way between `asked`, by
+    /// this node's monotonic clock, and now, which is `took` later. It may have been written at
+    /// either end.
     pub fn of_answer(asked: Duration, took: Duration, answered: WallMs) -> Self {
         let half_ms = u64::try_from(took.as_millis() / 2).unwrap_or(u64::MAX);
         Self {
@@ -25,7 +26,8 @@ impl Measured {
     }
 }
 
-/// Time between two samples of a drift, and how many are kept: ten minutes of them.
+/// The time between two samples of a drift, and the number of samples kept, which cover ten
+/// minutes.
 const SAMPLE_EVERY: Duration = Duration::from_secs(10);
 const SAMPLES: usize = 60;
 
@@ -36,10 +38,10 @@ const LEAST_SPAN: Duration = Duration::from_secs(60);
 /// A larger change between two samples is a step, and the measurement of the drift starts again.
 const STEP_MS: u64 = 100;
 
-/// The speed at which two clocks move apart.
+/// The rate at which two clocks diverge.
 #[derive(Clone, Debug, Default)]
 pub struct Drift {
-    /// The monotonic time of each sample, and by how many milliseconds one clock was ahead.
+    /// The monotonic time of each sample, and the milliseconds by which one clock was ahead.
     samples: VecDeque<(Duration, i64)>,
 }
 
@@ -58,7 +60,8 @@ impl Drift {
         self.samples.push_back((at, ahead_ms));
     }
 
-    /// Microseconds per second, positive if the first clock gains. `None` while it is not known.
+    /// Returns the drift in microseconds per second, positive if the first clock gains. `None`
+    /// while it is unknown.
     pub fn ppm(&self) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let span = last.0.checked_sub(first.0)?;

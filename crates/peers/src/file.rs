@@ -1,8 +1,8 @@
-//! The file `peers`: the table, at most a second old. With it a cluster still has its records after
+//! The file `peers`: the table, at most a second old. It preserves the records of a cluster after
 //! all of its nodes stopped.
 //!
 //! The table only serves to refuse starts, so a lost or damaged file is harmless apart from the
-//! lost records. A file of a newer program is left to that program.
+//! lost records. A file of a newer program is an error and stays unchanged.
 
 use seqd_store::faults::is_newer;
 use seqd_store::folder::Folder;
@@ -10,7 +10,7 @@ use seqd_store::stop::Stop;
 
 use crate::table::Table;
 
-/// The table as it was stored for this cluster. It is empty if there is no file, or a damaged one.
+/// Returns the table stored for this cluster. It is empty if the file is missing or damaged.
 pub fn load(folder: &Folder, cluster_id: Option<&str>) -> Result<Table, Stop> {
     let path = folder.root().join("peers");
     Ok(match folder.peers() {

@@ -1,9 +1,9 @@
-//! The starts of peers that this process has met.
+//! The starts of peers that have introduced themselves to this process.
 //!
-//! A start introduces itself with a hello, which carries the position that it began with. Until
-//! then this node accepts neither requests nor replies of it. A peer with a record of a higher
+//! A start introduces itself with a hello, which contains the position that it began with. Until
+//! then this node accepts neither requests nor responses from it. A peer with a record of a higher
 //! position therefore detects a folder that has lost data at the first contact, whenever that
-//! comes.
+//! occurs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,14 +14,14 @@ use tokio::time::Instant;
 use crate::levels::LevelRange;
 use crate::table::{Row, Stale, Start, SyncedPosition, Table};
 
-/// The most introductions that are kept: as many as the table has rows.
+/// The largest number of stored introductions, equal to the number of rows of the table.
 const INTRODUCED: usize = 256;
 
-/// Pause between two hellos to a peer that refused a message: many calls may be refused at once,
-/// and one hello is enough for all of them.
+/// The pause between two hellos to a peer that refused a message: many calls may be refused at the
+/// same time, and one hello is enough for all of them.
 const HELLO_AGAIN: Duration = Duration::from_millis(200);
 
-/// The reason for which the messages of a start are refused.
+/// The reason why the messages of a start are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartRefusal {
     /// It must not take part.
@@ -33,7 +33,7 @@ pub enum StartRefusal {
 #[derive(Debug, Default)]
 pub struct Peers {
     inner: Mutex<Inner>,
-    /// Whether the file `peers` is closed; locked while it is written.
+    /// `true` if the file `peers` is closed. It is locked while the file is written.
     pub file_closed: Mutex<bool>,
 }
 
@@ -90,17 +90,18 @@ impl Peers {
         Ok(())
     }
 
-    /// The levels that the program of a node's latest introduced start supports.
+    /// Returns the levels that the program of a node's latest introduced start supports.
     pub fn levels(&self, node: u64) -> Option<LevelRange> {
         self.lock().introduced.get(&node).map(|known| known.levels)
     }
 
-    /// A node's latest introduced start.
+    /// Returns a node's latest introduced start.
     pub fn start_of(&self, node: u64) -> Option<Start> {
         self.lock().introduced.get(&node).map(|known| known.start)
     }
 
-    /// Returns an error if messages of this start are refused. Records made since its hello count.
+    /// Returns an error if messages of this start are refused. Records made since its hello are
+    /// taken into account.
     pub fn check(&self, node: u64, start: Start) -> Result<(), StartRefusal> {
         let inner = self.lock();
         inner
@@ -128,7 +129,7 @@ impl Peers {
         self.lock().table.merge(others);
     }
 
-    /// All rows of this node's table, and its version.
+    /// Returns all rows of this node's table, and its version.
     pub fn rows(&self) -> (Vec<Row>, u64) {
         let inner = self.lock();
         (inner.table.rows(), inner.table.version())
@@ -138,7 +139,7 @@ impl Peers {
         self.lock().table.version()
     }
 
-    /// Drops the nodes that were removed for good.
+    /// Removes the nodes that were permanently removed from the cluster.
     pub fn retain(&self, mut keeps: impl FnMut(u64) -> bool) {
         let mut inner = self.lock();
         inner.table.retain(&mut keeps);

@@ -1,13 +1,13 @@
 //! The table of positions that each other node has acknowledged. It detects a disk that has lost
 //! data.
 //!
-//! A node may not come back with less than it has acknowledged. Its peers keep that in their
+//! A node must not return with less than it has acknowledged. Its peers record this in their
 //! tables: for each node the highest (vote, last log ID) that the node reported as synced, by
 //! acknowledging it or, as the leader, by sending it.
 //!
 //! Invariants of [`Table`]:
 //! - Only synced positions are reported and recorded. A start on an intact disk therefore has at
-//!   least everything that was recorded of the starts before it.
+//!   least everything that was recorded of the earlier starts.
 //! - The record of a node never decreases, and a merge keeps everything of both tables.
 //! - A start is not compared with its own acknowledgements, but all later starts are. It is
 //!   compared with the acknowledgements of earlier starts for as long as it runs.
@@ -19,18 +19,18 @@ use seqd_guards::is_out;
 
 pub use seqd_store::records::{PeerRecord, Start, SyncedPosition};
 
-/// More than the members of a cluster. Bounds the table, whatever peers send.
+/// More than the members of a cluster. It limits the table, whatever peers send.
 const NODES: usize = 256;
 
 /// The record of a node, with the node's ID, as tables are stored and sent.
 pub type Row = (u64, PeerRecord);
 
-/// Why a start must not take part.
+/// The reason why a start must not take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stale {
     /// A later start of this node was seen.
     Later { seen: u64, this: u64 },
-    /// Another start of the same number was seen: another copy of the folder runs, or ran.
+    /// Another start with the same number was seen: another copy of the folder runs, or ran.
     Twin { boot: u64 },
     /// The node has acknowledged more than this start has.
     Less {
@@ -61,7 +61,7 @@ impl fmt::Display for Stale {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     records: BTreeMap<u64, PeerRecord>,
-    /// Raised by every change.
+    /// Incremented by every change.
     version: u64,
 }
 
@@ -151,7 +151,7 @@ impl Table {
         }
     }
 
-    /// Drops the nodes that were removed for good.
+    /// Removes the nodes that were permanently removed from the cluster.
     pub fn retain(&mut self, mut keeps: impl FnMut(u64) -> bool) {
         let before = self.records.len();
         self.records.retain(|node, _| keeps(*node));
@@ -173,7 +173,8 @@ fn merged(one: &PeerRecord, other: &PeerRecord) -> PeerRecord {
             before: before.max(earlier.synced),
         };
     }
-    // Of two twins the first one stays. Later starts must have what either twin acknowledged.
+    // Of two twins the first one is kept. Later starts must have everything that either twin
+    // acknowledged.
     PeerRecord {
         start: one.start,
         synced: one.synced.max(other.synced),

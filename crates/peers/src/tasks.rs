@@ -1,7 +1,7 @@
 //! The tasks of connections.
 //!
 //! In a simulated cluster a task belongs to one of the simulated nodes: it pauses and ends with its
-//! node. The code that wires a node therefore passes in how tasks start.
+//! node. The code that sets up a node therefore passes in how tasks start.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ pub trait Tasks: Send + Sync {
     fn bind(&self, task: Task) -> Task;
 }
 
-/// The tasks of a process: tokio's.
+/// Tasks of a process, spawned with tokio.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioTasks;
 

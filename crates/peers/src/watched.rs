@@ -1,7 +1,7 @@
 //! A value that several tasks wait for. A change wakes the tasks in the order of their waits.
 //!
 //! The watch channel of tokio wakes tasks in a random order, so two runs of the simulated cluster
-//! from one seed would differ.
+//! with the same seed would differ.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -30,7 +30,7 @@ impl<T: Copy> Watched<T> {
         self.changed.notify_waiters();
     }
 
-    /// Returns the first value that `is` holds for, at once if it holds already.
+    /// Waits for a value that satisfies `is` and returns it, immediately if the current value does.
     pub async fn wait_for(&self, is: impl Fn(T) -> bool) -> T {
         loop {
             // Registered before the value is read, so that no later change is missed.

@@ -1,8 +1,8 @@
-//! How many bytes of entries one message carries to a peer.
+//! The number of bytes of entries that one message carries to a peer.
 //!
-//! At most [`MOST`], or one entry. Half as many after a message that was not answered in time, twice as
-//! many after one that was: what a slow link did not carry is not sent again as it was. Messages with larger
-//! entries share the [`Room`] of all peers.
+//! A message carries at most [`MOST`] bytes, or one entry. The limit halves after a message that
+//! timed out and doubles after an answered message, so that a slow link never carries a message
+//! again that was too large for it. Messages with larger entries share the [`Room`] of all peers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,15 +11,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::types::{Entry, Payload};
 
-/// As many as are read of the log at once.
+/// Equal to the bytes that one read of the log returns.
 pub(crate) const MOST: usize = 1 << 20;
 
 const LEAST: usize = 16 << 10;
 
-/// Bytes of an entry besides its commands.
+/// Bytes of an entry in addition to its commands.
 const ENTRY_COST: usize = 64;
 
-/// About how many bytes an entry has in a message.
+/// The approximate size of an entry in a message.
 fn bytes(entry: &Entry) -> usize {
     let commands = match &entry.payload {
         Payload::Normal(proposal) => proposal.0.bytes().0.len(),
@@ -28,11 +28,12 @@ fn bytes(entry: &Entry) -> usize {
     commands + ENTRY_COST
 }
 
-/// Messages to all peers that carry an entry above [`MOST`], bytes. Others are bounded by the number of
-/// members, one message each: so none of them waits for a large one on somebody else's slow link.
+/// Largest total of bytes in flight, for all peers, in messages with an entry above [`MOST`]. Other
+/// messages are bounded by the number of members, one each, so none of them waits for a large
+/// message on another peer's slow link.
 const LARGE_UNDER_WAY: usize = 64 << 20;
 
-/// The room that messages to all peers share.
+/// The room for large messages that all peers share.
 #[derive(Clone)]
 pub(crate) struct Room(Arc<Semaphore>);
 
@@ -43,7 +44,8 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Waits until a message with these entries may be under way; it is for as long as the answer lives.
+    /// Waits until a message with these entries may be sent. The message occupies the room until
+    /// the returned permit is dropped.
     pub(crate) async fn take(&self, entries: &[Entry]) -> Option<OwnedSemaphorePermit> {
         let bytes: usize = entries.iter().map(bytes).sum();
         self.take_bytes(bytes).await
@@ -70,7 +72,7 @@ impl Batch {
         }
     }
 
-    /// How many of these entries the next message carries.
+    /// The number of these entries that fit into the next message.
     pub(crate) fn fitting(&self, entries: &[Entry]) -> usize {
         let mut left = self.bytes.load(Ordering::Relaxed);
         let fitting = entries.iter().take_while(|entry| {
@@ -89,7 +91,7 @@ impl Batch {
         self.change(|bytes| (bytes / 2).max(LEAST));
     }
 
-    /// Entries go to a peer one message at a time: nothing else changes it meanwhile.
+    /// A plain load and store suffice, because a peer receives one message with entries at a time.
     fn change(&self, change: impl FnOnce(usize) -> usize) {
         let bytes = self.bytes.load(Ordering::Relaxed);
         self.bytes.store(change(bytes), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Blocking calls of this crate, and its checkpoint thread, start here.
+//! The starting point of this crate's blocking calls and threads.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -6,11 +6,11 @@ use std::thread::{Builder, JoinHandle};
 #[cfg(test)]
 use crate::platform;
 
-/// Waits for a call that blocks, such as one of the disk's, without holding up other tasks.
+/// Runs a blocking call, for example to the disk, without blocking other tasks.
 pub(crate) async fn run<T: Send + 'static>(
     call: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    // A simulation has one thread, and perhaps no runtime.
+    // A simulation has one thread, and possibly no runtime.
     #[cfg(test)]
     if platform::scope::current().is_some() || tokio::runtime::Handle::try_current().is_err() {
         return call();

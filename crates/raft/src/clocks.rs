@@ -1,5 +1,5 @@
 //! The wall clocks of the members as this node last measured them: which clocks agree with a
-//! majority, and which time that majority shows.
+//! majority, and that majority's time.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,13 @@ use tokio::time::Instant;
 /// The clocks at one moment, as this node has measured them.
 #[derive(Clone, Debug)]
 pub struct Clocks {
-    /// Whether a majority of the voters' clocks agrees. Lines are against the monotonic clock since `since`.
+    /// Whether a majority of the voters' clocks agrees. Lines are relative to the monotonic clock
+    /// since `since`.
     pub agreement: Agreement,
     pub since: Instant,
-    /// Whether this node is the only voter: there is no other clock to ask.
+    /// Whether this node is the only voter, so that there is no other clock to compare.
     pub is_alone: bool,
-    /// The members, with what is said of their clocks.
+    /// The members, with the standing of their clocks.
     pub members: BTreeMap<NodeId, MemberClock>,
     /// The line of the right time when a majority last agreed.
     pub(crate) agreed: Option<Line>,
@@ -24,13 +25,12 @@ pub struct Clocks {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemberClock {
     pub standing: Standing,
-    /// How fast it gains on this node's clock, in microseconds a second; `None` while that is not
-    /// known.
+    /// Its gain on this node's clock, in microseconds per second; `None` while it is not known.
     pub drift_ppm: Option<f64>,
 }
 
 impl Clocks {
-    /// Before any clock is known.
+    /// The state before any clock is known.
     pub(crate) fn unknown(since: Instant) -> Self {
         Self {
             agreement: Agreement::Unknown,
@@ -41,7 +41,7 @@ impl Clocks {
         }
     }
 
-    /// The clock of a process without peers, for tests of what follows it.
+    /// The clock of a process without peers, for tests of its users.
     #[must_use]
     pub fn alone() -> Self {
         Self {
@@ -50,14 +50,14 @@ impl Clocks {
         }
     }
 
-    /// The line of this node's clock, which shows `wall` now.
+    /// The line of this node's clock, which currently shows `wall`.
     #[must_use]
     pub fn own_line(&self, wall: WallMs) -> Line {
         Line::of(wall, self.since.elapsed(), 0)
     }
 
-    /// Whether this node's clock, which shows `wall` now, agrees with the majority. Not known of a node
-    /// that has nobody to ask.
+    /// The standing of this node's clock, which currently shows `wall`, against the majority.
+    /// Unknown for a node without other voters.
     #[must_use]
     pub fn standing(&self, wall: WallMs) -> Standing {
         if self.is_alone {
@@ -66,14 +66,16 @@ impl Clocks {
         self.agreement.judge(self.own_line(wall))
     }
 
-    /// Whether it is known if this node's clock agrees with others, or there is nobody to ask.
+    /// Returns whether the standing of this node's clock is known, or there is no other clock to
+    /// compare.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.is_alone || self.agreement != Agreement::Unknown
     }
 
-    /// The first and the last line that is right, in milliseconds, none where the second is less;
-    /// `None` where others cannot be asked.
+    /// The first and the last line that is right, in milliseconds. The range is empty if the second
+    /// is less than the first. `None` if there is no other clock to compare, or the agreement is
+    /// not known.
     #[must_use]
     pub fn right_lines(&self) -> Option<(i64, i64)> {
         match self.agreement {
@@ -84,8 +86,8 @@ impl Clocks {
         }
     }
 
-    /// The time: what this node's clock shows, `wall`, unless a majority agrees without it; `None` where
-    /// no majority agrees.
+    /// The time: that of this node's clock, `wall`, unless a majority agrees without it; `None` if
+    /// the clocks are split, so that no majority agrees.
     #[must_use]
     pub fn right_time(&self, wall: WallMs) -> Option<WallMs> {
         match (self.standing(wall), self.agreement) {
@@ -97,7 +99,7 @@ impl Clocks {
         }
     }
 
-    /// By how many milliseconds the clock of a member is ahead, if it is wrong.
+    /// The number of milliseconds by which a member's clock is ahead, if it is wrong.
     pub(crate) fn wrong_by(&self, node: u64) -> Option<i64> {
         match self.members.get(&NodeId(node))?.standing {
             Standing::Wrong { ahead_ms } => Some(ahead_ms),

@@ -1,10 +1,11 @@
-//! What a follower knows of its leader's life: when it was last heard of, how long its pauses were, and
-//! whether its port was found closed.
+//! A follower's contact with its leader: the time of the last message, the longest pauses, and
+//! whether the leader's port was found closed.
 //!
-//! A leader counts as lost once it was silent for the *patience*: its lease, for which voters keep to it,
-//! and on a link with longer pauses twice the longest of the last minute, at most two leases. So a link that
-//! loses packets is waited for, and one that does not is not. Pauses within a lease after a leader was first
-//! heard of do not count: where a cut link comes back they are long, once.
+//! A leader counts as lost after a silence of the *patience*. The patience is the lease, for which
+//! voters keep to their leader. On a link with longer pauses, it is twice the longest pause of the
+//! last minute, but at most two leases, so that a follower waits longer for a leader on a link that
+//! loses packets. Pauses within a lease after the first message of a leader do not count, because a
+//! restored link delivers its first messages with long pauses.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,23 +15,24 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::types::Vote;
 
-/// A pause of this many times the longest one that passed is more than the link's own.
+/// Factor over the longest pause. A longer pause is not explained by the link.
 const PAUSES: u32 = 2;
 
-/// The most that pauses make of the patience, in leases: a lost leader is replaced within two.
+/// Upper bound of the patience on a link with pauses, in leases. A lost leader is replaced within
+/// it.
 const LEASES: u32 = 2;
 
-/// How long a pause is remembered, at least, and at most twice as long.
+/// Shortest time for which a pause counts; the longest is twice as long.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
-/// Times as long as a support lasts until there may be another.
+/// Time from the start of one support to the next, in lengths of a support.
 const BETWEEN_SUPPORTS: u32 = 2;
 
-/// How long the connection to a leader may be broken before it is clear whether its port is closed:
-/// longer than it takes to connect once more where the process has ended.
+/// Longest doubt about whether the port is closed after a connection to the leader broke: longer
+/// than a reconnection takes if the process has ended.
 const DOUBT: Duration = Duration::from_millis(50);
 
-/// A leadership: the term, and the node.
+/// A leadership: the term and the node.
 pub(crate) type Leader = (u64, u64);
 
 fn leader_of(vote: &Vote) -> Leader {
@@ -44,22 +46,23 @@ pub(crate) struct LeaderContact {
 }
 
 struct Inner {
-    /// When the leader was last heard of, and where it never was, when it is lost.
+    /// The time of the leader's last message. Without one, the leader counts as lost at
+    /// `lost_unless_heard`.
     heard: Option<Instant>,
     lost_unless_heard: Instant,
-    /// The leadership that was heard of, since when, and its longest pauses: of now, and of the time
-    /// before.
+    /// The current leadership, the time of its first message, and its longest pauses: in the
+    /// current period and in the one before.
     leader: Option<Leader>,
     leader_since: Instant,
     pauses: [Duration; 2],
     pauses_since: Instant,
-    /// The connection to it broke, and it is not known why.
+    /// The time at which the connection to the leader broke, while the reason is not known.
     doubted: Option<Instant>,
-    /// Its port was closed after it was last heard of.
+    /// Whether the leader's port was found closed after its last message.
     has_ended: bool,
-    /// The leader before it was lost when this one was first heard of.
+    /// Whether the previous leader was lost when this leader's first message arrived.
     replaced_a_lost_one: bool,
-    /// Until when another candidate has this node's support.
+    /// The time until which another candidate has this node's support.
     supports_until: Option<Instant>,
 }
 
@@ -77,7 +80,7 @@ impl Inner {
 }
 
 impl LeaderContact {
-    /// `first` is how long a leader is waited for that was never heard of.
+    /// `first` is the time after which a leader that has sent no message counts as lost.
     pub(crate) fn new(lease: Duration, first: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -102,7 +105,7 @@ impl LeaderContact {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that this node follows a leader, which has just shown itself.
+    /// Records a message from the leader that this node follows.
     pub(crate) fn heard(&self, vote: &Vote) {
         let leader = Some(leader_of(vote));
         let now = Instant::now();
@@ -129,7 +132,7 @@ impl LeaderContact {
         inner.has_ended = false;
     }
 
-    /// The leadership that was last heard of.
+    /// The leadership whose message arrived last.
     pub(crate) fn leader(&self) -> Option<Leader> {
         self.inner().leader
     }
@@ -138,12 +141,12 @@ impl LeaderContact {
         self.inner().heard.map(|heard| heard.elapsed())
     }
 
-    /// The connection to the leader broke.
+    /// Records that the connection to the leader broke.
     pub(crate) fn doubt(&self) {
         self.inner().doubted.get_or_insert_with(Instant::now);
     }
 
-    /// The leader's port is closed: its process has ended.
+    /// Records that the leader's port is closed, so its process has ended.
     pub(crate) fn found_ended(&self, leader: u64) {
         let mut inner = self.inner();
         if inner.leader.is_some_and(|(_, node)| node == leader) {
@@ -156,15 +159,16 @@ impl LeaderContact {
         self.inner().has_ended
     }
 
-    /// Whether the process has ended whose leadership this vote is: a node that leads itself has heard
-    /// of the leader before it.
+    /// Returns whether the process of the leadership that this vote names has ended. A node that
+    /// leads itself has a record of the leader before it.
     pub(crate) fn has_ended_as(&self, vote: &Vote) -> bool {
         let inner = self.inner();
         inner.has_ended && inner.leader == Some(leader_of(vote))
     }
 
-    /// This node would vote, or has voted, for another, which then has `time` to win. One that asks
-    /// again and again does not get it again at once: this node may be the one that can win.
+    /// Records that this node would vote, or has voted, for another node, which then has `time` to
+    /// win. Repeated requests do not renew the support at once, because this node may be the one
+    /// that can win.
     pub(crate) fn support(&self, time: Duration) {
         let now = Instant::now();
         let mut inner = self.inner();
@@ -176,7 +180,8 @@ impl LeaderContact {
         }
     }
 
-    /// Until when another candidate has this node's support, if one has.
+    /// The time until which another candidate has this node's support; `None` if no candidate had
+    /// it.
     pub(crate) fn supports_until(&self) -> Option<Instant> {
         self.inner().supports_until
     }
@@ -189,8 +194,8 @@ impl LeaderContact {
         self.lost_at() <= Instant::now()
     }
 
-    /// Whether a leader that another has replaced, or replaces now, was lost. One that was not has
-    /// handed its leadership over.
+    /// Returns whether a leader that was replaced, or is being replaced, was lost. A leader that
+    /// was not lost has transferred its leadership.
     pub(crate) fn has_lost(&self, leader: u64) -> bool {
         let inner = self.inner();
         if inner.leader.is_some_and(|(_, node)| node == leader) {
@@ -212,8 +217,8 @@ impl LeaderContact {
         }
     }
 
-    /// Whether the leader is lost. While it is in doubt whether its process has ended, waits for that
-    /// to be known.
+    /// Returns whether the leader is lost. While a broken connection leaves this in doubt, waits
+    /// for the result.
     pub(crate) async fn is_lost_for_certain(&self) -> bool {
         let doubted = self.inner().doubted;
         if let Some(since) = doubted {
@@ -234,7 +239,7 @@ mod tests {
     const LEASE: Duration = Duration::from_millis(600);
     const BEAT: Duration = Duration::from_millis(100);
     const LEADER: u64 = 1;
-    /// Until the leader is not new any more.
+    /// The beats after which the leader is no longer new.
     const SETTLED: [Duration; 6] = [BEAT; 6];
 
     fn leader() -> Vote {
@@ -292,7 +297,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_pause_while_a_leader_is_new_makes_nobody_patient() {
-        // A link that comes back after a cut delivers its first messages with pauses.
+        // A restored link delivers its first messages with pauses.
         let late = Duration::from_millis(500);
         let contact = heard_of(&[BEAT, late, BEAT]).await;
         let after = lost_after(&contact).await;

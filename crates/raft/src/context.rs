@@ -1,8 +1,8 @@
-//! What every module of a node may read: settings, folder, identity, phase, and what is known of
-//! the other nodes.
+//! The state that every module of a node may read: settings, folder, identity, phase, and the
+//! records about the other nodes.
 //!
-//! The replica stands above it. What the modules below the replica need of it is a trait,
-//! [`ClusterView`], which the replica implements.
+//! The replica is in a layer above. The modules below it use it through the trait [`ClusterView`],
+//! which it implements.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,30 +29,31 @@ use crate::space::DiskSpace;
 use crate::storage::opening::Began;
 use crate::types::Member;
 
-/// How long a peer counts as reachable after its last answer.
+/// Time for which a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);
 
-/// How long a peer's clock counts as known after it was measured: its line is steady, and a process
-/// that stood still for some seconds knows what it knew before. As long as a window.
+/// Time for which a peer's clock counts as known after its measurement. It equals a window, because
+/// a clock's line is steady, and a process that was suspended for some seconds keeps its
+/// measurements.
 const CLOCK_KNOWN_FOR: Duration = Duration::from_secs(30);
 
-/// Names of nodes that are no members: nodes that wait to be added, and what was removed.
+/// Largest number of recorded names of nodes that are not members.
 const NAMES: usize = 64;
 
-/// What the modules below the replica need of it, once it runs.
+/// The parts of a running replica that the modules below it use.
 pub(crate) trait ClusterView: Send + Sync {
     /// Whether a vote or an entry is stored.
     fn has_history(&self) -> bool;
-    /// Whether a node was a member and is not one any more.
+    /// Whether a node was a member and is no longer one.
     fn is_removed(&self, node: u64) -> bool;
     fn members(&self) -> BTreeMap<u64, Member>;
     fn member(&self, node: u64) -> Option<Member>;
-    /// The leader's name, while it and a quorum are known to be in touch.
+    /// The leader's name, while the leader and a quorum are in contact.
     fn live_leader_name(&self) -> Option<String>;
     /// Whether a node votes; `None` before the first membership is applied.
     fn votes(&self, node: u64) -> Option<bool>;
     fn level(&self) -> Level;
-    /// Whether this node leads, with all entries of earlier leaders applied.
+    /// Whether this node leads and has applied all entries of earlier leaders.
     fn leads(&self) -> bool;
 }
 
@@ -64,12 +65,12 @@ pub(crate) struct DiskHealth {
 }
 
 impl DiskHealth {
-    /// Whether a write has been under way for too long.
+    /// Returns whether a write has been in flight for too long.
     pub(crate) fn hangs(&self) -> bool {
         self.hangs.load(Ordering::Acquire)
     }
 
-    /// Whether this node must send nothing as a leader or a candidate.
+    /// Returns whether this node must send nothing as a leader or a candidate.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent.load(Ordering::Acquire)
     }
@@ -88,33 +89,33 @@ pub(crate) struct NodeContext {
     pub(crate) folder: Arc<Folder>,
     pub(crate) start: Start,
     pub(crate) transport: Arc<dyn Transport>,
-    /// What is known of the others' starts.
+    /// The records about the starts of the other nodes.
     pub(crate) peers: Peers,
     pub(crate) disk: DiskHealth,
-    /// A member answers that did not: its clock is to be measured at once.
+    /// Notified when a member answers again, so that its clock is measured at once.
     pub(crate) member_came: tokio::sync::Notify,
-    /// Lines of clocks are against the monotonic clock since this moment.
+    /// The origin of the monotonic clock in the lines of clocks.
     pub(crate) clock_since: Instant,
     clocks: watch::Sender<Clocks>,
-    /// What this start began with; unknown until its log is open.
+    /// The state with which this start began; unset until its log is open.
     pub(crate) began: OnceLock<Began>,
     pub(crate) report: Mutex<Report>,
-    /// Answered whenever this node takes an identity.
+    /// Notified when this node takes an identity.
     pub(crate) identity_taken: tokio::sync::Notify,
-    /// Held while the log is made or opened, until that has ended: what waits for it may be dropped
-    /// before. A stop waits for it, and identities are taken one at a time.
+    /// Held while the log is created or opened, even if the future that waits for it is dropped. A
+    /// stop waits for it, and it serialises the taking of identities.
     pub(crate) opening: Arc<tokio::sync::Mutex<()>>,
     identity: RwLock<Option<Identity>>,
-    /// Whether the log has a vote or an entry; unknown until it is open.
+    /// Whether the log has a vote or an entry; `None` until it is open.
     history: Watched<Option<bool>>,
     view: OnceLock<Arc<dyn ClusterView>>,
     known: Mutex<BTreeMap<u64, Known>>,
     phase: watch::Sender<Phase>,
-    /// That it is stopped, for all that wait for this.
+    /// Becomes true when this node is stopped.
     stopped: Arc<Watched<bool>>,
-    /// How far this node is with its stop, and since when it stops.
+    /// The progress of this node's stop, and the time at which the stop began.
     stopping: Mutex<(Stopping, Option<Instant>)>,
-    /// The names of nodes that are no members yet, by their certificates.
+    /// The names of nodes that are not members yet, from their certificates.
     names: Mutex<BTreeMap<u64, String>>,
 }
 
@@ -124,9 +125,9 @@ pub(crate) struct Known {
     refused: bool,
     pub(crate) ping: Option<Ping>,
     clock: Option<Measured>,
-    /// How its clock moves against this node's.
+    /// The drift of its clock against this node's.
     pub(crate) drift: Drift,
-    /// How far it is with its stop, and the start that sent that.
+    /// The progress of its stop, and the start that sent it.
     stopping: Option<(Start, Stopping)>,
 }
 
@@ -135,18 +136,18 @@ impl Known {
         !self.refused && self.answered.is_some_and(|at| at.elapsed() < REACHABLE_FOR)
     }
 
-    /// Its clock, while that was measured lately.
+    /// Its clock, if the measurement is recent enough.
     pub(crate) fn clock(&self) -> Option<Measured> {
         self.clock
             .filter(|measured| measured.seen.elapsed() < CLOCK_KNOWN_FOR)
     }
 
-    /// Whether it last reported that only the reserve of its disk is left.
+    /// Returns whether it last reported that its disk has only the reserve left.
     pub(crate) fn is_disk_low(&self) -> bool {
         self.ping.as_ref().is_some_and(|ping| ping.disk_low)
     }
 
-    /// Whether it last reported that its disk does not answer.
+    /// Returns whether it last reported that its disk hangs.
     pub(crate) fn is_disk_hanging(&self) -> bool {
         self.ping.as_ref().is_some_and(|ping| ping.disk_hangs)
     }
@@ -199,7 +200,7 @@ impl NodeContext {
         &self.stopped
     }
 
-    /// Moves on, unless it is over already.
+    /// Changes the phase, unless the node is stopped already.
     pub(crate) fn set_phase(&self, next: Phase) {
         self.phase.send_if_modified(|phase| {
             let moves = !matches!(phase, Phase::Stopped(_)) && *phase != next;
@@ -213,7 +214,7 @@ impl NodeContext {
         }
     }
 
-    /// Ends this node. A folder that must not be used again is marked.
+    /// Stops this node. Marks the folder if it must not be used again.
     pub(crate) fn stop(&self, stop: Stop) {
         if stop.reason.is_final()
             && let Err(error) = self.folder.mark_refused(stop.code(), &stop.message)
@@ -251,8 +252,8 @@ impl NodeContext {
         })
     }
 
-    /// Stores an identity, on the disk first, unless this node has one already: returns the one
-    /// that it has then.
+    /// Stores an identity, on the disk first, unless this node has one already. Returns the
+    /// identity that the node then has.
     pub(crate) fn take_identity(&self, identity: Identity) -> std::io::Result<Identity> {
         let mut own = self
             .identity
@@ -268,7 +269,8 @@ impl NodeContext {
         Ok(identity)
     }
 
-    /// Notes that the cluster has begun: from now on an empty log of this folder is a lost one.
+    /// Records that the cluster has begun. From then on, an empty log in this folder counts as
+    /// lost.
     pub(crate) fn finish_bootstrap(&self) -> std::io::Result<()> {
         let mut own = self
             .identity
@@ -287,7 +289,7 @@ impl NodeContext {
         self.history.set(Some(any));
     }
 
-    /// The replica, as far as the modules below it need it; `None` until it runs.
+    /// The replica's view for the modules below it; `None` until the replica runs.
     pub(crate) fn view(&self) -> Option<&dyn ClusterView> {
         self.view.get().map(|view| &**view)
     }
@@ -297,13 +299,13 @@ impl NodeContext {
         let _ = self.view.set(view);
     }
 
-    /// Whether a node was removed from the cluster, as far as is applied here.
+    /// Returns whether a node was removed from the cluster, by the entries applied here.
     pub(crate) fn is_removed(&self, node: u64) -> bool {
         self.view().is_some_and(|view| view.is_removed(node))
     }
 
-    /// The members, as far as this node knows: those applied, or those of its folder while it
-    /// starts.
+    /// The members that this node has recorded: the applied ones or, while it starts, those of its
+    /// folder.
     fn members(&self) -> BTreeMap<u64, Member> {
         let applied = self.view().map(|view| view.members()).unwrap_or_default();
         if !applied.is_empty() {
@@ -317,7 +319,7 @@ impl NodeContext {
         members
     }
 
-    /// The name of a node: as a member, or as its certificate had it when it introduced itself.
+    /// The name of a node: as a member, or from the certificate with which it introduced itself.
     pub(crate) fn name_of(&self, node: u64) -> Option<String> {
         if let Some(member) = self.members().remove(&node) {
             return Some(member.name);
@@ -326,7 +328,7 @@ impl NodeContext {
         names.get(&node).cloned()
     }
 
-    /// Notes the name of a node that has introduced itself with a certificate.
+    /// Records the name of a node that has introduced itself with a certificate.
     pub(crate) fn learn_name(&self, node: u64, name: &str) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.len() >= NAMES && !names.contains_key(&node) {
@@ -346,15 +348,16 @@ impl NodeContext {
         peer.map(|peer| peer.name.clone())
     }
 
-    /// The level that this node has applied, the first before its log is open: the cluster's level,
-    /// or a lower one where this node lags.
+    /// The level that this node has applied (the first level before its log is open). It is the
+    /// cluster's level, or a lower one if this node lags.
     pub(crate) fn level(&self) -> Level {
         let began = || self.began.get().map_or(Level::FIRST, |began| began.level);
         self.view().map_or_else(began, ClusterView::level)
     }
 
-    /// The level for which a program with this range is refused. Only a leader knows that no higher
-    /// level is the cluster's, so no other node refuses a range that begins above its own level.
+    /// The level for which a program with this range is refused. Only a leader is certain that its
+    /// level is not below the cluster's, so no other node refuses a range that begins above its own
+    /// level.
     pub(crate) fn level_outside(&self, range: LevelRange) -> Option<Level> {
         let level = self.level();
         let leads = || self.view().is_some_and(ClusterView::leads);
@@ -362,7 +365,7 @@ impl NodeContext {
         is_outside.then_some(level)
     }
 
-    /// Whether this node has a vote or an entry; `None` until its log is open.
+    /// Returns whether this node has a vote or an entry; `None` until its log is open.
     pub(crate) fn has_history(&self) -> Option<bool> {
         match self.view() {
             Some(view) => Some(view.has_history()),
@@ -370,14 +373,14 @@ impl NodeContext {
         }
     }
 
-    /// As `has_history`, once it is known.
+    /// Like `has_history`, but waits until the log is open.
     pub(crate) async fn history_known(&self) -> bool {
         self.history.wait_for(|known| known.is_some()).await;
         self.has_history().unwrap_or(true)
     }
 
-    /// What this node sends of itself; `applied` is the index that it has applied, and `behind` the
-    /// number of committed entries that it has not.
+    /// This node's ping, with the index of its last applied entry and the number of committed
+    /// entries that it has yet to apply.
     pub(crate) fn own_ping(&self, applied: u64, behind: u64) -> Ping {
         let report = self.report.lock();
         Ping {
@@ -402,8 +405,8 @@ impl NodeContext {
         self.known().get(&node).cloned().unwrap_or_default()
     }
 
-    /// The levels that a node's program supports, while it answers: as of the handshake of its
-    /// latest start, since the last ping may be that of another program.
+    /// The levels that a node's program supports, while the node is reachable. They are those of
+    /// the handshake of its latest start, because the last ping may come from an earlier program.
     pub(crate) fn levels_of(&self, node: u64) -> Option<LevelRange> {
         let levels = self.peers.levels(node);
         levels.filter(|_| self.peer(node).is_reachable())
@@ -419,13 +422,13 @@ impl NodeContext {
         }
     }
 
-    /// How far this node is with its stop.
+    /// The progress of this node's stop.
     pub(crate) fn stopping(&self) -> Stopping {
         let own = self.stopping.lock();
         own.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Goes a step on with this node's stop, and never one back; since when it stops.
+    /// Advances this node's stop, never back. Returns the time at which the stop began.
     pub(crate) fn set_stopping(&self, next: Stopping) -> Instant {
         let own = self.stopping.lock();
         let mut own = own.unwrap_or_else(PoisonError::into_inner);
@@ -437,7 +440,7 @@ impl NodeContext {
         self.known().entry(node).or_default().stopping = Some((start, stopping));
     }
 
-    /// How far a node is with its stop, as last received of its latest start.
+    /// The progress of a node's stop, as last received from its latest start.
     pub(crate) fn stopping_of(&self, node: u64) -> Stopping {
         let received = self.peer(node).stopping;
         let latest = self.peers.start_of(node);
@@ -445,8 +448,8 @@ impl NodeContext {
         of_latest.map_or(Stopping::No, |(_, stopping)| stopping)
     }
 
-    /// Whether a node could take over: it answers, so does its disk, which has room, and it does not
-    /// stop.
+    /// Returns whether a node could lead: it is reachable, its disk responds and has room, and it
+    /// is not stopping.
     pub(crate) fn may_lead(&self, node: u64) -> bool {
         let known = self.peer(node);
         let answers = known.is_reachable() && !known.is_disk_hanging() && !known.is_disk_low();
@@ -462,20 +465,22 @@ impl NodeContext {
         known.drift.sample(at, ahead_ms);
     }
 
-    /// How far a measured clock is ahead of this node's, in milliseconds; negative if it is behind.
+    /// The difference between a measured clock and this node's, in milliseconds; negative if the
+    /// measured clock is behind.
     pub(crate) fn ahead_ms(&self, measured: Measured) -> i64 {
         let own = Line::of(self.settings.clock.wall(), self.clock_since.elapsed(), 0);
         measured.line.ms.saturating_sub(own.ms)
     }
 
-    /// Whether a measured clock is certainly within so much of this node's, as measured just now.
+    /// Returns whether a measured clock is certainly within `limit_ms` of this node's, by a recent
+    /// measurement.
     pub(crate) fn is_within(&self, measured: Measured, limit_ms: u64) -> bool {
         let apart = self.ahead_ms(measured).unsigned_abs();
         let is_fresh = measured.seen.elapsed() < REACHABLE_FOR;
         is_fresh && apart.saturating_add(measured.line.uncertain_ms) <= limit_ms
     }
 
-    /// The clocks of the members, as last looked at.
+    /// The clocks of the members, as of the last comparison.
     pub(crate) fn clocks(&self) -> watch::Ref<'_, Clocks> {
         self.clocks.borrow()
     }

@@ -1,9 +1,9 @@
-//! Messages between nodes that know each other: sealed, sent, opened, and refused.
+//! Messages between nodes that have introduced themselves: sealed, sent, opened and checked.
 //!
 //! Invariants:
-//! - A message leaves in an envelope that names this start (boot and nonce).
-//! - A message is taken only from this cluster, for this node, from a start of its sender that was
-//!   introduced and is the latest that was seen, and never from a removed member.
+//! - A message is sent in an envelope with the boot number and nonce of this start.
+//! - A message is accepted only from this cluster and only for this node. Its sender must not be a
+//!   removed member, and the sender's start must have been introduced and be the latest one seen.
 
 use std::io;
 
@@ -20,7 +20,7 @@ use crate::context::NodeContext;
 use crate::handshake::introduce::introduce;
 use crate::peer_stops;
 
-/// Checks the envelope of a message that came in.
+/// Checks the envelope of an incoming message.
 pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), Rejection> {
     let refuse = |code, detail: String| Err(Rejection::new(code, detail));
     if context.is_stopped() {
@@ -59,7 +59,7 @@ pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), R
     }
 }
 
-/// Sends a message to a node and reads its answer; both envelopes are checked.
+/// Sends a message to a node and reads its answer. Both envelopes are checked.
 pub(crate) async fn call<M, R>(
     context: &NodeContext,
     link: Link,
@@ -76,8 +76,8 @@ where
     Ok(sealed.message)
 }
 
-/// As `call`, with the envelope of the answer. A peer that does not know this start gets a hello,
-/// and then the message once more.
+/// Like `call`, and also returns the envelope of the answer. If the peer has no record of this
+/// start, sends it a hello and then the message again.
 pub(crate) async fn call_sealed<M, R>(
     context: &NodeContext,
     link: Link,
@@ -113,7 +113,7 @@ where
     }
 }
 
-/// Opens an answer, and draws the consequences of a rejection.
+/// Opens an answer, and acts on a rejection.
 pub(crate) async fn open<R: Versioned>(
     context: &NodeContext,
     (to, addr): (u64, &str),
@@ -139,8 +139,7 @@ pub(crate) async fn open<R: Versioned>(
         let detail = format!("node {} answered for {to}", envelope.from);
         return Err(CallError::Broken(detail));
     }
-    // The peer did take the message: a reply that is not taken here leaves it open what came
-    // of that.
+    // The peer accepted the message. If its reply is not accepted here, the outcome is unknown.
     let mut accepted = accept(context, &envelope);
     if accepted
         .as_ref()
@@ -155,7 +154,7 @@ pub(crate) async fn open<R: Versioned>(
     Ok(Sealed { envelope, message })
 }
 
-/// Stops this node where the rejection means that it must not go on.
+/// Stops this node if the rejection requires it.
 fn stop_if_refused(context: &NodeContext, rejection: &Rejection) {
     let name = &context.settings.name;
     match rejection.code {

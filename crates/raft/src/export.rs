@@ -1,11 +1,13 @@
-//! A snapshot for a client outside of the cluster: written for this one download, streamed, gone.
+//! Streams a snapshot to a client outside the cluster. Each snapshot is written for one download
+//! and removed afterwards.
 //!
 //! Invariants:
-//! - It is none of the kept snapshots and changes nothing about them: neither what openraft sends
-//!   to a follower nor how far the log is purged depends on how often an operator asks.
-//! - Its file has no name any more when the first byte leaves, so that nothing is left of it,
-//!   whatever becomes of the process.
-//! - Who reads slowly costs two pieces of memory; who stops reading is left.
+//! - An exported snapshot is separate from the kept snapshots. Operators' downloads affect neither
+//!   the snapshot that openraft sends to a follower nor the purge of the log.
+//! - The file is unlinked before its first byte is sent, so that it disappears even if the process
+//!   ends.
+//! - A slow reader occupies at most two pieces of memory. A download is aborted when its client
+//!   stops reading.
 
 use std::io;
 use std::sync::Arc;
@@ -25,34 +27,34 @@ use crate::platform;
 use crate::proposer::ProposalBatcher;
 use seqd_store::snapshot_file::SnapshotFile;
 
-/// Downloads at once: each takes the disk's room for one snapshot, and the checkpoint's thread while
-/// it is written.
+/// Largest number of concurrent downloads. Each takes the disk space of one snapshot, and occupies
+/// the checkpoint thread while it is written.
 pub(crate) const AT_ONCE: usize = 2;
 
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// Pieces that are read ahead.
+/// Number of pieces that are read ahead.
 const PIECES_AHEAD: usize = 2;
 
-/// How long a reader may take no byte.
+/// Longest time for which a reader may take no bytes.
 const STALLED: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The leader could not be asked, or this node has nothing yet.
+    /// The leader did not confirm the read, or this node has no state yet.
     #[error(transparent)]
     Propose(#[from] ProposeError),
-    /// As many are being downloaded as may be.
+    /// The largest allowed number of snapshots is already being downloaded.
     #[error("{limit} snapshots are being downloaded from this node, which is the most")]
     Busy { limit: usize },
-    /// The disk did not take it.
+    /// The disk failed to store the snapshot.
     #[error("the snapshot could not be written: {detail}")]
     Disk { detail: String },
 }
 
 pub struct Export {
     pub cluster_id: String,
-    /// Index of the last entry that is in it.
+    /// Index of the last entry that it contains.
     pub index: u64,
     pub term: u64,
     pub rows: u64,
@@ -62,8 +64,8 @@ pub struct Export {
     place: OwnedSemaphorePermit,
 }
 
-/// Takes a snapshot that holds whatever was acknowledged before the call; with `stale`, whatever
-/// this node has applied.
+/// Takes a snapshot of everything acknowledged before the call; with `stale`, of what this node has
+/// applied.
 pub(crate) async fn export(
     node: &Node,
     batcher: &ProposalBatcher,
@@ -80,8 +82,8 @@ pub(crate) async fn export(
         let detail = "this node has no state yet".to_owned();
         return Err(ProposeError::NoQuorum { detail }.into());
     };
-    // A task of its own: the checkpoint's thread does not notice a client that has gone, so its
-    // place is free only once the snapshot is written.
+    // A task of its own, because the checkpoint thread does not notice that a client has
+    // disconnected. The place is released only once the snapshot is written.
     let replica = Arc::clone(replica);
     let taken = platform::spawn(async move { (replica.export().await, place) }).await;
     let failed = |detail: String| SnapshotError::Disk { detail };
@@ -109,8 +111,8 @@ pub(crate) async fn export(
 }
 
 impl Export {
-    /// Reads it piece by piece for as long as the pieces are taken; they end early after an error, or
-    /// where none was taken for a minute.
+    /// Reads the snapshot in pieces for as long as the client takes them. The pieces end early
+    /// after an error, or if none was taken for a minute.
     #[must_use]
     pub fn stream(self) -> Pieces {
         let (pieces, reader) = mpsc::channel(PIECES_AHEAD);
@@ -123,7 +125,8 @@ impl Export {
     }
 }
 
-/// A snapshot piece by piece. It keeps its place until it is dropped, also while nobody reads.
+/// A snapshot in pieces. It keeps its place until it is dropped, even while the client does not
+/// read.
 pub struct Pieces {
     reader: mpsc::Receiver<io::Result<Bytes>>,
     left: u64,
@@ -131,13 +134,13 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Bytes that are still to come.
+    /// The number of bytes that are still to come.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// The next piece; `None` at the end. Fewer bytes than were announced are an error.
+    /// The next piece; `None` at the end. Returns an error if fewer bytes than announced arrive.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if self.left == 0 {
             return Poll::Ready(None);

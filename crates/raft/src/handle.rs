@@ -1,7 +1,8 @@
-//! The types of consensus that the rest of seqd uses: no type of openraft or sled is among them.
+//! The types of consensus that the rest of seqd uses, without any type of openraft or sled.
 //!
-//! Any node's handle takes any proposal: what needs the leader is forwarded inside, in groups,
-//! with the caller's deadline. A refusal distinguishes whether the proposal may have taken effect.
+//! Any node's handle accepts any proposal. A proposal that needs the leader is forwarded
+//! internally, in groups, with the caller's deadline. An error shows whether the proposal may have
+//! taken effect.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,11 +20,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::clocks::MemberClock;
 
-/// Everything that a replica needs to start. The listener is bound by the caller.
+/// The input of a replica's start. The caller binds the listener.
 pub struct Options {
-    /// The folder that this node owns; created if missing.
+    /// The folder of this node; created if missing.
     pub data_dir: PathBuf,
-    /// The disk that `data_dir` is on.
+    /// The disk that holds `data_dir`.
     pub disk: Arc<dyn Disk>,
     pub listener: Box<dyn Listen>,
     /// Carries this node's messages to its peers: [`crate::peer_transport`], except in simulations.
@@ -31,18 +32,18 @@ pub struct Options {
     pub settings: Settings,
 }
 
-/// A node's configuration, and what its program is.
+/// A node's configuration, and the properties of its program.
 pub struct Settings {
     /// Unique in the cluster.
     pub name: String,
-    /// This node's own peer address, `HOST:PORT`, as the others reach it.
+    /// This node's own peer address, `HOST:PORT`, at which the other nodes reach it.
     pub peer_advertise: String,
     /// Whether the peer address was configured; otherwise it is derived from the listening address
     /// and the host's name.
     pub peer_is_configured: bool,
     /// This node's client address, `http://HOST:PORT`, as shown to people.
     pub http_advertise: String,
-    /// The configured peers, this node among them if it is a founder.
+    /// The configured peers, including this node if it is a founder.
     pub peers: Vec<Peer>,
     /// Time between heartbeats.
     pub heartbeat: Duration,
@@ -52,11 +53,11 @@ pub struct Settings {
     pub snapshot_every: u64,
     /// Length of a minting window, milliseconds. Replicated at the bootstrap.
     pub window_ms: u64,
-    /// Largest tolerated difference of two peers' clocks, milliseconds. Replicated at the
-    /// bootstrap.
+    /// Largest tolerated difference between the clocks of two peers, milliseconds. Replicated at
+    /// the bootstrap.
     pub max_peer_skew_ms: u64,
     pub version: String,
-    /// The part of what may wait at this node that one tenant may hold.
+    /// One tenant's share of the requests that may wait at this node.
     pub tenant_share: Share,
     /// The levels that the program supports: [`LevelRange::OWN`], except in tests.
     pub levels: LevelRange,
@@ -72,13 +73,13 @@ pub struct Peer {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has not joined a cluster yet, or has not shown itself to a peer yet.
+    /// The node has not joined a cluster yet, or no peer has admitted it yet.
     Waiting {
-        /// Why, with a reason for each peer.
+        /// The reason, with a reason for each peer.
         reason: String,
     },
     Running,
-    /// It has ended; the reason has the exit code.
+    /// The node has stopped; the reason has the exit code.
     Stopped(Stop),
 }
 
@@ -93,7 +94,7 @@ pub enum ProposeError {
     /// Certainly not done: no leader, or the leader has no quorum.
     #[error("{detail}")]
     NoQuorum { detail: String },
-    /// It was proposed, and its fate is not known.
+    /// The request was proposed, and its outcome is not known.
     #[error("{detail}")]
     OutcomeUnknown { detail: String },
     /// Certainly not done: a queue is full.
@@ -108,26 +109,26 @@ pub enum ProposeError {
     /// Certainly not done: a command needs a higher level of the cluster.
     #[error("{detail}")]
     AboveLevel { detail: String },
-    /// Certainly not done: more than one entry may have, however often it is repeated.
+    /// Certainly not done: the proposal exceeds the limits of an entry. A retry fails again.
     #[error("{detail}")]
     TooLarge { detail: String },
-    /// Certainly not done: what waits has too many bytes.
+    /// Certainly not done: the waiting proposals have too many bytes.
     #[error("proposals of {limit_bytes} bytes are waiting, which is the most")]
     OverloadedBytes { limit_bytes: usize },
-    /// Certainly not done: only the reserve of a disk is left.
+    /// Certainly not done: a disk has only its reserve left.
     #[error("{detail}")]
     NoRoom { detail: String },
 }
 
 impl ProposeError {
-    /// There is no leader with a quorum.
+    /// The error if there is no leader with a quorum.
     pub(crate) fn no_leader() -> Self {
         Self::NoQuorum {
             detail: "this cluster has no leader with a quorum".to_owned(),
         }
     }
 
-    /// It was proposed, and its fate is not known.
+    /// The error if the request was proposed and its outcome is not known.
     pub(crate) fn unknown(detail: impl Into<String>) -> Self {
         Self::OutcomeUnknown {
             detail: detail.into(),
@@ -135,7 +136,7 @@ impl ProposeError {
     }
 }
 
-/// A change that is to be tried out.
+/// A change of the members for a dry run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ChangeOfMembers {
     Add {
@@ -152,7 +153,7 @@ pub enum ChangeOfMembers {
     MoveLeader {
         to: Option<String>,
     },
-    /// Gives a member new addresses; those that are `None` stay as they are.
+    /// Gives a member new addresses. An address that is `None` does not change.
     Update {
         name: String,
         peer: Option<String>,
@@ -174,11 +175,11 @@ pub enum MemberError {
     InProgress,
     #[error("{detail}")]
     LearnerLagging { detail: String },
-    /// The change does not fit: a new node that is not an empty one of that name, a leader that
-    /// has no vote, one member too many.
+    /// The change does not fit: a new node that is not empty or has another name, a leader without
+    /// a vote, or one member too many.
     #[error("{detail}")]
     Unfit { detail: String },
-    /// As for any proposal.
+    /// Fails like any other proposal.
     #[error(transparent)]
     Propose(#[from] ProposeError),
 }
@@ -187,32 +188,32 @@ pub enum MemberError {
 pub enum Role {
     Leader,
     Follower,
-    /// It follows without a vote.
+    /// It replicates without a vote.
     Learner,
 }
 
-/// What a node sends its peers about itself once a second.
+/// The part of a node's pings that reports its own state; sent to its peers once a second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// The first worker that it holds, by layout.
     pub workers: BTreeMap<String, u32>,
-    /// The workers that it holds beyond the first, by layout, where there are any.
+    /// The further workers that it holds, by layout, if there are any.
     pub more_workers: BTreeMap<String, Vec<u32>>,
-    /// IDs that it minted within the last second.
+    /// The number of IDs that it minted within the last second.
     pub ids_per_second: u64,
-    /// Whether it serves everything.
+    /// Whether it serves every operation.
     pub ready: bool,
     /// Whether it is being drained.
     pub draining: bool,
 }
 
-/// The most committed entries that a node which serves everything has yet to apply. A healthy one
-/// has a few of the groups that are on their way; a thousand are less than a second of full load,
-/// so a linearizable read there waits no longer than that.
+/// The largest number of committed entries that a ready node may still have to apply. A healthy
+/// node has a few groups in flight. A thousand entries are less than a second of full load, which
+/// bounds the wait of a linearizable read at that node.
 pub const MAY_BE_BEHIND: u64 = 1_000;
 
 impl Status {
-    /// How many committed entries this node has yet to apply.
+    /// The number of committed entries that this node has yet to apply.
     #[must_use]
     pub fn behind(&self) -> u64 {
         self.committed.saturating_sub(self.applied)
@@ -230,38 +231,39 @@ pub struct Status {
     pub term: u64,
     /// The leader that this node follows.
     pub leader: Option<NodeId>,
-    /// Whether its leader, or for a leader a quorum, was in touch within an election timeout.
+    /// Whether its leader (or, for a leader, a quorum) was in contact within an election timeout.
     pub has_quorum_contact: bool,
-    /// Whether this node's disk hangs: it does not lead meanwhile.
+    /// Whether this node's disk hangs. The node does not lead meanwhile.
     pub disk_hangs: bool,
-    /// Whether only the reserve of this node's disk is left: it refuses writes of clients meanwhile.
+    /// Whether this node's disk has only its reserve left. The node refuses clients' writes
+    /// meanwhile.
     pub disk_low: bool,
-    /// Whether this node has applied all that was committed when it started, and is no further
-    /// behind than [`MAY_BE_BEHIND`].
+    /// Whether this node has applied all entries that were committed when it started, and has at
+    /// most [`MAY_BE_BEHIND`] committed entries to apply.
     pub caught_up: bool,
-    /// Index of the last applied entry of this node; 0 before any.
+    /// Index of the last applied entry of this node; 0 before the first.
     pub applied: u64,
-    /// Index up to which entries are committed, as the leader last named it to this node.
+    /// Commit index, as the leader last sent it to this node.
     pub committed: u64,
-    /// The last entry that the log has no longer: who lacks it is sent a snapshot.
+    /// The last entry that was purged from the log. A follower that lacks it receives a snapshot.
     pub purged: u64,
     pub digest: Digest,
     pub last_log: u64,
-    /// The voters, and how many of them this node reaches, itself included.
+    /// The number of voters.
     pub voters: usize,
-    /// See `voters`.
+    /// The number of voters that this node reaches, including itself.
     pub reachable: usize,
     /// All members, by name.
     pub members: Vec<MemberStatus>,
-    /// Times the leader changed, seen by this node.
+    /// The number of leader changes that this node has observed.
     pub leader_changes: u64,
     pub proposals_pending: usize,
-    /// The cluster's level, as far as this node has applied it.
+    /// The cluster's level that this node has applied.
     pub level: u32,
-    /// Whether a majority of the voters' clocks agrees; `None` where this node is the only voter and has
-    /// no other clock to ask.
+    /// Whether the clocks of a majority of the voters agree; `None` if this node is the only voter
+    /// and there is no other clock to compare.
     pub agreement: Option<Agreement>,
-    /// How each member's clock compares with the majority.
+    /// The comparison of each member's clock with the majority.
     pub clocks: BTreeMap<NodeId, MemberClock>,
 }
 
@@ -274,11 +276,11 @@ pub struct MemberStatus {
     pub peer: String,
     /// Whether it answered within the last three seconds.
     pub reachable: bool,
-    /// The index that it has applied, as last received.
+    /// The index of its last applied entry, as last received.
     pub applied: Option<u64>,
-    /// How many committed entries it had yet to apply then, as far as it knew.
+    /// The number of committed entries that it had yet to apply then, by its own count.
     pub behind: Option<u64>,
-    /// What it last reported of itself.
+    /// Its last report.
     pub report: Option<Report>,
     /// Its binary's version, as last received.
     pub version: Option<String>,
@@ -298,14 +300,15 @@ pub struct StorageStats {
     pub wal_bytes: u64,
     pub snapshot_bytes: u64,
     pub checkpoint_bytes: u64,
-    /// Free bytes of the file system, and how many of them are the reserve, as of the last look.
+    /// Free bytes of the file system, as of the last check; `reserve_bytes` of them are the
+    /// reserve.
     pub free_bytes: u64,
     pub reserve_bytes: u64,
-    /// For how long the write of the log that is under way has been, seconds; 0 while none is.
+    /// Age of the log write in flight, seconds; 0 if there is none.
     pub stalled_seconds: f64,
-    /// Times that the checkpoint was set aside and rebuilt since the start.
+    /// The number of times that the checkpoint was set aside and rebuilt since the start.
     pub checkpoint_rebuilds: u64,
-    /// Snapshots that were found damaged and set aside, at the start or since.
+    /// Damaged snapshots that were set aside, at the start or later.
     pub snapshots_set_aside: u64,
     /// Torn tails of the log that were cut off at the start.
     pub torn_tails: u64,

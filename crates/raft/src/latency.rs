@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds of the buckets, seconds: half a disk's sync to a whole request's time.
+/// Upper bounds of the buckets in seconds, from half the sync of a disk to the time of a whole
+/// request.
 const BOUNDS: [f64; 12] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 3.0,
 ];
@@ -39,7 +40,7 @@ impl Latency {
             .collect()
     }
 
-    /// How many, and their sum in seconds.
+    /// The number of durations, and their sum in seconds.
     pub(crate) fn totals(&self) -> (u64, f64) {
         let sum = Duration::from_nanos(self.sum_ns.load(Ordering::Relaxed));
         (self.count.load(Ordering::Relaxed), sum.as_secs_f64())

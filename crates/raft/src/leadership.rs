@@ -1,4 +1,4 @@
-//! What a replica knows of the cluster: who leads, who is a member, who votes.
+//! A replica's view of the cluster: the leader, the members and the voters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -19,15 +19,15 @@ use crate::replica::Replica;
 use crate::storage::machine::Machine;
 use crate::types::{Member, TypeConfig, Vote};
 
-/// Pause of those who wait for a change of an openraft that has ended: the node is about to stop.
+/// Pause of a waiter if openraft has ended, because the node is then about to stop.
 const AFTER_THE_END: Duration = Duration::from_millis(20);
 
-/// A node answers now if it has acknowledged one of the last so many heartbeats, counted from when
-/// the leader sent it: a far link and a busy machine take two or three. At the default settings that is
-/// the election timeout, after which a leader counts as lost, too.
+/// Number of the last heartbeats of which a node must have acknowledged one to count as answering,
+/// counted from when the leader sent it. A far link or a busy machine takes two or three. At the
+/// default settings, this is the election timeout, after which a leader counts as lost, too.
 const ANSWERED_HEARTBEATS: u32 = 8;
 
-/// Leadership that may propose: its own blank entry is applied.
+/// A leadership that may propose, because its own blank entry is applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leading {
     pub(crate) term: u64,
@@ -43,8 +43,8 @@ impl Leading {
         ClusterMs(self.base.0.saturating_add(elapsed))
     }
 
-    /// The wall-clock time of the last stamp before this leadership, and what has passed since; `None`
-    /// if this process has seen none.
+    /// The wall-clock time of the last stamp before this leadership plus the time since then;
+    /// `None` if this process has not seen a stamp.
     pub(crate) fn stamped_before(&self) -> Option<WallMs> {
         let elapsed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         let before = self.stamped?;
@@ -53,20 +53,20 @@ impl Leading {
 }
 
 impl Replica {
-    /// Leadership of this start, as far as openraft reports it: by the stored vote, which after a
-    /// leadership is of the start before until there is an election. No start leads in the term
-    /// of the vote that it found.
+    /// The leadership of this start. openraft reports leadership from the stored vote, which after
+    /// a leadership belongs to the previous start until the next election. But no start leads in
+    /// the term of the vote that it found.
     fn as_leader(&self) -> Option<Leader<TypeConfig, Machine>> {
         let leader = self.raft.as_leader().ok()?;
         (*leader.to_committed_leader_id() > self.first_term).then_some(leader)
     }
 
-    /// Whether this node was elected in this start, and has not heard of a later leader.
+    /// Returns whether this node was elected in this start, and has seen no later leader.
     pub(crate) fn is_leader(&self) -> bool {
         self.as_leader().is_some()
     }
 
-    /// Leadership, if this replica has it and its blank entry is applied.
+    /// The leadership, if this replica leads and its blank entry is applied.
     pub(crate) fn leading(&self) -> Option<Leading> {
         let leader = self.as_leader()?;
         let term = *leader.to_committed_leader_id();
@@ -84,8 +84,8 @@ impl Replica {
         metrics.borrow_watched().current_leader
     }
 
-    /// Returns once `is` holds for the leader that this replica follows; where openraft has ended,
-    /// after a pause.
+    /// Returns once `is` holds for the leader that this replica follows. If openraft has ended,
+    /// returns after a pause.
     pub(crate) async fn wait_for_leader(&self, is: impl Fn(Option<u64>) -> bool) {
         let mut metrics = self.raft.server_metrics();
         loop {
@@ -99,26 +99,26 @@ impl Replica {
         }
     }
 
-    /// The leader, while it and a quorum are known to be in touch.
+    /// The leader, while the leader and a quorum are in contact.
     pub(crate) fn live_leader(&self) -> Option<u64> {
         self.leader().filter(|_| self.has_quorum_contact())
     }
 
-    /// Whether a quorum was in touch with this leader within an election, or, following, whether
-    /// the leader was.
+    /// Returns whether a quorum (or, on a follower, the leader) was in contact within an election
+    /// timeout.
     pub(crate) fn has_quorum_contact(&self) -> bool {
         let follows_or_leads = self.leader().is_some() || self.is_leader();
         follows_or_leads && self.contact_left().is_some()
     }
 
-    /// How long the contact holds if nothing more is heard of the others; `None` once it is lost.
+    /// Time for which the contact remains if no further message arrives; `None` once it is lost.
     pub(crate) fn contact_left(&self) -> Option<Duration> {
         let silent = if !self.is_leader() {
             self.silent_for()?
         } else if self.applied.read().membership.voter_ids().eq([self.node]) {
             Duration::ZERO
         } else {
-            // Its own first entry was applied because a quorum had it.
+            // The leader's first entry was applied because a quorum had it.
             let began = self.leading().map(|leading| leading.since.elapsed());
             self.quorum_silent_for().into_iter().chain(began).min()?
         };
@@ -127,32 +127,33 @@ impl Replica {
             .filter(|left| !left.is_zero())
     }
 
-    /// How long ago a quorum was last in touch with this leader.
+    /// Time since a quorum was last in contact with this leader.
     fn quorum_silent_for(&self) -> Option<Duration> {
         let acked = self.as_leader()?.last_quorum_acked()?;
         Some(RaftInstant::elapsed(&acked))
     }
 
-    /// How long ago a leader, or for a leader a quorum, was last in touch; `None` if never.
+    /// Time since a leader (or, for a leader, a quorum) was last in contact; `None` if never.
     pub(crate) fn silent_for(&self) -> Option<Duration> {
         let heard = self.contact.silent_for();
         self.quorum_silent_for().into_iter().chain(heard).min()
     }
 
-    /// Whether a message with this vote is of the leader that this node follows.
+    /// Returns whether a message with this vote comes from the leader that this node follows.
     pub(crate) fn follows(&self, vote: &Vote) -> bool {
         vote.committed && self.current_vote() == *vote
     }
 
-    /// Records that the leader has shown itself, if the message is of the one that this node follows.
+    /// Records contact with the leader, if the message comes from the leader that this node
+    /// follows.
     pub(crate) fn heard_if_followed(&self, vote: &Vote) {
         if self.follows(vote) {
             self.contact.heard(vote);
         }
     }
 
-    /// How many voters run for leader before this node, and whether it is the only one; `None` if it
-    /// has no vote.
+    /// The number of voters that run for leader before this node, and whether this node is the only
+    /// voter; `None` if it has no vote.
     pub(crate) fn voters_before(&self) -> Option<(u32, bool)> {
         let metrics = self.raft.server_metrics();
         let metrics = metrics.borrow_watched();
@@ -164,29 +165,29 @@ impl Replica {
         Some((u32::try_from(before).unwrap_or(u32::MAX), is_alone))
     }
 
-    /// Whether this node has asked for votes and not got them yet.
+    /// Returns whether this node has requested votes and has not received them yet.
     pub(crate) async fn is_candidate(&self) -> bool {
         self.server_state().await == Some(ServerState::Candidate)
     }
 
-    /// Whether this node leads now, also where its vote is not synced yet.
+    /// Returns whether this node leads at this moment, even if its vote is not synced yet.
     pub(crate) async fn is_leader_now(&self) -> bool {
         self.server_state().await == Some(ServerState::Leader)
     }
 
-    /// Asked of openraft itself, behind all messages before: what it reports waits for a vote to be
-    /// synced.
+    /// Queries openraft's core, after all earlier messages, because openraft's metrics change only
+    /// after a vote is synced.
     async fn server_state(&self) -> Option<ServerState> {
         let state = self.raft.with_raft_state(|state| state.server_state).await;
         state.ok()
     }
 
-    /// Whether this voter has no leader, or has lost it.
+    /// Returns whether this voter has no leader, has lost it, or leads itself.
     pub(crate) async fn may_support_another(&self) -> bool {
         self.is_leader() || self.leader().is_none() || self.contact.is_lost_for_certain().await
     }
 
-    /// Asks for pre-votes, and with a majority of them for votes.
+    /// Requests pre-votes and, with a majority of them, votes.
     pub(crate) async fn run_for_leader(&self) {
         self.end_lease_of_ended_leader(self.leader()).await;
         if let Err(error) = self.raft.trigger().elect(!is_out!(PreVote)).await {
@@ -204,7 +205,8 @@ impl Replica {
             return;
         }
         if let Some(other) = other {
-            // What a leader sends all when it transfers leadership; the one named would run.
+            // A leader sends this to all nodes when it transfers leadership, and the named node
+            // runs.
             let request = TransferLeaderRequest::new(vote, other, None);
             if let Err(error) = self.raft.handle_transfer_leader(request).await {
                 tracing::debug!(%error, "the lease of the leader stays");
@@ -212,13 +214,13 @@ impl Replica {
         }
     }
 
-    /// Records the index up to which a leader has named its log as committed.
+    /// Records a commit index that the leader sent.
     pub(crate) fn note_commit(&self, index: u64) {
         self.committed.fetch_max(index, Ordering::Relaxed);
     }
 
-    /// The index up to which entries are committed, as far as this node knows: of a follower what the
-    /// leader's last message named, whether or not the entries have arrived.
+    /// The commit index that this node has recorded. On a follower, it is that of the leader's last
+    /// message, even if the entries have not arrived.
     pub(crate) fn committed_index(&self) -> u64 {
         let metrics = self.raft.metrics();
         let own = metrics
@@ -233,12 +235,12 @@ impl Replica {
         self.raft.metrics().borrow_watched().vote
     }
 
-    /// Index of the last applied entry; 0 before any.
+    /// Index of the last applied entry; 0 before the first.
     pub(crate) fn applied_index(&self) -> u64 {
         self.applied.read().applied.map_or(0, |id| id.index())
     }
 
-    /// What this node sends of itself.
+    /// This node's ping.
     pub(crate) fn own_ping(&self, context: &NodeContext) -> Ping {
         let applied = self.applied_index();
         context.own_ping(applied, self.committed_index().saturating_sub(applied))
@@ -252,7 +254,7 @@ impl Replica {
         self.votes(node) == Some(true)
     }
 
-    /// Whether a change of voters is between its two steps.
+    /// Returns whether a change of voters is between its two steps.
     pub(crate) fn is_joint(&self) -> bool {
         self.applied.read().membership.get_joint_config().len() > 1
     }
@@ -267,7 +269,7 @@ impl Replica {
         }
     }
 
-    /// For how long a node has acknowledged nothing to this leader; `None` if it never has.
+    /// Time since a node last acknowledged a message of this leader; `None` if it never has.
     pub(crate) fn silence_of(&self, node: u64) -> Option<Duration> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
@@ -275,19 +277,19 @@ impl Replica {
         Some(RaftInstant::elapsed(&acknowledged.into_inner()))
     }
 
-    /// Whether a node is this leader, or has acknowledged one of its last heartbeats.
+    /// Returns whether a node is this leader, or has acknowledged one of its last heartbeats.
     pub(crate) fn answers_now(&self, node: u64) -> bool {
         let answers = |silent: Duration| silent < self.heartbeat * ANSWERED_HEARTBEATS;
         node == self.node || self.silence_of(node).is_some_and(answers)
     }
 
-    /// How many entries of this leader's log a node is not known to have.
+    /// The number of entries of this leader's log that a node is not known to have.
     pub(crate) fn lag_of(&self, node: u64) -> u64 {
         let last = self.wal.next_index().saturating_sub(1);
         last.saturating_sub(self.matched_index(node).unwrap_or(0))
     }
 
-    /// The index up to which this leader knows a node's log to equal its own.
+    /// The last index at which a node's log is known to match this leader's.
     pub(crate) fn matched_index(&self, node: u64) -> Option<u64> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();

@@ -1,24 +1,24 @@
 //! Consensus: openraft over the write-ahead log, with sled checkpoints, snapshots and peers.
 //!
-//! The rest of seqd sees one handle, [`Raft`], and no openraft or sled type.
+//! The rest of seqd uses one handle, [`Raft`], and no openraft or sled type.
 //!
-//! Layers, lowest first. A module imports only from the layers below it and from its own:
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `clocks`, `latency`, `pool`, `round_robin`, `transfers`, `turns`: values that are shared
+//! - `clocks`, `latency`, `pool`, `round_robin`, `transfers`, `turns`: shared values
 //! - `handle`: the types of the handle
-//! - `platform`, `peer_stops`: tasks and random numbers, and why a node stops because of its peers
-//! - `blocking`, `types`: blocking calls, and the types that openraft is instantiated with
-//! - `batch`, `contact`, `records`, `space`: limits and records of what goes through openraft
-//! - `messages`, `storage`: what peers send, and what a replica keeps on its disk
-//! - `context`, `openraft_config`: what every module may read; it does not hold the replica
-//! - `handshake`: the hellos of two starts
-//! - `conversation`: messages between nodes that know each other
+//! - `platform`, `peer_stops`: tasks and random numbers, and stops that a peer's reply causes
+//! - `blocking`, `types`: blocking calls, and the types with which openraft is instantiated
+//! - `batch`, `contact`, `records`, `space`: limits and records of the data that passes openraft
+//! - `messages`, `storage`: the messages between nodes, and a replica's storage
+//! - `context`, `openraft_config`: the state that every module may read; it excludes the replica
+//! - `handshake`: the exchange of hellos between two starts
+//! - `conversation`: messages between nodes that have introduced themselves
 //! - `network`: openraft's messages to peers
-//! - `replica`: openraft on all of that
-//! - `bootstrap`, `leadership`, `node`, `stopping_together`: what a node does around its replica
-//! - `proposer`, `status`: proposals and reads, and what a node reports
+//! - `replica`: openraft on all of these
+//! - `bootstrap`, `leadership`, `node`, `stopping_together`: the parts of a node around its replica
+//! - `proposer`, `status`: proposals and reads, and the status that a node reports
 //! - `export`, `membership`: backups, and changes of the members
-//! - `tasks`: what a running node does by itself
+//! - `tasks`: the background tasks of a running node
 //! - `receive`: the peers' port
 //! - `start`: the order of a start
 //! - `raft`: the handle
@@ -54,7 +54,7 @@ mod export;
 mod handle;
 mod handshake;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 mod latency;
 mod leadership;

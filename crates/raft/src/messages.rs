@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 
-// The kinds are 70 to 95. A message that changes its shape takes its line out of the table and
-// implements `Versioned` by hand, with the versions that it had.
+// The kinds are 70 to 95. A message that changes its shape is removed from the table and implements
+// `Versioned` by hand, with its earlier versions.
 seqd_peers::kinds! {
     #[cfg(test)]
     pub(crate) const KINDS;
@@ -43,8 +43,8 @@ seqd_peers::kinds! {
     Stopping = 94,
 }
 
-/// Whether a message carries what every replica must take: a node that cannot read it must not go
-/// on.
+/// Returns whether a message carries data that every replica must accept. A node that cannot read
+/// such a message must stop.
 pub(crate) fn replicates<M: Versioned>() -> bool {
     const KINDS: [u8; 3] = [AppendRequest::KIND, SnapshotHead::KIND, SnapshotRest::KIND];
     KINDS.contains(&M::KIND)
@@ -56,9 +56,9 @@ pub(crate) struct AppendRequest {
     pub(crate) prev: Option<LogIdRecord>,
     pub(crate) entries: Vec<EntryRecord>,
     pub(crate) commit: Option<LogIdRecord>,
-    /// The last entry that the sender itself has synced, once its vote is.
+    /// The last entry that the sender itself has synced, once its vote is synced.
     pub(crate) synced: Option<LogIdRecord>,
-    /// What the sender knows that the nodes have acknowledged; with heartbeats only.
+    /// The sender's table of the positions that nodes have acknowledged; with heartbeats only.
     pub(crate) acknowledged: Vec<Row>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) enum TransferReply {
     },
 }
 
-/// What comes before a snapshot's bytes.
+/// The head before a snapshot's bytes.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SnapshotHead {
     pub(crate) vote: VoteRecord,
@@ -118,46 +118,46 @@ pub(crate) struct SnapshotReply {
     pub(crate) vote: VoteRecord,
 }
 
-/// Asks what is kept of a snapshot that did not arrive whole.
+/// Requests the length and checksum of the kept part of an incomplete snapshot.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct AskSnapshotKept;
 
-/// Its first bytes: so many, with this CRC-32C. Which snapshot it is of follows from them.
+/// The kept first bytes of a snapshot: their number and CRC-32C. These identify the snapshot.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SnapshotKept {
     pub(crate) bytes: u64,
     pub(crate) crc: u32,
 }
 
-/// As a head, before the bytes that follow those that are kept.
+/// The head before the remaining bytes of a snapshot whose first bytes are kept.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SnapshotRest {
     pub(crate) head: SnapshotHead,
-    /// How many bytes are kept.
+    /// The number of kept bytes.
     pub(crate) from: u64,
 }
 
-/// A group of commands for the leader, with the time that is left for it.
+/// A group of commands for the leader, with the time left until their deadline.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Forward {
     pub(crate) commands: Vec<Frame>,
     pub(crate) timeout_ms: u64,
 }
 
-/// Outcomes, one for each command; or why not. They are frames, so that one that only a newer
-/// program knows is distinguished from a damaged reply.
+/// The outcomes, one for each command, or a refusal. They are frames, so that an outcome of a newer
+/// program is distinguished from a damaged reply.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ForwardReply(pub(crate) Result<Vec<Frame>, ForwardRefusal>);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ForwardRefusal {
-    /// It does not lead; nothing was done.
+    /// The receiver does not lead. Nothing was done.
     NotLeader,
-    /// As for a proposal made there.
+    /// The same error as for a proposal made there.
     Propose(ProposeError),
 }
 
-/// Asks the leader up to which index a linearizable read must have applied.
+/// Requests from the leader the index that a linearizable read must have applied.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ReadIndex {
     pub(crate) timeout_ms: u64,
@@ -166,11 +166,11 @@ pub(crate) struct ReadIndex {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ReadIndexReply(pub(crate) Result<ReadPoint, ForwardRefusal>);
 
-/// What a linearizable read waits for, and when it was asked for.
+/// The index for which a linearizable read waits, and the time of the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReadPoint {
     pub(crate) index: u64,
-    /// The leader's cluster clock: that of the applied entries may be a second behind it.
+    /// The leader's cluster clock. The clock of the applied entries may be a second behind it.
     pub(crate) cluster_ms: ClusterMs,
 }
 
@@ -190,10 +190,10 @@ pub(crate) enum MemberChange {
     MoveLeader {
         to: Option<String>,
     },
-    /// Checks the change, and makes none. Of a type of its own: one within another to any depth
-    /// could not be read within a stack.
+    /// Checks the change without making it. It has a type of its own, because nesting to any depth
+    /// would overflow the stack when read.
     TryOut(ChangeOfMembers),
-    /// Gives a member new addresses; those that are `None` stay as they are.
+    /// Gives a member new addresses. An address that is `None` does not change.
     Update {
         name: String,
         peer: Option<String>,
@@ -202,7 +202,7 @@ pub(crate) enum MemberChange {
 }
 
 impl MemberChange {
-    /// The change, and whether it is only tried out.
+    /// The change, and whether it is a dry run.
     pub(crate) fn split(self) -> (ChangeOfMembers, bool) {
         let change = match self {
             Self::Add { name, peer, http } => ChangeOfMembers::Add { name, peer, http },
@@ -224,10 +224,11 @@ pub(crate) struct ChangeRequest {
 
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Changed {
-    /// As it is after the change; of one that was removed, as it was before.
+    /// The status after the change; for a removed member, the status before it.
     Member(Box<MemberStatus>),
     Leader(String),
-    /// Nothing: it could be made. Of leadership, to whom.
+    /// The result of a dry run: the change is possible. For a move of leadership, the name of the
+    /// new leader.
     Fits(Option<String>),
 }
 
@@ -240,39 +241,39 @@ pub(crate) enum ChangeRefusal {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ChangeReply(pub(crate) Result<Changed, ChangeRefusal>);
 
-/// Asks the leader to keep the answer back for as long as it serves; answered with the same.
+/// Requests that the leader withhold the answer while it serves. The answer is the same message.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Watch;
 
-/// How far a node is with a clean stop. One that stops sends it to each member, and is answered
-/// with the receiver's own. In order: a start only goes on to a later one.
+/// The progress of a node's clean stop. A stopping node sends it to each member, and the answer is
+/// the receiver's own. The variants are ordered; a start only ever advances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Stopping {
-    /// It does not stop.
+    /// It is not stopping.
     #[default]
     No,
-    /// It stops, and has yet to give back what it holds.
+    /// It is stopping and has yet to return its leases and ranges.
     Holds,
-    /// It stops, and needs the others no longer.
+    /// It is stopping and no longer needs the other nodes.
     GaveBack,
 }
 
-/// Sent to each member each second, and answered with the same.
+/// Sent to each member every second. The answer is the same message from the receiver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ping {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) applied: u64,
-    /// How many committed entries, as far as the sender knows, it has yet to apply.
+    /// The number of committed entries that the sender has yet to apply, by its own count.
     pub(crate) behind: u64,
     pub(crate) report: Report,
-    /// The sender's wall clock as it wrote this, Unix milliseconds.
+    /// The sender's wall clock when it wrote this message, Unix milliseconds.
     pub(crate) wall_ms: u64,
-    /// What the sender knows that the nodes have acknowledged.
+    /// The sender's table of the positions that nodes have acknowledged.
     pub(crate) acknowledged: Vec<Row>,
-    /// Whether its disk hangs: it must not lead.
+    /// Whether the sender's disk hangs. It must not lead meanwhile.
     pub(crate) disk_hangs: bool,
-    /// Whether only the reserve of its disk is left.
+    /// Whether the sender's disk has only its reserve left.
     pub(crate) disk_low: bool,
     pub(crate) levels: LevelRange,
 }

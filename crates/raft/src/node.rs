@@ -1,18 +1,18 @@
-//! One node: its context, and its replica once that runs.
+//! One node: its context, and its replica once it runs.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::context::NodeContext;
 use crate::replica::Replica;
 
-/// Shared by everything that serves callers or peers before the replica runs and after.
+/// Shared by all parts that serve callers or peers, before and after the replica runs.
 pub(crate) struct Node {
     pub(crate) context: Arc<NodeContext>,
     replica: OnceLock<Arc<Replica>>,
 }
 
 impl Node {
-    /// A node whose replica does not run yet.
+    /// Creates a node without a replica.
     pub(crate) fn new(context: Arc<NodeContext>) -> Self {
         Self {
             context,
@@ -24,7 +24,7 @@ impl Node {
         self.replica.get()
     }
 
-    /// Sets the replica, here and for the modules below it.
+    /// Sets the replica for this module and for the modules below it.
     pub(crate) fn set_replica(&self, replica: &Arc<Replica>) {
         self.context.set_view(Arc::<Replica>::clone(replica));
         // Set once: a start runs one replica.

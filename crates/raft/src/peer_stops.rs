@@ -1,4 +1,4 @@
-//! Why a node ends by what its peers answer or send.
+//! The stop reasons that result from peers' answers or messages.
 
 use seqd_peers::levels::LevelRange;
 use seqd_state::Level;
@@ -51,7 +51,7 @@ pub(crate) fn left_behind(own: LevelRange, level: Level) -> Stop {
     )
 }
 
-/// The end of a node to which its cluster sends what its program cannot read.
+/// The stop of a node whose cluster sends messages that its program cannot read.
 pub(crate) fn unreadable(own: LevelRange, what: &str) -> Stop {
     Stop::new(
         StopReason::NewerFormat,

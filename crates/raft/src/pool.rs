@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - All tenants together hold no more than the limit.
-//! - A tenant takes more only while [`Share::permits`] it; the nodes and the operator, while anything
-//!   is free.
+//! - A tenant takes more only while [`Share::permits`] it; the nodes and the operator may take as
+//!   long as anything is free.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ struct Held {
     by_tenant: HashMap<Tenant, u64>,
 }
 
-/// A tenant's part of a [`Pool`], until it is dropped.
+/// A tenant's part of a [`Pool`], held until it is dropped.
 #[derive(Debug)]
 pub struct Part {
     pool: Arc<Pool>,
@@ -43,7 +43,7 @@ impl Pool {
         })
     }
 
-    /// Takes so many units for a tenant; `None` if all are in use, or the tenant has its share.
+    /// Takes `units` units for a tenant; `None` if they are not free, or the tenant has its share.
     #[must_use]
     pub fn take(self: &Arc<Self>, tenant: Tenant, units: u64) -> Option<Part> {
         let mut part = Part {
@@ -65,7 +65,7 @@ impl Pool {
 }
 
 impl Part {
-    /// Takes more units into this part; returns whether they were free for its tenant.
+    /// Takes more units into this part. Returns whether they were free for its tenant.
     #[must_use]
     pub fn add(&mut self, units: u64) -> bool {
         if units == 0 {

@@ -1,4 +1,4 @@
-//! The handle: started, asked, and stopped in order.
+//! The handle of a node: its start, its operations, and its ordered stop.
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -25,20 +25,20 @@ use crate::start::{self, Started};
 use crate::status;
 use crate::turns::Turn;
 
-/// A node's part in the cluster. Clones are the same node.
+/// A node of the cluster. Clones refer to the same node.
 #[derive(Clone)]
 pub struct Raft {
     inner: Arc<Started>,
 }
 
 impl Raft {
-    /// Opens the folder, listens for peers, and goes on in the background; `phase` follows how far
-    /// it has come.
+    /// Opens the folder, listens for peers, and continues the start in the background; `phase`
+    /// reports its progress.
     ///
     /// # Errors
-    /// A [`Stop`] where the folder must not or cannot be used.
+    /// A [`Stop`] if the folder must not or cannot be used.
     pub fn start(options: Options) -> Pin<Box<dyn Future<Output = Result<Self, Stop>> + Send>> {
-        // Boxed, so that the whole of it is compiled in this crate and not where it is awaited.
+        // Boxed, so that the future is compiled in this crate and not in each crate that awaits it.
         Box::pin(async move {
             space::wait_to_start(Arc::clone(&options.disk), options.data_dir.clone()).await;
             let inner = start::start(options)?;
@@ -65,13 +65,13 @@ impl Raft {
         self.inner.node.context.phase()
     }
 
-    /// Turns true once this start is registered: from then on it may take leases.
+    /// Becomes true once this start is registered. From then on, it may take leases.
     #[must_use]
     pub fn started(&self) -> watch::Receiver<bool> {
         self.inner.registered.clone()
     }
 
-    /// This node's ID and the number of this start, once it has an identity.
+    /// This node's ID and boot number; `None` before it has an identity.
     #[must_use]
     pub fn boot(&self) -> Option<(NodeId, u64)> {
         let context = &self.inner.node.context;
@@ -80,10 +80,11 @@ impl Raft {
             .map(|identity| (NodeId(identity.node), context.start.boot))
     }
 
-    /// Proposes commands of this node itself; returns an outcome for each, in order, once they are applied.
+    /// Proposes this node's own commands. Returns an outcome for each, in order, once they are
+    /// applied.
     ///
     /// # Errors
-    /// See [`ProposeError`]: only `OutcomeUnknown` leaves open whether they took effect.
+    /// See [`ProposeError`]. Only `OutcomeUnknown` leaves it open whether the commands took effect.
     pub async fn propose(
         &self,
         commands: Vec<Command>,
@@ -92,10 +93,10 @@ impl Raft {
         self.propose_for(Tenant::OPERATOR, commands, deadline).await
     }
 
-    /// Proposes commands of a tenant, which has its share of what may wait here.
+    /// Proposes a tenant's commands, within the tenant's share of the proposals that may wait here.
     ///
     /// # Errors
-    /// As of [`Raft::propose`].
+    /// As for [`Raft::propose`].
     pub async fn propose_for(
         &self,
         tenant: Tenant,
@@ -106,21 +107,21 @@ impl Raft {
         batcher.propose_for(tenant, commands, deadline).await
     }
 
-    /// Returns when this node's state holds all that was acknowledged anywhere before the call: the
-    /// leader's cluster clock at a moment of the call. The applied cluster time may be a second
-    /// behind it.
+    /// Performs a linearizable read: returns once this node's state contains everything
+    /// acknowledged anywhere before the call. Returns the leader's cluster clock at a moment during
+    /// the call. The applied cluster time may be a second behind it.
     ///
     /// # Errors
-    /// `NoQuorum` if no leader confirms it within the deadline.
+    /// `NoQuorum` if no leader confirms the read within the deadline.
     pub async fn read(&self, deadline: Instant) -> Result<ClusterMs, ProposeError> {
         self.inner.batcher.read(deadline).await
     }
 
-    /// Takes a snapshot to be sent out of the cluster. It holds all that was acknowledged anywhere
-    /// before the call; with `stale`, what this node has applied.
+    /// Takes a snapshot for export from the cluster. It contains everything acknowledged anywhere
+    /// before the call; with `stale`, it contains what this node has applied.
     ///
     /// # Errors
-    /// See [`SnapshotError`]. The deadline is that of the agreement with the leader.
+    /// See [`SnapshotError`]. The deadline applies to the agreement with the leader.
     pub async fn snapshot(&self, stale: bool, deadline: Instant) -> Result<Export, SnapshotError> {
         let Started {
             node,
@@ -131,7 +132,8 @@ impl Raft {
         export::export(node, batcher, exporting, stale, deadline).await
     }
 
-    /// Reads the state that this node has applied. Keep it short: `apply` waits meanwhile.
+    /// Reads the state that this node has applied. `look` must be short, because `apply` waits
+    /// meanwhile.
     pub fn state<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         match self.inner.node.replica() {
             Some(replica) => look(&replica.applied.read().state),
@@ -139,7 +141,7 @@ impl Raft {
         }
     }
 
-    /// Registers a wait at this node; `None` while it has no state.
+    /// Registers a wait at this node; `None` while the node has no state.
     #[must_use]
     pub fn wait_for_turn(&self, wait: Wait) -> Option<Turn> {
         let replica = self.inner.node.replica()?;
@@ -152,7 +154,7 @@ impl Raft {
         status::status(&self.inner.node, changes, self.inner.batcher.pending())
     }
 
-    /// The members' wall clocks, as last looked at.
+    /// The members' wall clocks, as of the last comparison.
     #[must_use]
     pub fn clocks(&self) -> watch::Receiver<Clocks> {
         self.inner.node.context.clocks_watched()
@@ -163,7 +165,7 @@ impl Raft {
         status::storage(&self.inner.node)
     }
 
-    /// What this node reports of itself to its peers from now on.
+    /// Sets the report that this node sends to its peers from now on.
     pub fn set_report(&self, report: Report) {
         *self
             .inner
@@ -190,8 +192,8 @@ impl Raft {
             .and_then(member)
     }
 
-    /// Gives a member new addresses; those that are `None` stay as they are. At its next start the
-    /// member takes those of its own configuration.
+    /// Gives a member new addresses. An address that is `None` does not change. At its next start,
+    /// the member uses the addresses of its own configuration.
     ///
     /// # Errors
     /// See [`MemberError`].
@@ -207,7 +209,7 @@ impl Raft {
             .and_then(member)
     }
 
-    /// Makes a learner that has caught up a voter.
+    /// Promotes a learner that has caught up to a voter.
     ///
     /// # Errors
     /// See [`MemberError`].
@@ -221,8 +223,8 @@ impl Raft {
             .and_then(member)
     }
 
-    /// Removes a member for good; a leader transfers leadership first. Returns the member as the
-    /// leader last had it.
+    /// Removes a member permanently. A leader transfers leadership first. Returns the member's last
+    /// status at the leader.
     ///
     /// # Errors
     /// See [`MemberError`].
@@ -236,8 +238,8 @@ impl Raft {
             .and_then(member)
     }
 
-    /// Transfers leadership to a voter, the one with the longest log if none is named; returns the
-    /// name of the one that leads then.
+    /// Transfers leadership to a voter: to the one with the longest log if `to` is `None`. Returns
+    /// the name of the new leader.
     ///
     /// # Errors
     /// See [`MemberError`].
@@ -255,7 +257,8 @@ impl Raft {
         }
     }
 
-    /// Checks a change as its leader would, and makes none. Returns who would lead, of leadership.
+    /// Checks a change as the leader would, without making it. For a move of leadership, returns
+    /// the name of the node that would lead.
     ///
     /// # Errors
     /// Those of the change itself.
@@ -279,14 +282,15 @@ impl Raft {
         membership::carry_out(&self.inner.node, &self.inner.batcher, change, deadline).await
     }
 
-    /// Announces this node's stop to peers that ask. From now until `stop` others that stop too go
-    /// on taking part in Raft, so that what this node holds can be given back.
+    /// Announces this node's stop to peers that poll for it. Until `stop` is called, other nodes
+    /// that are also stopping continue to take part in Raft, so that this node can return its
+    /// leases and ranges.
     pub fn begin_stop(&self) {
         self.inner.node.context.set_stopping(Stopping::Holds);
     }
 
-    /// Waits for the nodes that stop too, transfers leadership if this node leads, stops Raft,
-    /// writes the last checkpoint, drains the log.
+    /// Waits for the other nodes that stop too, transfers leadership if this node leads, stops
+    /// Raft, writes the last checkpoint, and drains the log.
     pub fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(start::stop(&self.inner))
     }

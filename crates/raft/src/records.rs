@@ -1,4 +1,5 @@
-//! openraft's types as they are stored and sent, and back: none of them has to keep its shape.
+//! Conversions between openraft's types and their stored and sent records, so that openraft's types
+//! may change their shape.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub(crate) trait ToRecord {
     fn record(&self) -> Self::Record;
 }
 
-/// A record that openraft has a type for.
+/// A record that has a type of openraft.
 pub(crate) trait Restore {
     type Restored;
     fn restore(self) -> Self::Restored;
@@ -153,7 +154,8 @@ impl Restore for LogEntry {
     }
 }
 
-/// The entry that set the applied membership: what a raise of the level is compared with.
+/// The position of the entry that set the applied membership. A raise of the level is compared with
+/// it.
 pub(crate) fn position_of(membership: &StoredMembership) -> Option<LogPosition> {
     membership.log_id().as_ref().map(|id| id.record().into())
 }

@@ -1,5 +1,4 @@
-//! One running replica: log, state, checkpoints and openraft, opened in order and stopped in
-//! order.
+//! One running replica: log, state, checkpoints and openraft, opened and stopped in order.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -35,7 +34,7 @@ pub(crate) type OpenRaft = openraft::Raft<TypeConfig, Machine>;
 pub(crate) struct Replica {
     pub(crate) node: u64,
     pub(crate) raft: OpenRaft,
-    /// The term of the vote that this start began with.
+    /// The term of the vote with which this start began.
     pub(crate) first_term: u64,
     pub(crate) applied: Arc<Applied>,
     pub(crate) wal: Wal,
@@ -49,24 +48,24 @@ pub(crate) struct Replica {
     pub(crate) adding_or_raising: tokio::sync::Mutex<()>,
     /// Held by this leader while it changes the membership: one change at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
-    /// Of all kept snapshots and of the largest of them, as last looked up.
+    /// The total size of the kept snapshots, and the size of the largest, as of the last check.
     pub(crate) snapshot_bytes: AtomicU64,
     pub(crate) largest_snapshot_bytes: AtomicU64,
-    /// The highest index that a leader has named as committed.
+    /// The highest commit index that a leader has sent.
     pub(crate) committed: AtomicU64,
     pub(crate) contact: LeaderContact,
-    /// Snapshots that this node sends.
+    /// The snapshots that this node is sending.
     pub(crate) transfers: Transfers,
-    /// Of the snapshot that this node is sent.
+    /// The snapshot that this node is receiving.
     pub(crate) unfinished: Unfinished,
-    /// How long a voter keeps to its leader after it was last heard of.
+    /// Time for which a voter keeps to its leader after the leader's last message.
     pub(crate) leader_lease: Duration,
     pub(crate) election_max: Duration,
     pub(crate) heartbeat: Duration,
 }
 
-/// Why a checkpoint was not written. It waits for the log: what stopped that is the reason, whoever
-/// finds it first.
+/// The reason why a checkpoint was not written. A checkpoint waits for the log, so a failure of the
+/// log is the reason, whichever of the two detects it first.
 fn no_checkpoint(log: &Wal, error: &io::Error) -> Stop {
     log.failed().map_or_else(
         || Stop::of_io_while_running("the checkpoint was not written", error),
@@ -134,7 +133,7 @@ impl Replica {
         }))
     }
 
-    /// Begins the log: its first entry is the membership.
+    /// Initialises the log. Its first entry is the membership.
     pub(crate) async fn initialize(&self, members: BTreeMap<u64, Member>) -> Result<(), Stop> {
         self.raft
             .initialize(members)
@@ -142,7 +141,7 @@ impl Replica {
             .map_err(|e| Stop::invariant(format!("the cluster could not be founded: {e}")))
     }
 
-    /// Watches openraft; a replica that fails ends the node.
+    /// Watches openraft. A replica that fails stops the node.
     pub(crate) async fn watch(&self, context: &NodeContext) {
         let raft = self.raft.clone();
         let mut metrics = raft.server_metrics();
@@ -166,7 +165,7 @@ impl Replica {
         }
     }
 
-    /// Whether all that was committed at the start is applied.
+    /// Returns whether all entries that were committed at the start are applied.
     pub(crate) fn is_caught_up(&self) -> bool {
         self.recovered.load(Ordering::Acquire)
     }
@@ -175,7 +174,7 @@ impl Replica {
         self.checkpointer.disk_bytes()
     }
 
-    /// Snapshots that were found damaged and set aside, at the start or since.
+    /// The number of damaged snapshots that were set aside, at the start or later.
     pub(crate) fn snapshots_set_aside(&self) -> u64 {
         self.repairs.snapshots_set_aside + self.checkpointer.set_aside()
     }
@@ -185,7 +184,7 @@ impl Replica {
         self.checkpointer.export().await
     }
 
-    /// Stops openraft, writes the last checkpoint, drains the log.
+    /// Stops openraft, writes the last checkpoint, and drains the log.
     pub(crate) async fn stop(&self) -> io::Result<()> {
         if let Err(error) = self.raft.shutdown().await {
             tracing::warn!(%error, "openraft did not stop cleanly");

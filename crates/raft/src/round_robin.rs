@@ -1,15 +1,15 @@
 //! A queue in which tenants take turns.
 //!
-//! Invariant: an item waits for no more than one item of each other tenant for every item of its own
-//! tenant that is before it.
+//! Invariant: for every earlier item of its own tenant, an item waits for at most one item of each
+//! other tenant.
 
 use std::collections::{HashMap, VecDeque};
 
 use seqd_guards::is_out;
 use seqd_state::Tenant;
 
-/// Items by tenant: each tenant's in the order in which they came, and of the tenants one after
-/// another. What bounds it is with its owner.
+/// Items by tenant. Each tenant's items keep their order, and tenants take turns. The owner of the
+/// queue bounds its length.
 #[derive(Debug)]
 pub struct RoundRobin<T> {
     /// The tenants that have items, the next one first.
@@ -58,7 +58,7 @@ impl<T> RoundRobin<T> {
         item
     }
 
-    /// Tenants that have items.
+    /// The number of tenants that have items.
     #[must_use]
     pub fn tenants(&self) -> usize {
         self.turns.len()

@@ -1,18 +1,18 @@
-//! How much of the disk is left, and what a node does about it.
+//! The free space of the disk, and the limits that a node applies when it runs low.
 //!
 //! Invariants:
-//! - below the reserve no command of a client is proposed, except for those that remove, end or
-//!   release something or control access; what the node itself needs (votes, the cluster's time,
-//!   fences, membership) is written within the reserve;
-//! - below the floor a follower takes no entries, because a failed write inside openraft's storage
-//!   would end the process: it stays a follower, falls behind and catches up once there is room. A
-//!   leader proposes no command of a client at all. A snapshot leaves these bytes free, and a start
-//!   waits for them;
-//! - while the log of a leader grows faster than its snapshots are written, the same commands are
-//!   refused as below the reserve: the log stays in proportion to the state.
+//! - Below the reserve, a client's command is proposed only if it removes, ends or releases
+//!   something or controls access. The node's own entries (votes, the cluster's time, fences,
+//!   membership) are written within the reserve.
+//! - Below the floor, a follower takes no entries, because a failed write inside openraft's storage
+//!   would end the process. It stays a follower, falls behind, and catches up once there is room. A
+//!   leader below the floor proposes no client commands at all. A snapshot leaves these bytes free,
+//!   and a start waits for them.
+//! - While a leader's log grows faster than its snapshots are written, the leader refuses the same
+//!   commands as below the reserve, so that the log stays in proportion to the state.
 //!
-//! The reserve is not a promise that no write fails: other programs may fill the disk. A write that
-//! fails still ends the node.
+//! The reserve does not guarantee that no write fails, because other programs may fill the disk. A
+//! failed write still ends the node.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,47 +26,48 @@ use seqd_store::snapshot_file;
 
 use crate::blocking;
 
-/// What stays free beside room for one more snapshot: the two segments of the log that are prepared
-/// ahead, a checkpoint that grows its file, and what a fast disk takes between two looks.
+/// Bytes that stay free in addition to the room for one more snapshot: the two prepared segments of
+/// the log, the growth of the checkpoint's file, and the writes of a fast disk between two checks.
 const RESERVE_BYTES: u64 = 128 << 20;
 
-/// These bytes are at most this part of the disk, and with the snapshot at most that one, or small disks
-/// would serve nothing.
+/// These bytes are at most a quarter of the disk, and with the snapshot at most half of it;
+/// otherwise a small disk could serve nothing.
 const PART_OF_DISK: u64 = 4;
 const PART_WITH_SNAPSHOT: u64 = 2;
 
-/// Once below the reserve, a node serves writes again when this part of the reserve more is free: a
-/// node at the edge does not change its mind with every look.
+/// A node below the reserve serves writes again when the free space exceeds the reserve by one
+/// eighth of it. Without this margin, a node at the edge would switch at every check.
 const MARGIN_PART: u64 = 8;
 
-/// Time between two looks while a node waits for room to start, and between two lines about it.
+/// Time between two checks while a node waits for room to start, and the number of checks per log
+/// line.
 const START_LOOK: Duration = Duration::from_millis(250);
 const LOOKS_PER_LINE: u32 = 20;
 
-/// The reserve of a disk for a state whose snapshot has so many bytes.
+/// The reserve of a disk for a state whose snapshot has `snapshot_bytes` bytes.
 #[must_use]
 pub(crate) fn reserve(total: u64, snapshot_bytes: u64) -> u64 {
     let bytes = RESERVE_BYTES.min(total / PART_OF_DISK);
     (bytes.saturating_add(snapshot_bytes)).min(total / PART_WITH_SNAPSHOT)
 }
 
-/// What a node last saw of its disk's space. Unknown counts as enough.
+/// The last recorded space of a node's disk. Unknown space counts as enough.
 #[derive(Debug, Default)]
 pub(crate) struct DiskSpace {
-    /// The size of the file system; 0 before the first look.
+    /// The size of the file system; 0 before the first check.
     total: AtomicU64,
     free: AtomicU64,
     reserve: AtomicU64,
     is_low: AtomicBool,
     is_at_floor: AtomicBool,
-    /// Whether too few voters have room to commit what clients write.
+    /// Whether too few voters have room to commit clients' writes.
     lacks_voters: AtomicBool,
     /// Whether the log has outgrown the snapshots.
     is_log_long: AtomicBool,
 }
 
 impl DiskSpace {
-    /// Takes a look; returns whether the disk became low or has room again.
+    /// Records a check. Returns whether the disk became low or has room again.
     pub(crate) fn record(&self, space: Space, snapshot_bytes: u64) -> bool {
         let reserve = reserve(space.total, snapshot_bytes);
         let was_low = self.is_low();
@@ -89,18 +90,18 @@ impl DiskSpace {
         self.is_log_long.store(is_long, Ordering::Relaxed);
     }
 
-    /// Whether only the reserve is left.
+    /// Returns whether only the reserve is left.
     pub(crate) fn is_low(&self) -> bool {
         self.is_low.load(Ordering::Relaxed)
     }
 
-    /// Whether so little is left that no entry may come in.
+    /// Returns whether the free space is below the floor, so that no entry may be taken.
     pub(crate) fn is_at_floor(&self) -> bool {
         self.is_at_floor.load(Ordering::Relaxed) && !is_out!(DiskFloorKept)
     }
 
     /// Returns whether a command is refused for a [`DiskSpace::refusal`]. A leader at the floor
-    /// takes none of a client, because each would be a write to its log.
+    /// takes no client commands, because each would be a write to its log.
     pub(crate) fn refuses(&self, state: &State, command: &Command, is_leader: bool) -> bool {
         if is_leader && self.is_at_floor() {
             command.is_of_client(state)
@@ -109,7 +110,7 @@ impl DiskSpace {
         }
     }
 
-    /// The size of the disk; unknown counts as large.
+    /// The size of the disk; `u64::MAX` while it is unknown.
     pub(crate) fn total(&self) -> u64 {
         match self.total.load(Ordering::Relaxed) {
             0 => u64::MAX,
@@ -117,13 +118,13 @@ impl DiskSpace {
         }
     }
 
-    /// Free bytes and the reserve, as of the last look; zeroes before the first.
+    /// Free bytes and the reserve, as of the last check; zeroes before the first.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let load = |of: &AtomicU64| of.load(Ordering::Relaxed);
         (load(&self.free), load(&self.reserve))
     }
 
-    /// The reason why commands of clients are refused, if they are.
+    /// The reason why clients' commands are refused; `None` if they are not.
     pub(crate) fn refusal(&self, is_leader: impl FnOnce() -> bool) -> Option<String> {
         if self.is_low() && !is_out!(DiskReserveKept) {
             let (free, reserve) = self.bytes();
@@ -145,7 +146,7 @@ impl DiskSpace {
     }
 }
 
-/// Waits until a start has room, and prints what it waits for.
+/// Waits until the disk has room for a start, and logs the reason for the wait.
 pub(crate) async fn wait_to_start(disk: Arc<dyn Disk>, folder: PathBuf) {
     let mut looks = 0_u32;
     loop {
@@ -171,7 +172,7 @@ pub(crate) async fn wait_to_start(disk: Arc<dyn Disk>, folder: PathBuf) {
     }
 }
 
-/// The folder itself or the closest one above it that exists.
+/// The folder itself, or its closest ancestor that exists.
 fn existing<'a>(disk: &dyn Disk, folder: &'a Path) -> &'a Path {
     let is_there = |path: &&Path| matches!(disk.kind(path), Ok(Some(_)));
     folder.ancestors().find(is_there).unwrap_or(Path::new("."))

@@ -1,8 +1,8 @@
 //! The order of a start and of a stop.
 //!
 //! A start is a chain of types: [`FolderOpen`], [`Identified`], [`Opened`], [`Admitted`],
-//! [`Running`]. Each one's method takes it and returns the next, so that no step can be taken
-//! before the ones that it rests on.
+//! [`Running`]. A method of each type consumes it and returns the next, so that no step can run
+//! before the steps that it depends on.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,18 +37,18 @@ use crate::tasks::{self, Background};
 pub(crate) struct Started {
     pub(crate) node: Arc<Node>,
     pub(crate) batcher: Arc<ProposalBatcher>,
-    /// Turns true once this start is registered in the replicated state.
+    /// Becomes true once this start is registered in the replicated state.
     pub(crate) registered: watch::Receiver<bool>,
     pub(crate) leader_changes: Arc<AtomicU64>,
     pub(crate) exporting: Arc<Semaphore>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    /// The peers' port; ends by itself soon after `end`.
+    /// The server of the peers' port; it ends soon after `end` is set.
     server: Mutex<Option<JoinHandle<()>>>,
     end: watch::Sender<bool>,
 }
 
-/// How long a leader that stops waits until all proposals are answered: a commit takes
-/// milliseconds, and without a quorum there is nothing to wait for.
+/// Longest time for which a leader that stops waits until all proposals are answered. A commit
+/// takes milliseconds, and without a quorum waiting is useless.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// Opens the folder, listens for peers, and brings the node up in the background.
@@ -87,7 +87,7 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
     })
 }
 
-/// Brings the node to the point where its replica runs; ends it where it must not run.
+/// Brings the node up until its replica runs. Stops the node if it must not run.
 async fn bring_up(folder: FolderOpen, background: Background) {
     let context = Arc::clone(&folder.node.context);
     let brought = async {
@@ -102,8 +102,8 @@ async fn bring_up(folder: FolderOpen, background: Background) {
     }
 }
 
-/// Waits for the nodes that stop too, transfers leadership if this node leads, stops Raft, writes
-/// the last checkpoint, drains the log, and gives the folder free.
+/// Waits for the other nodes that stop too, transfers leadership if this node leads, stops Raft,
+/// writes the last checkpoint, drains the log, and unlocks the folder.
 pub(crate) async fn stop(started: &Started) {
     let context = &started.node.context;
     if let Some(replica) = started.node.replica() {
@@ -128,11 +128,11 @@ pub(crate) async fn stop(started: &Started) {
     let tasks = std::mem::take(&mut *started.tasks.lock().unwrap_or_else(PoisonError::into_inner));
     for task in tasks {
         task.abort();
-        // Its storage is closed once it has ended.
+        // The task's storage is closed once the task has ended.
         let _ = task.await;
     }
-    // Awaited, so that peers get the answers that are under way, and none of them is worked on in a
-    // folder that another process may have opened.
+    // Awaited, so that peers receive the answers in flight, and no request is processed in a folder
+    // that another process may have opened.
     let server = std::mem::take(
         &mut *started
             .server
@@ -145,12 +145,12 @@ pub(crate) async fn stop(started: &Started) {
         tracing::error!(%error, "the peers' port failed");
     }
     tasks::peers_file::close(context);
-    // An opening goes on where its task was aborted.
+    // An opening continues after its task was aborted.
     let _opening = context.opening.lock().await;
     context.folder.unlock();
 }
 
-/// The folder is open and locked, and this start is counted in it.
+/// The folder is open and locked, and the boot number is raised for this start.
 pub(crate) struct FolderOpen {
     pub(crate) node: Arc<Node>,
 }
@@ -166,7 +166,7 @@ struct Opened {
     storage: Storage,
 }
 
-/// The peers know of no reason against this start, or have all taken the founder's identities.
+/// The peers have no objection to this start, or have all taken the founder's identities.
 struct Admitted {
     node: Arc<Node>,
     identity: Identity,
@@ -181,7 +181,7 @@ struct Running {
 }
 
 impl FolderOpen {
-    /// Opens and locks the folder and counts this start; returns the peers' listener, too.
+    /// Opens and locks the folder and raises the boot number. Returns the peers' listener, too.
     pub(crate) fn open(options: Options) -> Result<(Self, Box<dyn Listen>), Stop> {
         let folder = driver::open_folder(options.disk, &options.data_dir)?;
         let identity = folder.identity()?;
@@ -218,8 +218,8 @@ impl FolderOpen {
 }
 
 impl Identified {
-    /// Opens and checks the log and the state; from here on hellos carry what this start began
-    /// with.
+    /// Opens and checks the log and the state. From here on, hellos carry the state with which this
+    /// start began.
     async fn open(self) -> Result<Opened, Stop> {
         let Self { node, identity } = self;
         let context = &node.context;
@@ -279,7 +279,7 @@ impl Admitted {
 impl Running {
     async fn work(self, background: Background) {
         let Self { context, replica } = self;
-        // Dropped with this future, it ends them.
+        // The tasks end when this future is dropped.
         let _tasks = tasks::spawn_all(&context, &replica, background);
         replica.watch(&context).await;
     }

@@ -1,4 +1,4 @@
-//! The cluster as this node sees it, put together for people and for readiness checks.
+//! The cluster's status as observed by this node, for people and for readiness checks.
 
 use std::sync::atomic::Ordering;
 
@@ -135,7 +135,7 @@ pub(crate) fn storage(node: &Node) -> StorageStats {
     }
 }
 
-/// The log's buckets as upper bounds in seconds and cumulative counts.
+/// Converts the log's buckets to upper bounds in seconds and cumulative counts.
 fn cumulative(buckets: &[u64]) -> Vec<(f64, u64)> {
     let mut total = 0;
     let bounds = seqd_wal::SYNC_BUCKETS_US.iter();

@@ -1,13 +1,13 @@
-//! Nodes that stop together wait for each other.
+//! Nodes that stop at the same time wait for each other.
 //!
-//! What a node holds, tails of segments and workers, is given back through the log, which needs a
-//! quorum and a leader. So a node that has given back what it held stays a voter, or the leader,
-//! until no other node that stops has something to give back. It asks them all, since a signal that
-//! was sent to all arrives at each at a time of its own.
+//! A node returns its unused segment tails and its workers through the log, which needs a quorum
+//! and a leader. A node that has returned everything therefore remains a voter, or the leader,
+//! until no other stopping node has something to return. It polls all members, because a signal
+//! that was sent to all nodes arrives at each at a different time.
 //!
-//! Where the others that do not stop are a quorum, nobody waits but for those that stop. Where they
-//! are not, no other node could give back anything after this one: it stays for a moment, in which
-//! the rest may begin to stop, too.
+//! If the nodes that are not stopping form a quorum, a node waits only for other stopping nodes. If
+//! they do not, no other node could return anything after this one has stopped. This node therefore
+//! stays for a moment, in which the others may begin to stop, too.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,20 +22,21 @@ use crate::conversation;
 use crate::messages::Stopping;
 use crate::replica::Replica;
 
-/// The longest time since the beginning of this node's stop: the others that began with it have
-/// ended their requests and given back, or gave up.
+/// Longest wait, counted from the beginning of this node's stop. By then, the other nodes that
+/// began to stop at the same time have ended their requests and returned everything, or have given
+/// up.
 const TOGETHER: Duration = Duration::from_millis(7500);
 
-/// How long a node whose end is the quorum's end stays for those that do not stop yet.
+/// Time for which a node whose stop ends the quorum stays for the nodes that are not stopping yet.
 const STAY: Duration = Duration::from_secs(1);
 
-/// How long a member may take to answer how far it is.
+/// Time limit of a member's answer about its progress.
 const ASK: Duration = Duration::from_millis(300);
 
-/// Pause before the members are asked again.
+/// Pause before the members are polled again.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// This node holds nothing any more: waits until the same holds for each other node that stops.
+/// Waits, once this node has returned everything, until each other stopping node has done so.
 pub(crate) async fn wait_for_others(context: &NodeContext, replica: &Replica) {
     let began = context.set_stopping(Stopping::GaveBack);
     let stays_until = Instant::now() + STAY;
@@ -62,9 +63,10 @@ pub(crate) async fn wait_for_others(context: &NodeContext, replica: &Replica) {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
-    /// One that stops has yet to give back what it holds.
+    /// A stopping node has yet to return something.
     Hold,
-    /// None does, and those that do not stop have no quorum without this node.
+    /// No stopping node has anything to return, and the nodes that are not stopping have no quorum
+    /// without this node.
     NeedThisNode,
     Free,
 }
@@ -85,7 +87,7 @@ fn others(context: &NodeContext, replica: &Replica) -> Others {
     let ids = replica.members().into_keys();
     let others = ids.filter(|id| *id != replica.node && context.peer(*id).is_reachable());
     let mut holds = false;
-    // Those that answer, and of those the ones that stay.
+    // The nodes that answer, and the nodes among them that are not stopping.
     let (mut answering, mut staying) = (BTreeSet::from([replica.node]), BTreeSet::new());
     for id in others {
         let stopping = context.stopping_of(id);
@@ -110,7 +112,8 @@ fn others(context: &NodeContext, replica: &Replica) -> Others {
     }
 }
 
-/// Whether these nodes are a majority of each configuration: of a joint one both halves count.
+/// Returns whether these nodes are a majority of each configuration. Both halves of a joint
+/// configuration count.
 fn is_quorum(configs: &[BTreeSet<u64>], nodes: &BTreeSet<u64>) -> bool {
     let has_majority = |config: &BTreeSet<u64>| {
         let votes = config.intersection(nodes).count();
@@ -119,7 +122,8 @@ fn is_quorum(configs: &[BTreeSet<u64>], nodes: &BTreeSet<u64>) -> bool {
     !configs.is_empty() && configs.iter().all(has_majority)
 }
 
-/// Asks every member that answers how far it is, and tells it that this node has given back.
+/// Polls the progress of every reachable member, and reports that this node has returned
+/// everything.
 async fn ask_all(context: &NodeContext, replica: &Replica) {
     let members = replica.members().into_iter();
     let others = members.filter(|(id, _)| *id != replica.node);
@@ -134,7 +138,7 @@ async fn ask(context: &NodeContext, id: u64, addr: &str) {
     let answer = conversation::call_sealed(context, link, (id, addr), route, own, ASK).await;
     match answer {
         Ok(answer) => context.record_stopping(id, answer.envelope.start, answer.message),
-        // Its Raft has ended. A program that has no such route rejects with another code.
+        // The member's Raft has ended. A program without this route rejects with another code.
         Err(CallError::Rejected(rejection)) if rejection.code == RejectionCode::NotRunning => {
             if let Some(start) = context.peers.start_of(id) {
                 context.record_stopping(id, start, Stopping::GaveBack);

@@ -1,10 +1,10 @@
-//! Which snapshots were sent to whom: what follows them in the log is kept for their receivers, and one
-//! that has not arrived is sent on although there is a newer one.
+//! The snapshots that were sent to other nodes. The log after them is kept for their receivers, and
+//! the transfer of an incomplete snapshot is continued even if a newer one exists.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The snapshot that a node is being sent, or was sent and has not caught up from.
+/// The snapshot that is being sent to a node, or that it has received but not caught up from.
 struct Transfer {
     index: u64,
     has_arrived: bool,
@@ -29,19 +29,19 @@ impl Transfers {
         }
     }
 
-    /// The index of the snapshot that a node is or was sent.
+    /// The index of the snapshot that is being, or was, sent to a node.
     pub(crate) fn to(&self, target: u64) -> Option<u64> {
         self.lock().get(&target).map(|transfer| transfer.index)
     }
 
-    /// The oldest snapshot that has not arrived.
+    /// The index of the oldest snapshot that has not arrived.
     pub(crate) fn unfinished(&self) -> Option<u64> {
         let transfers = self.lock();
         let unfinished = transfers.values().filter(|transfer| !transfer.has_arrived);
         unfinished.map(|transfer| transfer.index).min()
     }
 
-    /// Forgets those of other nodes than these.
+    /// Removes the transfers to all other nodes.
     pub(crate) fn retain(&self, targets: &[u64]) {
         self.lock().retain(|target, _| targets.contains(target));
     }

@@ -1,8 +1,8 @@
-//! Requests that wait at this node until an entry ends their wait: only that entry wakes them.
+//! Requests that wait at this node until an entry ends their wait. Only that entry wakes them.
 //!
-//! A wait is registered before the command that begins it is proposed, so that its end is not missed.
-//! The applied state has the result. A snapshot that replaces the state wakes all requests, because
-//! the waits that ended within it are not known.
+//! A wait is registered before the command that begins it is proposed, so that its end is not
+//! missed. The result is in the applied state. A snapshot that replaces the state wakes all
+//! requests, because it does not show which waits have ended.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ struct Waits {
     registered: u64,
 }
 
-/// One wait, until it is dropped.
+/// One wait, registered until it is dropped.
 #[derive(Debug)]
 pub struct Turn {
     turns: Arc<Turns>,
@@ -64,14 +64,14 @@ impl Turns {
         }
     }
 
-    /// Wakes all, as the state was replaced.
+    /// Wakes all requests, because the state was replaced.
     pub fn wake_all(&self) {
         for (_, came) in self.waits().by_key.values().flatten() {
             came.notify_one();
         }
     }
 
-    /// Requests that wait.
+    /// The number of requests that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waits().by_key.values().map(Vec::len).sum()
@@ -83,7 +83,8 @@ impl Turns {
 }
 
 impl Turn {
-    /// Returns once the turn came, also if it did before the call; then once more at the next.
+    /// Returns once the wait has ended, even if it ended before the call. A further call waits for
+    /// the next wake-up.
     pub async fn came(&self) {
         self.came.notified().await;
     }

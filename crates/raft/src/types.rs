@@ -1,8 +1,8 @@
-//! The types that openraft is instantiated with.
+//! The types with which openraft is instantiated.
 //!
-//! An entry's payload is shared (`Arc`): the log's cache, the replication streams and the state
-//! machine hold the same one. None of these types is stored or sent as it is; `records` has the
-//! mirror structs that are.
+//! An entry's payload is shared (`Arc`) by the log's cache, the replication streams and the state
+//! machine. None of these types is stored or sent itself; `records` has the mirror structs for
+//! that.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ pub(crate) type StoredMembership = openraft::alias::StoredMembershipOf<TypeConfi
 pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<TypeConfig>;
 pub(crate) type Membership = openraft::Membership<u64, Member>;
 
-/// What a log entry carries: a stamped group of commands.
+/// The payload of a log entry: a stamped group of commands.
 #[derive(Clone)]
 pub(crate) struct Proposal(pub(crate) Arc<EncodedEntry>);
 
 impl Proposal {
-    /// The entry as a cluster at this level writes it.
+    /// Encodes the entry for a cluster at this level.
     pub(crate) fn new(entry: StateEntry, level: Level) -> Result<Self, EntryError> {
         EncodedEntry::new(entry, level).map(|entry| Self(Arc::new(entry)))
     }
@@ -63,7 +63,7 @@ impl PartialEq for Proposal {
     }
 }
 
-/// What applying an entry answers: an outcome for each of its commands.
+/// The result of applying an entry: an outcome for each of its commands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer(pub(crate) Vec<Outcome>);
 
@@ -74,13 +74,14 @@ pub(crate) fn log_id(term: u64, index: u64) -> LogId {
     )
 }
 
-/// How far a log or a snapshot reaches. A snapshot may cover a tail that was never committed and is of
-/// a later term: by term first, as log IDs are ordered, that tail would reach farther.
+/// The position up to which a log or a snapshot reaches, ordered by index first. A snapshot may
+/// cover an uncommitted tail of a later term. Ordered by term first, as log IDs are, that tail
+/// would appear to reach farther.
 pub(crate) fn reach(id: Option<LogId>) -> Option<(u64, u64)> {
     id.map(|id| (id.index(), **id.committed_leader_id()))
 }
 
-/// The one that reaches farther.
+/// The log ID that reaches farther.
 pub(crate) fn farther(one: Option<LogId>, other: Option<LogId>) -> Option<LogId> {
     std::cmp::max_by_key(one, other, |id| reach(*id))
 }

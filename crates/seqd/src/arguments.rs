@@ -1,4 +1,4 @@
-//! Reading the values of options: what is allowed, with an example, in place of a parser's words.
+//! Parsers for the values of options. Their errors state what is allowed, with an example.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
         .map_err(|_| "it takes a whole number, such as 100".to_owned())
 }
 
-/// The name of a sequence, which cannot be looked for where it is empty; all else is the server's
-/// to judge.
+/// The name of a sequence. An empty name is refused here, because it has no path of its own in the
+/// API; the server checks everything else.
 pub(crate) fn sequence_name(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("a sequence has a name".to_owned());
@@ -35,20 +35,20 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// A duration, or none at all.
+/// A duration, zero included.
 pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     let found = humantime::parse_duration(text);
     found.map_err(|_| "it takes a duration with its unit, such as 3s, 500ms or 0s".to_owned())
 }
 
-/// The shortest life of a hold that a command runs in: another process is started in it, and both
-/// are to notice its end, on a busy machine.
+/// The shortest TTL of a hold in which a command runs: a second process is started in it, and on a
+/// busy machine both must detect its end in time.
 const LEAST_HELD: Duration = Duration::from_secs(1);
 
-/// The longest, as the cluster has it.
+/// The longest TTL, the limit of the cluster.
 const MOST_HELD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The life of a hold that a command runs in.
+/// The TTL of a hold in which a command runs.
 pub(crate) fn held_for(text: &str) -> Result<Duration, String> {
     let held = duration(text)?;
     let fits = (LEAST_HELD..=MOST_HELD).contains(&held);

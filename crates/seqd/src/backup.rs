@@ -1,7 +1,8 @@
-//! A snapshot on its way into a file: beside it first, checked in full, synced, then named.
+//! Saves a snapshot to a file: it is downloaded next to the file, checked in full, synced, and only
+//! then renamed.
 //!
-//! Invariant: the file that the user named is the old one or the new one, whole and verified,
-//! whatever breaks off: the connection, the disk, the command itself.
+//! Invariant: if the connection, the disk or the command fails, the file that the user named is the
+//! old one or the new one, complete and verified.
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -23,7 +24,7 @@ pub(crate) struct Saved {
     pub(crate) sha256: String,
 }
 
-/// Whether a file can be written there; the size of the one that would be replaced.
+/// Checks that a file can be written there. Returns the size of the file that it would replace.
 pub(crate) fn check_target(file: &Path) -> Result<Option<u64>, Failure> {
     let shown = file.display();
     let folder = folder_of(file);
@@ -47,7 +48,7 @@ fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
-/// Downloads, verifies, syncs and names. Ctrl-C and SIGTERM leave nothing behind.
+/// Downloads, verifies, syncs and renames. Ctrl-C and SIGTERM leave no file.
 pub(crate) async fn save(
     file: &Path,
     replace: bool,
@@ -59,7 +60,7 @@ pub(crate) async fn save(
     let named = if replace {
         fresh.persist(file)
     } else {
-        // A file that appeared there meanwhile was not agreed to be replaced.
+        // Nobody agreed to replace a file that has appeared there since the check.
         fresh.persist_noclobber(file)
     };
     named.map_err(|error| failed(error.error))?;
@@ -68,8 +69,8 @@ pub(crate) async fn save(
     Ok(saved)
 }
 
-/// Downloads into the system's temporary folder, verifies, and only then copies to stdout: a reader
-/// that gets anything gets what was checked, and a short read shows in the exit code.
+/// Downloads into the system's temporary folder and verifies before it copies to stdout. The reader
+/// therefore receives only checked bytes, and the exit code reports an incomplete copy.
 pub(crate) async fn save_to_stdout(
     query: &SnapshotQuery,
     session: &Session,
@@ -125,7 +126,7 @@ async fn download(
     drop(bar);
     out.sync_all().await.map_err(failed)?;
     drop(out);
-    // Read back from where it lies: what is checked is what is kept.
+    // The check reads the file back, so it covers the bytes that are kept.
     let report =
         read_snapshot(&fresh, &mut |_| {}).map_err(|error| not_saved(error, &fresh, file))?;
     let found = head_of(&report);
@@ -148,7 +149,7 @@ async fn download(
     ))
 }
 
-/// Why what arrived in `fresh` does not become `file`.
+/// The error if the download in `fresh` does not become `file`.
 fn not_saved(mut error: OfflineError, fresh: &Path, file: &Path) -> OfflineError {
     let (fresh, file) = (fresh.display().to_string(), file.display().to_string());
     let what = match error.code {
@@ -160,7 +161,7 @@ fn not_saved(mut error: OfflineError, fresh: &Path, file: &Path) -> OfflineError
     error
 }
 
-/// The file's own account of what the node announced.
+/// The head of the snapshot, as computed from the file.
 pub(crate) fn head_of(report: &SnapshotReport) -> SnapshotHead {
     SnapshotHead {
         index: report.index,
@@ -172,7 +173,7 @@ pub(crate) fn head_of(report: &SnapshotReport) -> SnapshotHead {
     }
 }
 
-/// The checksum that `sha256sum` shows.
+/// The checksum that `sha256sum` prints.
 pub(crate) fn sha256_of(path: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
     io::copy(&mut File::open(path)?, &mut hash)?;

@@ -33,76 +33,77 @@ server: 9 folder refused or node removed, 10 failed fsync, corruption, broken in
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Three real nodes on loopback, to try things out
+    /// Run a demo cluster: three real nodes on loopback
     Demo(demo::DemoArgs),
     /// Run a node
     Server(server::ServerArgs),
-    /// The cluster at a glance
+    /// Show the cluster at a glance
     Status(status::StatusArgs),
-    /// Snowflake IDs
+    /// Allocate snowflake IDs
     Id(id::IdArgs),
-    /// What IDs are made of
+    /// Decode IDs into time, worker and sequence
     Decode(decode::DecodeArgs),
-    /// Whether a column of IDs can be this cluster's, who made them, and which come up twice
+    /// Check a column of IDs: whether this cluster can have issued them, which nodes did, and which
+    /// IDs repeat
     VerifyIds(verify_ids::VerifyIdsArgs),
-    /// UUIDs
+    /// Allocate UUIDs
     Uuid(uuid::UuidArgs),
-    /// Sequences
+    /// Create, use and manage sequences
     #[command(subcommand)]
     Seq(seq::SeqCommand),
-    /// Layouts: what snowflake IDs are made of
+    /// Show and create layouts, the definitions of snowflake IDs
     #[command(subcommand)]
     Layout(layout::LayoutCommand),
-    /// Worker leases
+    /// Lease workers for generators outside the cluster
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
-    /// Idempotency keys: one caller does a thing, the others are given its result
+    /// Idempotency keys: one caller does the work, the others receive its result
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// One-time tokens
+    /// Issue and consume one-time tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Elections: exactly one of many runs
+    /// Elections: exactly one of many candidates runs its command
     #[command(subcommand)]
     Elect(elect::ElectCommand),
-    /// Locks: who may do what, one at a time
+    /// Acquire, release and inspect locks
     #[command(subcommand)]
     Lock(lock::LockCommand),
-    /// Members of the cluster
+    /// List and change the members of the cluster
     #[command(subcommand)]
     Member(member::MemberCommand),
-    /// The leader of the cluster
+    /// Show or move the leader of the cluster
     #[command(subcommand)]
     Leader(leader::LeaderCommand),
-    /// Backups: the state of the cluster as a file
+    /// Save, check and restore snapshots of the cluster's state
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
-    /// The data folder of a stopped node
+    /// Inspect, verify or recover the data folder of a stopped node
     #[command(subcommand)]
     Data(data::DataCommand),
-    /// Access tokens: who may do what
+    /// Create, list and revoke access tokens
     #[command(subcommand)]
     Access(access::AccessCommand),
-    /// Certificates of nodes and clients
+    /// Make certificates for nodes and clients
     #[command(subcommand)]
     Tls(tls::TlsCommand),
-    /// Configuration files
+    /// Generate, check and show configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
     /// The version of the node that answers
     #[cfg(test)]
     Example(crate::commands::example::ExampleArgs),
-    /// Completions for a shell, on stdout
+    /// Print completions for a shell on stdout
     Completions(completions::CompletionsArgs),
-    /// The version of this binary
+    /// Print the version of this binary
     Version,
-    /// Ends the command of `lock run` and `elect run` in time
+    /// End the command of `lock run` and `elect run` in time
     #[command(hide = true, name = guardian::COMMAND)]
     Guardian(guardian::GuardianArgs),
 }
 
 impl Command {
-    /// Whether the command can say what it would do without doing it.
+    /// Returns whether the command supports `--dry-run`.
     pub(crate) const fn has_dry_run(&self) -> bool {
         matches!(
             self,
@@ -164,7 +165,7 @@ mod tests {
         assert!(cli.global.quiet && cli.global.yes && !cli.global.dry_run);
     }
 
-    /// Each form of each command.
+    /// Every form of every command.
     const PUBLISHED: &[&str] = &[
         "seqd demo",
         "seqd demo --data-dir /tmp/x",

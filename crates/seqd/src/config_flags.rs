@@ -1,4 +1,5 @@
-//! Every configuration key as a flag and a variable, from the node's table of keys.
+//! A flag and an environment variable for every configuration key, built from the node's table of
+//! keys.
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
 use seqd_node::config::keys::{KEYS, Key, Kind};
@@ -9,7 +10,7 @@ use seqd_node::config::{Layers, Origin};
 pub(crate) struct ConfigFlags(Vec<(&'static Key, Origin, String)>);
 
 impl ConfigFlags {
-    /// The defaults, and over them what was given.
+    /// The defaults, overridden by the given flags and variables.
     pub(crate) fn layers(&self) -> Layers {
         let mut layers = Layers::default();
         for (key, origin, text) in self.0.iter().cloned() {
@@ -42,7 +43,7 @@ impl Args for ConfigFlags {
                 _ => arg,
             };
             command.arg(match key.name {
-                // This list is typed by hand more often than any other.
+                // Users type this list by hand more often than any other.
                 "peer.peers" => arg.visible_alias("peers"),
                 _ => arg,
             })

@@ -1,4 +1,4 @@
-//! Times, sizes and members as text, the same in every command.
+//! Formats times, sizes and members, in the same way for every command.
 
 use jiff::Timestamp;
 use seqd_offline::MemberReport;

@@ -1,4 +1,4 @@
-//! How a command fails: one message on stderr and an exit code.
+//! The failure of a command: one message on stderr and an exit code.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -17,22 +17,22 @@ pub(crate) struct Failure {
     code: String,
     detail: String,
     hint: Option<String>,
-    /// What a node answered, for `-o json`.
+    /// The problem that a node returned, for `-o json`.
     problem: Map<String, Value>,
 }
 
 impl Failure {
-    /// The command line asks for something that cannot be.
+    /// The command line is invalid.
     pub(crate) fn usage(detail: impl Into<String>) -> Self {
         Self::of(exit::USAGE, "usage", detail)
     }
 
-    /// It failed for a reason that no other exit code names.
+    /// A failure for which no other exit code is defined.
     pub(crate) fn failed(detail: impl Into<String>) -> Self {
         Self::of(exit::FAILURE, "failure", detail)
     }
 
-    /// It failed with this exit code and code.
+    /// A failure with this exit code and this error code.
     pub(crate) fn of(exit: u8, code: &str, detail: impl Into<String>) -> Self {
         let (code, detail) = (code.to_owned(), without_numbers(&detail.into()));
         Self {
@@ -53,7 +53,7 @@ impl Failure {
         self
     }
 
-    /// The message in the form that the user asked for.
+    /// The message in the given output format.
     pub(crate) fn text(&self, format: Format) -> String {
         if format.is_json() {
             let mut fields = self.problem.clone();
@@ -84,7 +84,8 @@ impl Failure {
     }
 }
 
-/// A message without the numbers that the operating system's errors have behind their words.
+/// Returns the message without the error numbers that the standard library appends to errors of the
+/// operating system.
 fn without_numbers(text: &str) -> String {
     let mut parts = text.split(" (os error ");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -140,7 +141,7 @@ impl From<OfflineError> for Failure {
     }
 }
 
-/// Reports an error of the command line's parser; help and version are not failures.
+/// Reports an error of the command-line parser. Help and version are not failures.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && wants_json(std::env::args_os()) {
         let text = error.to_string();
@@ -160,7 +161,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     })
 }
 
-/// Whether JSON was asked for, in a command line that as a whole does not parse.
+/// Returns whether the user requested JSON, for a command line that does not parse as a whole.
 fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
     let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
     let json = |text: &str| matches!(text, "json" | "jsonl");

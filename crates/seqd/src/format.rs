@@ -1,24 +1,24 @@
-//! The forms that data is written in.
+//! The output formats.
 
 use clap::ValueEnum;
 
-/// How data is written.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// A table for people
     Table,
     /// One JSON document
     Json,
-    /// One JSON document a line
+    /// One JSON document per line
     Jsonl,
-    /// Comma-separated, with a header
+    /// Comma-separated values with a header line
     Csv,
-    /// Tab-separated, without a header
+    /// Tab-separated values without a header line
     Plain,
 }
 
 impl Format {
-    /// Whether programs read it as JSON.
+    /// Returns whether the format is JSON.
     pub(crate) const fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::Jsonl)
     }

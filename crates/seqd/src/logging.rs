@@ -10,29 +10,29 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// The crates that `log.level` is about have names that begin so; libraries log from `warn` up,
-/// unless the level is `trace`.
+/// The prefix of the crates to which `log.level` applies. Libraries log at `warn` and above unless
+/// the level is `trace`.
 const OWN: &str = "seqd";
 
-/// The lines about who changed what are there at every level.
+/// The target of audit lines (who changed what), which are logged at every level.
 const AUDIT: &str = "seqd_audit";
 
-/// openraft reports each try at a peer that is away, some 25 lines a second, and an orderly stop as
-/// errors. What of it concerns an operator is logged by seqd itself.
+/// openraft logs each attempt to reach an unreachable peer, some 25 lines a second, and logs a
+/// clean stop as errors. seqd itself logs the events that concern an operator.
 const NOISY: &str = "openraft";
 
-/// The log that lines go to.
+/// A handle to the installed log.
 pub(crate) struct Log {
     pub(crate) is_text: bool,
     set_level: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Log {
-    /// Sends log lines to stderr from here on.
+    /// Installs the log: lines go to stderr from this call on.
     pub(crate) fn install(log: &LogSection) -> Self {
         let terminal = io::stderr().is_terminal();
         let is_text = log.format.is_text(terminal);
-        // Colours are not wanted where NO_COLOR is set to anything (no-color.org).
+        // NO_COLOR disables colours if it has any non-empty value (no-color.org).
         let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(io::stderr)
@@ -44,7 +44,7 @@ impl Log {
             lines.json().flatten_event(true).boxed()
         };
         let (filter, handle) = reload::Layer::new(targets(log.level));
-        // It fails only if lines go somewhere already, which is what is wanted.
+        // It fails only if a subscriber is installed already, and then lines are logged.
         let _ = tracing_subscriber::registry()
             .with(lines)
             .with(filter)
@@ -52,19 +52,20 @@ impl Log {
         Self {
             is_text,
             set_level: Box::new(move |level| {
-                // It fails only if the subscriber has gone, and then nothing is logged at all.
+                // It fails only if the subscriber was dropped, and then nothing is logged.
                 let _ = handle.reload(targets(level));
             }),
         }
     }
 
-    /// Logs from this level up from here on.
+    /// Sets the level of log lines from this call on.
     pub(crate) fn set_level(&self, level: &str) {
         (self.set_level)(level);
     }
 }
 
-/// Writes a panic as a line of the log, by itself: what panicked may be on its way through the log.
+/// Writes a panic to stderr as a log line. It bypasses `tracing`, because the panic may have
+/// occurred inside it.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let payload = panic.payload();
     let text = payload.downcast_ref::<&str>().copied();
@@ -85,7 +86,7 @@ fn panic_line(text: Option<&str>, place: Option<String>) -> Value {
     })
 }
 
-/// Which lines are logged at `log.level`. The configuration admits only the names of levels.
+/// The lines that are logged at `log.level`. The configuration accepts only names of levels.
 fn targets(level: &str) -> Targets {
     let own = level.parse().unwrap_or(LevelFilter::INFO);
     let libraries = match own {
@@ -111,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// The most detailed level of `target` that is logged at `log.level`.
+    /// The most detailed level at which lines of `target` are logged if `log.level` is `level`.
     fn most_detailed(level: &str, target: &str) -> Option<Level> {
         let levels = [
             Level::TRACE,

@@ -1,8 +1,19 @@
 //! The `seqd` binary: server, demo cluster, client and admin tool.
 //!
-//! This file parses the command line and turns how a command ended into an exit code. The admin
-//! commands use the client crate alone, as any other program would; only `server`, `config` and
-//! the commands over files (`snapshot`, `data`) touch the node crate.
+//! This file parses the command line, runs the command and maps its result to an exit code. The
+//! admin commands use only the client crate, as any other program would. Only `server`, `config`
+//! and the commands for files (`snapshot`, `data`) use the node crate.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `arguments`, `config_flags`, `display`, `format`, `logging`, `private`, `progress`: the
+//!   command line, and how values are printed
+//! - `failure`, `output`: results and errors on the terminal
+//! - `runtime`, `session`, `signals`, `variables`: what a command runs in
+//! - `backup`, `commands`, `supervise`: the commands
+//! - `demo`, `reload`, `server`: nodes in this process
+//! - `cli`: from a command line to a command
+//! - `next`: a binary of its own, at the next level of formats, for tests of upgrades
 
 mod arguments;
 mod backup;
@@ -35,8 +46,8 @@ use crate::failure::Failure;
 use crate::runtime::{block_on, current_thread};
 use crate::session::Session;
 
-/// A start with a large state frees and allocates many small pieces: the allocator is a third of
-/// it.
+/// A start with a large state allocates and frees many small pieces: the allocator takes a third of
+/// its time.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -52,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the command; what it answers is the exit code.
+/// Runs the command and returns its exit code.
 fn run(cli: Cli) -> Result<u8, Failure> {
     variables::check(&Cli::command(), std::env::vars_os())?;
     if cli.global.dry_run && !cli.command.has_dry_run() {
@@ -97,7 +108,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Status(args) => commands::status::run(args, session).await,
         #[cfg(test)]
         Command::Example(args) => commands::example::run(args, session).await,
-        // `run` has answered these without a session.
+        // `run` has handled these without a session.
         Command::Server(_)
         | Command::Demo(_)
         | Command::Tls(_)

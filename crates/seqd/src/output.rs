@@ -1,4 +1,4 @@
-//! Data on stdout in the form that was asked for: table, JSON, JSON lines, CSV or plain.
+//! Writes data to stdout in the requested format: table, JSON, JSON lines, CSV or plain.
 
 use std::borrow::Cow;
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::format::Format;
 
-/// What a command found, ready to be written in any form.
+/// The result of a command, which can be written in every format.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
     json: Value,
@@ -32,7 +32,7 @@ impl Report {
         })
     }
 
-    /// Items that `-o json` writes as one array, and `-o jsonl` one a line.
+    /// Items that `-o json` writes as one array, and `-o jsonl` as one line each.
     pub(crate) fn list<T: Serialize>(items: &[T]) -> Result<Self, Failure> {
         let items = items.iter().map(value).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
@@ -42,7 +42,7 @@ impl Report {
         })
     }
 
-    /// Names and values, one under the other.
+    /// Names and values, one pair per line.
     pub(crate) fn facts(
         json: &impl Serialize,
         facts: Vec<(&'static str, String)>,
@@ -56,7 +56,7 @@ impl Report {
         Ok(report)
     }
 
-    /// The lines of `-o jsonl`, where they are not what `-o json` writes.
+    /// Sets the lines of `-o jsonl` if they differ from the document of `-o json`.
     pub(crate) fn with_items(mut self, items: Vec<Value>) -> Self {
         self.items = items;
         self
@@ -71,13 +71,13 @@ impl Report {
         self.rows.push(cells);
     }
 
-    /// What people read in place of the table.
+    /// Sets the text that `-o table` prints instead of the table.
     pub(crate) fn with_people(mut self, text: String) -> Self {
         self.people = Some(text);
         self
     }
 
-    /// The table that people read.
+    /// The table of `-o table`.
     pub(crate) fn table(&self) -> String {
         let header = self
             .columns
@@ -87,7 +87,7 @@ impl Report {
         table(std::iter::once(header).chain(self.rows.iter().cloned()))
     }
 
-    /// The whole text in this form.
+    /// The complete text in this format.
     pub(crate) fn text(&self, format: Format) -> String {
         match format {
             Format::Table => self.people.clone().unwrap_or_else(|| self.table()),
@@ -112,7 +112,7 @@ impl Report {
         }
     }
 
-    /// Writes it to stdout. A reader that has gone has seen enough: that is no failure.
+    /// Writes the report to stdout. It is no failure if the reader has closed the pipe.
     pub(crate) fn print(&self, format: Format) -> Result<(), Failure> {
         write_stdout(&self.text(format)).map(|_| ())
     }
@@ -122,7 +122,7 @@ fn value(data: &impl Serialize) -> Result<Value, Failure> {
     serde_json::to_value(data).map_err(|error| Failure::failed(format!("cannot write it: {error}")))
 }
 
-/// Columns side by side, two blanks between them, no lines.
+/// Aligned columns, separated by two spaces, without borders.
 pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
@@ -141,7 +141,7 @@ pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
     }
 }
 
-/// One line of RFC 4180.
+/// One CSV line, as RFC 4180 defines it.
 fn csv_line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
     let cells: Vec<String> = cells
         .map(|cell| {
@@ -155,23 +155,23 @@ fn csv_line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
     format!("{}\n", cells.join(","))
 }
 
-/// Whether anybody still reads what is written.
+/// The state of the reading end of stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
     There,
     Gone,
 }
 
-/// Writes to stdout what a terminal may be shown.
+/// Writes text to stdout, with terminal control characters escaped.
 pub(crate) fn write_stdout(text: &str) -> Result<Reader, Failure> {
     write_raw(&printable(text))
 }
 
-/// Whether the reader of stdout is seen to have gone, without writing anything.
+/// Checks, without writing, whether the reader of stdout has closed it.
 pub(crate) fn reader_of_stdout() -> Reader {
     let stdout = io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
-    // Where it cannot be asked the next write shows it.
+    // If the poll fails, the next write detects a closed reader.
     let seen = poll(&mut polled, Some(&Timespec::default()));
     if seen.is_ok() && polled[0].revents().contains(PollFlags::ERR) {
         Reader::Gone
@@ -180,7 +180,7 @@ pub(crate) fn reader_of_stdout() -> Reader {
     }
 }
 
-/// Empties the terminal and goes to its upper left corner.
+/// Clears the terminal and moves the cursor to the upper left corner.
 pub(crate) fn clear_screen() -> Result<Reader, Failure> {
     write_raw("\x1b[H\x1b[2J")
 }
@@ -197,19 +197,19 @@ fn write_raw(text: &str) -> Result<Reader, Failure> {
     }
 }
 
-/// Writes to stderr what a terminal may be shown. An error is ignored: stderr is closed, and there
-/// is no other place to write to.
+/// Writes text to stderr, with terminal control characters escaped. An error is ignored: stderr is
+/// closed, and there is no other place to write to.
 pub(crate) fn write_stderr(text: &str) {
     let _ = io::stderr().write_all(printable(text).as_bytes());
 }
 
-/// The text without what a terminal obeys: names and descriptions come from anybody. The escapes are
-/// JSON's, so that JSON stays the same document.
+/// Escapes terminal control characters, since anybody may have chosen the names and descriptions in
+/// the text. The escapes are those of JSON, so a JSON document keeps its meaning.
 fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |character| character != '\n' && character != '\t')
 }
 
-/// A cell that can begin no line and no column of its own.
+/// Escapes a cell so that it can start neither a new line nor a new column.
 fn one_line(cell: &str) -> String {
     escaped(cell, |_| true).into_owned()
 }
@@ -230,7 +230,8 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters, and those that change the direction in which text is shown.
+/// Returns whether a terminal interprets the character: a control character, or one that changes
+/// the direction of text.
 fn obeyed(character: char) -> bool {
     let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     character.is_control() || turns

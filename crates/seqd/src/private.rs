@@ -1,6 +1,7 @@
-//! What belongs to its user alone. The data folder of a node: it holds all that the cluster knows,
-//! and whoever could open its lock could keep the node from starting. The memory of a process that
-//! has keys and tokens: a core dump would be a file with them. New files with a secret.
+//! Keeps data private to the user of the process: the data folder of a node, which contains all
+//! data of the cluster and a lock file with which another user could keep the node from starting;
+//! the memory of a process that has keys and tokens, which a core dump would write to a file; and
+//! new files with secrets.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -10,18 +11,19 @@ use std::path::Path;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
-/// The bits of a mode that are of other users, and that of a folder which many share, such as /tmp.
+/// The mode bits of group and others, and the sticky bit, which marks a shared folder such as /tmp.
 const OTHERS: u32 = 0o077;
 const SHARED: u32 = 0o1000;
 
-/// Makes what this process creates its user's alone, and `folder` too if it is empty or a node's.
+/// Makes new files of this process private to its user. Makes `folder` private too, if it is empty
+/// or the folder of a node.
 ///
 /// # Errors
 /// The mode of the folder cannot be changed.
 pub(crate) fn keep(folder: &Path) -> io::Result<()> {
     umask(Mode::RWXG | Mode::RWXO);
     let Ok(known) = fs::metadata(folder) else {
-        // It is made later, with the mask.
+        // It is created later, with the umask.
         return Ok(());
     };
     if !known.is_dir() || known.mode() & OTHERS == 0 || known.mode() & SHARED != 0 {
@@ -38,14 +40,14 @@ pub(crate) fn keep(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Switches core dumps of this process off.
+/// Disables core dumps of this process.
 ///
 /// # Errors
 /// The limit was above one byte, and the system refuses to lower it.
 pub(crate) fn no_core_dumps() -> io::Result<()> {
-    // One byte rather than none: where `core_pattern` is a pipe, the kernel gives it the dump even
-    // at a limit of 0, and does not at 1 (core(5)). A file of one byte is not written either. A
-    // lower limit stays: only a privileged process may raise it.
+    // One byte instead of zero: if `core_pattern` is a pipe, the kernel writes the dump to it even
+    // at a limit of 0, but not at 1 (core(5)). It does not write a file of one byte either. A lower
+    // limit stays, because only a privileged process may raise it.
     let own = getrlimit(Resource::Core).maximum;
     let most = Some(own.map_or(1, |own| own.min(1)));
     let limit = Rlimit {
@@ -55,10 +57,10 @@ pub(crate) fn no_core_dumps() -> io::Result<()> {
     Ok(setrlimit(Resource::Core, limit)?)
 }
 
-/// Makes a file that was not there, with this mode from its first byte on.
+/// Creates a new file that has this mode from the start.
 ///
 /// # Errors
-/// There is one already, or none can be made there.
+/// The file exists, or it cannot be created.
 pub(crate) fn new_file(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(mode).open(path)

@@ -1,26 +1,26 @@
-//! A bar on a terminal, and nothing anywhere else.
+//! A progress bar, shown only on a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How the bar looks. A template that does not parse would cost the bar, nothing else.
+/// The template of the bar. If it does not parse, the default template is used.
 const LOOK: &str = "{bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
 
-/// How often it moves by itself.
+/// The interval of automatic redraws.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A bar over a known number of bytes; it goes when it is dropped.
+/// A progress bar over a known number of bytes. Dropping it clears it.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar on stderr, if that is a terminal; not with `--quiet`.
+    /// A bar on stderr, if stderr is a terminal and `--quiet` is not set.
     pub(crate) fn new(bytes: u64, quiet: bool) -> Progress {
         let target = if quiet {
             ProgressDrawTarget::hidden()
         } else {
-            // Hidden by itself where stderr is no terminal.
+            // The draw target hides itself if stderr is not a terminal.
             ProgressDrawTarget::stderr()
         };
         let bar = ProgressBar::with_draw_target(Some(bytes), target);
@@ -33,7 +33,7 @@ impl Progress {
         Progress(bar)
     }
 
-    /// So many bytes are done.
+    /// Sets the number of bytes that are done.
     pub(crate) fn at(&self, bytes: u64) {
         self.0.set_position(bytes);
     }

@@ -1,6 +1,6 @@
-//! SIGHUP: the configuration is read again, and what can change without a restart does.
+//! Reloads the configuration on SIGHUP.
 //!
-//! That is the log's level. A configuration that cannot be used changes nothing.
+//! Only the log level changes without a restart. An invalid configuration changes nothing.
 
 use seqd_node::config::{Config, Entry};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -9,10 +9,10 @@ use crate::commands::config::ConfigSource;
 use crate::failure::Failure;
 use crate::logging::Log;
 
-/// The key that is in force at once.
+/// The key that takes effect without a restart.
 const LEVEL: &str = "log.level";
 
-/// While this is there, SIGHUP does not end the process.
+/// A handler for SIGHUP. While it exists, SIGHUP does not end the process.
 pub(crate) struct Hangups(Signal);
 
 impl Hangups {
@@ -23,7 +23,7 @@ impl Hangups {
             .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
     }
 
-    /// Reads `source` again at each signal, for as long as the process runs.
+    /// Reads `source` again at each signal, until the process ends.
     pub(crate) async fn reload(mut self, source: ConfigSource, log: Log, mut entries: Vec<Entry>) {
         while self.0.recv().await.is_some() {
             match source.resolve() {
@@ -36,13 +36,13 @@ impl Hangups {
     }
 }
 
-/// Takes over what can change; returns what is in force then.
+/// Applies the keys that can change, and returns the entries that are in force afterwards.
 fn take(log: &Log, before: &[Entry], config: Config) -> Vec<Entry> {
     let changed = changed(before, &config.entries);
     let level = config.log.level;
     let confirm = || tracing::info!(level, "SIGHUP: the log's level was reloaded");
     if changed.contains(&LEVEL) {
-        // The line stands where either of the two levels lets it through.
+        // The line is logged if either the old or the new level permits it.
         let is_seen_before = tracing::enabled!(tracing::Level::INFO);
         if is_seen_before {
             confirm();
@@ -71,7 +71,7 @@ fn take(log: &Log, before: &[Entry], config: Config) -> Vec<Entry> {
     now
 }
 
-/// The keys with another value; both are in the order of the table of keys.
+/// The keys whose values differ. Both slices are in the order of the table of keys.
 fn changed(before: &[Entry], now: &[Entry]) -> Vec<&'static str> {
     let pairs = before.iter().zip(now);
     pairs

@@ -1,4 +1,4 @@
-//! The runtimes that the commands run in.
+//! The async runtimes in which the commands run.
 
 use std::pin::Pin;
 
@@ -12,7 +12,8 @@ pub(crate) fn current_thread() -> Result<Runtime, Failure> {
     runtime.map_err(|error| Failure::failed(format!("cannot start: {error}")))
 }
 
-/// Waits for `future`. Boxed: a runtime compiles what it is given several times over.
+/// Runs `future` to completion. It is boxed, because the runtime's code is compiled several times
+/// for each type of future.
 pub(crate) fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
     let future: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(future);
     runtime.block_on(future)

@@ -1,7 +1,7 @@
-//! `seqd server`: one node, from its configuration to its exit code.
+//! `seqd server`: runs one node, from its configuration to its exit code.
 //!
-//! The last line on stderr has the reason of a stop and its `code=`, which programs can rely on;
-//! not after a signal.
+//! If the node stops by itself, the last line on stderr contains the reason and `code=`, on which
+//! programs can rely. After a signal there is no such line.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -25,10 +25,11 @@ use crate::reload::Hangups;
 use crate::runtime::block_on;
 use crate::signals::Signals;
 
-/// A clean stop takes at most this long; what is left then is what a crash would leave too.
+/// The longest duration of a clean stop. Afterwards the process exits, and the data is as after a
+/// crash.
 const STOP_PATIENCE: Duration = Duration::from_millis(9500);
 
-/// Where the configuration comes from.
+/// The options of `seqd server`.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     #[command(flatten)]
@@ -47,7 +48,7 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
     let log = Log::install(&resolved.config.log);
     let is_text = log.is_text;
     match run_logged(args.source, resolved, log) {
-        // Each line of such a log is one JSON document.
+        // In a JSON log, each line is one document.
         Err(failure) if !is_text => {
             failure.print(Format::Json);
             Ok(failure.exit)
@@ -56,7 +57,7 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
     }
 }
 
-/// The rest of the run, from where lines are logged.
+/// The part of the run in which lines are logged.
 fn run_logged(source: ConfigSource, resolved: Resolved, log: Log) -> Result<u8, Failure> {
     log_start(&resolved.config);
     for warning in &resolved.warnings {
@@ -82,18 +83,18 @@ fn run_logged(source: ConfigSource, resolved: Resolved, log: Log) -> Result<u8, 
         tokio::spawn(hangups.reload(source, log, entries));
         serve(resolved.config).await
     });
-    // A task that is stuck on a disk must not hold up the exit.
+    // A task that waits for a disk must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(stop?.map_or(exit::OK, |stop| ended(&stop)))
 }
 
-/// Whether this process has keys or tokens in its memory.
+/// Returns whether this process has keys or tokens in its memory.
 fn has_secrets(config: &Config) -> bool {
     config.auth.enabled || config.tls.key.is_some() || config.tls.peer_key.is_some()
 }
 
-/// What an operator looks for first: which program this is, where it listens, and what it was
-/// given.
+/// Logs the first facts that an operator needs: the program's version, its addresses and the
+/// configured values.
 fn log_start(config: &Config) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -114,8 +115,8 @@ fn log_start(config: &Config) {
     tracing::info!("configuration in force beside the defaults: {given}");
 }
 
-/// Starts the node, waits for a signal or for the node's own end, and stops it. Returns why it
-/// ended by itself; `None` after a signal.
+/// Starts the node, waits for a signal or until the node stops by itself, and stops it. Returns the
+/// reason if it stopped by itself, `None` after a signal.
 async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
     let mut signals = Signals::new()?;
     let descriptors = Descriptors::raised().map_err(|error| Failure::failed(error.to_string()))?;
@@ -138,7 +139,7 @@ async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
             }
             Err(stop) => return Ok(Some(stop)),
         },
-        // Nothing was promised to anyone yet.
+        // The node has acknowledged nothing yet.
         name = signals.next() => {
             tracing::info!("{name} while starting: stopped");
             return Ok(None);
@@ -159,8 +160,8 @@ async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
     Ok(stop)
 }
 
-/// Whether another process holds the folder: then a busy port is that process's too, and the
-/// folder is the better message.
+/// Returns whether another process holds the lock of the folder. That process then also occupies
+/// the busy port, and a message about the folder is more helpful.
 fn is_locked(folder: &Path) -> bool {
     File::open(folder.join("LOCK")).is_ok_and(|lock| {
         flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
@@ -183,7 +184,7 @@ fn ended(stop: &Stop) -> u8 {
     stop.exit()
 }
 
-/// One worker thread runs on the calling thread: it saves the hand-over between threads.
+/// A single worker thread is the calling thread, which saves the hand-over between threads.
 fn runtime(threads: usize) -> io::Result<Runtime> {
     match threads {
         0 => Builder::new_multi_thread().enable_all().build(),
@@ -195,14 +196,14 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
     }
 }
 
-/// Has the kernel kill this process when its parent ends, whatever ends it.
+/// Makes the kernel kill this process when its parent ends for any reason.
 #[cfg(target_os = "linux")]
 fn die_with(parent: i32) -> Result<(), Failure> {
     use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| Failure::failed(format!("cannot follow the parent: {error}")))?;
-    // The parent may have ended before the call; then another process has adopted this one.
+    // The parent may have ended before the call, and another process has adopted this one.
     if getppid().map(Pid::as_raw_pid) == Some(parent) {
         Ok(())
     } else {
@@ -210,7 +211,7 @@ fn die_with(parent: i32) -> Result<(), Failure> {
     }
 }
 
-/// Other systems have no such call: the process then ends with the parent's clean stop alone.
+/// Other systems have no such call. There the process ends only with the parent's clean stop.
 #[cfg(not(target_os = "linux"))]
 fn die_with(_parent: i32) -> Result<(), Failure> {
     Ok(())

@@ -1,4 +1,5 @@
-//! What every client command has: the client, how to write, and whether to ask.
+//! The context of a client command: the client, the output format and the confirmation of
+//! destructive commands.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
@@ -15,14 +16,14 @@ use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::{Report, write_stderr};
 
-/// How long a command is silent: a person begins to wonder.
+/// The time without output after which a command prints what it waits for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Options that stand before or after the subcommand.
+/// Global options, accepted before and after the subcommand.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Nodes, comma-separated; each is tried in turn
+    /// Nodes to connect to, comma-separated; the client tries them in turn
     #[arg(
         short,
         long,
@@ -32,7 +33,7 @@ pub(crate) struct Global {
     )]
     #[arg(default_value = "127.0.0.1:7400")]
     pub(crate) endpoints: String,
-    /// How data is written
+    /// Output format
     #[arg(
         short,
         long,
@@ -42,37 +43,38 @@ pub(crate) struct Global {
         default_value = "table"
     )]
     pub(crate) output: Format,
-    /// The CAs that nodes' certificates are signed by, a PEM file; without it the system's own
+    /// PEM file with the CAs that signed the nodes' certificates; by default the CAs of the system
     #[arg(long, global = true, env = "SEQD_CACERT", value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
-    /// This client's own certificate, a PEM file, where nodes require one
+    /// PEM file with the client's certificate, for nodes that require one
     #[arg(long, global = true, env = "SEQD_CERT", value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
-    /// The private key of --cert, a PEM file
+    /// PEM file with the private key of --cert
     #[arg(long, global = true, env = "SEQD_KEY", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// A file with the token that nodes are shown, open to its owner alone (mode 0600)
+    /// File with the access token; only its owner may have access to it (mode 0600)
     #[arg(long, global = true, env = "SEQD_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Deadline of each request, such as 3s or 500ms
+    /// Deadline of each request, such as 3s or 500ms; 5s by default
     #[arg(long, global = true, env = "SEQD_TIMEOUT", value_parser = arguments::duration)]
     pub(crate) timeout: Option<Duration>,
-    /// Say nothing but data and errors
+    /// Print only data and errors
     #[arg(short, long, global = true, env = "SEQD_QUIET", value_parser = FalseyValueParser::new())]
     pub(crate) quiet: bool,
-    /// Say more on stderr
+    /// Print more on stderr
     #[arg(short, long, global = true, env = "SEQD_VERBOSE")]
     #[arg(value_parser = FalseyValueParser::new())]
     pub(crate) verbose: bool,
-    /// Do not ask before a destructive command
+    /// Do not ask for confirmation of a destructive command
     #[arg(long, global = true, env = "SEQD_YES", value_parser = FalseyValueParser::new())]
     pub(crate) yes: bool,
-    /// Check a change and say what it would do, and do nothing; commands that change nothing refuse this option
+    /// Check a change and print its effect without making it; commands that change nothing refuse
+    /// this option
     #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = FalseyValueParser::new())]
     pub(crate) dry_run: bool,
 }
 
-/// What every client command is run with.
+/// The context with which every client command runs.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: Client,
@@ -84,7 +86,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Reads the global options; connects to nothing.
+    /// Reads the global options. Opens no connection.
     pub(crate) fn open(global: &Global) -> Result<Self, Failure> {
         let tls = ClientFiles {
             cacert: global.cacert.clone(),
@@ -110,7 +112,7 @@ impl Session {
         })
     }
 
-    /// Prints what a change would do; the server has checked it.
+    /// Prints the effect of a change, as the server has computed it.
     pub(crate) fn print_plan(&self, plan: &Plan) -> Result<u8, Failure> {
         let mut report = Report::new(plan)?
             .with_columns(&["effect"])
@@ -120,7 +122,7 @@ impl Session {
         Ok(exit::OK)
     }
 
-    /// A line for people on stderr, not with `--quiet`.
+    /// Prints a line for people on stderr, unless `--quiet` is set.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             write_stderr(&format!("{text}\n"));
@@ -131,14 +133,14 @@ impl Session {
         self.quiet
     }
 
-    /// A line on stderr with `--verbose` only.
+    /// Prints a line on stderr if `--verbose` is set.
     pub(crate) fn verbose_note(&self, text: &str) {
         if self.verbose {
             self.note(text);
         }
     }
 
-    /// Waits for `done`, and prints every few seconds what is awaited.
+    /// Waits for `done`, and prints every few seconds what it waits for.
     pub(crate) async fn waiting<T>(&self, what: &str, done: impl Future<Output = T>) -> T {
         let mut done = std::pin::pin!(done);
         let begun = Instant::now();
@@ -150,11 +152,11 @@ impl Session {
         }
     }
 
-    /// Writes the effect of a destructive command and asks whether to go on.
+    /// Prints the effect of a destructive command and asks for confirmation.
     ///
-    /// Without a terminal there is no question: it takes `--yes`, or it is a usage error.
+    /// Without a terminal it cannot ask: `--yes` is required, and its absence is a usage error.
     pub(crate) fn may_go_on(&self, effect: &str) -> Result<bool, Failure> {
-        // With --quiet too: it is what the user agrees to.
+        // Printed even with --quiet, because the user confirms it.
         write_stderr(&format!("{effect}\n"));
         if self.is_dry_run {
             self.note("dry run: nothing was changed");

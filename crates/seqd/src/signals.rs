@@ -1,4 +1,4 @@
-//! Signals that ask a command to end.
+//! Signals that request the end of a command.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// SIGTERM and Ctrl-C; while this is there, they do not end the process.
+/// A handler for SIGTERM and Ctrl-C. While it exists, they do not end the process.
 pub(crate) struct Signals(Vec<(&'static str, Signal)>);
 
 impl Signals {
@@ -24,7 +24,7 @@ impl Signals {
         Ok(self)
     }
 
-    /// The name of the next one.
+    /// Waits for the next signal and returns its name.
     pub(crate) async fn next(&mut self) -> &'static str {
         poll_fn(|context| {
             let mut signals = self.0.iter_mut();
@@ -36,7 +36,8 @@ impl Signals {
     }
 }
 
-/// Whether this process was started with the signal ignored, as far as the system shows it.
+/// Returns whether the process was started with this signal ignored. `false` where `/proc` is
+/// missing.
 pub(crate) fn is_ignored(signal: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,5 +1,5 @@
-//! Variables of the environment: one that begins with `SEQD_` and that no option reads is an error,
-//! as an unknown key of the file is.
+//! Checks environment variables: a variable that begins with `SEQD_` and that no option reads is an
+//! error, as an unknown key in the file is.
 
 use std::ffi::OsString;
 
@@ -8,10 +8,11 @@ use seqd_client::api::nearest;
 
 use crate::failure::Failure;
 
-/// What all variables of the program begin with.
+/// The prefix of all variables of the program.
 const OWN: &str = "SEQD_";
 
-/// What programs are given that run under a lock or a lease of a worker: they may call this one.
+/// Variables that seqd sets for programs that run under a lock or a worker lease, since such a
+/// program may run seqd.
 const GIVEN: [&str; 6] = [
     "SEQD_LOCK_NAME",
     "SEQD_LOCK_TOKEN",
@@ -21,10 +22,10 @@ const GIVEN: [&str; 6] = [
     "SEQD_FENCE_TICK",
 ];
 
-/// What variables of the project's own tests begin with.
+/// The prefix of variables of the project's own tests.
 const TESTS: &str = "SEQD_TEST_";
 
-/// Refuses the first of `variables` that begins like one of the program and is none.
+/// Refuses the first of `variables` that has the prefix but is not known.
 pub(crate) fn check(
     command: &Command,
     variables: impl Iterator<Item = (OsString, OsString)>,
@@ -53,7 +54,7 @@ pub(crate) fn check(
     )
 }
 
-/// The variables that the options of the command and of those below it read.
+/// Collects the variables that the options of the command and its subcommands read.
 fn collect(command: &Command, known: &mut Vec<String>) {
     let names = command
         .get_arguments()
@@ -64,9 +65,9 @@ fn collect(command: &Command, known: &mut Vec<String>) {
     }
 }
 
-/// Whether Kubernetes sets this variable in each container beside a service whose name begins with
-/// `seqd`: `SEQD_SERVICE_HOST`, `SEQD_HTTP_PORT_7400_TCP_ADDR`, and `SEQD_HTTP_PORT`, which only its
-/// value `tcp://...` tells from somebody's try to set a port.
+/// Returns whether Kubernetes sets this variable in each container for a service whose name begins
+/// with `seqd`: `SEQD_SERVICE_HOST`, `SEQD_HTTP_PORT_7400_TCP_ADDR`, or `SEQD_HTTP_PORT`. Only the
+/// value `tcp://...` distinguishes the last one from an attempt to set a port.
 fn is_link_to_service(name: &str, value: &str) -> bool {
     let has_port =
         |(_, after): (&str, &str)| after.starts_with(|digit: char| digit.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The demo as a real run: three processes, reports, and nothing left behind however it ends.
+//! Runs the demo: three processes, reports, and no process or file left however it ends.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
@@ -12,17 +12,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-/// One demo at a time: a kept one comes back to its ports, which another one might have taken.
+/// One demo runs at a time: a demo with a kept folder needs its stored ports, which another demo
+/// might have taken.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Long enough for three nodes on a machine that is busy with other tests.
+/// Enough for three nodes on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A demo whose stdout goes to a file; it is killed when the test ends, whatever its outcome.
+/// A demo whose stdout goes to a file. It is killed when the test ends, whatever its outcome.
 struct Demo {
     process: Child,
     out: PathBuf,
@@ -34,14 +35,14 @@ impl Demo {
         Self::start_through(Command::new(env!("CARGO_BIN_EXE_seqd")), args)
     }
 
-    /// The same by a command that becomes the program.
+    /// Starts the demo through a command that executes the program, such as `nohup`.
     fn start_through(mut command: Command, args: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("stdout");
         let process = command
             .arg("demo")
             .args(args)
-            // A temporary folder that outlives a killed demo is removed with the test's own.
+            // The temporary folder of a killed demo is removed together with the test's folder.
             .env("TMPDIR", folder.path())
             .stdin(Stdio::null())
             .stdout(File::create(&out).unwrap())
@@ -72,7 +73,7 @@ impl Demo {
             .collect()
     }
 
-    /// The process of the node of that name.
+    /// The process ID of the node of that name.
     fn node(&self, name: &str) -> Pid {
         let file = format!("/{name}.toml");
         children(self.process.id())
@@ -120,7 +121,7 @@ fn pid(id: u32) -> Pid {
     Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
 }
 
-/// The processes whose parent it is.
+/// The processes with this parent.
 fn children(parent: u32) -> Vec<Pid> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap() {
@@ -128,7 +129,7 @@ fn children(parent: u32) -> Vec<Pid> {
         let Ok(stat) = fs::read_to_string(path.join("stat")) else {
             continue;
         };
-        // The name of the process is in brackets and may hold anything.
+        // The name of the process is in brackets and may contain any characters.
         let Some((_, after)) = stat.rsplit_once(')') else {
             continue;
         };
@@ -208,7 +209,7 @@ fn three_nodes_serve_a_killed_one_is_told_and_nothing_stays() {
     assert!(demo.process.try_wait().unwrap().is_none());
     assert_eq!(left_in(demo.folder.path()).len(), 1);
 
-    // A terminal sends SIGINT to the whole group; the demo alone is enough.
+    // A terminal sends SIGINT to the whole process group; the demo handles it alone as well.
     demo.signal(Signal::INT);
     assert_eq!(demo.exit_code(), Some(0));
     assert!(nodes.iter().all(|pid| test_kill_process(*pid).is_err()));
@@ -224,7 +225,8 @@ fn the_nodes_end_with_a_demo_that_is_killed() {
     assert_eq!(nodes.len(), 3);
     demo.signal(Signal::KILL);
     assert_eq!(demo.exit_code(), None);
-    // A node may stay a moment as a zombie of whoever adopted it: then it has no command line.
+    // A killed node may remain for a moment as a zombie of the process that adopted it, and then
+    // has no command line.
     let gone = |pid: &Pid| {
         let path = format!("/proc/{}/cmdline", pid.as_raw_nonzero());
         fs::read(path).is_ok_and(|line| line.is_empty()) || test_kill_process(*pid).is_err()
@@ -300,7 +302,7 @@ fn a_demo_under_nohup_outlives_its_terminal() {
     nohup.arg(env!("CARGO_BIN_EXE_seqd"));
     let mut demo = Demo::start_through(nohup, &[]);
     demo.signal(Signal::HUP);
-    // It would stop its nodes before it answers this one.
+    // If SIGHUP had an effect, the demo would stop its nodes before it serves this request.
     let address = &demo.addresses()[0];
     stdout(&seqd(address, &["id"]));
     kill_process(demo.node("n2"), Signal::KILL).unwrap();

@@ -1,8 +1,8 @@
 //! What a fuzzer calls, with any bytes: entries, rows and frames.
 //! `docs/internals/FUZZING.md` has the targets.
 //!
-//! A target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the tests
-//! below, so that they are checked without a fuzzer too.
+//! A target panics where a promise is broken. The tests run the kept inputs in
+//! `tests/fuzz/corpus`, so that the promises are checked without a fuzzer too.
 
 use std::fmt::Debug;
 

@@ -8,6 +8,18 @@
 //!   [`State::digest`] their fingerprint;
 //! - [`encode`] and [`decode`] are the one codec of everything that is stored or sent;
 //! - [`Level`] is the newest format that a cluster may write.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `foreign`, `level`, `newtypes`: numbers and names with a meaning
+//! - `codec`, `stamp`, `tenant`: bytes of values, and the time of an entry
+//! - `row`, `text`, `table`: a table of records, and its rows
+//! - `access`, `cluster`, `layouts`, `sequences`, `context`: records and commands that never
+//!   expire
+//! - `deadlines`, `domains`, `keys`, `locks`, `notes`, `state`, `tables`, `tokens`, `waits`,
+//!   `workers`: records that expire, and all tables together
+//! - `check`, `entry`, `reserve`, `restore`, `rows`: entries, and the state as rows
+//! - `apply`, `census`: changes, and counts
 
 mod access;
 mod apply;
@@ -23,7 +35,7 @@ mod foreign;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 mod keys;
 mod layouts;

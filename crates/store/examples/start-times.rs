@@ -1,13 +1,13 @@
-//! How long a start with a large state takes until the rows are in memory, ready to apply.
+//! Measures the time of a start with a large state until the rows are in memory, ready to apply.
 //!
 //! ```console
 //! $ cargo run --release -p seqd-store --example start-times -- 2000000
 //! ```
 //!
-//! Each way runs in a process of its own, in turns; the least of each is printed, since whatever else
-//! the machine does only adds. `no table`: sled has never been opened since its rows were written, so
-//! it reads its whole log. `snapshot`: both files verified and one loaded, without sled; the log
-//! behind it, up to `raft.snapshot_every` entries, comes on top.
+//! Each way runs in a separate process, in turns. The minimum of each is printed, since other load
+//! of the machine only adds time. `no table`: sled has never been opened since its rows were
+//! written, so it reads its whole log. `snapshot`: both files verified and one loaded, without
+//! sled. Replaying the log after it, up to `raft.snapshot_every` entries, takes additional time.
 
 use std::error::Error;
 use std::fs;
@@ -25,7 +25,7 @@ use seqd_state::{
 use seqd_store::checkpoint::{Checkpoint, Opened, Place, StateStore, TakeRows, create_empty, open};
 use seqd_store::snapshot_file::{self, SnapshotReader};
 
-/// As the program `seqd`: half of a start is allocation.
+/// The allocator of the program `seqd`: half of a start is allocation.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -35,7 +35,7 @@ const CLUSTER: &str = "start-times";
 const ROUNDS: usize = 5;
 const WAYS: [&str; 4] = ["checkpoint", "no table", "one core", "snapshot"];
 
-/// What a node under load creates between two checkpoints.
+/// The number of rows that a node under load creates between two checkpoints.
 const ROWS_PER_CHECKPOINT: u64 = 500;
 
 fn main() -> Result<(), Failed> {
@@ -71,7 +71,7 @@ fn compare(records: u64) -> Result<(), Failed> {
     Ok(())
 }
 
-/// One start; prints seconds, seconds of CPU, and the most memory in MiB.
+/// Performs one start. Prints seconds, CPU seconds, and the peak memory in MiB.
 fn start(way: &str, data_dir: &Path) -> Result<(), Failed> {
     let (place, snapshots) = (Place::on_sled(data_dir, CLUSTER), data_dir.join("snap"));
     if way == "no table" {
@@ -118,7 +118,7 @@ fn start(way: &str, data_dir: &Path) -> Result<(), Failed> {
         cpu()? - cpu_before,
         most.parse::<u64>()? >> 10
     );
-    // Giving a large state back is no part of a start.
+    // Freeing a large state is not part of a start.
     std::mem::forget(state);
     Ok(())
 }
@@ -130,7 +130,7 @@ fn opened(place: &Place) -> Result<State, Failed> {
     }
 }
 
-/// Seconds of CPU that this process has used, of which Linux counts a hundred parts.
+/// Returns the CPU seconds used by this process. Linux counts them in hundredths.
 fn cpu() -> Result<f64, Failed> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
@@ -146,7 +146,8 @@ fn cpu() -> Result<f64, Failed> {
     Ok((ticks(user)? + ticks(system)?) / 100.0)
 }
 
-/// Fills a folder as a node does: checkpoint by checkpoint, in no order of names; then two snapshots.
+/// Fills a folder as a node does: checkpoint by checkpoint, in no order of names. Then writes two
+/// snapshots.
 fn build(records: u64, data_dir: &Path) -> Result<(), Failed> {
     let place = Place::on_sled(data_dir, CLUSTER);
     let mut store = create_empty(&place)?;
@@ -173,7 +174,7 @@ fn build(records: u64, data_dir: &Path) -> Result<(), Failed> {
         })),
     );
     for number in 0..records {
-        // An odd multiplier spreads lengths and order without chance.
+        // An odd multiplier varies lengths and order deterministically.
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let name = format!("s{mixed:x}.{}", "n".repeat((mixed % 41) as usize));
         let definition = SequenceDefinition {

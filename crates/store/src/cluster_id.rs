@@ -1,11 +1,11 @@
-//! Cluster IDs: ULIDs, drawn once by the node that bootstraps or restores a cluster.
+//! Cluster IDs: ULIDs, generated once by the node that bootstraps or restores a cluster.
 
 use seqd_state::idgen::WallMs;
 use ulid::Ulid;
 
 use crate::stop::Stop;
 
-/// The time in a cluster's ID, Unix milliseconds; `None` if it is no ULID.
+/// Returns the time in a cluster ID in Unix milliseconds, or `None` if the ID is not a ULID.
 pub fn time_of_id(id: &str) -> Option<u64> {
     Ulid::from_string(id).ok().map(|id| id.timestamp_ms())
 }
@@ -38,7 +38,7 @@ mod tests {
         for none in ["", "01CLUSTER", "01M8149ECQPHRF4CV5EADZTYP!"] {
             assert_eq!(time_of_id(none), None, "{none}");
         }
-        // Drawn before these IDs were made by a library.
+        // An ID that was generated without the ULID library.
         assert_eq!(
             time_of_id("01M8149ECQPHRF4CV5EADZTYP7"),
             Some(1_795_334_388_119)

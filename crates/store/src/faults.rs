@@ -1,4 +1,4 @@
-//! Errors of the disk: whether they are of the machine, and of which file.
+//! Classifies disk errors: whether the machine causes them, and which file they concern.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-/// An error of the disk under the name of what was read.
+/// An error of the disk with the name of the file or object.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {error}")]
 struct Named {
@@ -16,7 +16,7 @@ struct Named {
     error: io::Error,
 }
 
-/// What a later version of this program wrote, by a checksum that is right.
+/// Data with a valid checksum that a later version of this program wrote.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Newer(String);
@@ -25,29 +25,30 @@ pub fn newer(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, Newer(what.into()))
 }
 
-/// Whether an error is one of [`newer`]: the kernel also calls things unsupported.
+/// Returns whether an error comes from [`newer`]. The kind alone does not suffice: the kernel also
+/// returns it for unsupported operations.
 pub fn is_newer(error: &io::Error) -> bool {
     causes(error).any(|error| error.get_ref().is_some_and(|cause| cause.is::<Newer>()))
 }
 
-/// The I/O errors that an error is made of, itself first.
+/// Returns the chain of I/O errors of an error, beginning with the error itself.
 fn causes(error: &io::Error) -> impl Iterator<Item = &io::Error> {
     let first: &(dyn Error + 'static) = error;
     successors(Some(first), |&error| error.source()).filter_map(|error| error.downcast_ref())
 }
 
-/// The same error, with the file.
+/// Adds the file to an error.
 pub fn in_file(path: &Path, error: io::Error) -> io::Error {
     named(path.display().to_string(), error)
 }
 
-/// The same error, with what it is of.
+/// Adds the name of the object to an error.
 pub fn named(what: String, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), Named { what, error })
 }
 
-/// Whether an error is of the machine and not of the file or folder that was read:
-/// what is there may be whole, and nothing that is done to it helps.
+/// Returns whether the machine causes an error, and not the file or folder that was read. Its
+/// content may be intact, and changing it does not help.
 pub fn is_of_the_machine(error: &io::Error) -> bool {
     use io::ErrorKind;
     let kind_says_so = matches!(
@@ -62,15 +63,15 @@ pub fn is_of_the_machine(error: &io::Error) -> bool {
     kind_says_so || is_out_of_handles(error)
 }
 
-/// Whether the kernel returned an error, or a part of one.
+/// Returns whether the kernel returned the error or one of its causes.
 pub fn is_of_the_kernel(error: &io::Error) -> bool {
     causes(error).any(|error| error.raw_os_error().is_some())
 }
 
-/// Whether the process or the system has too many files open.
+/// Returns whether the process or the system has too many open files.
 pub fn is_out_of_handles(error: &io::Error) -> bool {
     let no_handles = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
-    // The number of an error that has a name is that of the one below it.
+    // An error with an added name has the error number in its source.
     let mut numbers = causes(error).filter_map(io::Error::raw_os_error);
     numbers.any(|number| no_handles.contains(&number))
 }

@@ -1,16 +1,15 @@
-//! The first of several errors: the one with the cause, where the later ones only follow
-//! from it.
+//! Keeps the first of several errors: it has the cause, and later errors are only its consequences.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Whether something failed, and how at first.
+/// The first error, if any.
 #[derive(Debug, Default)]
 pub struct FirstError(Option<Arc<io::Error>>);
 
-/// The error itself, returned once more: its kind, its text and its number stay.
+/// A further copy of the error with the same kind, text and error number.
 #[derive(Debug)]
 struct Again(Arc<io::Error>);
 
@@ -27,7 +26,7 @@ impl Error for Again {
 }
 
 impl FirstError {
-    /// Passes a result on, and keeps its error unless something failed before.
+    /// Returns the result, and keeps its error unless there was an earlier one.
     pub fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
         done.map_err(|error| {
             let error = Arc::new(error);

@@ -9,9 +9,10 @@
 //! refused   why the folder must never be started again
 //! ```
 //!
-//! A small file is written as `.tmp`, synced, renamed, and its folder synced; its last four bytes
-//! are the CRC-32C of the rest. All but `LOCK` go through the disk that the folder is opened on;
-//! the lock is the operating system's, for it keeps other processes out.
+//! A small file is written as `.tmp`, synced and renamed, and its directory is synced. Its last
+//! four bytes are the CRC-32C of the rest. All files except `LOCK` are accessed through the disk
+//! with which the folder is opened. The lock is a lock of the operating system, because it excludes
+//! other processes.
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +34,7 @@ use crate::stop::{Stop, StopReason};
 
 pub const FORMAT: &str = "seqd-data 1";
 
-/// The most bytes of a small file: a membership of a hundred nodes takes a tenth of it.
+/// The largest small file in bytes. A membership of a hundred nodes takes a tenth of it.
 const MAX_SMALL_FILE_BYTES: usize = 256 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,13 +42,14 @@ pub struct Identity {
     pub cluster_id: String,
     pub node: u64,
     pub name: String,
-    /// The members that founded the cluster, or, for a node that joined, those it joined.
+    /// The members that founded the cluster or, for a node that joined, the members of the cluster
+    /// that it joined.
     pub members: Vec<(u64, Member)>,
-    /// Whether this node decided on the cluster ID and must repeat its prepare after a crash.
+    /// `true` if this node chose the cluster ID and must repeat its prepare after a crash.
     pub founder: bool,
-    /// Whether this node was added to a cluster that existed.
+    /// `true` if this node was added to an existing cluster.
     pub joined: bool,
-    /// Clusters that this one was restored from.
+    /// The clusters from which this one was restored.
     pub ancestors: Vec<String>,
 }
 
@@ -100,15 +102,15 @@ impl Folder {
         Self::checked(disk, root, Some(lock))
     }
 
-    /// As `open`, on a disk that no other process can see and that has no locks.
+    /// Like `open`, on a disk that is invisible to other processes and has no locks.
     pub fn open_unlocked(disk: Arc<dyn Disk>, root: &Path) -> Result<Self, Stop> {
         create_root(&*disk, root).map_err(|e| Stop::unusable(root, &e))?;
         Self::checked(disk, root, None)
     }
 
-    /// A folder of which a tool holds the lock. An empty one becomes a data folder, as at a start;
-    /// nothing else is made and nothing cleaned, and a mark with the tool's own word does not refuse
-    /// it.
+    /// Opens a folder whose lock a tool already holds. An empty folder becomes a data folder, as at
+    /// a start. Nothing else is created and nothing is removed, and a mark with the tool's own code
+    /// does not make it fail.
     pub fn of_tool(disk: Arc<dyn Disk>, root: &Path, own_mark: &str) -> Result<Self, Stop> {
         let root = root.to_owned();
         let lock = None;
@@ -174,7 +176,7 @@ impl Folder {
         }
     }
 
-    /// Removes what interrupted writes of small files left.
+    /// Removes the remains of interrupted writes of small files.
     fn remove_leftovers(&self) -> io::Result<()> {
         for name in self.disk.list(&self.root)? {
             if name.ends_with(".tmp") {
@@ -184,7 +186,7 @@ impl Folder {
         Ok(())
     }
 
-    /// The name of something in the folder that an empty one would not hold.
+    /// Returns the name of an entry that an empty folder would not contain.
     fn foreign_content(&self) -> io::Result<Option<String>> {
         let own = |name: &str| matches!(name, "LOCK" | "lost+found" | "format.tmp");
         let names = self.disk.list(&self.root)?;
@@ -203,7 +205,8 @@ impl Folder {
         ))
     }
 
-    /// Lets another process, or another node of this one, use the folder.
+    /// Releases the lock, so that another process, or another node of this process, can use the
+    /// folder.
     pub fn unlock(&self) {
         let Some(lock) = &self.lock else {
             return;
@@ -213,7 +216,7 @@ impl Folder {
         }
     }
 
-    /// Marks the folder so that no later start asks again.
+    /// Marks the folder so that no later start contacts the peers again.
     pub fn mark_refused(&self, code: &str, message: &str) -> io::Result<()> {
         let record = RefusedRecord {
             code: code.to_owned(),
@@ -222,7 +225,7 @@ impl Folder {
         self.write_checked(&self.root.join("refused"), &record)
     }
 
-    /// Takes the mark away again: only for the tool that set it.
+    /// Removes the mark. Only the tool that set it may call this.
     pub fn unmark_refused(&self) -> io::Result<()> {
         self.disk.remove(&self.root.join("refused"))?;
         self.disk.sync_dir(&self.root)
@@ -232,12 +235,12 @@ impl Folder {
         self.read_checked(&self.root.join("identity"))
     }
 
-    /// Stores the identity; it is on the disk when this returns.
+    /// Stores the identity durably.
     pub fn write_identity(&self, identity: &Identity) -> io::Result<()> {
         self.write_checked(&self.root.join("identity"), identity)
     }
 
-    /// Raises the boot number; it is on the disk when this returns.
+    /// Increments the boot number durably and returns it.
     pub fn raise_boot(&self) -> Result<u64, Stop> {
         let path = self.root.join("boot");
         let record = self.read_checked::<BootRecord>(&path)?;
@@ -256,10 +259,10 @@ impl Folder {
         read_checked(&*self.disk, path).map_err(|error| unread(path, &error))
     }
 
-    /// The stored table of what the peers have acknowledged.
+    /// Returns the stored table of the positions that the peers have acknowledged.
     ///
     /// # Errors
-    /// An I/O error and no [`Stop`]: a node starts without this file if it is damaged.
+    /// An I/O error instead of a [`Stop`]: a node starts without this file if it is damaged.
     pub fn peers(&self) -> io::Result<Option<PeersRecord>> {
         read_checked(&*self.disk, &self.root.join("peers"))
     }
@@ -268,8 +271,8 @@ impl Folder {
         self.write_checked(&self.root.join("peers"), record)
     }
 
-    /// Whether the log's folder is there and holds a segment. An error of
-    /// the disk is no answer: a log that cannot be read is not lost.
+    /// Returns whether the folder of the log exists and contains a segment. A disk error is
+    /// returned as such: a log that cannot be read is not lost.
     pub fn has_log(&self) -> io::Result<bool> {
         match self.disk.list(&self.wal()) {
             Ok(names) => Ok(names.iter().any(|name| name.ends_with(".seg"))),
@@ -295,7 +298,8 @@ impl Folder {
     }
 }
 
-/// The stop for a lock that was not taken; a file system without locks is not one in use.
+/// The stop for a lock that was not acquired. A file system without locks is not reported as in
+/// use.
 fn not_locked(root: &Path, lock: &Path, error: Errno) -> Stop {
     if error != Errno::WOULDBLOCK {
         return Stop::of_io(&format!("cannot lock {}", lock.display()), &error.into());
@@ -310,14 +314,14 @@ fn not_locked(root: &Path, lock: &Path, error: Errno) -> Stop {
     )
 }
 
-/// The word in the mark of a folder that must not be started, if it has one.
+/// Returns the code in the mark of a folder that must not be started, if it has one.
 pub fn refused_code(disk: &dyn Disk, root: &Path) -> Result<Option<String>, Stop> {
     let path = root.join("refused");
     let record = read_checked::<RefusedRecord>(disk, &path).map_err(|error| unread(&path, &error));
     Ok(record?.map(|record| record.code))
 }
 
-/// A small file whose checksum is right; `None` if there is none.
+/// Reads a small file and verifies its checksum. Returns `None` if the file does not exist.
 pub fn read_checked<T: Versioned>(disk: &dyn Disk, path: &Path) -> io::Result<Option<T>> {
     let Some(bytes) = read_file(disk, path, MAX_SMALL_FILE_BYTES)? else {
         return Ok(None);
@@ -339,8 +343,8 @@ fn unread(path: &Path, error: &io::Error) -> Stop {
     }
 }
 
-/// Makes the folder, or makes sure that its name stays. Where the folder above it may not be read,
-/// another process made this one.
+/// Creates the folder, or makes its directory entry durable if it exists. If the parent directory
+/// is not readable, another process created the folder.
 fn create_root(disk: &dyn Disk, root: &Path) -> io::Result<()> {
     let was_there = disk.kind(root)?.is_some();
     match create_dir_durable(disk, root) {
@@ -349,7 +353,7 @@ fn create_root(disk: &dyn Disk, root: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a text is what some version of seqd writes into `format`.
+/// Returns whether any version of seqd writes this text into `format`.
 fn is_a_format(text: &str) -> bool {
     let number = text.trim_end().strip_prefix("seqd-data ");
     number.is_some_and(|number| number.parse::<u32>().is_ok())

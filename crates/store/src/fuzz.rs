@@ -1,8 +1,8 @@
-//! What a fuzzer calls, with any bytes: snapshot files and the records of a data folder.
-//! `docs/internals/FUZZING.md` has the targets.
+//! Fuzz targets that accept any bytes: snapshot files and the records of a data folder.
+//! `docs/internals/FUZZING.md` lists the targets.
 //!
-//! A target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the tests
-//! below, so that they are checked without a fuzzer too.
+//! A target panics when a guarantee is violated. The tests below run the stored inputs of
+//! `tests/fuzz/corpus`, so that these are checked without a fuzzer too.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ use crate::snapshot_file::{Receiver, SnapshotHeader, SnapshotReader, SnapshotWri
 const DIR: &str = "/data/snap";
 const CLUSTER: &str = "cluster-a";
 
-/// The longest words about bytes that cannot be read.
+/// The longest error message about unreadable bytes.
 const MOST_WORDS: usize = 1024;
 
-/// A snapshot out of a short form: what a fuzzer cannot guess, checksums and digest, is added. Each
-/// frame is a byte that says what it is, a length of two bytes, little-endian, and its content.
+/// Expands a short form into a snapshot: adds the checksums and the digest, which a fuzzer cannot
+/// guess. Each frame is a byte for its kind, a little-endian length of two bytes, and its content.
 fn snapshot(mut short: &[u8]) -> Vec<u8> {
     let mut bytes = b"seqdsnap".to_vec();
     let mut crc = crc32c::crc32c(&bytes);
@@ -64,7 +64,7 @@ fn header(content: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Rows with lengths of a byte each, as a block.
+/// Encodes rows with one-byte lengths as a block.
 fn block(mut content: &[u8], tally: &mut Tally) -> Vec<u8> {
     let mut block = Vec::new();
     while let [key, value, rest @ ..] = content {
@@ -90,11 +90,11 @@ fn footer(tally: &Tally) -> Vec<u8> {
     .concat()
 }
 
-/// A snapshot file, from the disk and from a peer. The first byte says whether the rest is as it is
-/// or short (see `snapshot`), and in what pieces a peer sends it.
+/// A snapshot file, read from the disk and received from a peer. The first byte selects whether the
+/// rest is used unchanged or expanded (see `snapshot`), and the sizes of the pieces from the peer.
 ///
-/// A file that is read has the rows that were counted, in order, and is written again with the same
-/// rows; one that is refused is refused with words, however it came.
+/// An accepted file has the counted rows in order, and writing it again yields the same rows. A
+/// rejected file has a bounded error message in both cases.
 pub fn store_snapshot(input: &[u8]) {
     let Some((how, rest)) = input.split_first() else {
         return;
@@ -166,9 +166,9 @@ fn written(
     read(&**disk, &writer.finish()?.path)
 }
 
-/// A record of a data folder: the first byte chooses which; the checksum is added.
+/// A record of a data folder. The first byte selects the type, and the checksum is added.
 ///
-/// What is read is written as the same bytes.
+/// An accepted record is encoded to the same bytes.
 pub fn store_record(input: &[u8]) {
     let Some((kind, rest)) = input.split_first() else {
         return;
@@ -191,8 +191,8 @@ pub fn store_record(input: &[u8]) {
     }
 }
 
-/// An entry of the log. The first version of its record may hold what the second has; so what is
-/// written of it is read again as the same.
+/// An entry of the log. The first version of its record may contain everything that the second one
+/// does, so the re-encoded entry is decoded again and compared.
 fn entry(bytes: &[u8]) {
     let entry = match records::decode_entry(bytes) {
         Ok(entry) => entry,
@@ -203,7 +203,7 @@ fn entry(bytes: &[u8]) {
         Err(error) => panic!("an entry that was read cannot be written: {error}"),
     };
     let written = encoded(&entry);
-    // The version stands in the second byte, and is the lowest that has such a payload.
+    // The second byte is the version, which is the lowest one that supports such a payload.
     assert_eq!(written.len(), bytes.len());
     match records::decode_entry(&written) {
         Ok(again) => assert_eq!(encoded(&again), written),
@@ -211,7 +211,8 @@ fn entry(bytes: &[u8]) {
     }
 }
 
-/// What stands in a checkpoint and a snapshot beside the rows: half a log ID, half a membership.
+/// The position that a checkpoint and a snapshot contain in addition to the rows: first a log ID,
+/// then a membership.
 fn position(bytes: &[u8]) {
     let (log_id, membership) = match bytes {
         [0, membership @ ..] => (&[][..], membership),
@@ -235,7 +236,7 @@ fn one<T: Versioned>(bytes: &[u8]) {
     match codec::unseal::<T>(&sealed) {
         Ok(record) => {
             let again = codec::seal(&record);
-            // Sets and maps may have come in another order, and with a key twice.
+            // Sets and maps may have another order and duplicate keys in the input.
             let length = again.as_ref().map_or(0, Vec::len);
             assert!(length > 0 && length <= sealed.len());
             let same = again.and_then(|bytes| codec::unseal::<T>(&bytes));
@@ -249,7 +250,7 @@ fn one<T: Versioned>(bytes: &[u8]) {
     assert!(codec::unseal::<T>(bytes).is_err() || bytes.len() > 4);
 }
 
-/// A checkpoint as bytes, in the file that stands in for sled's.
+/// A checkpoint in the format of the file store.
 fn changes(bytes: &[u8]) {
     let mut found = Vec::new();
     match batch::decode(bytes, &mut |key, value| found.push((key, value))) {

@@ -1,8 +1,16 @@
-//! What a node keeps in its data folder, without consensus: the small files with its identity,
-//! checkpoints of the state in sled, snapshot files, the records of the log, and why a node stops.
+//! The content of a node's data folder, without consensus: the small files with its identity,
+//! checkpoints of the state in sled, snapshot files, the records of the log, and the reasons why a
+//! node stops.
 //!
-//! The log and the snapshots are the truth; a checkpoint spares a start their replay. Nothing here
-//! knows openraft, a peer or a request.
+//! The log and the snapshots are authoritative; a checkpoint saves a start their replay. This crate
+//! does not depend on openraft, peers or requests.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `faults`, `first_error`: errors of the disk
+//! - `checkpoint`, `records`, `stop`: the state in sled, the records of consensus, and why a node
+//!   stops
+//! - `cluster_id`, `folder`, `snapshot_file`: the data folder and its files
 
 pub mod checkpoint;
 pub mod cluster_id;
@@ -12,7 +20,7 @@ pub mod folder;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 pub mod records;
 pub mod snapshot_file;

@@ -1,8 +1,8 @@
-//! The bytes of everything that a log, a checkpoint and a snapshot hold of consensus: plain mirrors
-//! with a kind and a version, so that no type of a library has to keep its shape.
+//! The encoding of all consensus data in a log, a checkpoint and a snapshot: mirror types with a
+//! kind and a version, so that no type of a library has to keep its shape.
 //!
-//! Kinds 96 to 127 of the codec belong to this file, to the folder's small files and to the peers'
-//! messages; 64 to 95 to checkpoints and snapshots.
+//! Kinds 96 to 127 of the codec belong to this file, to the small files of the data folder and to
+//! the messages of peers; kinds 64 to 95 belong to checkpoints and snapshots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::faults::newer;
 pub struct VoteRecord {
     pub term: u64,
     pub node: u64,
-    /// Whether that node is known to have won.
+    /// `true` if that node is known to have won the election.
     pub committed: bool,
 }
 
@@ -28,7 +28,7 @@ impl Versioned for VoteRecord {
     const VERSION: u8 = 1;
 }
 
-/// A place in the log: the term of the leader that wrote the entry, and its index.
+/// A position in the log: the term of the leader that wrote the entry, and its index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LogIdRecord {
     pub term: u64,
@@ -74,7 +74,7 @@ impl MembershipRecord {
         self.configs.iter().flatten().copied().collect()
     }
 
-    /// Refuses a configuration without voters, and a voter that is no node.
+    /// Rejects a configuration without voters, and a voter that is not in `nodes`.
     fn check(&self) -> io::Result<()> {
         if self.configs.iter().any(BTreeSet::is_empty) {
             return Err(invalid("a configuration without voters"));
@@ -111,7 +111,7 @@ pub struct LogEntry {
     pub payload: EntryPayload,
 }
 
-/// A log entry as stored and sent.
+/// A log entry in its stored and transmitted form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EntryRecord {
     id: LogIdRecord,
@@ -121,7 +121,7 @@ pub struct EntryRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum PayloadRecord {
     Blank,
-    /// The state's entry, with its kind and version.
+    /// The entry of the state, with its kind and version.
     Normal(Bytes),
     Membership(MembershipRecord),
 }
@@ -160,14 +160,14 @@ impl LogEntry {
         EntryRecord { id, payload }
     }
 
-    /// The bytes of it: the same in the log and between peers.
+    /// Encodes the entry. The bytes are the same in the log and between peers.
     pub fn encode(&self) -> io::Result<Vec<u8>> {
         encode(&self.record())
     }
 }
 
-/// What a node has on its disk for certain, in the order in which one node's votes may follow each
-/// other: a term gets one vote, and then the leader that won the term, which may be another node.
+/// A durable vote, in the order in which the votes of one node may follow each other: within a
+/// term, first one vote, then the leader that won the term, which may be another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
 pub struct Ballot {
     pub term: u64,
@@ -185,8 +185,8 @@ impl From<VoteRecord> for Ballot {
     }
 }
 
-/// What a node has on its disk, for certain: compared by the vote first. Under a higher vote the
-/// last log ID may be lower, for a new leader may cut off what was never committed.
+/// The durable position of a node, ordered by the vote first. Under a higher vote the last log ID
+/// may be lower, because a new leader may truncate entries that were never committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
 pub struct SyncedPosition {
     pub vote: Option<Ballot>,
@@ -209,7 +209,8 @@ impl fmt::Display for SyncedPosition {
     }
 }
 
-/// One start of a node: how often its folder was started, and the number drawn at that start.
+/// One start of a node: the number of starts of its folder, and a random number drawn at that
+/// start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     pub boot: u64,
@@ -218,18 +219,18 @@ pub struct Start {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerRecord {
-    /// The latest start that was seen of it.
+    /// The latest known start of the peer.
     pub start: Start,
-    /// The most that this start reported as synced.
+    /// The highest position that this start reported as synced.
     pub synced: SyncedPosition,
-    /// The most that the starts before it reported.
+    /// The highest position that earlier starts reported.
     pub before: SyncedPosition,
 }
 
-/// The table of what the other nodes have acknowledged, as stored.
+/// The stored table of the positions that the other nodes have acknowledged.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeersRecord {
-    /// Whose nodes these are: a restored cluster numbers its nodes anew.
+    /// The cluster of these nodes: a restored cluster assigns new node numbers.
     pub cluster_id: String,
     pub rows: Vec<(u64, PeerRecord)>,
 }
@@ -239,8 +240,8 @@ impl Versioned for PeersRecord {
     const VERSION: u8 = 1;
 }
 
-/// Reads a log ID and a membership from the bytes in a checkpoint or a snapshot; no bytes are the
-/// ID of nothing applied.
+/// Decodes a log ID and a membership from a checkpoint or a snapshot. An empty log ID means that
+/// nothing was applied.
 pub fn restore_position(
     log_id: &[u8],
     membership: &[u8],
@@ -260,12 +261,13 @@ pub fn encode<T: Versioned>(value: &T) -> io::Result<Vec<u8>> {
     codec::encode(value).map_err(|e| not_encoded(&e))
 }
 
-/// `codec::decode` with an I/O error. The checksum of what comes from a disk was right.
+/// `codec::decode` with an I/O error. The checksum of data from a disk has already been verified.
 pub fn decode<T: Versioned>(bytes: &[u8]) -> io::Result<T> {
     codec::decode(bytes).map_err(not_decoded)
 }
 
-/// What cannot be encoded is too large or not in the version: never the disk's fault.
+/// A value that cannot be encoded is too large or not supported by the version. The disk is never
+/// the cause.
 fn not_encoded(error: &CodecError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, error.to_string())
 }

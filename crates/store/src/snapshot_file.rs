@@ -1,7 +1,7 @@
 //! Snapshots as files: all rows of the state at one log index, streamed and checksummed.
 //!
-//! A snapshot is written row by row and read row by row; no part of this module ever holds more
-//! than one block of it. The bytes on the wire are the bytes of the file.
+//! A snapshot is written and read row by row. No part of this module ever holds more than one block
+//! of it. The bytes on the wire are the bytes of the file.
 //!
 //! ```text
 //! file   = magic  header  block*  footer          nothing after the footer
@@ -9,16 +9,17 @@
 //! block  = ( key length u32 | value length u32 | key | value )*
 //! ```
 //!
-//! Integers are little-endian. Each frame's CRC is seeded with the one before it, the first with
-//! the CRC of the magic: a frame that was moved, repeated or taken from another file is found, not
-//! only a changed one. The header contains what the snapshot is of, the footer how many rows there are
-//! and what their digest is, so a file that was cut at a frame's edge is found too.
+//! Integers are little-endian. The CRC of each frame is seeded with the CRC of the previous frame,
+//! the first with the CRC of the magic. This detects changed frames and also frames that were
+//! moved, repeated or taken from another file. The header describes the snapshot. The footer
+//! contains the number of rows and their digest, which also detects a file that was truncated at
+//! the end of a frame.
 //!
-//! A file has its final name `<index>-<term>.snap` only when it is complete and synced; until then
-//! its name ends in `.tmp`. One that was received keeps such a name until it is adopted.
+//! A file receives its final name `<index>-<term>.snap` only when it is complete and synced. Until
+//! then its name ends in `.tmp`. A received file keeps such a name until it is adopted.
 //!
-//! This module does not know what rows, log IDs and memberships mean, and does not decide when a
-//! snapshot is taken, sent or dropped.
+//! This module does not interpret rows, log IDs and memberships, and does not decide when a
+//! snapshot is taken, sent or removed.
 
 mod folder;
 mod installed;
@@ -51,15 +52,16 @@ pub use receive::{Received, Receiver};
 pub use room::{FRESH_STORE_PER_ROW, check_room, check_room_to_install, is_refusal, left_free};
 pub use writer::SnapshotWriter;
 
-/// The first bytes of each snapshot. Header and footer have kinds and versions of their own.
+/// The first bytes of each snapshot. The header and the footer have their own kinds and versions.
 const MAGIC: &[u8; 8] = b"seqdsnap";
 
-/// A block is closed when it has this many bytes: one read, one CRC, one write.
+/// A block is closed when it reaches this size: one read, one CRC, one write.
 const BLOCK_BYTES: usize = 64 << 10;
 
 pub const MAX_HEADER_BYTES: usize = 64 << 10;
 
-/// The most bytes of a block: it is closed once it is full, so the largest row may come on top.
+/// The largest block. A block is closed after it is full, so it may exceed its size by the largest
+/// row.
 const MAX_BLOCK_BYTES: usize = BLOCK_BYTES + ROW_PREFIX_BYTES + MAX_ROW_BYTES;
 
 const MAX_FOOTER_BYTES: usize = 256;
@@ -67,11 +69,11 @@ const MAX_FOOTER_BYTES: usize = 256;
 /// The footer's payload: kind, version, number of rows, digest.
 const FOOTER_BYTES: usize = 2 + size_of::<u64>() + size_of::<u128>();
 
-/// Kind and length in front of each payload, and the CRC behind it.
+/// The kind and length before each payload, and the CRC after it.
 const FRAME_START_BYTES: usize = 5;
 const CRC_BYTES: usize = 4;
 
-/// The two lengths in front of each row.
+/// The two lengths before each row.
 const ROW_PREFIX_BYTES: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,11 +84,11 @@ enum FrameKind {
     Footer = 3,
 }
 
-/// What a snapshot is of.
+/// The description of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotHeader {
     pub cluster_id: String,
-    /// Index of the last entry that is in it.
+    /// The index of the last entry in the snapshot.
     pub index: u64,
     pub term: u64,
     /// The log ID of that entry, as the caller encodes it.
@@ -101,7 +103,7 @@ impl Versioned for SnapshotHeader {
     const MAX_BYTES: usize = MAX_HEADER_BYTES;
 }
 
-/// What must have been read when the end is met.
+/// The expected totals at the end of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Footer {
     rows: u64,
@@ -114,12 +116,12 @@ impl Versioned for Footer {
     const MAX_BYTES: usize = MAX_FOOTER_BYTES;
 }
 
-/// A snapshot that is complete on the disk.
+/// A complete snapshot on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFile {
     pub path: PathBuf,
     pub cluster_id: String,
-    /// Index of the last entry that is in it.
+    /// The index of the last entry in the snapshot.
     pub index: u64,
     pub term: u64,
     /// The log ID of that entry, as the caller encodes it.
@@ -156,16 +158,17 @@ impl SnapshotFile {
     }
 }
 
-/// Writes the rows of a checkpoint store into a snapshot, at the index and with the digest of the
-/// store's own record. The caller closes it: [`SnapshotWriter::finish`] gives it its final name,
-/// [`SnapshotWriter::finish_unnamed`] none.
+/// Writes the rows of a checkpoint store into a snapshot, with the index and the digest of the
+/// store's own record. The caller then closes the writer: [`SnapshotWriter::finish`] gives the file
+/// its final name, [`SnapshotWriter::finish_unnamed`] removes its name.
 ///
-/// The caller sees to it that no checkpoint is written meanwhile; `term` is that of the record's
-/// log ID, which is bytes here. `meanwhile` is called between any two rows: it must be brief.
+/// The caller must ensure that no checkpoint is written in the meantime. `term` is the term of the
+/// record's log ID, which this module does not decode. `meanwhile` is called between any two rows
+/// and must be brief.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] before the first checkpoint, [`io::ErrorKind::InvalidData`] if
-/// the store's rows are not those of its record.
+/// the rows of the store do not match its record.
 pub fn take(
     store: &dyn StateStore,
     disk: &Arc<dyn Disk>,
@@ -198,7 +201,7 @@ fn file_name(index: u64, term: u64) -> String {
     format!("{index}-{term}.snap")
 }
 
-/// An error that names the file.
+/// An error that contains the path of the file.
 fn invalid(path: &Path, why: impl std::fmt::Display) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,

@@ -1,7 +1,7 @@
-//! Why a node ends: the one table from reason to code, exit code and way out.
+//! The reasons why a node stops: the single table of each reason's code, exit code and remedy.
 //!
-//! An error is classified where it happens, by the kind and the number of the system's
-//! error and never by its text.
+//! An error is classified where it occurs, by its kind and the error number of the system, never by
+//! its text.
 
 use std::fmt;
 use std::io;
@@ -14,25 +14,25 @@ use crate::faults::{is_newer, is_of_the_kernel, is_out_of_handles};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
     Stopped,
-    /// The folder of a member lost its log or its identity.
+    /// The folder of a member has lost its log or its identity.
     WipedVoter,
-    /// The folder is not one of seqd, or of another cluster or node.
+    /// The folder does not belong to seqd, or belongs to another cluster or node.
     ForeignFolder,
-    /// The folder is an older copy of a node's.
+    /// The folder is an older copy of the node's folder.
     StaleFolder,
     NodeRemoved,
-    /// A newer version of seqd wrote what was met.
+    /// A newer version of seqd wrote the data.
     NewerFormat,
     FolderInUse,
-    /// The cluster was restored elsewhere under another identity.
+    /// The cluster was restored elsewhere with another identity.
     Superseded,
     FsyncFailed,
     DiskFull,
-    /// What is on the disk is not what was written.
+    /// The data on the disk differs from the data that was written.
     Corrupt,
-    /// The process is in a state that must not be, or the system lacks what it needs.
+    /// The process is in an impossible state, or the system lacks a required resource.
     Invariant,
-    /// Nothing was begun: a port, a permission, a thread.
+    /// The node could not start: a port, a permission or a thread was not available.
     StartFailed,
 }
 
@@ -53,8 +53,8 @@ impl StopReason {
         Self::StartFailed,
     ];
 
-    /// The word after `code=` on the last line of stderr, and the process's exit code: 9 where
-    /// starting again does not help, 10 where the node failed.
+    /// Returns the word after `code=` on the last line of stderr, and the exit code of the process:
+    /// 9 if a restart does not help, 10 if the node failed.
     const fn row(self) -> (&'static str, u8) {
         match self {
             Self::Stopped => ("stopped", 0),
@@ -81,7 +81,7 @@ impl StopReason {
         self.row().1
     }
 
-    /// Whether the folder is marked, so that no later start asks the peers again.
+    /// Returns whether the folder is marked, so that no later start contacts the peers again.
     pub const fn is_final(self) -> bool {
         matches!(
             self,
@@ -94,7 +94,8 @@ impl StopReason {
     }
 }
 
-/// Why this node ends, in full: the process prints it and exits with the reason's code.
+/// The complete reason why this node stops. The process prints the message and exits with the code
+/// of the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
     pub reason: StopReason,
@@ -121,25 +122,25 @@ impl Stop {
         Self::new(StopReason::Invariant, what)
     }
 
-    /// Something failed with an error of the system.
+    /// A stop for an error of the system.
     pub fn of_io(what: &str, error: &io::Error) -> Self {
         let (reason, way_out) = cause_of(error);
         Self::new(reason, format!("{what}: {error}; {way_out}"))
     }
 
-    /// As `of_io`, on a node whose folder was open: what it had begun to write is in doubt, also
-    /// where the system no longer permits it.
+    /// Like `of_io`, for a node whose folder was open: its last writes are in doubt, even if the
+    /// error is a missing permission.
     pub fn of_io_while_running(what: &str, error: &io::Error) -> Self {
         let (reason, way_out) = cause_while_running(error);
         Self::new(reason, format!("{what}: {error}; {way_out}"))
     }
 
-    /// The system does not let a file or a folder be used.
+    /// A stop for a file or folder that the system does not let the node use.
     pub fn unusable(path: &Path, error: &io::Error) -> Self {
         Self::of_io(&format!("cannot use {}", path.display()), error)
     }
 
-    /// One of the folder's small files is not what was written.
+    /// A stop for a damaged small file of the folder.
     pub fn damaged(path: &Path, why: &str) -> Self {
         Self::new(
             StopReason::Corrupt,
@@ -178,7 +179,7 @@ impl From<&WalFailure> for Stop {
         let cause = failure.cause();
         let (reason, way_out) = match failure.step {
             FailedStep::Panic => FAULT_OF_SEQD,
-            // The disk was asked, whatever the form of its error.
+            // The disk returned the error, although its kind is `Other`.
             FailedStep::Write | FailedStep::Sync if cause.kind() == io::ErrorKind::Other => {
                 FAILED_WRITE
             }
@@ -201,7 +202,7 @@ const FAILED_WRITE: Cause = (
     "check the disk; what is on it is taken as it is found at the next start",
 );
 
-/// As `cause_of`, for a node whose folder was open.
+/// Like `cause_of`, for a node whose folder was open.
 fn cause_while_running(error: &io::Error) -> Cause {
     match cause_of(error) {
         (StopReason::StartFailed, way_out) => (StopReason::FsyncFailed, way_out),
@@ -209,7 +210,7 @@ fn cause_while_running(error: &io::Error) -> Cause {
     }
 }
 
-/// What an error of the system means for the node, and what to do.
+/// Returns the meaning of a system error for the node, and the remedy.
 fn cause_of(error: &io::Error) -> Cause {
     use io::ErrorKind;
     match error.kind() {
@@ -239,11 +240,11 @@ fn cause_of(error: &io::Error) -> Cause {
             StopReason::Invariant,
             "the system has no memory left: give it more and start it again",
         ),
-        // The caller broke a rule of the store: a row or an entry that is too large, a checkpoint
-        // that goes back.
+        // The caller violated a rule of the store: a row or an entry that is too large, or a
+        // checkpoint with a lower index.
         ErrorKind::InvalidInput if !is_of_the_kernel(error) => FAULT_OF_SEQD,
-        // The kernel's errors have another kind: this is a panic that was caught, or a thread that
-        // has ended.
+        // Errors of the kernel have another kind. This is a caught panic, or a thread that has
+        // ended.
         ErrorKind::Other if !is_of_the_kernel(error) => FAULT_OF_SEQD,
         ErrorKind::PermissionDenied => (
             StopReason::StartFailed,
@@ -350,7 +351,7 @@ mod tests {
                 of(Errno::ACCESS),
                 StopReason::FsyncFailed,
             ),
-            // The thread that prepares segments has ended, or no random seed was drawn.
+            // The thread that prepares segments has ended, or no random seed could be drawn.
             (FailedStep::NewSegment, other(), StopReason::Invariant),
             (FailedStep::Panic, other(), StopReason::Invariant),
         ] {

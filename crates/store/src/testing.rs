@@ -1,5 +1,5 @@
-//! A stopped node's folder, made by the code that a node makes it with, part by part. The entries
-//! and the state are the caller's.
+//! Builds the folder of a stopped node part by part, with the code that a node uses. The caller
+//! supplies the entries and the state.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
@@ -28,11 +28,11 @@ use crate::snapshot_file::{SnapshotHeader, SnapshotWriter};
 #[derive(Clone, Copy)]
 pub struct FolderBuilder {
     pub cluster_id: &'static str,
-    /// Where the node is reached.
+    /// The host name of the node.
     pub host: &'static str,
-    /// So many entries are of one term; the vote is of the second.
+    /// The number of entries per term. The vote is for term 2.
     pub term_entries: u64,
-    /// The wall clock at entry 0; each later entry is a millisecond after the one before.
+    /// The wall clock at entry 0. Each later entry is one millisecond later.
     pub began_ms: u64,
 }
 
@@ -45,7 +45,8 @@ impl FolderBuilder {
         1 + index / self.term_entries
     }
 
-    /// The entry of an index; without a command that of a membership at 0, a blank one elsewhere.
+    /// Returns the entry at an index. Without a command, it is a membership entry at index 0 and a
+    /// blank entry elsewhere.
     pub fn entry(&self, index: u64, command: Option<Command>) -> LogEntry {
         let payload = match command {
             None if index == 0 => EntryPayload::Membership(self.membership()),
@@ -64,7 +65,7 @@ impl FolderBuilder {
         LogEntry { id, payload }
     }
 
-    /// The folder itself, at its first start: its format, its identity and its boot number.
+    /// Creates the folder as the first start does: its format, its identity and its boot number.
     pub fn found(&self, root: &Path, ancestors: Vec<String>) -> Folder {
         let folder = Folder::open(os(), root).unwrap();
         let identity = Identity {
@@ -81,7 +82,7 @@ impl FolderBuilder {
         folder
     }
 
-    /// The log, in segments that are small.
+    /// Writes the log, in small segments.
     pub fn log(
         &self,
         root: &Path,
@@ -112,7 +113,7 @@ impl FolderBuilder {
         wal.close().unwrap();
     }
 
-    /// A snapshot of the state after an entry.
+    /// Writes a snapshot of the state after an entry.
     pub fn snapshot(&self, root: &Path, index: u64, state: &State) {
         let header = SnapshotHeader {
             cluster_id: self.cluster_id.to_owned(),
@@ -130,7 +131,7 @@ impl FolderBuilder {
         writer.finish().unwrap();
     }
 
-    /// A checkpoint of the state, recorded as the one after an entry.
+    /// Writes a checkpoint of the state, recorded as the one after an entry.
     pub fn checkpoint(&self, root: &Path, index: u64, state: &State) {
         let place = Place::on_sled(root, self.cluster_id);
         let applied = Checkpoint {
@@ -171,7 +172,7 @@ impl FolderBuilder {
     }
 }
 
-/// The first command of a cluster of so many nodes, `n1` and on.
+/// Returns the first command of a cluster with `nodes` nodes, named from `n1`.
 pub fn found_cluster(cluster_id: &str, nodes: u64) -> Command {
     Command::Cluster(ClusterCommand::Found(Found {
         cluster_id: cluster_id.to_owned(),
@@ -183,7 +184,7 @@ pub fn found_cluster(cluster_id: &str, nodes: u64) -> Command {
     }))
 }
 
-/// A sequence that counts from 1.
+/// Returns the command that creates a sequence that counts from 1.
 pub fn create_sequence(name: &str, mode: SequenceMode, description: &str) -> Command {
     Command::Sequences(SequenceCommand::Create {
         tenant: seqd_state::Tenant::OPERATOR,
@@ -208,7 +209,7 @@ pub fn wait(call: impl FnOnce(Done)) {
     answer.recv().unwrap().unwrap();
 }
 
-/// Copies a folder, the log last: a checkpoint that is ahead of the log is another story.
+/// Copies a folder, the log last, because a checkpoint ahead of its log is a different case.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     let mut names: Vec<_> = fs::read_dir(from)
@@ -227,8 +228,8 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A snapshot's bytes as a newer program might have written them: the version of its header is
-/// higher, and the header's checksum right.
+/// Returns a snapshot as a newer program might write it: with a higher version of the header and a
+/// valid checksum.
 pub fn of_a_newer_program(snapshot: &[u8]) -> Vec<u8> {
     let mut bytes = snapshot.to_vec();
     let length = u32::from_le_bytes(bytes[9..13].try_into().unwrap()) as usize;
@@ -238,8 +239,8 @@ pub fn of_a_newer_program(snapshot: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A small file's bytes as a newer program might have written them: a higher version, and the
-/// checksum right.
+/// Returns a small file as a newer program might write it: with a higher version and a valid
+/// checksum.
 pub fn small_file_of_a_newer_program(file: &[u8]) -> Vec<u8> {
     let mut bytes = file[..file.len() - codec::SEAL_BYTES].to_vec();
     bytes[1] += 1;

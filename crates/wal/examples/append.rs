@@ -1,12 +1,13 @@
-//! How much a durable append costs beyond the disk itself.
+//! Measures the cost of a durable append in addition to the disk itself.
 //!
 //! ```text
 //! cargo run --release -p seqd-wal --example append [folder]
 //! ```
 //!
 //! Both sides write records of 200 bytes in batches of 1, 10 and 100: the log, and a bare loop of
-//! `pwrite` and `fdatasync` into a zero-filled file. They take turns in short rounds, so that a
-//! disk that slows down does so for both. Then: several threads at once, and the time of opens.
+//! `pwrite` and `fdatasync` into a zero-filled file. They alternate in short rounds, so that a disk
+//! that slows down affects both. It then measures several concurrent threads, and the time of
+//! opens.
 
 use std::fs::File;
 use std::io;
@@ -76,7 +77,7 @@ fn run(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One durable append, from the call to the answer.
+/// One durable append, from the call to its result.
 fn append(wal: &Wal, batch: usize) -> Result<Duration, Failure> {
     let next = wal.next_index();
     let records = (next..next + batch as u64)
@@ -92,7 +93,7 @@ fn append(wal: &Wal, batch: usize) -> Result<Duration, Failure> {
     Ok(started.elapsed())
 }
 
-/// What the preparation of segments costs those that wait meanwhile.
+/// Measures how the preparation of segments delays concurrent calls.
 fn rolls(dir: &Path) -> Result<(), Failure> {
     let (wal, _) = Wal::open(WalOptions::new(dir))?;
     let took = (0..4000)
@@ -105,7 +106,7 @@ fn rolls(dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many calls share a sync when they come from many places at once.
+/// Measures how many calls share a sync when several callers are concurrent.
 fn concurrent(wal: &Wal) -> Result<(), Failure> {
     const CALLS: u64 = 20_000;
     let (before, started) = (wal.stats(), Instant::now());
@@ -118,7 +119,7 @@ fn concurrent(wal: &Wal) -> Result<(), Failure> {
     });
     let mut waiting = 0;
     for _ in 0..CALLS {
-        // As 64 clients would: never more than that many without an answer.
+        // Like 64 clients: never more than this many calls without a result.
         if waiting == 64 {
             answers.recv()??;
             waiting -= 1;
@@ -149,7 +150,7 @@ fn concurrent(wal: &Wal) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The bare loop: the same bytes, no log.
+/// The bare loop: the same bytes without a log.
 struct Bare {
     file: File,
     at: u64,

@@ -1,4 +1,4 @@
-//! The bytes of a segment file, read piece by piece, so that a start keeps no copy of the log.
+//! Reads the bytes of a segment file in pieces, so that a start keeps no copy of the log in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::format::{
     ALIGN, BATCH_HEADER_BYTES, BatchFlaw, BatchView, batch_at, batch_end, later_batch,
 };
 
-/// Read at a time: large enough that calls are few, small enough that memory does not matter.
+/// The size of one read: large enough for few calls, small enough for little memory.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// A segment's bytes. Behind the end of a file that is too short they are zeroes.
+/// The bytes of a segment. If the file is too short, the missing bytes read as zeros.
 pub(crate) struct SegmentBytes {
     file: Arc<dyn DiskFile>,
     file_len: u64,
@@ -23,7 +23,7 @@ pub(crate) struct SegmentBytes {
 }
 
 impl SegmentBytes {
-    /// `len` and `seed` are those of the segment's header.
+    /// `len` and `seed` come from the header of the segment.
     pub(crate) fn new(file: Arc<dyn DiskFile>, file_len: u64, len: usize, seed: u32) -> Self {
         Self {
             file,
@@ -39,7 +39,7 @@ impl SegmentBytes {
         self.len
     }
 
-    /// The bytes from `from` up to `to`, or up to the segment's end.
+    /// Returns the bytes from `from` up to `to`, or up to the end of the segment.
     pub(crate) fn range(&mut self, from: usize, to: usize) -> io::Result<&[u8]> {
         let (from, to) = (from.min(self.len), to.min(self.len));
         if from < self.piece_at || to > self.piece_at + self.piece.len() {
@@ -57,7 +57,7 @@ impl SegmentBytes {
         self.file.read_at(&mut self.piece[..there], from as u64)
     }
 
-    /// As [`batch_at`], for the bytes at `at`.
+    /// Like [`batch_at`], for the bytes at `at`.
     pub(crate) fn batch_at(&mut self, at: usize) -> io::Result<Result<BatchView<'_>, BatchFlaw>> {
         let seed = self.seed;
         let header = self.range(at, at + BATCH_HEADER_BYTES)?;
@@ -67,7 +67,7 @@ impl SegmentBytes {
         Ok(batch_at(self.range(at, at + len)?, seed))
     }
 
-    /// As [`later_batch`], from `from` on.
+    /// Like [`later_batch`], from `from` on.
     pub(crate) fn later_batch(
         &mut self,
         from: usize,
@@ -86,7 +86,8 @@ impl SegmentBytes {
         Ok(None)
     }
 
-    /// One more than the last place from `from` on that is not zero; `None` if all are.
+    /// Returns the offset after the last nonzero byte from `from` on, or `None` if all bytes are
+    /// zero.
     pub(crate) fn end_of_content(&mut self, from: usize) -> io::Result<Option<usize>> {
         let (mut at, mut end) = (from, None);
         while at < self.len {
@@ -117,7 +118,8 @@ mod tests {
         buffer.finish(SEED, sequence).to_vec()
     }
 
-    /// Content at each place, zeroes elsewhere and behind the file's end.
+    /// Builds a segment with content at the given offsets. The other bytes, and the bytes after the
+    /// end of the file, are zeros.
     fn segment(len: usize, file_len: usize, content: &[(usize, &[u8])]) -> SegmentBytes {
         let dir = tempfile::tempdir().unwrap();
         let file = OsDisk.create(&dir.path().join("segment")).unwrap();
@@ -134,7 +136,8 @@ mod tests {
             let at = PIECE - before;
             let first = batch(7, 100);
             let mut bytes = segment(3 * PIECE, 3 * PIECE, &[(at, &first)]);
-            // The first look is at the beginning of the segment, so that a piece ends inside.
+            // The first read is at the beginning of the segment, so that a piece ends within the
+            // batch.
             assert_eq!(bytes.batch_at(0).unwrap(), Err(BatchFlaw::Header));
             assert_eq!(bytes.later_batch(0, 6).unwrap(), Some((at, 7)), "{before}");
             assert_eq!(bytes.later_batch(0, 7).unwrap(), None, "{before}");
@@ -152,7 +155,7 @@ mod tests {
         let large = batch(3, 3 * PIECE);
         let mut bytes = segment(5 * PIECE, 5 * PIECE, &[(64, &large)]);
         assert_eq!(bytes.batch_at(64).unwrap().unwrap().bytes, &large[..]);
-        // Where the segment ends before it, its body is not there.
+        // If the segment ends before the batch, its body is missing.
         let mut cut = segment(2 * PIECE, 2 * PIECE, &[(64, &large)]);
         let flaw = BatchFlaw::Body { sequence: 3 };
         assert_eq!(cut.batch_at(64).unwrap(), Err(flaw));

@@ -1,9 +1,9 @@
-//! The log's clock: all that it measures, and the deadlines of its waits, come from here.
+//! The clock of the log: all its measurements and the deadlines of its waits use it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Returns the time since a fixed moment. Never falls.
+/// Returns the time since a fixed moment. It never decreases.
 pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The operating system's monotonic clock.

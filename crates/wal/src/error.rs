@@ -1,7 +1,7 @@
-//! What can go wrong: at open ([`WalError`]) and while running ([`WalFailure`]).
+//! The errors of the log: at open ([`WalError`]) and while running ([`WalFailure`]).
 //!
-//! Both name the file and distinguish a full disk, a failed sync and damaged bytes, as the remedies
-//! differ.
+//! Both contain the path of the file and distinguish a full disk, a failed sync and damaged bytes,
+//! because the remedies differ.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ const WAY_OUT: &str = "restore this node: remove it from the cluster and add it 
                        empty data folder; do not delete or edit log files by hand, \
                        acknowledged writes would be lost";
 
-/// Why a log could not be opened.
+/// The reason why a log could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum WalError {
-    /// Bytes that were synced have changed. A restart does not help.
+    /// Synced bytes have changed. A restart does not help.
     #[error("the log is corrupt: {} at byte {offset}: {what}; {WAY_OUT}", path.display())]
     Corrupt {
-        /// The damaged file, or the one that should be there.
+        /// The damaged or missing file.
         path: PathBuf,
-        /// Where in the file, in bytes from its start.
+        /// The offset in the file, in bytes.
         offset: u64,
-        /// Why it cannot be the tail of an interrupted write.
+        /// The reason why it cannot be the tail of an interrupted write.
         what: String,
     },
     #[error(
@@ -33,7 +33,7 @@ pub enum WalError {
         found: u32,
         known: u32,
     },
-    /// An error of the operating system; the bytes were not checked.
+    /// An error of the operating system. The bytes were not checked.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum WalError {
     },
     #[error("log option {name}: {why}")]
     Option {
-        /// The field of `WalOptions`.
+        /// The invalid field of `WalOptions`.
         name: &'static str,
         why: String,
     },
@@ -74,12 +74,12 @@ impl WalError {
         }
     }
 
-    /// Whether the disk or the quota is full; the folder itself is intact.
+    /// Returns whether the disk or the quota is full. The folder itself is intact.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_full(source.kind()))
     }
 
-    /// Whether a sync failed: what the disk holds is unknown until the next open.
+    /// Returns whether a sync failed. The content of the disk is unknown until the next open.
     pub fn is_failed_sync(&self) -> bool {
         matches!(self, Self::Io { doing, .. } if *doing == SYNC) && !self.is_disk_full()
     }
@@ -98,25 +98,25 @@ fn is_full(kind: io::ErrorKind) -> bool {
 /// The step in which a running log failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailedStep {
-    /// Writing a batch. Nothing of it was acknowledged.
+    /// Writing a batch. No part of it was acknowledged.
     Write,
-    /// `fdatasync` or `fsync`. It is never retried: the kernel may have dropped the pages, and
-    /// a second call would answer `Ok` for bytes that are gone.
+    /// `fdatasync` or `fsync`. It is never retried: the kernel may have discarded the pages, and a
+    /// second call would return `Ok` for lost bytes.
     Sync,
     NewSegment,
     /// The writer thread panicked, in its own code or in a callback.
     Panic,
 }
 
-/// Why a running log stopped for good. Every waiting and every later callback gets it, as the inner
-/// error of an [`io::Error`] of the same kind.
+/// The reason why a running log stopped permanently. Every waiting and every later callback
+/// receives it, as the inner error of an [`io::Error`] of the same kind.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the log stopped: {} of {} failed: {message}", self.step_name(), path.display())]
 pub struct WalFailure {
     pub step: FailedStep,
     pub path: PathBuf,
     pub kind: io::ErrorKind,
-    /// The system's error number, if any: not every number has a kind.
+    /// The error number of the system, if any. Not every number has an error kind.
     pub errno: Option<i32>,
     pub message: String,
 }
@@ -136,7 +136,8 @@ impl WalFailure {
         is_full(self.kind)
     }
 
-    /// The system's error: its number tells what its kind does not, such as too many open files.
+    /// Returns the error of the system. Its number distinguishes errors that share a kind, such as
+    /// too many open files.
     pub fn cause(&self) -> io::Error {
         match self.errno {
             Some(errno) => io::Error::from_raw_os_error(errno),
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_failure_while_the_log_is_made_keeps_the_number_of_its_cause() {
-        // Too many open files, an error of the disk, a full disk.
+        // Too many open files, an I/O error, and a full disk.
         for errno in [24, 5, 28] {
             let cause = io::Error::from_raw_os_error(errno);
             let failure = WalFailure::new(FailedStep::NewSegment, Path::new("1.seg"), &cause);

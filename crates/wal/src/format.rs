@@ -1,27 +1,28 @@
-//! The bytes on disk, format version 1: the tables are in
-//! [FORMAT.md](../../../docs/internals/FORMAT.md#the-log).
+//! The format on disk, version 1. [FORMAT.md](../../../docs/internals/FORMAT.md#the-log) has the
+//! tables.
 //!
-//! The seed makes a batch valid in its own segment only: remains of another file are never valid.
-//! A **witness** is a batch that no caller waits for: no record, or a `committed` record alone.
+//! The seed makes a batch valid only in its own segment: remains of another file are never valid. A
+//! **witness** is a batch that no caller waits for: it has no record, or only a `committed` record.
 //!
-//! The first batch of a segment, its **opening**, repeats all that the log holds beside its
-//! entries. So older segments can be removed without losing any of that, and a log whose first
-//! segments were lost is distinguished from one whose first segments were purged. The opening is
-//! synced before the file gets its name: a named segment without an intact opening is corrupt.
+//! The first batch of a segment, its **opening**, repeats everything that the log holds in addition
+//! to its entries. Older segments can therefore be removed without losing any of it, and a log
+//! whose first segments were lost is distinguished from one whose first segments were purged. The
+//! opening is synced before the file receives its name: a named segment without an intact opening
+//! is corrupt.
 
 use seqd_guards::is_out;
 
-/// The only version there is.
+/// The only version.
 pub(crate) const VERSION: u32 = 1;
 pub(crate) const HEADER_BYTES: usize = 64;
-/// What a batch adds to its records, padding at its widest.
+/// The bytes that a batch adds to its records, with maximum padding.
 pub(crate) const BATCH_OVERHEAD_BYTES: usize = BATCH_HEADER_BYTES + CRC_BYTES + ALIGN - 1;
-/// What a record adds to its bytes.
+/// The bytes that a record adds to its content.
 pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 /// Batches begin at multiples of this, so that a search need not try every byte.
 pub(crate) const ALIGN: usize = 8;
 
-/// Of a batch: no log comes this far, one batch after the other, and one behind it can be counted.
+/// The largest sequence of a batch. No log reaches it, and adding one to it does not overflow.
 const MOST_SEQUENCE: u64 = 1 << 63;
 
 const MAGIC: [u8; 8] = *b"seqd-wal";
@@ -37,12 +38,12 @@ pub(crate) struct SegmentHeader {
     pub(crate) len: u64,
 }
 
-/// Why a segment header was not accepted.
+/// The reason why a segment header was rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeaderFlaw {
-    /// Too short, not ours, or damaged.
+    /// Too short, not a segment of seqd, or damaged.
     Bad(&'static str),
-    /// Intact, and of a version that this program does not know.
+    /// Intact, but of a version that this program does not support.
     Newer(u32),
 }
 
@@ -87,7 +88,7 @@ impl SegmentHeader {
     }
 }
 
-/// What a record is about.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -120,18 +121,18 @@ pub(crate) struct RecordView<'a> {
     pub(crate) kind: Kind,
     pub(crate) index: u64,
     pub(crate) bytes: &'a [u8],
-    /// Where `bytes` begin, from the start of the batch.
+    /// The offset of `bytes` in the batch.
     pub(crate) at: usize,
 }
 
-/// A batch under construction. The buffer is kept from one batch to the next.
+/// A batch under construction. The buffer is reused for the next batch.
 #[derive(Default)]
 pub(crate) struct BatchBuffer {
     bytes: Vec<u8>,
 }
 
 impl BatchBuffer {
-    /// A buffer that grew beyond this is given back after its batch.
+    /// A buffer that grew beyond this size is freed after its batch.
     const KEEP_BYTES: usize = 4 << 20;
 
     pub(crate) fn clear(&mut self) {
@@ -142,7 +143,7 @@ impl BatchBuffer {
         self.bytes.resize(BATCH_HEADER_BYTES, 0);
     }
 
-    /// Adds a record. `bytes` is shorter than 4 GiB: the callers bound it far below.
+    /// Adds a record. `bytes` must be shorter than 4 GiB; the callers limit it far below that.
     pub(crate) fn push(&mut self, kind: Kind, index: u64, bytes: &[u8]) {
         self.bytes.extend_from_slice(&[kind as u8, 0, 0, 0]);
         self.bytes
@@ -169,7 +170,7 @@ impl BatchBuffer {
         &self.bytes
     }
 
-    /// The records of the batch that was finished.
+    /// Returns the records of the finished batch.
     pub(crate) fn records(&self) -> impl Iterator<Item = RecordView<'_>> {
         BatchView {
             sequence: u64_at(&self.bytes, 8),
@@ -187,16 +188,17 @@ pub(crate) struct BatchView<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// Why there is no intact batch at a place.
+/// The reason why there is no intact batch at an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BatchFlaw {
-    /// Its header is not intact (zeroes are not, either).
+    /// Its header is not intact. Zeros are not an intact header either.
     Header,
-    /// Its header is intact, so that this sequence was written here; its body is not.
+    /// Its header is intact, so a batch with this sequence was written here, but its body is not
+    /// intact.
     Body { sequence: u64 },
 }
 
-/// The batch that `data` begins with.
+/// Returns the batch at the start of `data`.
 pub(crate) fn batch_at(data: &[u8], seed: u32) -> Result<BatchView<'_>, BatchFlaw> {
     let (sequence, body_len) = batch_header_at(data, 0, seed).ok_or(BatchFlaw::Header)?;
     let crc_at = BATCH_HEADER_BYTES + body_len;
@@ -211,7 +213,7 @@ pub(crate) fn batch_at(data: &[u8], seed: u32) -> Result<BatchView<'_>, BatchFla
     Ok(BatchView { sequence, bytes })
 }
 
-/// How long the batch is that begins with `header`, if that is intact.
+/// Returns the length of the batch that begins with `header`, if the header is intact.
 pub(crate) fn batch_end(header: &[u8], seed: u32) -> Option<usize> {
     let (_, body_len) = batch_header_at(header, 0, seed)?;
     Some(BATCH_HEADER_BYTES + body_len + CRC_BYTES)
@@ -220,7 +222,7 @@ pub(crate) fn batch_end(header: &[u8], seed: u32) -> Option<usize> {
 fn batch_header_at(data: &[u8], at: usize, seed: u32) -> Option<(u64, usize)> {
     let header = data.get(at..at + BATCH_HEADER_BYTES)?;
     let sequence = u64_at(header, 8);
-    // Sequence 0 is never written; so zeroes are no header, whatever the seed.
+    // Sequence 0 is never written, so zeros are not a valid header, whatever the seed.
     if !(1..=MOST_SEQUENCE).contains(&sequence)
         || u32_at(header, 0) != crc32c::crc32c_append(seed, &header[4..])
     {
@@ -229,11 +231,11 @@ fn batch_header_at(data: &[u8], at: usize, seed: u32) -> Option<(u64, usize)> {
     Some((sequence, u32_at(header, 4) as usize))
 }
 
-/// Searches from `from` on for a batch header that is intact and of a sequence above `last`.
+/// Searches from `from` on for an intact batch header with a sequence above `last`.
 ///
-/// The header is enough: a batch is written only after the one before it was synced, so even a
-/// batch that was itself torn proves that the ones before it were whole. It is also all that the
-/// remains of a torn batch `last + 1` cannot contain: they lie behind that batch's own header.
+/// A header is sufficient evidence: a batch is written only after the previous one was synced, so
+/// even a torn batch proves that the previous ones were complete. It cannot come from the remains
+/// of the torn batch `last + 1` either, because these follow the header of that batch.
 pub(crate) fn later_batch(data: &[u8], from: usize, seed: u32, last: u64) -> Option<(usize, u64)> {
     let from = from.next_multiple_of(ALIGN);
     (from..data.len().saturating_sub(BATCH_HEADER_BYTES - 1))
@@ -248,7 +250,7 @@ pub(crate) fn later_batch(data: &[u8], from: usize, seed: u32, last: u64) -> Opt
 }
 
 impl<'a> BatchView<'a> {
-    /// The records in order; an error is the last item.
+    /// Returns the records in order. An error is the last item.
     pub(crate) fn records(&self) -> Records<'a> {
         let end = self.bytes.len() - CRC_BYTES;
         Records {
@@ -273,7 +275,7 @@ impl<'a> Iterator for Records<'a> {
             return None;
         }
         let start = self.at;
-        // Whatever happens, an error is the last item.
+        // After an error there are no further items.
         self.at = self.batch.len();
         if rest.len() < RECORD_HEADER_BYTES {
             return Some(Err(format!(
@@ -301,7 +303,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// The integer at `at`; the callers have checked that it lies inside.
+/// Returns the integer at `at`. The callers have checked that it lies within `bytes`.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut buf = [0; 8];
     buf.copy_from_slice(&bytes[at..at + 8]);

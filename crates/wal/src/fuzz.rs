@@ -1,8 +1,8 @@
-//! What a fuzzer calls, with any bytes: a folder of segments, opened.
-//! `docs/internals/FUZZING.md` has the target.
+//! A fuzz target that accepts any bytes: opens a folder of segments. `docs/internals/FUZZING.md`
+//! describes it.
 //!
-//! The target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the
-//! test below, so that they are checked without a fuzzer too.
+//! The target panics when a guarantee is violated. The test below runs the stored inputs of
+//! `tests/fuzz/corpus`, so that these are checked without a fuzzer too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::{Record, Recovered, Wal, WalError, WalOptions, inspect};
 
 const DIR: &str = "/data/wal";
 
-/// What the header of a segment says of its length at most: an open zeroes so much.
+/// The largest length in the header of a segment, because an open zero-fills up to it.
 const MOST_SEGMENT_BYTES: u64 = 16 << 10;
 
-/// Segments of one input.
+/// The largest number of segments of one input.
 const MOST_SEGMENTS: u32 = 8;
 
-/// Reads numbers and bytes off an input; what is not there is 0.
+/// Reads numbers and bytes from an input. Missing bytes are 0.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -36,7 +36,7 @@ impl<'a> Input<'a> {
         u64::from(u16::from_le_bytes([self.byte(), self.byte()]))
     }
 
-    /// Near 0 or near the highest one.
+    /// Reads an index near 0 or near the largest one.
     fn index(&mut self) -> u64 {
         let near = self.short();
         if near < 0xff00 {
@@ -102,8 +102,8 @@ impl Written {
     }
 }
 
-/// Writes the segments of a script: what a fuzzer cannot guess, the checksums, is added. Each step
-/// is a byte that says what is done, and what that takes.
+/// Writes the segments of a script and adds the checksums, which a fuzzer cannot guess. Each step
+/// is a byte that selects the action, followed by its arguments.
 fn write(disk: &SimulatedDisk, mut input: Input<'_>) {
     let (mut number, mut sequence) = (1, 0_u64);
     let mut segment = Written::new(number, &mut input);
@@ -204,12 +204,12 @@ fn closed(wal: &Wal) {
     }
 }
 
-/// A folder with segments: the first byte says whether the rest is a script (see `write`) or the
+/// A folder with segments. The first byte selects whether the rest is a script (see `write`) or the
 /// bytes of one segment.
 ///
-/// An inspection finds what an open finds. What is refused is refused with words, the same again,
-/// and nothing was changed; what an open reports is there after a power cut; the log goes on from
-/// there.
+/// An inspection finds the same as an open. A rejected log has an error message, the same one on a
+/// second open, and nothing was changed. The result of a successful open is durable, and the log
+/// accepts entries after it.
 pub fn wal_open(input: &[u8]) {
     let Some((how, rest)) = input.split_first() else {
         return;
@@ -219,7 +219,7 @@ pub fn wal_open(input: &[u8]) {
         write(&disk, Input(rest));
     } else {
         let mut bytes = rest.to_vec();
-        // The length that a header states, which an open zeroes.
+        // The length in the header, which an open zero-fills.
         if bytes.len() >= HEADER_BYTES {
             bytes[26..32].fill(0);
         }
@@ -277,7 +277,7 @@ pub fn wal_open(input: &[u8]) {
     goes_on(&disk, &reported);
 }
 
-/// An entry more is there after a power cut.
+/// Checks that an appended entry survives a power cut.
 fn goes_on(disk: &SimulatedDisk, reported: &Recovered) {
     let Ok((wal, ..)) = Wal::open_manual(options(disk)) else {
         panic!("what was opened is refused");
@@ -321,7 +321,7 @@ mod tests {
         [&[0][..], &SEGMENT, &steps.concat()].concat()
     }
 
-    /// The first segment of a log that was written as a node writes it.
+    /// Returns the first segment of a log that was written in the same way as by a node.
     fn real_segment() -> Vec<u8> {
         let disk = SimulatedDisk::holding(DIR);
         let options = WalOptions {
@@ -361,7 +361,7 @@ mod tests {
                 entry,
                 &[10],
             ]),
-            // The second of three batches is damaged, and the last.
+            // Three batches of which the second is damaged, then the last.
             script(&[
                 &OPENING,
                 entry,
@@ -372,7 +372,7 @@ mod tests {
                 &[10, 13, 120, 0, 1],
             ]),
             script(&[&OPENING, entry, &[10], entry, &[10, 14, 3]]),
-            // A second segment, and one behind a gap.
+            // A second segment, and one after a gap.
             script(&[
                 &OPENING,
                 entry,

@@ -1,20 +1,22 @@
-//! Where each live entry is: a map from index to place, and the marks of the log.
+//! The positions of the live entries, and the marks of the log.
 //!
-//! Pure bookkeeping without files, so that an open and a running log use the same rules.
+//! This file only keeps records, without files, so that an open and a running log use the same
+//! rules.
 
 use std::collections::VecDeque;
 
 use crate::format::{Kind, RecordView, u64_at};
 use crate::segment::SegmentNumber;
 
-/// Where an entry's bytes are. 16 bytes each: the map's size is that times the live entries.
+/// The position of an entry's bytes. It has 16 bytes, so the size of the map is 16 bytes per live
+/// entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     /// `None` while the entry is only queued.
     pub(crate) segment: Option<SegmentNumber>,
     pub(crate) offset: u32,
     pub(crate) len: u32,
-    /// CRC-32C of the bytes: a read can check one entry without its whole batch.
+    /// CRC-32C of the bytes, so that a read can verify one entry without its whole batch.
     pub(crate) crc: u32,
 }
 
@@ -26,8 +28,8 @@ impl Slot {
         crc: 0,
     };
 
-    /// The place of an entry in the batch that begins at `batch_at`. It fits: a segment is
-    /// shorter than 4 GiB.
+    /// Returns the position of an entry in the batch that begins at `batch_at`. The offset fits
+    /// because a segment is shorter than 4 GiB.
     pub(crate) fn of(segment: SegmentNumber, batch_at: u64, record: &RecordView<'_>) -> Self {
         Self {
             segment: Some(segment),
@@ -38,7 +40,7 @@ impl Slot {
     }
 }
 
-/// Consecutive entries and their places.
+/// Consecutive entries and their positions.
 #[derive(Debug, Default)]
 pub(crate) struct LogIndex {
     first: u64,
@@ -46,7 +48,7 @@ pub(crate) struct LogIndex {
 }
 
 impl LogIndex {
-    /// A map of nothing, whose next entry is `next`.
+    /// Returns an empty map whose next entry is `next`.
     pub(crate) fn empty_at(next: u64) -> Self {
         Self {
             first: next,
@@ -54,12 +56,12 @@ impl LogIndex {
         }
     }
 
-    /// Index of the first entry; of the next one if there is none.
+    /// Returns the index of the first entry, or of the next entry if the map is empty.
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
-    /// One more than the last entry.
+    /// Returns the index after the last entry.
     pub(crate) fn next(&self) -> u64 {
         self.first + self.slots.len() as u64
     }
@@ -69,7 +71,7 @@ impl LogIndex {
         self.slots.get(position).copied()
     }
 
-    /// The bytes of all entries behind `index`, without those that are only queued.
+    /// Returns the total size of all entries after `index`, excluding entries that are only queued.
     pub(crate) fn bytes_behind(&self, index: u64) -> u64 {
         let skipped = index.saturating_add(1).saturating_sub(self.first);
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
@@ -77,7 +79,7 @@ impl LogIndex {
         behind.map(|slot| u64::from(slot.len)).sum()
     }
 
-    /// Adds the entry `index`: the next one, or any if the map is empty.
+    /// Adds the entry `index`. It must be the next one, or any if the map is empty.
     pub(crate) fn push(&mut self, index: u64, slot: Slot) {
         if self.slots.is_empty() {
             self.first = index;
@@ -86,7 +88,7 @@ impl LogIndex {
         self.slots.push_back(slot);
     }
 
-    /// Replaces the place of an entry that is there.
+    /// Replaces the position of an existing entry.
     pub(crate) fn place(&mut self, index: u64, slot: Slot) {
         let position = index
             .checked_sub(self.first)
@@ -106,7 +108,7 @@ impl LogIndex {
         }
     }
 
-    /// `upto` is included.
+    /// Removes entries up to and including `upto`.
     pub(crate) fn purge(&mut self, upto: u64) {
         if upto >= self.next() {
             *self = Self::empty_at(upto + 1);
@@ -116,33 +118,33 @@ impl LogIndex {
             self.slots.pop_front();
             self.first += 1;
         }
-        // Releases memory of a log that shrank, in steps that cost little each.
+        // Frees the memory of a log that shrank, in steps that are cheap individually.
         if self.slots.capacity() > 4 * self.slots.len().max(1024) {
             self.slots.shrink_to(2 * self.slots.len());
         }
     }
 }
 
-/// What the log holds beside its entries' bytes, by its records.
+/// The data that the log holds in addition to the entries, according to its records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     pub(crate) vote: Option<Vec<u8>>,
     pub(crate) committed: Option<Vec<u8>>,
     pub(crate) purged: Option<(u64, Vec<u8>)>,
-    /// Index of the first entry; of the next one if there is none.
+    /// The index of the first entry, or of the next entry if there is none.
     pub(crate) first: u64,
     pub(crate) next: u64,
 }
 
 impl Marks {
-    /// Whether an entry may be appended at `index`. A log that is empty and was never purged may
-    /// begin anywhere.
+    /// Returns whether an entry may be appended at `index`. An empty log that was never purged may
+    /// begin at any index.
     pub(crate) fn accepts(&self, index: u64) -> bool {
         let may_begin_anywhere = self.first == self.next && self.purged.is_none();
         index < u64::MAX && (index == self.next || may_begin_anywhere)
     }
 
-    /// The highest index that is in the log or was purged from it.
+    /// Returns the highest index that is in the log or was purged from it.
     pub(crate) fn last_index(&self) -> Option<u64> {
         if self.first == self.next && self.purged.is_none() {
             None
@@ -168,7 +170,7 @@ impl Marks {
         self.purged = Some((upto, meta));
     }
 
-    /// Applies a record; an error is the reason why it cannot follow the earlier ones.
+    /// Applies a record. The error is the reason why it cannot follow the earlier ones.
     pub(crate) fn apply(&mut self, record: &RecordView<'_>) -> Result<(), String> {
         let index = record.index;
         match record.kind {
@@ -200,10 +202,10 @@ impl Marks {
     }
 }
 
-/// Which segments hold live entries, by the durable records.
+/// The segments that hold live entries, according to the durable records.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
-    /// Ascending and without overlap, in segments and in indexes.
+    /// In ascending order and without overlap, in segments and in indexes.
     runs: VecDeque<Run>,
 }
 
@@ -241,7 +243,7 @@ impl Holdings {
         }
     }
 
-    /// The oldest segment that still holds a live entry.
+    /// Returns the oldest segment that still holds a live entry.
     pub(crate) fn oldest(&self) -> Option<SegmentNumber> {
         self.runs.front().map(|run| run.segment)
     }

@@ -1,8 +1,9 @@
-//! Reads a log without changing it: what an open would find, and where it would be refused.
+//! Reads a log without changing it: returns what an open would find, and the damage for which it
+//! would fail.
 //!
-//! The rules are those of [`crate::scan`], as for an open. But nothing is cut, zeroed, synced, removed
-//! or created here, and damage is reported with what was read before it. The caller ensures that
-//! nothing writes to the log meanwhile.
+//! The rules are those of [`crate::scan`], as for an open. But nothing is truncated, zeroed,
+//! synced, removed or created, and damage is reported together with the data before it. The caller
+//! must ensure that nothing writes to the log in the meantime.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,11 +20,11 @@ use crate::segment::SegmentNumber;
 
 pub struct Inspection {
     pub segments: Vec<SegmentReport>,
-    /// Files that were never named, or were purged and not removed: the next open removes them.
+    /// Files that were never named, or were purged and not removed. The next open removes them.
     pub leftovers: Vec<PathBuf>,
-    /// Why an open would be refused; the other fields cover what lies before the damage.
+    /// The reason why an open would fail. The other fields cover the log before the damage.
     pub damage: Option<WalError>,
-    /// What the next open would cut off.
+    /// The tail that the next open would remove.
     pub torn: Option<TornTail>,
     pub vote: Option<Vec<u8>>,
     /// The last saved committed mark that reached the disk.
@@ -38,15 +39,15 @@ pub struct Inspection {
 pub struct SegmentReport {
     pub path: PathBuf,
     pub bytes: u64,
-    /// Bytes up to the end of the last intact batch.
+    /// The bytes up to the end of the last intact batch.
     pub used: u64,
     pub batches: u64,
-    /// First and last live entry.
+    /// The first and the last live entry.
     pub entries: Option<(u64, u64)>,
 }
 
 /// Reads the log in `dir` in full and verifies every checksum. A missing folder is a log without
-/// segments. Fails only if the folder cannot be listed; what is wrong with a segment is in
+/// segments. Fails only if the folder cannot be listed. Damage to a segment is returned in
 /// [`Inspection::damage`].
 pub fn inspect(disk: &dyn Disk, dir: &Path) -> Result<Inspection, WalError> {
     let mut found = Inspection {
@@ -150,19 +151,19 @@ impl Inspection {
         (self.index, self.files) = (index, files);
     }
 
-    /// Index of the first entry; of the next one to come if there is none.
+    /// Returns the index of the first entry, or of the next entry if there is none.
     #[must_use]
     pub fn first_index(&self) -> u64 {
         self.index.first()
     }
 
-    /// One more than the index of the last entry.
+    /// Returns the index after the last entry.
     #[must_use]
     pub fn next_index(&self) -> u64 {
         self.index.next()
     }
 
-    /// The bytes of one entry, read and checked again; `None` if the log does not hold it.
+    /// Reads and verifies the bytes of one entry. Returns `None` if the log does not hold it.
     pub fn entry(&self, index: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(slot) = self.index.get(index) else {
             return Ok(None);

@@ -1,15 +1,25 @@
-//! The durable log: entries, the vote, and the marks that go with them, in append-only segments.
+//! The durable log: entries, the vote, and related marks, in append-only segments.
 //!
-//! It knows neither Raft nor sequences: an entry is an index and bytes, a vote is bytes. A callback
-//! gets `Ok` only after `fdatasync`, in the order of the calls. What was acknowledged so is found
-//! by the next open, or the open is refused. A sync that failed is never retried.
+//! It does not depend on Raft or on sequences: an entry is an index and bytes, and a vote is bytes.
+//! A callback receives `Ok` only after `fdatasync`, in the order of the calls. The next open finds
+//! everything that was acknowledged, or it fails. A failed sync is never retried.
 //!
 //! - [`Wal`] is the handle: append, vote, truncate, purge, read.
-//! - [`Wal::open`] reads what an earlier process left and distinguishes a torn tail from
+//! - [`Wal::open`] reads the log of an earlier process and distinguishes a torn tail from
 //!   corruption.
-//! - Files are accessed through [`seqd_disk::Disk`] alone.
+//! - Files are accessed only through [`seqd_disk::Disk`].
 //!
 //! The owner of the data folder locks it; the log does not.
+//!
+//! Layers, lowest first. A module imports only from its own layer and from those below it:
+//!
+//! - `clock`, `error`, `format`, `stats`: bytes, errors and counters
+//! - `bytes`, `segment`: segment files
+//! - `index`, `preparer`: where entries are, and files that are made ahead
+//! - `queue`, `scan`: waiting entries, and reading a log back
+//! - `read`, `writer`: readers and the only writer
+//! - `inspect`, `pump`, `recovery`: opening a log, and looking into one
+//! - `wal`: the handle
 
 mod bytes;
 mod clock;
@@ -20,7 +30,7 @@ pub mod fuzz;
 mod index;
 mod inspect;
 #[cfg(test)]
-#[path = "../../../fuzz/kept.rs"]
+#[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
 mod preparer;
 mod pump;

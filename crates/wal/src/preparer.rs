@@ -1,5 +1,5 @@
-//! Does, on a thread of its own, what would stall the writer: zero-filling the next segment, and
-//! removing purged ones.
+//! Performs the work that would stall the writer on a separate thread: zero-fills the next segment
+//! and removes purged segments.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ enum Job {
     Remove(Vec<SegmentNumber>),
 }
 
-/// The writer's handle. At most one segment is requested, or held ready, at a time.
+/// The writer's handle. At most one segment is requested or ready at a time.
 pub(crate) struct Preparer {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Preparer {
 
 enum Worker {
     Thread(Helper),
-    /// The caller's thread, see [`crate::Pump`].
+    /// The thread of the caller, see [`crate::Pump`].
     Caller(Remover),
 }
 
@@ -96,7 +96,7 @@ impl Preparer {
         })
     }
 
-    /// Requests the segment, unless one is requested already.
+    /// Requests the segment, unless one is already requested.
     pub(crate) fn prepare(&mut self, number: SegmentNumber, len: u64) {
         if !matches!(self.stage, Stage::Idle) {
             return;
@@ -114,9 +114,9 @@ impl Preparer {
         }
     }
 
-    /// The segment `number` with at least `len` bytes. Waits for it, and requests another if the one
-    /// made ahead is too short or failed (the disk may have room again; the failed file is discarded
-    /// whole, so no sync is repeated).
+    /// Returns the segment `number` with at least `len` bytes. Waits for it, and requests another
+    /// one if the prepared segment is too short or failed. A failed file is discarded as a whole,
+    /// so no sync is repeated, and the disk may have space again.
     pub(crate) fn take(&mut self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
         if let (Stage::Asked, Worker::Thread(helper)) = (&self.stage, &self.worker) {
             let made = helper.recv(number);
@@ -182,7 +182,7 @@ impl Drop for Preparer {
             prepared.discard(&*self.disk);
         }
         if let Some(thread) = helper.thread.take() {
-            // It panics only inside a test's disk.
+            // It panics only with a disk of a test.
             let _ = thread.join();
         }
     }
@@ -195,9 +195,9 @@ struct Remover {
 }
 
 impl Remover {
-    /// Each removal is durable before the next one, so that a power cut leaves no gap. After a
-    /// failure nothing more is removed, as a later segment must not go before an earlier one, and a
-    /// failed sync is not retried. The next open removes the rest.
+    /// Each removal is made durable before the next one, so that a power cut leaves no gap. After a
+    /// failure nothing more is removed, because a later segment must not be removed before an
+    /// earlier one, and a failed sync is not retried. The next open removes the rest.
     fn remove(&mut self, numbers: &[SegmentNumber]) {
         for number in numbers {
             if self.failed {

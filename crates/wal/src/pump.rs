@@ -1,4 +1,4 @@
-//! The writer without a thread: a test decides when it writes, so that runs repeat exactly.
+//! The writer without a thread: a test decides when it writes, so that runs are reproducible.
 
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -6,10 +6,10 @@ use crate::error::WalFailure;
 use crate::queue::{Shared, Work};
 use crate::writer::{Writer, refuse};
 
-/// Drives the writer of a log that was opened without threads. Clones drive the same one.
+/// Drives the writer of a log that was opened without threads. Clones drive the same writer.
 ///
-/// Callbacks run inside [`Pump::step`]; what they call may queue, but a pump that they use does
-/// nothing. A callback that panics is not caught.
+/// Callbacks run inside [`Pump::step`]. They may queue calls, but a pump that they use does
+/// nothing. A panic of a callback is not caught.
 #[derive(Clone)]
 pub struct Pump {
     driven: Arc<Mutex<Driven>>,
@@ -17,7 +17,7 @@ pub struct Pump {
 
 struct Driven {
     shared: Arc<Shared>,
-    /// `None` once the log is closed.
+    /// `None` after the log is closed.
     writer: Option<Writer>,
     failure: Option<WalFailure>,
 }
@@ -34,26 +34,27 @@ impl Pump {
         }
     }
 
-    /// One round of the writer: writes and syncs one batch of what is queued, and runs the callbacks.
-    /// False if there was nothing to do.
+    /// Performs one round of the writer: writes and syncs one batch of the queued calls, and runs
+    /// the callbacks. Returns `false` if there was nothing to do.
     pub fn step(&self) -> bool {
         self.lock().is_some_and(|mut driven| driven.step())
     }
 
-    /// Whether calls wait. From here on [`crate::Wal::stalled_for`] counts, as while a thread writes.
+    /// Returns whether calls are queued. If so, [`crate::Wal::stalled_for`] counts from now on, as
+    /// while a thread writes.
     pub fn begin(&self) -> bool {
         let driven = self.lock();
         driven.is_some_and(|driven| driven.shared.begin_if_queued())
     }
 
-    /// Has `wake` called after each call that is queued; set once.
+    /// Calls `wake` after each queued call. Can be set only once.
     pub fn on_queued(&self, wake: impl Fn() + Send + Sync + 'static) {
         if let Some(driven) = self.lock() {
             driven.shared.on_queued(Box::new(wake));
         }
     }
 
-    /// Rounds until nothing is queued, or until a closing log is closed.
+    /// Performs rounds until nothing is queued, or until a closing log is closed.
     pub fn run(&self) {
         while self.step() {}
     }
@@ -67,7 +68,7 @@ impl Pump {
         }
     }
 
-    /// `None` inside a callback of this pump.
+    /// Returns `None` inside a callback of this pump.
     fn lock(&self) -> Option<MutexGuard<'_, Driven>> {
         match self.driven.try_lock() {
             Ok(driven) => Some(driven),

@@ -1,7 +1,8 @@
-//! Shared by callers and the writer thread: the queue, and the log as callers see it.
+//! The state that callers and the writer thread share: the queue, and the log as callers see it.
 //!
-//! When a call returns, its entry is readable, or its truncated entries are gone, though neither is
-//! durable yet. So the index here is ahead of the disk; the writer has its own of what is durable.
+//! When a call returns, its entry is readable, or its truncated entries are removed, although
+//! neither is durable yet. This index is therefore ahead of the disk. The writer has its own index
+//! of the durable entries.
 
 mod state;
 
@@ -25,21 +26,21 @@ pub use state::{Done, Record};
 pub(crate) struct Shared {
     state: Mutex<State>,
     wake_writer: Condvar,
-    /// Room in the queue, a higher synced index, or a failure.
+    /// Signals space in the queue, a higher synced index, or a failure.
     progress: Condvar,
     max_queue_bytes: usize,
     clock: Clock,
-    /// When the current write began, in nanoseconds of the clock; 0 is none. Outside the lock, which
-    /// would have to be taken once more for each batch.
+    /// The start of the current write in nanoseconds of the clock, or 0 if there is none. It is
+    /// outside the lock, which would otherwise have to be taken again for each batch.
     writing_since: AtomicU64,
-    /// Of a log without threads: called where a thread would be woken.
+    /// For a log without threads: called instead of waking a thread.
     on_queued: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// Each call counts for at least this much, so that empty ones cannot pile up without bound.
+/// Each call counts at least this much, so that the number of empty calls is limited too.
 const CALL_OVERHEAD_BYTES: usize = 64;
 
-/// The most bytes of one call: it becomes one batch, in one segment.
+/// The largest call: it becomes one batch in one segment.
 const MAX_CALL_BYTES: usize = 1 << 30;
 
 impl Shared {
@@ -62,7 +63,7 @@ impl Shared {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // No panic can happen between two changes that belong together.
+        // No panic can occur between two related changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,8 +71,8 @@ impl Shared {
         (self.clock)()
     }
 
-    /// Queues a call. Waits for room first, unless the caller is the writer, or there is no thread
-    /// that would make room.
+    /// Queues a call. Waits for space first, unless the caller is the writer, or there is no thread
+    /// that would make space.
     pub(crate) fn call(
         &self,
         bytes: usize,
@@ -124,7 +125,7 @@ impl Shared {
         self.is_roomy(&self.lock())
     }
 
-    /// Whether a call would not wait.
+    /// Returns whether a call would not wait.
     fn is_roomy(&self, state: &State) -> bool {
         state.queued_bytes < self.max_queue_bytes || state.failure.is_some() || state.closing
     }
@@ -145,8 +146,8 @@ impl Shared {
         self.lock().committed = Some(committed);
     }
 
-    /// Waits for work. `idle_since` is when the last batch was synced, if that batch still lacks
-    /// a witness.
+    /// Waits for work. `idle_since` is the time at which the last batch was synced, if that batch
+    /// has no witness yet.
     pub(crate) fn next_work(
         &self,
         max_batch_bytes: usize,
@@ -176,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// The next work, without waiting for it.
+    /// Returns the next work without waiting for it.
     pub(crate) fn work(&self, max_batch_bytes: usize, unwitnessed: bool) -> Option<Work> {
         self.lock().work(max_batch_bytes, unwitnessed)
     }
@@ -186,9 +187,9 @@ impl Shared {
         self.lock().committed.take()
     }
 
-    /// From here until the batch is durable, or the log failed, [`Self::stalled_for`] counts.
+    /// [`Self::stalled_for`] counts from here until the batch is durable or the log failed.
     pub(crate) fn write_begins(&self) {
-        // 2^64 nanoseconds are five centuries.
+        // 2^64 nanoseconds are more than five centuries.
         let now = self.now().as_nanos() as u64;
         self.writing_since.store(now.max(1), Ordering::Relaxed);
     }
@@ -230,14 +231,15 @@ impl Shared {
         self.progress.notify_all();
     }
 
-    /// Stops the log; later failures are ignored.
+    /// Stops the log. Later failures are ignored.
     pub(crate) fn fail(&self, failure: WalFailure) {
         self.write_ended();
         self.lock().failure.get_or_insert(failure);
         self.progress.notify_all();
     }
 
-    /// After a failure: the calls that wait, or `None` when the log closes and none is left.
+    /// After a failure, waits for queued calls and returns them, or `None` when the log closes and
+    /// none is left.
     pub(crate) fn next_refused(&self) -> Option<Vec<Queued>> {
         let mut state = self.lock();
         while state.calls.is_empty() && !state.closing {
@@ -246,7 +248,7 @@ impl Shared {
         state.refused()
     }
 
-    /// After a failure: the calls that wait, if there are any.
+    /// After a failure, returns the queued calls, if there are any.
     pub(crate) fn refused(&self) -> Option<Vec<Queued>> {
         self.lock().refused()
     }

@@ -1,4 +1,4 @@
-//! Reading entries back: from the queue while they wait, else from their segment.
+//! Reads entries: from the queue while they are not durable, otherwise from their segment.
 
 use std::io;
 use std::ops::Range;
@@ -9,24 +9,25 @@ use crate::queue::{Bytes, Record, Shared};
 use crate::segment::SegmentNumber;
 use seqd_disk::DiskFile;
 
-/// Neighbouring entries are fetched together up to this much: a few calls for a long read,
-/// without a large buffer beside the answer.
+/// Neighboring entries are fetched together up to this size: a long read needs few calls, and no
+/// large buffer in addition to its result.
 const FETCH_BYTES: u64 = 1 << 20;
 
-/// Where the bytes of one answered entry come from.
+/// The source of the bytes of one entry.
 enum Source {
     Memory(Bytes),
     Disk(SegmentNumber, Arc<dyn DiskFile>, Slot),
 }
 
-/// The entries that exist in `range`, in order, from its first one on; at most `max_bytes` of
-/// them, but at least one.
+/// Returns the entries that exist in `range`, in order, beginning with the first: at most
+/// `max_bytes`, but at least one entry.
 pub(crate) fn read(
     shared: &Shared,
     range: Range<u64>,
     max_bytes: usize,
 ) -> io::Result<Vec<Record>> {
-    // Chosen under the lock, fetched outside it: an open file stays readable when it is removed.
+    // Chosen under the lock and fetched outside it: an open file stays readable after it is
+    // removed.
     let chosen = choose(shared, range, max_bytes)?;
     let mut records = Vec::with_capacity(chosen.len());
     let mut rest = chosen.as_slice();
@@ -79,7 +80,7 @@ fn choose(shared: &Shared, range: Range<u64>, max_bytes: usize) -> io::Result<Ve
     Ok(chosen)
 }
 
-/// How many of `rest` lie close enough behind `first` for one fetch; at least one.
+/// Returns how many entries of `rest` are close enough to `first` for one fetch, at least one.
 fn run_length(rest: &[(u64, Source)], number: SegmentNumber, first: &Slot) -> usize {
     let near = |source: &Source| match source {
         Source::Disk(other, _, slot) => {

@@ -1,11 +1,12 @@
-//! Opening a log: reading it back ([`crate::scan`]), cutting a torn tail, and making durable what
-//! is about to be reported.
+//! Opens a log: reads it ([`crate::scan`]), removes a torn tail, and makes the data durable before
+//! it is reported.
 //!
-//! What is cut is zeroed, or else it could come back behind a new batch of equal length.
+//! A torn tail is overwritten with zeros. Otherwise it could become valid again after a new batch
+//! of equal length.
 //!
-//! What an open finds may have been in the page cache alone, never synced. So the last intact
-//! batch is written again and synced before anything is reported (those before it were synced
-//! before it was written), and the folders are synced.
+//! The data found by an open may have been only in the page cache and never synced. The last intact
+//! batch is therefore written again and synced before anything is reported, and the directories are
+//! synced. Earlier batches were synced before the last one was written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,25 +23,26 @@ use crate::segment::{Prepared, Seeds, Segment, SegmentNumber, write_zeroes};
 use crate::writer::encode_opening;
 use seqd_disk::{Disk, DiskFile};
 
-/// What an open found. All of it is durable.
+/// The result of an open. All of it is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
     pub vote: Option<Vec<u8>>,
-    /// The last saved committed mark that reached the disk; it may be older than the last saved.
+    /// The last saved committed mark that reached the disk. It may be older than the last one
+    /// saved.
     pub committed: Option<Vec<u8>>,
     /// The highest purged index and the bytes given with it.
     pub purged: Option<(u64, Vec<u8>)>,
-    /// Index of the first entry; of the next one to come if there is none.
+    /// The index of the first entry, or of the next entry if there is none.
     pub first_index: u64,
     pub last: Option<(u64, Vec<u8>)>,
-    /// What was cut off, if the last write before was interrupted.
+    /// The removed tail, if the last write was interrupted.
     pub torn: Option<TornTail>,
 }
 
-/// A log that was read back, ready to be written.
+/// A log that was read and is ready to be written.
 pub(crate) struct Opened {
     pub(crate) segment: Segment,
-    /// The older segments, ascending, each with its length.
+    /// The older segments in ascending order, each with its length.
     pub(crate) older: Vec<(SegmentNumber, u64)>,
     pub(crate) sequence: u64,
     pub(crate) marks: Marks,
@@ -51,7 +53,7 @@ pub(crate) struct Opened {
     pub(crate) recovered: Recovered,
 }
 
-/// Opens the log in `dir`, or creates one where there is no segment.
+/// Opens the log in `dir`, or creates one if there is no segment.
 pub(crate) fn open(
     disk: &dyn Disk,
     dir: &Path,
@@ -72,7 +74,7 @@ pub(crate) fn open(
     let mut end = scan.read(Loaded::read(disk, dir, *last)?)?;
     scan.judge_tail(&mut end)?;
     scan.check_complete(dir, purged, *older.first().unwrap_or(last))?;
-    // The writer removes them, as any others that were purged.
+    // The writer removes them like any other purged segments.
     let leftovers = purged.iter().map(|number| (*number, 0));
     scan.older.splice(0..0, leftovers);
 
@@ -81,7 +83,7 @@ pub(crate) fn open(
     finish(scan, end, torn)
 }
 
-/// The segments in the folder, ascending. Removes what was never named.
+/// Returns the segments in the folder in ascending order. Removes files that were never named.
 fn list_segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<SegmentNumber>, WalError> {
     let mut numbers = Vec::new();
     for name in disk.list(dir).map_err(|e| WalError::io(dir, "list", e))? {
@@ -137,7 +139,7 @@ fn create(
     })
 }
 
-/// The log's folder and the one that names it.
+/// Syncs the folder of the log and its parent.
 fn sync_folders(disk: &dyn Disk, dir: &Path) -> Result<(), WalError> {
     let parent = match dir.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -151,13 +153,13 @@ fn sync_folders(disk: &dyn Disk, dir: &Path) -> Result<(), WalError> {
     Ok(())
 }
 
-/// Turns what was read into a log that can be written.
+/// Turns the scanned log into a log that can be written.
 fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, WalError> {
     let last_index = scan.index.next().checked_sub(1);
     let last = match last_index.and_then(|index| Some((index, scan.index.get(index)?))) {
         None => None,
         Some((index, slot)) => {
-            // It may be in any segment: batches without entries may follow it.
+            // It may be in any segment, because batches without entries may follow it.
             let number = slot.segment.unwrap_or(end.loaded.number);
             let file = scan.files.get(&number).unwrap_or(&end.loaded.file);
             let bytes = read_slot(&**file, &slot);
@@ -205,10 +207,11 @@ fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, Wa
     })
 }
 
-/// Zeroes what lies behind the last intact batch, then makes that batch durable again.
+/// Overwrites everything after the last intact batch with zeros, then makes that batch durable
+/// again.
 ///
-/// The zeroes are written even where zeroes are read: after a sync that failed the
-/// page cache may differ from the disk.
+/// The zeros are written even if zeros are read: after a failed sync the page cache may differ from
+/// the disk.
 fn repair(end: &mut End) -> Result<Option<TornTail>, WalError> {
     let torn = end.torn()?;
     let last_batch = end.last_batch()?.to_vec();

@@ -1,9 +1,9 @@
-//! Reads a log back and distinguishes a torn tail from corruption. Nothing here writes.
+//! Reads a log and distinguishes a torn tail from corruption. Nothing here writes.
 //!
-//! A batch is written only after the one before it was synced. So at the first place where no
-//! intact batch follows there are two cases. If anything behind it is of a later batch, then the
-//! batch that should be here was once synced, and acknowledged: **corruption**, refused. If not,
-//! it is an interrupted write that was never acknowledged: a **torn tail**.
+//! A batch is written only after the previous one was synced. At the first offset without an intact
+//! batch there are therefore two cases. If anything after it belongs to a later batch, the missing
+//! batch was once synced and acknowledged: this is **corruption**, and the open fails. Otherwise it
+//! is an interrupted write that was never acknowledged: a **torn tail**.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::index::{Holdings, LogIndex, Marks, Slot};
 use crate::segment::SegmentNumber;
 use seqd_disk::{Disk, DiskFile};
 
-/// A segment file, its header read.
+/// A segment file whose header has been read.
 pub(crate) struct Loaded {
     pub(crate) number: SegmentNumber,
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) seed: u32,
     pub(crate) bytes: SegmentBytes,
-    /// The file itself is shorter than that.
+    /// `true` if the file itself is shorter than that.
     pub(crate) short: bool,
 }
 
@@ -75,31 +75,31 @@ impl Loaded {
     }
 }
 
-/// The remains of an interrupted write, cut off and zeroed.
+/// The remains of an interrupted write, which were removed and zeroed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
     pub path: PathBuf,
-    /// Where the log ends, in bytes from the file's start.
+    /// The end of the log, in bytes from the start of the file.
     pub offset: u64,
-    /// How far the remains reached beyond that.
+    /// The length of the remains after it.
     pub bytes: u64,
 }
 
-/// A segment and where its intact batches end.
+/// A segment and the end of its intact batches.
 pub(crate) struct End {
     pub(crate) loaded: Loaded,
     pub(crate) at: usize,
-    /// Where the last batch begins, and whether it needs no witness.
+    /// The offset of the last batch, and whether it needs no witness.
     pub(crate) last_batch_at: usize,
     pub(crate) witnessed: bool,
     pub(crate) batches: u64,
 }
 
 impl End {
-    /// The remains of an interrupted write behind the last intact batch, if there are any.
+    /// Returns the remains of an interrupted write after the last intact batch, if there are any.
     ///
     /// # Errors
-    /// What the disk returns.
+    /// The error of the disk.
     pub(crate) fn torn(&mut self) -> Result<Option<TornTail>, WalError> {
         let failed = self.loaded.failed();
         let Loaded {
@@ -129,7 +129,7 @@ pub(crate) struct Scan {
     pub(crate) holdings: Holdings,
     pub(crate) files: BTreeMap<SegmentNumber, Arc<dyn DiskFile>>,
     pub(crate) older: Vec<(SegmentNumber, u64)>,
-    /// Path of the segment before, and where its intact batches end.
+    /// The path of the previous segment, and the end of its intact batches.
     pub(crate) before: Option<(PathBuf, usize)>,
 }
 
@@ -184,7 +184,8 @@ impl Scan {
         })
     }
 
-    /// The opening follows the last batch of the segment before, or batches of that are lost.
+    /// Checks that the opening follows the last batch of the previous segment. Otherwise batches of
+    /// that segment are lost.
     fn check_sequence_of_opening(&self, path: &Path, found: u64) -> Result<(), WalError> {
         match &self.before {
             Some((before, at)) if found != self.sequence + 1 => {
@@ -199,7 +200,8 @@ impl Scan {
         }
     }
 
-    /// The first segment's opening is the log's state then; a later one repeats it.
+    /// Applies an opening. The opening of the first segment is the state of the log at that point;
+    /// later openings repeat the state.
     fn enter_opening(&mut self, batch: &BatchView<'_>) -> Result<(), String> {
         let mut opened = Marks::default();
         for (position, record) in batch.records().enumerate() {
@@ -223,7 +225,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Enters a batch. Answers whether it is a witness.
+    /// Applies a batch. Returns whether it is a witness.
     fn enter(
         &mut self,
         number: SegmentNumber,
@@ -258,8 +260,8 @@ impl Scan {
         Ok(witness)
     }
 
-    /// Decides what the first place without an intact batch is: nothing is behind it in later
-    /// segments, as this one is the last.
+    /// Judges the first offset without an intact batch. This is the last segment, so no later
+    /// segment has evidence.
     pub(crate) fn judge_tail(&self, end: &mut End) -> Result<(), WalError> {
         let failed = end.loaded.failed();
         let Loaded { path, bytes, .. } = &mut end.loaded;
@@ -283,8 +285,8 @@ impl Scan {
         }
     }
 
-    /// All live entries are there: none was in a segment before the first. `before` are the
-    /// segments on the other side of a gap.
+    /// Checks that all live entries are present, so that none was in a segment before the first
+    /// one. `before` are the segments before a gap.
     pub(crate) fn check_complete(
         &self,
         dir: &Path,
@@ -308,11 +310,12 @@ impl Scan {
     }
 }
 
-/// Splits ascending segments, `last` behind them, at the last gap in their numbers.
+/// Splits the ascending segments before `last` at the last gap in their numbers.
 ///
-/// Segments go oldest first, but a removal that failed, or one that a power cut undid, leaves some
-/// behind. They are ignored if those behind the gap are complete, as these begin with all that the
-/// log holds beside its entries. Else the one in the gap is missing.
+/// Segments are removed oldest first, but after a failed removal, or a power cut, some segments can
+/// remain. They are ignored if the segments after the gap are complete, because these begin with
+/// everything that the log holds in addition to its entries. Otherwise the segment in the gap is
+/// missing.
 pub(crate) fn split_at_gap(
     older: &[SegmentNumber],
     last: SegmentNumber,

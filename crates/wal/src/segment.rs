@@ -1,4 +1,4 @@
-//! A segment file: its name, how one is made, and the one that is being written.
+//! A segment file: its name, its creation, and the segment that is being written.
 
 use std::fmt;
 use std::io;
@@ -12,10 +12,10 @@ use crate::error::{FailedStep, WalFailure};
 use crate::format::{HEADER_BYTES, SegmentHeader};
 use seqd_disk::{Disk, DiskFile};
 
-/// Zeroes are written in pieces of this size.
+/// Zeros are written in pieces of this size.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 
-/// The number of a segment. Numbers only rise, from 1; 2^32 segments outlast any disk.
+/// The number of a segment. Numbers only rise, from 1. 2^32 segments outlast any disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentNumber(NonZeroU32);
 
@@ -30,7 +30,7 @@ impl SegmentNumber {
         self.0.get()
     }
 
-    /// At 64 PiB of log it would not rise, and the file would exist.
+    /// Saturates after 64 PiB of log; creating the file would then fail because it exists.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
@@ -39,7 +39,7 @@ impl SegmentNumber {
         format!("{self}.seg")
     }
 
-    /// The number in a file name; `None` for any name that [`Self::file_name`] does not make.
+    /// Parses a file name. Returns `None` for any name that [`Self::file_name`] does not return.
     pub(crate) fn from_file_name(name: &str) -> Option<Self> {
         let number = Self::new(name.strip_suffix(".seg")?.parse().ok()?)?;
         (number.file_name() == name).then_some(number)
@@ -56,18 +56,18 @@ impl fmt::Display for SegmentNumber {
     }
 }
 
-/// The segment that takes the next batch.
+/// The segment that receives the next batch.
 pub(crate) struct Segment {
     pub(crate) number: SegmentNumber,
     pub(crate) seed: u32,
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) len: u64,
-    /// Where the next batch goes.
+    /// The offset of the next batch.
     pub(crate) tail: u64,
 }
 
-/// A segment that has all but its opening and its name: header and zeroes, synced, `*.tmp`.
+/// A segment that lacks only its opening and its name: header and zeros, synced, `*.tmp`.
 pub(crate) struct Prepared {
     pub(crate) number: SegmentNumber,
     pub(crate) seed: u32,
@@ -77,7 +77,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Makes the file. A remainder of an earlier attempt is removed first.
+    /// Creates the file. A leftover of an earlier attempt is removed first.
     pub(crate) fn create(
         disk: &dyn Disk,
         dir: &Path,
@@ -100,8 +100,9 @@ impl Prepared {
             len,
         };
         file.write_at(&header.encode(), 0).map_err(fail)?;
-        // Written, not only reserved: a later fdatasync has no size and no extent to change.
-        // Synced piece by piece: on a slow disk one large sync would hold up the writer's own.
+        // Written instead of only reserved, so that a later fdatasync does not have to update the
+        // size or extents. Synced in pieces, because on a slow disk one large sync would delay the
+        // syncs of the writer.
         let mut at = HEADER_BYTES as u64;
         while at < len {
             let to = len.min(at + ZERO_CHUNK_BYTES as u64);
@@ -154,7 +155,7 @@ impl Prepared {
         })
     }
 
-    /// Removes the file again. What fails here is repeated by the next open.
+    /// Removes the file. If this fails, the next open repeats it.
     pub(crate) fn discard(self, disk: &dyn Disk) {
         if let Err(error) = disk.remove(&self.tmp) {
             tracing::warn!(path = %self.tmp.display(), %error, "cannot remove a prepared segment");
@@ -174,10 +175,10 @@ pub(crate) fn write_zeroes(file: &dyn DiskFile, from: u64, to: u64) -> io::Resul
     Ok(())
 }
 
-/// Where the seeds of segments come from.
+/// The source of the seeds of segments.
 pub(crate) type Seeds = Arc<dyn Fn() -> io::Result<u32> + Send + Sync>;
 
-/// Random, so that remains of an earlier file on the disk never match.
+/// Random seeds, so that remains of an earlier file on the disk never match.
 pub(crate) fn random_seeds() -> Seeds {
     Arc::new(|| getrandom::u32().map_err(io::Error::other))
 }

@@ -2,28 +2,30 @@
 
 use std::time::Duration;
 
-/// Upper bounds of the sync-duration buckets, in microseconds; one more bucket takes the rest.
-/// From a fast local disk's best (tens of microseconds) to a stall that costs an election.
+/// The upper bounds of the buckets for sync durations, in microseconds. One more bucket counts the
+/// rest. The range is from the best of a fast local disk (tens of microseconds) to a stall that
+/// causes an election.
 pub const SYNC_BUCKETS_US: [u64; 13] = [
     50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 500_000, 2_000_000,
 ];
 
-/// What a log has done since it was opened, and what it occupies.
+/// The counters of a log since it was opened, and its current size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WalStats {
-    /// `fdatasync` calls of the writer, one per batch and one per new segment.
+    /// The `fdatasync` calls of the writer, one per batch and one per new segment.
     pub fsyncs: u64,
     pub batches: u64,
-    /// Witness batches: written when idle, carrying nothing that anybody waits for.
+    /// Witness batches, which an idle log writes and no caller waits for.
     pub witnesses: u64,
     pub records: u64,
     pub bytes: u64,
-    /// Segment files that belong to the log.
+    /// The segment files of the log.
     pub segments: u64,
-    /// Their size on disk in bytes, the prepared one not counted.
+    /// Their size on disk in bytes, excluding the prepared segment.
     pub disk_bytes: u64,
     pub queued_bytes: u64,
-    /// Syncs by duration: `sync_buckets[i]` took at most `SYNC_BUCKETS_US[i]`; the last, longer.
+    /// Syncs by duration: `sync_buckets[i]` counts the syncs of at most `SYNC_BUCKETS_US[i]`, the
+    /// last one the longer syncs.
     pub sync_buckets: [u64; SYNC_BUCKETS_US.len() + 1],
     pub sync_total: Duration,
 }

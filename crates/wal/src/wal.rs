@@ -1,4 +1,4 @@
-//! The handle: what callers see of the log.
+//! The handle of the log, which callers use.
 
 use std::io;
 use std::ops::Range;
@@ -20,28 +20,29 @@ use crate::stats::WalStats;
 use crate::writer::Writer;
 use seqd_disk::{Disk, OsDisk};
 
-/// [`WalOptions::new`] has the defaults.
+/// The options of a log. [`WalOptions::new`] has the defaults.
 #[derive(Clone)]
 pub struct WalOptions {
-    /// The folder of the segments; made if it is missing.
+    /// The folder of the segments. It is created if it is missing.
     pub dir: PathBuf,
-    /// Size of a segment file in bytes, 1 KiB to 1 GiB. A batch that does not fit gets a longer
-    /// one. 16 MiB unless set: a node zero-fills one when it first starts and rewrites the unused
-    /// rest of one at every open, which 64 MiB would make four times as long.
+    /// The size of a segment file in bytes, 1 KiB to 1 GiB. A larger batch gets a longer segment.
+    /// The default is 16 MiB: a node zero-fills one segment when it first starts and rewrites the
+    /// unused rest of one at every open, which would take four times as long with 64 MiB.
     pub segment_bytes: u64,
-    /// A batch takes no further call once it has this many bytes. 4 MiB unless set: enough that
-    /// the sync no longer dominates, small enough that no call waits long behind it.
+    /// A batch accepts no further call once it has this many bytes. The default is 4 MiB: enough
+    /// that the sync no longer dominates, and small enough that no call waits long for it.
     pub max_batch_bytes: usize,
-    /// A call waits while this many bytes are queued. 64 MiB unless set: what memory a stalled
-    /// disk may cost.
+    /// A call waits while this many bytes are queued. The default is 64 MiB, which limits the
+    /// memory that a stalled disk can cost.
     pub max_queue_bytes: usize,
-    /// How long after the last batch an idle log writes its witness. Half a second unless set:
-    /// with the sync it is there within a second.
+    /// The time after the last batch at which an idle log writes its witness. The default is half a
+    /// second: including the sync, the witness is durable within a second.
     pub witness_after: Duration,
     pub disk: Arc<dyn Disk>,
-    /// For tests that must repeat exactly; else the system's monotonic clock.
+    /// The clock. The default is the monotonic clock of the system; tests that must be reproducible
+    /// set another.
     pub clock: Clock,
-    /// Draws the seed of each new segment: at random, unless a test must repeat exactly.
+    /// Returns the seed of each new segment. It is random unless a test must be reproducible.
     pub segment_seeds: Arc<dyn Fn() -> io::Result<u32> + Send + Sync>,
 }
 
@@ -60,7 +61,7 @@ impl WalOptions {
     }
 
     fn check(&self) -> Result<(), WalError> {
-        // Offsets in a segment are u32, and a batch adds up to 1 GiB and little more to one.
+        // Offsets in a segment are u32, and a batch adds slightly more than 1 GiB at most.
         if !(1 << 10..=1 << 30).contains(&self.segment_bytes) {
             let why = format!("{} is not within 1 KiB to 1 GiB", self.segment_bytes);
             return Err(WalError::Option {
@@ -81,7 +82,7 @@ impl WalOptions {
     }
 }
 
-/// The log. Clones share it; it closes with [`Wal::close`] or with the last clone.
+/// The log. Clones share it. It is closed by [`Wal::close`] or with the last clone.
 #[derive(Clone)]
 pub struct Wal {
     inner: Arc<Inner>,
@@ -121,8 +122,8 @@ impl Wal {
         Ok((Self::new(shared, driver), recovered))
     }
 
-    /// Opens a log without threads, written by the [`Pump`] alone. For tests that must repeat
-    /// exactly; the rounds are those of the writer thread.
+    /// Opens a log without threads, which only the [`Pump`] writes. It is for tests that must be
+    /// reproducible. The rounds are those of the writer thread.
     pub fn open_manual(options: WalOptions) -> Result<(Self, Recovered, Pump), WalError> {
         let (writer, recovered) = open_writer(options, |disk, dir, seeds| {
             Ok(Preparer::inline(disk, dir, seeds))
@@ -140,11 +141,11 @@ impl Wal {
         }
     }
 
-    /// Queues entries; they are readable when this returns. Indexes must follow the last entry
-    /// (the first entry of a log that is empty and was never purged may have any); else `done`
-    /// gets [`io::ErrorKind::InvalidInput`] and nothing is queued.
+    /// Queues entries. They are readable when this returns. Indexes must follow the last entry (the
+    /// first entry of an empty log that was never purged may have any index). Otherwise `done`
+    /// receives [`io::ErrorKind::InvalidInput`] and nothing is queued.
     ///
-    /// Like every queued call it waits while the queue is full.
+    /// Like every queued call, it waits while the queue is full.
     pub fn append(&self, records: Vec<Record>, done: Done) {
         let bytes = records
             .iter()
@@ -153,7 +154,8 @@ impl Wal {
         self.call(bytes, done, |state| state.append(records));
     }
 
-    /// Whether the queue has room: a caller that must not block asks before it queues anything.
+    /// Returns whether the queue has space. A caller that must not block checks this before it
+    /// queues anything.
     pub fn has_room(&self) -> bool {
         match &self.inner.driver {
             Driver::Thread { .. } => self.inner.shared.has_room(),
@@ -161,22 +163,22 @@ impl Wal {
         }
     }
 
-    /// Blocks until the queue has room, the log has stopped or is being closed. A log without threads
-    /// always has room.
+    /// Blocks until the queue has space, the log has stopped or is being closed. A log without
+    /// threads always has space.
     pub fn wait_for_room(&self) {
         if let Driver::Thread { .. } = &self.inner.driver {
             self.inner.shared.wait_for_room();
         }
     }
 
-    /// Accepts what the open found, as the first call that writes does: from now on an idle log adds
-    /// a witness to its last batch. Until then no batch is added, so that a missing last segment
-    /// still fits when it is put back. The repairs of an open are done by then.
+    /// Accepts the result of the open, as the first call that writes does: from now on an idle log
+    /// adds a witness to its last batch. Until then no batch is added, so that a missing last
+    /// segment still fits if it is restored. The repairs of an open are already complete.
     pub fn accept(&self) {
         self.inner.shared.accept();
     }
 
-    /// Queues a vote. It replaces the one before and outlives every purge.
+    /// Queues a vote. It replaces the previous one and survives every purge.
     pub fn save_vote(&self, vote: Vec<u8>, done: Done) {
         self.call(vote.len(), done, |_| Op::Vote(vote));
     }
@@ -186,47 +188,47 @@ impl Wal {
         self.inner.shared.set_committed(committed);
     }
 
-    /// Queues the removal of all entries after `index`; of all entries if `None`.
+    /// Queues the removal of all entries after `index`, or of all entries if it is `None`.
     pub fn truncate_after(&self, index: Option<u64>, done: Done) {
         self.call(0, done, |state| state.truncate_after(index));
     }
 
-    /// Queues the removal of all entries up to and including `upto`, which may lie beyond the
-    /// last entry: the log goes on at `upto + 1` then. `meta` comes back in [`Recovered::purged`].
-    /// Segments are removed whole, some time after `done`.
+    /// Queues the removal of all entries up to and including `upto`. If `upto` is after the last
+    /// entry, the log continues at `upto + 1`. `meta` is returned in [`Recovered::purged`].
+    /// Segments are removed as a whole, some time after `done`.
     pub fn purge(&self, upto: u64, meta: Vec<u8>, done: Done) {
         self.call(meta.len(), done, |state| state.purge(upto, meta));
     }
 
-    /// The entries that exist in `range`, in order, from the first of them on: at most
-    /// `max_bytes`, but one at least. An entry whose bytes rotted is an error.
+    /// Returns the entries that exist in `range`, in order, beginning with the first: at most
+    /// `max_bytes`, but at least one entry. Fails if the bytes of an entry are damaged.
     pub fn read(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Record>> {
         read::read(&self.inner.shared, range, max_bytes)
     }
 
-    /// Index of the first entry; of the next one to come if there is none.
+    /// Returns the index of the first entry, or of the next entry if there is none.
     pub fn first_index(&self) -> u64 {
         self.inner.shared.lock().index.first()
     }
 
-    /// One more than the index of the last entry, queued ones included.
+    /// Returns the index after the last entry, including queued entries.
     pub fn next_index(&self) -> u64 {
         self.inner.shared.lock().index.next()
     }
 
-    /// The bytes of all entries behind `index` that are on the disk. It walks over these entries: not for
-    /// each of many.
+    /// Returns the total size of all entries after `index` that are on the disk. It iterates over
+    /// these entries, so do not call it for each of many entries.
     pub fn bytes_behind(&self, index: u64) -> u64 {
         self.inner.shared.lock().index.bytes_behind(index)
     }
 
-    /// The highest index that is durable, purged ones included. A truncation lowers it.
+    /// Returns the highest durable index, including purged ones. A truncation lowers it.
     pub fn synced_index(&self) -> Option<u64> {
         self.inner.shared.lock().synced
     }
 
-    /// Waits until `index` is durable: `Ok(true)`; `Ok(false)` when `timeout` passed before. A
-    /// log without threads writes what is queued instead, and waits for nothing.
+    /// Waits until `index` is durable and returns `Ok(true)`, or `Ok(false)` after `timeout`. A log
+    /// without threads instead writes the queued calls, and does not wait.
     pub fn wait_synced(&self, index: u64, timeout: Duration) -> io::Result<bool> {
         let timeout = match &self.inner.driver {
             Driver::Thread { .. } => timeout,
@@ -238,13 +240,13 @@ impl Wal {
         self.inner.shared.wait_synced(index, timeout)
     }
 
-    /// For how long the write or sync that is under way has been; `None` while there is none.
-    /// A disk that hangs returns no error; only the time shows it.
+    /// Returns the duration of the current write or sync, or `None` if there is none. A disk that
+    /// hangs returns no error; only the duration reveals it.
     pub fn stalled_for(&self) -> Option<Duration> {
         self.inner.shared.stalled_for()
     }
 
-    /// Why the log stopped, if it did. It never works again in this process.
+    /// Returns the reason why the log stopped, if it did. It remains stopped in this process.
     pub fn failed(&self) -> Option<WalFailure> {
         self.inner.shared.lock().failure.clone()
     }
@@ -253,8 +255,8 @@ impl Wal {
         self.inner.shared.stats()
     }
 
-    /// Writes and syncs all that is queued, runs the callbacks, and ends the writer.
-    /// Later calls get [`io::ErrorKind::BrokenPipe`]; reads go on.
+    /// Writes and syncs all queued calls, runs the callbacks, and ends the writer. Later calls
+    /// receive [`io::ErrorKind::BrokenPipe`]. Reads still work.
     pub fn close(&self) -> io::Result<()> {
         self.inner.close();
         self.failed()
@@ -317,7 +319,7 @@ impl Inner {
     fn close(&self) {
         self.shared.close();
         match &self.driver {
-            // A callback may hold the last clone: the writer cannot wait for its own end.
+            // A callback may hold the last clone, and the writer cannot wait for its own end.
             Driver::Thread { id, handle } if thread::current().id() != *id => {
                 let mut handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(handle) = handle.take() {

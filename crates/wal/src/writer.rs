@@ -1,9 +1,9 @@
-//! The writer: it alone writes batches and runs callbacks. It has a thread of its own, or is driven
-//! by a [`crate::Pump`]; the rounds are the same.
+//! The writer: only it writes batches and runs callbacks. It has its own thread, or a
+//! [`crate::Pump`] drives it. The rounds are the same.
 //!
-//! One round takes all that is queued, writes it as one batch with one write, syncs it with one
-//! `fdatasync`, and runs the callbacks in order. There is no timer: while one batch is
-//! being synced the next one gathers. A failure is final; see [`crate::FailedStep::Sync`].
+//! One round takes all queued calls, writes them as one batch with one write, syncs it with one
+//! `fdatasync`, and runs the callbacks in order. There is no timer: while one batch is being
+//! synced, the next one accumulates. A failure is final; see [`crate::FailedStep::Sync`].
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
@@ -31,18 +31,18 @@ pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) preparer: Preparer,
     pub(crate) segment: Segment,
-    /// The older ones that are still there, ascending, each with its length.
+    /// The older segments that still exist in ascending order, each with its length.
     pub(crate) older: Vec<(SegmentNumber, u64)>,
     pub(crate) sequence: u64,
     pub(crate) marks: Marks,
     pub(crate) holdings: Holdings,
-    /// When the last batch was synced, if no witness has followed it.
+    /// The time at which the last batch was synced, if no witness has followed it.
     pub(crate) unwitnessed_since: Option<Duration>,
     pub(crate) buffer: BatchBuffer,
 }
 
 impl Writer {
-    /// The thread's body: runs until the log closes, or fails and closes.
+    /// The main function of the thread. It runs until the log closes, or fails and closes.
     pub(crate) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let result = panic::catch_unwind(AssertUnwindSafe(|| self.write_until_closed()));
@@ -74,7 +74,7 @@ impl Writer {
         }
     }
 
-    /// One round. A failure is passed to its callbacks and stops the log.
+    /// Performs one round. A failure is passed to its callbacks and stops the log.
     pub(crate) fn round(&mut self, work: Work) -> Result<(), WalFailure> {
         let (calls, committed) = match work {
             Work::Close => return Ok(()),
@@ -133,7 +133,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Encodes the calls into the buffer; returns the ticket of each entry, in order.
+    /// Encodes the calls into the buffer. Returns the ticket of each entry, in order.
     fn encode(&mut self, calls: &[Queued], committed: Option<&[u8]>) -> Vec<u64> {
         let mut tickets = Vec::new();
         self.buffer.clear();
@@ -157,8 +157,8 @@ impl Writer {
         tickets
     }
 
-    /// Applies the batch that was just synced, by the rules of an open. Returns the places of its
-    /// entries and the number of its records.
+    /// Applies the batch that was just synced, by the rules of an open. Returns the positions of
+    /// its entries and the number of its records.
     fn enter(&mut self, tickets: &[u64]) -> (Vec<Placed>, u64) {
         let mut tickets = tickets.iter();
         let mut placed = Vec::with_capacity(tickets.len());
@@ -166,7 +166,7 @@ impl Writer {
         for record in self.buffer.records() {
             records += 1;
             if let Err(why) = self.marks.apply(&record) {
-                // The queue applies the same rules and refused such a call.
+                // The queue applies the same rules and rejected such a call.
                 unreachable!("a written record does not follow: {why}");
             }
             match record.kind {
@@ -183,7 +183,7 @@ impl Writer {
         (placed, records)
     }
 
-    /// Begins the next segment, with room for a batch of `batch_len`.
+    /// Begins the next segment, with space for a batch of `batch_len`.
     fn roll(&mut self, batch_len: u64) -> Result<(), WalFailure> {
         let number = self.segment.number.next();
         let opening_len = opening_len(&self.marks);
@@ -206,8 +206,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Drops the segments before the first one that holds a live entry. The current one stays: its
-    /// synced opening repeats vote and purge of the dropped ones.
+    /// Removes the segments before the first one that holds a live entry. The current segment
+    /// stays: its synced opening repeats the vote and the purge mark of the removed ones.
     pub(crate) fn drop_dead_segments(&mut self) {
         let keep_from = self.holdings.oldest().unwrap_or(self.segment.number);
         let dead = self
@@ -233,7 +233,7 @@ impl Writer {
     }
 }
 
-/// Encodes the opening of a segment: all that the log holds beside its entries.
+/// Encodes the opening of a segment: everything that the log holds in addition to its entries.
 pub(crate) fn encode_opening(buffer: &mut BatchBuffer, marks: &Marks) {
     buffer.clear();
     buffer.push(Kind::Extent, marks.first, &marks.next.to_le_bytes());
@@ -250,7 +250,7 @@ pub(crate) fn encode_opening(buffer: &mut BatchBuffer, marks: &Marks) {
     }
 }
 
-/// An upper bound of the length of [`encode_opening`]'s batch.
+/// Returns an upper bound for the length of the batch of [`encode_opening`].
 fn opening_len(marks: &Marks) -> usize {
     let optional = [
         marks.vote.as_deref(),
@@ -265,7 +265,8 @@ fn opening_len(marks: &Marks) -> usize {
     BATCH_OVERHEAD_BYTES + RECORD_HEADER_BYTES + size_of::<u64>() + bytes
 }
 
-/// A callback that panics must not keep the result from the others; its panic goes on after them.
+/// A callback that panics must not prevent the others from receiving the result. Its panic is
+/// resumed after them.
 fn acknowledge(calls: Vec<Queued>) {
     let mut panicked = None;
     for call in calls {
@@ -281,7 +282,7 @@ fn acknowledge(calls: Vec<Queued>) {
     }
 }
 
-/// A callback that panics must not keep the error from the others.
+/// A callback that panics must not prevent the others from receiving the error.
 pub(crate) fn refuse(calls: Vec<Queued>, failure: &WalFailure) {
     for call in calls {
         let error = failure.to_io_error();

@@ -22,7 +22,7 @@ fn small(disk: &SimulatedDisk) -> WalOptions {
     }
 }
 
-/// A log of a few small segments, with a vote, a truncation and a purge in it.
+/// Returns a log of several small segments with a vote, a truncation and a purge.
 fn log() -> SimulatedDisk {
     let disk = support::disk();
     let (wal, _) = Wal::open(small(&disk)).unwrap();
@@ -48,7 +48,8 @@ fn contents(disk: &SimulatedDisk) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Looks and opens; both must say the same, and the look must change nothing.
+/// Inspects and opens the log. Both must have the same result, and the inspection must change
+/// nothing.
 #[track_caller]
 fn assert_agrees(disk: &SimulatedDisk, what: &str) -> bool {
     let before = contents(disk);

@@ -1,4 +1,4 @@
-//! What an open makes of the bytes it finds: torn tails are cut, corruption is refused.
+//! The handling of damaged logs by an open: a torn tail is removed, and corruption is refused.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,8 @@ use support::{
 const SEGMENT_1: &str = "/data/wal/0000000001.seg";
 const HEADER_BYTES: usize = 64;
 
-/// A log of `count` batches of one entry each, and where the last batch lies in the first file.
+/// Returns a log of `count` batches of one entry each, and the range of the last batch in the first
+/// file.
 fn log_of(count: u64) -> (SimulatedDisk, Range<usize>) {
     let disk = disk();
     let (wal, _) = open(&disk);
@@ -77,7 +78,7 @@ fn a_last_batch_cut_at_any_byte_is_a_torn_tail() {
         let torn = recovered
             .torn
             .map(|torn| (torn.offset as usize, torn.bytes > 0));
-        // A cut at the first byte leaves nothing to speak of; leading zeroes neither.
+        // A cut at the first byte leaves no remains, and neither does a cut within leading zeros.
         assert_zeroed(&disk, last.start);
         if cut > last.start + 4 {
             assert_eq!(torn, Some((last.start, true)), "cut at {cut}");
@@ -147,7 +148,7 @@ fn zeroes_over_an_earlier_batch_are_corruption() {
 
 #[test]
 fn a_bad_batch_followed_by_a_torn_one_is_corruption() {
-    // The torn one was begun, so the one before it had been synced.
+    // The torn batch was begun, so the previous one had been synced.
     let (disk, last) = log_of(4);
     disk.edit(SEGMENT_1, |bytes| {
         bytes[last.start - 10] ^= 1;
@@ -166,7 +167,7 @@ fn what_was_cut_does_not_come_back_behind_a_batch_of_equal_length() {
     });
     let (wal, recovered) = open(&disk);
     assert_eq!(recovered.torn.unwrap().offset as usize, last.start);
-    // The next batch ends exactly where the remains would go on, and a power cut follows.
+    // The next batch ends exactly where the remains would continue, and a power cut follows.
     append(&wal, 3, payload(3));
     let disk = disk.lost();
     assert_zeroed(&disk, last.end);
@@ -200,7 +201,7 @@ fn what_an_open_reports_is_durable_even_if_it_was_never_synced() {
     let (done, _answer) = support::answer();
     wal.append(vec![record(1, payload(1))], done);
     disk.wait_for_held_sync();
-    // The process is killed: its unsynced write is in the page cache of the machine that lives on.
+    // The process is killed: its unsynced write is in the page cache of the running machine.
     let page_cache = disk.killed();
     disk.release_syncs();
     let (_, recovered) = open(&page_cache);
@@ -219,7 +220,7 @@ fn what_an_open_reports_is_durable_even_if_its_sync_had_failed() {
     let (wal, _) = open(&disk);
     append(&wal, 0, payload(0));
     disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
-    // Long enough to have sectors of its own: writing to its neighbours would not save them.
+    // Long enough for sectors of its own, so that writing its neighbors would not save it.
     let long = vec![5; 2000];
     wait(|done| wal.append(vec![record(1, &long)], done)).unwrap_err();
     // The next process reads it from pages that count as clean.
@@ -242,7 +243,7 @@ fn a_cut_whose_sync_failed_is_made_again() {
     });
     disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
     assert!(refused(options(&disk)).is_failed_sync());
-    // The zeroes are in the page cache, and not on the disk.
+    // The zeros are in the page cache but not on the disk.
     let (_wal, _) = open(&disk);
     let after_cut = disk.lost();
     assert_zeroed(&after_cut, last.start);

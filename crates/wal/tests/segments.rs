@@ -1,4 +1,5 @@
-//! A log of several segments: one that is missing, foreign, damaged, or should be gone.
+//! A log of several segments, one of which is missing, foreign, damaged, or should have been
+//! removed.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,10 +23,10 @@ const SEGMENT_2: &str = "/data/wal/0000000002.seg";
 const SEGMENT_4: &str = "/data/wal/0000000004.seg";
 const HEADER_BYTES: usize = 64;
 
-/// For how long a writer is watched that must not write: far longer than a batch takes here.
+/// The time for which a writer that must not write is observed, far longer than a batch takes here.
 const WRITER_S_CHANCE: Duration = Duration::from_millis(100);
 
-/// A log over several segments.
+/// Returns a log with several segments.
 fn long_log() -> (SimulatedDisk, u64) {
     let disk = disk();
     let (wal, _) = open(&disk);
@@ -108,14 +109,15 @@ fn a_log_that_is_opened_and_not_accepted_gets_no_batch() {
         ..options(&disk)
     })
     .unwrap();
-    // A writer that held it for idle would write its witness at once, not only when it closes.
+    // A writer that considered it idle would write its witness immediately, not only when it
+    // closes.
     assert!(!wal.wait_synced(u64::MAX, WRITER_S_CHANCE).unwrap());
     assert_eq!(wal.stats().batches, 0);
     wal.close().unwrap();
     assert_eq!(wal.stats().batches, 0);
     let after: Vec<_> = files(&disk).iter().map(|f| contents(&disk, f)).collect();
     assert!(after == before);
-    // So the segment that was missing fits when it is put back.
+    // The missing segment therefore fits when it is restored.
     disk.put(last, &kept);
     assert!(entries(&open(&disk).0) == all);
 }
@@ -127,7 +129,7 @@ fn purged_segments_that_were_left_behind_a_gap_are_removed() {
     let (wal, _) = open(&disk);
     wait(|done| wal.purge(index - 2, Vec::new(), done)).unwrap();
     wal.close().unwrap();
-    // Its removal had failed, those of later ones had not.
+    // Its removal failed, but the removals of later ones did not.
     let disk = disk.kept();
     disk.put(SEGMENT_1, &left);
     assert_eq!(files(&disk), [SEGMENT_1, SEGMENT_4]);

@@ -1,4 +1,4 @@
-//! A log that runs: group commit, the order of answers, witnesses, purges, and what fails.
+//! A running log: group commit, the order of results, witnesses, purges, and failures.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use support::{
     wait,
 };
 
-/// Callbacks that record in a common list the order in which they ran, and their results.
+/// Callbacks that record in a shared list the order in which they ran, and their results.
 #[derive(Clone, Default)]
 struct Order(Arc<Mutex<Vec<Answer>>>);
 
@@ -59,7 +59,7 @@ fn an_answer_waits_for_the_sync() {
     assert_eq!(wal.synced_index(), None);
     assert!(!wal.wait_synced(0, Duration::from_millis(1)).unwrap());
     assert!(wal.stalled_for().unwrap() >= Duration::from_millis(1));
-    // It is not durable: a power cut in this moment loses it.
+    // It is not durable: a power cut at this moment loses it.
     assert_eq!(open(&disk.lost()).1.last, None);
     disk.release_syncs();
     answer.recv_timeout(DEADLINE).unwrap().unwrap();
@@ -114,7 +114,7 @@ fn queued_entries_are_read_and_truncated_ones_are_not() {
         wal.read(0..9, 1000).unwrap(),
         [record(0, "zero"), record(1, "one")]
     );
-    // The first bytes of entry 2 are still on their way when other ones take their place.
+    // The first bytes of entry 2 are still being written when others replace them.
     wal.append(vec![record(2, "other")], order.done(3));
     assert_eq!(wal.read(2..3, 1000).unwrap(), [record(2, "other")]);
     disk.release_syncs();
@@ -256,7 +256,7 @@ fn a_preparation_that_failed_is_tried_again_when_the_segment_is_needed() {
     let disk = disk();
     let (wal, _) = open(&disk);
     disk.set_full(true);
-    // More than half: the next segment is asked for, and there is no room for it.
+    // More than half: the next segment is requested, and there is no space for it.
     append_each(&wal, 0..12, |_| vec![1; 200]);
     disk.set_full(false);
     append_each(&wal, 12..40, |_| vec![1; 200]);
@@ -271,7 +271,7 @@ fn a_callback_that_panics_ends_the_log_and_nobody_waits_for_ever() {
     disk.hold_syncs();
     wal.append(vec![record(0, "")], order.done(0));
     disk.wait_for_held_sync();
-    // These two are one batch.
+    // These two form one batch.
     wal.append(
         vec![record(1, "")],
         Box::new(|_| panic!("planted, the output is expected")),
@@ -309,7 +309,7 @@ fn an_idle_log_writes_one_witness_and_falls_silent() {
     );
     append(&wal, 1, "b");
     eventually("another", || wal.stats().witnesses == 2);
-    // A close waits for the writer, and writes a witness only where the last batch is none.
+    // A close waits for the writer, and writes a witness only if the last batch is not one.
     wal.close().unwrap();
     assert_eq!(wal.stats().batches, 4, "two entries, two witnesses");
 }
@@ -412,7 +412,7 @@ fn a_batch_larger_than_a_segment_gets_a_longer_one() {
     let (wal, recovered) = open(&disk.kept());
     assert_eq!(recovered.last, Some((2, b"small again".to_vec())));
     assert_eq!(wal.read(1..2, 0).unwrap()[0].bytes.len(), 50_000);
-    // Zeroes that nobody copies take no memory.
+    // Zeros that are never copied take no memory.
     let too_much = vec![Record {
         index: 3,
         bytes: vec![0; (1 << 30) + 1],

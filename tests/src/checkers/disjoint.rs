@@ -1,12 +1,12 @@
 //! Ranges granted to different nodes are disjoint, and every value lies inside the sequence.
 //!
-//! Which grant a value came from is not visible outside; that no value came from two nodes is.
+//! The grant of a value is not visible outside. The check is that no value came from two nodes.
 
 use super::{Violation, unique};
 use crate::history::{Op, Values};
 
-/// Checks a history of `next` on one segment sequence with values in `min..=max`; answers how many
-/// values were acknowledged.
+/// Checks a history of `next` on one segment sequence with values in `min..=max`. Returns the
+/// number of acknowledged values.
 pub fn segments(history: &[Op<Values>], min: i64, max: i64) -> Result<u64, Violation> {
     for op in history {
         for run in op.runs() {

@@ -1,9 +1,9 @@
-//! Numbers of one source strictly increase: inside an answer, and from one answer to any that was
-//! asked for after it was seen.
+//! Numbers from one source strictly increase: within a response, and from one response to any
+//! response whose request was sent after the first one arrived.
 //!
-//! Two requests in flight together may be answered in either order, so only the real-time order
-//! binds. The sweep takes the answers by their call and keeps the highest number that was seen
-//! before it: O(n log n).
+//! Two concurrent requests may be answered in either order, so only the real-time order applies.
+//! The sweep takes the responses in the order of their calls and keeps the highest number that
+//! arrived before each call: O(n log n).
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub fn ids_per_worker(history: &[Op<Ids>]) -> Result<(), Violation> {
     check(history, |_, ids| ids.worker)
 }
 
-/// Checks the values of each node: a segment sequence increases per node.
+/// Checks the values of each node, because a segment sequence increases per node.
 pub fn values_per_node(history: &[Op<Values>]) -> Result<(), Violation> {
     check(history, |op, _| op.node as u64)
 }
@@ -33,7 +33,8 @@ fn check<T: Numbers>(
     sources.try_for_each(|(source, answers)| check_source(source, answers))
 }
 
-/// The first answer that does not lie above one seen before it was asked for is an error.
+/// Returns an error for the first response that is not above every response that arrived before its
+/// call.
 fn check_source<T: Numbers>(source: u64, mut by_call: Vec<&Op<T>>) -> Result<(), Violation> {
     by_call.sort_by_key(|answer| answer.call);
     let mut by_back = by_call.clone();

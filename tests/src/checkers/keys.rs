@@ -1,18 +1,18 @@
-//! Idempotency keys, over everything that every caller was told: one caller goes on with a key at a
-//! time, claims and attempts rise, and a result never changes while its key lives.
+//! Idempotency keys, over all responses to all callers: a key has one current claim at a time,
+//! claims and attempts increase, and a result never changes while its key lives.
 //!
-//! All of a key's events are compared with each other: a key has some tens of them.
+//! All events of a key are compared with each other, since a key has only some tens of them.
 
 use std::collections::BTreeMap;
 
 use super::Violation;
 use crate::history::At;
 
-/// What a caller was told of a key, and when.
+/// A response about a key, and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyEvent {
     pub key: u64,
-    /// The nonce that it asked with: its caller, and which of that caller's it is.
+    /// The nonce of the request: its caller, and the index among the caller's nonces.
     pub nonce: (u8, u32),
     pub call: At,
     pub back: At,
@@ -31,33 +31,34 @@ pub enum KeyTold {
         result: KeyResult,
         expires_in_ms: u64,
     },
-    /// Its own result is kept.
+    /// The caller's own result is stored.
     Completed(KeyResult),
-    /// Its claim is not the key's.
+    /// The caller's claim is not the current claim of the key.
     Lost,
 }
 
-/// The results of a run name the claim that they are of, and which of several that its caller sent.
+/// The results of a run contain the claim to which they belong, and a number that distinguishes
+/// several results of one caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyResult {
     pub claim: u64,
     pub variant: u64,
 }
 
-/// What was seen, for the figures of a run.
+/// The counts for the figures of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyCounts {
     pub keys: usize,
     pub grants: usize,
     /// Grants with an attempt above 1.
     pub takeovers: usize,
-    /// Lives of keys after their first: attempt 1 after an end.
+    /// Lives of keys after the first one: attempt 1 after an expiry.
     pub anew: usize,
-    /// `first` told again to the same nonce.
+    /// `first` responses that were repeated for the same nonce.
     pub repeated: usize,
 }
 
-/// Checks all events. A key that `may_end` may begin anew during the run.
+/// Checks all events. A key for which `may_end` is true may expire and begin again during the run.
 pub fn check(events: &[KeyEvent], may_end: impl Fn(u64) -> bool) -> Result<KeyCounts, Violation> {
     let mut by_key: BTreeMap<u64, Vec<&KeyEvent>> = BTreeMap::new();
     for event in events {
@@ -94,7 +95,7 @@ struct Grant {
     nonce: (u8, u32),
 }
 
-/// The claims of a key, each told to one nonce with one attempt.
+/// The claims of a key. Each was granted to one nonce with one attempt.
 fn grants(events: &[&KeyEvent], counts: &mut KeyCounts) -> Result<BTreeMap<u64, Grant>, Violation> {
     let mut grants = BTreeMap::new();
     for event in events {
@@ -117,7 +118,7 @@ fn grants(events: &[&KeyEvent], counts: &mut KeyCounts) -> Result<BTreeMap<u64, 
     Ok(grants)
 }
 
-/// A claim that is told later is not below one that was told before.
+/// A later claim is never below an earlier one.
 fn claims_rise(events: &[&KeyEvent]) -> Result<(), Violation> {
     for (earlier, later) in in_order(events) {
         let (KeyTold::First { claim, .. }, KeyTold::First { claim: next, .. }) =
@@ -133,7 +134,7 @@ fn claims_rise(events: &[&KeyEvent]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Pairs of which the one was answered before the other was asked.
+/// Pairs of events in which the first response arrived before the second call.
 fn in_order<'a>(events: &'a [&KeyEvent]) -> impl Iterator<Item = (&'a KeyEvent, &'a KeyEvent)> {
     events.iter().flat_map(move |earlier| {
         let later = events.iter().filter(move |it| earlier.back < it.call);
@@ -171,7 +172,7 @@ fn result_of(event: &KeyEvent) -> Option<KeyResult> {
     }
 }
 
-/// Once a key is known to be done, nobody is told otherwise before its end.
+/// After a key is known to be completed, no response contradicts this before the key expires.
 fn results_stay(events: &[&KeyEvent], may_end: bool) -> Result<(), Violation> {
     for (earlier, later) in in_order(events) {
         let Some(result) = result_of(earlier) else {
@@ -196,15 +197,15 @@ fn results_stay(events: &[&KeyEvent], may_end: bool) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Whether a key that was done at `event` surely lives at `at`: the clock of the cluster may run a
-/// hundredth faster than this one.
+/// Returns whether a key that was completed at `event` is certainly alive at `at`. The cluster's
+/// clock may run one percent faster than this one.
 fn lives_at(event: &KeyEvent, expires_in_ms: u64, at: At) -> bool {
     let ms = expires_in_ms.saturating_mul(99) / 100;
     at.0 < event.call.0.saturating_add(ms.saturating_mul(1_000_000))
 }
 
-/// A key that does not end: attempts rise with the claims, there is one result, of the last claim,
-/// and there is one.
+/// A key that does not expire: attempts increase with the claims, and there is exactly one result,
+/// which belongs to the last claim.
 fn one_life(
     key: u64,
     events: &[&KeyEvent],
@@ -265,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A key that was taken over once and is done by the second claim.
+    /// A key that was taken over once and is completed with the second claim.
     fn sound() -> Vec<KeyEvent> {
         vec![
             event(0, 0, 1, first(5, 1)),
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     fn who_is_first_after_done_is_found() {
         found(event(3, 32, 33, first(11, 3)), "nobody is first after done");
-        // Also where it overlaps with all that shows that it is done.
+        // Also if the request is concurrent with all events that show the completion.
         found(event(3, 13, 40, first(11, 3)), "nobody is first after done");
         found(
             event(3, 32, 33, KeyTold::InProgress),

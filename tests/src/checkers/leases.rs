@@ -1,29 +1,30 @@
-//! An ID is minted by the node that held its worker, inside the window that it was granted.
+//! An ID is minted by the node that held its worker, inside the window of its lease.
 //!
-//! What a lease was is seen by asking for the workers all the time. A worker's leases follow each
-//! other by their first ticks, so an ID belongs to the last one that begins at or below its tick.
+//! The leases are observed by continuous polling of the workers. The leases of a worker are ordered
+//! by their first ticks, so an ID belongs to the last lease that begins at or below its tick.
 
 use std::collections::BTreeMap;
 
 use super::Violation;
 use crate::history::{Ids, Op};
 
-/// Bits of the layout `default` below the tick, and of those the ones below the worker.
+/// The number of bits below the tick in the layout `default`, and the number of bits below the
+/// worker.
 const TICK_SHIFT: u32 = 22;
 const WORKER_SHIFT: u32 = 12;
 
-/// A lease of a worker of the layout `default` as it was at some time.
+/// An observed state of a lease on a worker of the layout `default`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
     pub lease: u64,
     pub worker: u64,
-    /// The node that holds it, from zero.
+    /// The index of the node that holds it, from zero.
     pub node: usize,
     pub from_tick: u64,
     pub fence_tick: u64,
 }
 
-/// Checks IDs against all that was seen of the leases; answers how many answers were checked.
+/// Checks IDs against all observed leases. Returns the number of checked responses.
 pub fn ids(history: &[Op<Ids>], seen: &[Lease]) -> Result<usize, Violation> {
     let workers = by_worker(seen)?;
     let mut checked = 0;
@@ -55,7 +56,7 @@ pub fn ids(history: &[Op<Ids>], seen: &[Lease]) -> Result<usize, Violation> {
     Ok(checked)
 }
 
-/// The leases of each worker by their first ticks, each with the highest fence that was seen.
+/// The leases of each worker, sorted by their first ticks, each with the highest observed fence.
 fn by_worker(seen: &[Lease]) -> Result<BTreeMap<u64, Vec<Lease>>, Violation> {
     let mut leases: BTreeMap<u64, Lease> = BTreeMap::new();
     for one in seen {
@@ -99,7 +100,7 @@ mod tests {
         }
     }
 
-    /// An answer of node 0 with one ID.
+    /// A response of node 0 with one ID.
     fn minted(worker: u64, tick: i64) -> Op<Ids> {
         let id = (tick << TICK_SHIFT) | (5 << WORKER_SHIFT);
         planted::ids(worker, 0, 1, &[(id, id)])

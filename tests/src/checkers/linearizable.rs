@@ -1,12 +1,12 @@
-//! A strict counter is linearizable: the values are distinct, and no answer was seen before one
-//! with a lower value was asked for. The check is that of [`sequence`](super::sequence).
+//! A strict counter is linearizable: the values are distinct, and no response arrived before the
+//! call of a request that got a lower value. The check is that of [`sequence`](super::sequence).
 
 use super::Violation;
 use super::sequence::{Definition, check_order, steps};
 use crate::history::{Op, Run, Values};
 
-/// Checks a history of `next` on one strict sequence of the numbers from 1 on; answers how many
-/// values were acknowledged.
+/// Checks a history of `next` on one strict sequence of the numbers from 1 on. Returns the number
+/// of acknowledged values.
 pub fn strict(history: &[Op<Values>]) -> Result<u64, Violation> {
     check_order(&Definition::from(1), &steps(history))?;
     Ok(history
@@ -60,8 +60,8 @@ mod tests {
         assert!(strict(&history).is_err());
     }
 
-    /// Histories of a real counter pass; with two answers exchanged whose requests did not
-    /// overlap, they fail.
+    /// Histories of a real counter pass. They fail if two responses are exchanged whose requests
+    /// were not concurrent.
     #[test]
     fn exchanged_answers_are_found_in_random_histories() {
         let mut random = Random::of_this_run("exchanged answers");

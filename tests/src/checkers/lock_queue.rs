@@ -1,11 +1,11 @@
-//! The queue of a lock: who waits is served in the order in which the log has them, once.
+//! The queue of a lock: waiters are served once, in the order of their entries in the log.
 
 use std::collections::BTreeMap;
 
 use super::Violation;
 use super::locks::Hold;
 
-/// What was seen of a queue.
+/// The counts of a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Served {
     pub waited: usize,
@@ -13,7 +13,7 @@ pub struct Served {
 }
 
 /// Grants are in the order in which their claims began to wait, and no claim is granted twice. The
-/// holds are of one lock, in the order of the log; those that did not wait are not looked at.
+/// holds are those of one lock, in the order of the log. Holds that did not wait are ignored.
 pub fn in_order(arrivals: &[u128], holds: &[Hold]) -> Result<Served, Violation> {
     let places: BTreeMap<u128, usize> = arrivals.iter().copied().zip(0..).collect();
     let mut last: Option<(usize, &Hold)> = None;
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn one_that_is_served_out_of_turn_or_twice_is_found() {
         let arrivals = [5, 9, 7, 1];
-        // The first did not wait, and 9 was gone.
+        // The first did not wait, and 9 has left the queue.
         let sound = [hold(3, 1), hold(5, 2), hold(7, 3), hold(1, 4)];
         let served = Served {
             waited: 4,

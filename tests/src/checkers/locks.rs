@@ -1,29 +1,29 @@
-//! Locks, over every hold that the log of a replica has: who held what at which cluster time, with
-//! which token, and how it ended; and over what each client was answered, and counted on,
-//! meanwhile.
+//! Locks. The checks cover every hold in the log of a replica: its holder, its span of cluster
+//! time, its token and its end. They also cover the responses that each client received and the
+//! holds on which it relied.
 //!
-//! [`Hold`]s come from the log, [`Counted`] from the clients: both are spans, which `apart`
-//! judges by one rule. Cost: a lock has a few spans at a time.
+//! [`Hold`]s come from the log, [`Counted`] from the clients. Both are spans, which `apart` checks
+//! with one rule. A lock has only a few spans at a time, so the check is cheap.
 
 use std::collections::BTreeMap;
 
 use super::Violation;
 use crate::history::At;
 
-/// How a hold ended.
+/// The reason for the end of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HoldEnd {
-    /// It had not ended with the last entry.
+    /// The hold was still open at the last entry.
     Open,
     Released,
     Withdrawn,
-    /// Its time came.
+    /// Its deadline passed.
     RanOut,
-    /// None of that, and it was gone.
+    /// The hold was gone for none of these reasons.
     Unexplained,
 }
 
-/// A hold as a replica's log has it; times are the cluster's, in milliseconds.
+/// A hold in a replica's log. Times are cluster times, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     pub lock: usize,
@@ -35,17 +35,17 @@ pub struct Hold {
     pub ttl_ms: u64,
     pub delay_ms: u64,
     pub from_ms: u64,
-    /// Until when it lasted at last.
+    /// Its last deadline.
     pub until_ms: u64,
-    /// When it ended.
+    /// The time at which it ended.
     pub end_ms: u64,
     pub end: HoldEnd,
     pub renewals: u64,
-    /// Whether its time ever fell.
+    /// `true` if its deadline ever decreased.
     pub was_shortened: bool,
 }
 
-/// The time in which a client counts itself as a holder, in nanoseconds of the run's clock.
+/// The period in which a client counts itself as a holder, in nanoseconds of the run's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pub lock: usize,
@@ -56,7 +56,7 @@ pub struct Counted {
     pub to: At,
 }
 
-/// Somebody's hold of a lock, on any clock.
+/// A hold of a lock, on any clock.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     lock: usize,
@@ -67,7 +67,8 @@ struct Span {
     to: u64,
 }
 
-/// Whether two may hold a lock at one time: those that share it, and as many as it has permits.
+/// Checks that concurrent holds are compatible: they share the lock, or there are at most as many
+/// as it has permits.
 fn apart(mut spans: Vec<Span>, invariant: &'static str) -> Result<usize, Violation> {
     spans.sort_by_key(|span| (span.from, span.to));
     let mut open: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
@@ -91,7 +92,8 @@ fn apart(mut spans: Vec<Span>, invariant: &'static str) -> Result<usize, Violati
     Ok(spans.len())
 }
 
-/// Holds by the cluster's own time: exclusive ones never overlap, and permits are never exceeded.
+/// Holds in cluster time: exclusive holds never overlap, and the number of holders never exceeds
+/// the permits.
 pub fn held_apart(holds: &[Hold]) -> Result<usize, Violation> {
     let span = |hold: &Hold| Span {
         lock: hold.lock,
@@ -107,7 +109,7 @@ pub fn held_apart(holds: &[Hold]) -> Result<usize, Violation> {
     )
 }
 
-/// The same by the clients' own reckoning, in real time.
+/// The same by the clients' own count, in real time.
 pub fn counted_apart(counted: &[Counted]) -> Result<usize, Violation> {
     let span = |one: &Counted| Span {
         lock: one.lock,
@@ -123,7 +125,7 @@ pub fn counted_apart(counted: &[Counted]) -> Result<usize, Violation> {
     )
 }
 
-/// Each grant has a larger token than all before it; the holds are in the order of the log.
+/// Each grant has a larger token than all earlier grants. The holds are in the order of the log.
 pub fn tokens_rise(holds: &[Hold]) -> Result<(), Violation> {
     for pair in holds.windows(2) {
         if pair[1].token <= pair[0].token {
@@ -134,8 +136,8 @@ pub fn tokens_rise(holds: &[Hold]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A hold ends by its release, its withdrawal or its time, which never falls; and behind one that
-/// ran out nobody is granted the lock before its delay is over.
+/// A hold ends by its release, its withdrawal or its deadline, which never decreases. After a hold
+/// that expired, nobody is granted the lock before its delay has passed.
 pub fn ends(holds: &[Hold]) -> Result<(), Violation> {
     let mut delayed: BTreeMap<usize, u64> = BTreeMap::new();
     let mut by_lock: BTreeMap<usize, Vec<&Hold>> = BTreeMap::new();
@@ -168,7 +170,7 @@ pub fn ends(holds: &[Hold]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// What a client asked for, once, however often it repeated it.
+/// A request of a client, including its retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     pub lock: usize,
@@ -178,35 +180,35 @@ pub struct Asked {
     pub answered: Answered,
 }
 
-/// Its last answer.
+/// The last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
     Held {
         token: u64,
         back: At,
     },
-    /// Others hold the lock.
+    /// Other clients hold the lock.
     Refused {
         back: At,
     },
-    /// None: the client was gone by then.
+    /// No response: the client was gone by then.
     Gone {
         since: At,
     },
 }
 
-/// Grants that no client was answered: nobody waited for them any more.
+/// Grants for which no client received a response, because no client waited for them any more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnansweredGrants {
     pub grants: usize,
-    /// Of these the ones that lasted until their time.
+    /// The number of these grants that lasted until their deadline.
     pub ran_out: usize,
-    /// The longest of them.
+    /// The longest of these grants.
     pub longest_ms: u64,
 }
 
-/// A client that is answered *held* was granted the lock, and its hold is not withdrawn; one that
-/// is refused, or was gone, holds it for no longer than its `ttl`.
+/// A client that receives *held* was granted the lock, and its hold is not withdrawn. A client that
+/// was refused or was gone holds the lock for at most its `ttl`.
 pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Violation> {
     let by_token: BTreeMap<u64, &Hold> = holds.iter().map(|hold| (hold.token, hold)).collect();
     let mut known = BTreeMap::new();
@@ -243,7 +245,8 @@ pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Vio
             continue;
         }
         let lasted_ms = hold.end_ms - hold.from_ms;
-        // The time of an entry is rounded down to milliseconds, so an end is a millisecond later.
+        // The time of an entry is rounded down to milliseconds, so an end may be a millisecond
+        // later.
         if lasted_ms > hold.ttl_ms + 1 || hold.renewals > 0 {
             let detail = format!("{hold:?}");
             return Err(Violation::new("who is gone holds for its ttl", detail));
@@ -255,25 +258,25 @@ pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Vio
     Ok(unanswered)
 }
 
-/// A write to what a lock protects, in the order in which the writes came.
+/// A write to the resource that a lock protects. Writes are in the order of their arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
     pub lock: usize,
     pub token: u64,
-    /// Whether its writer counts itself as the holder.
+    /// `true` if its writer counts itself as the holder.
     pub counts_on_it: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteCounts {
     pub writes: usize,
-    /// Of an older token behind a newer one.
+    /// Writes with an older token after a write with a newer one.
     pub outdated: usize,
 }
 
-/// Whoever counts itself as the holder writes with the newest token, so that a resource that checks
-/// tokens refuses no holder. Counts what it refuses, and what overwrites a newer write in one that
-/// does not check.
+/// A client that counts itself as the holder writes with the newest token, so a resource that
+/// checks tokens refuses no holder. Counts the writes that such a resource refuses, and the writes
+/// that overwrite a newer write in a resource that does not check.
 pub fn writes(writes: &[Write]) -> Result<WriteCounts, Violation> {
     let mut newest = BTreeMap::new();
     let mut counts = WriteCounts::default();
@@ -292,7 +295,7 @@ pub fn writes(writes: &[Write]) -> Result<WriteCounts, Violation> {
     Ok(counts)
 }
 
-/// An entry of the log at a known time: between a request and its answer.
+/// An entry of the log, and the times of the request and the response between which it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamped {
     pub ms: u64,
@@ -300,17 +303,17 @@ pub struct Stamped {
     pub back: At,
 }
 
-/// Rounding of both clocks to milliseconds.
+/// The rounding of both clocks to milliseconds.
 const ROUNDED_MS: u64 = 3;
 
-/// The cluster's time never runs ahead of real time, whatever is done to the clocks: else holds
-/// would end early. Returns how many entries were compared.
+/// Cluster time never runs ahead of real time, even if clocks are changed, because otherwise holds
+/// would end early. Returns the number of compared entries.
 pub fn never_fast(mut entries: Vec<Stamped>) -> Result<usize, Violation> {
     entries.sort_by_key(|entry| entry.ms);
     let real = |at: At| at.0 as i128 / 1000;
     let cluster = |entry: &Stamped| i128::from(entry.ms) * 1000;
     let mut latest: Option<Stamped> = None;
-    // Which of two with the same time came first is not known: the cluster's time may stand still.
+    // The order of two entries with the same time is unknown, because cluster time may stand still.
     for at_once in entries.chunk_by(|one, other| one.ms == other.ms) {
         for entry in at_once {
             let Some(before) = latest else {

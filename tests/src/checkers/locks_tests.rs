@@ -1,4 +1,5 @@
-//! Planted histories of locks: each check passes a sound one and names what is wrong with another.
+//! Planted histories of locks: each check passes a correct one and names the violation in a wrong
+//! one.
 
 use super::*;
 
@@ -53,7 +54,7 @@ fn two_holders_at_one_time_are_found() {
     let mut planted = sound.to_vec();
     planted[1].from_ms = 9;
     finds(held_apart(&planted), "one holder by cluster time");
-    // Not only the neighbours are compared.
+    // Not only neighbours are compared.
     let far = [hold(1, 0, 30), hold(2, 31, 32), hold(3, 20, 25)];
     finds(held_apart(&far), "one holder by cluster time");
 }
@@ -92,7 +93,7 @@ fn two_clients_that_count_themselves_as_the_holder_are_found() {
         from: At(from),
         to: At(to),
     };
-    // One of a token that is renewed overlaps with itself.
+    // The renewed hold with token 1 overlaps with itself.
     let sound = [counted(1, 0, 10), counted(1, 8, 20), counted(2, 20, 30)];
     assert_eq!(counted_apart(&sound), Ok(3));
     let planted = [counted(1, 0, 10), counted(1, 8, 20), counted(2, 19, 30)];
@@ -103,7 +104,7 @@ fn two_clients_that_count_themselves_as_the_holder_are_found() {
 fn an_equal_or_smaller_token_is_found() {
     assert_eq!(tokens_rise(&[hold(1, 0, 1), hold(4, 0, 1)]), Ok(()));
     for token in [3, 4] {
-        // Of whichever lock.
+        // Across all locks.
         let planted = [hold(4, 0, 1), of_lock(1, hold(token, 2, 3))];
         finds(tokens_rise(&planted), "tokens rise with every grant");
     }
@@ -226,10 +227,10 @@ fn a_cluster_time_that_jumps_or_runs_fast_is_found() {
     let sound = vec![
         entry(1000, 0, 5),
         entry(1010, 10, 15),
-        // No leader for a second: the cluster's time stood still.
+        // No leader for a second: cluster time stood still.
         entry(1012, 1010, 1020),
         entry(1022, 1020, 1030),
-        // Two of one time, the later one first.
+        // Two entries with the same time, the later one first.
         entry(1022, 1060, 1070),
         entry(1022, 1020, 1025),
     ];

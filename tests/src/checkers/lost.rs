@@ -1,6 +1,6 @@
-//! No acknowledged value of a strict sequence is lost, and none is missing without a reason: a gap
-//! needs a request of its own whose answer was lost, and which was sent before a later value was
-//! seen. The check is that of [`sequence`](super::sequence).
+//! No acknowledged value of a strict sequence is lost, and every gap has a reason: a separate
+//! request whose response was lost and which was sent before a later value arrived. The check is
+//! that of [`sequence`](super::sequence).
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use super::Violation;
 use super::sequence::{Definition, check, read_at_the_end, steps};
 use crate::history::{Created, Op, Values};
 
-/// Checks the whole history of a strict sequence with increment 1 that began at `first`, against
-/// the value that a request after it was given.
+/// Checks the whole history of a strict sequence with increment 1 that began at `first`. `next` is
+/// the value that a request after the history received.
 pub fn strict(history: &[Op<Values>], first: i64, next: i64) -> Result<(), Violation> {
     let Ok(allocated) = u64::try_from(next - first) else {
         let detail = format!("{next} is next, before {first}, the first");
@@ -20,8 +20,8 @@ pub fn strict(history: &[Op<Values>], first: i64, next: i64) -> Result<(), Viola
     check(&Definition::from(first), &steps).map(|_| ())
 }
 
-/// Checks that every sequence whose creation was acknowledged is among those that are there;
-/// answers how many were acknowledged.
+/// Checks that every sequence whose creation was acknowledged exists. Returns the number of
+/// acknowledged creations.
 pub fn created(history: &[Op<Created>], there: &BTreeSet<String>) -> Result<u64, Violation> {
     let mut count = 0;
     for answer in history.iter().filter_map(Op::answer) {

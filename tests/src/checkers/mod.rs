@@ -1,7 +1,8 @@
-//! One file per invariant that a history is checked for, each tried on planted bad histories.
+//! One file per invariant that is checked on a history. Each check is tested with planted
+//! violations.
 //!
-//! The checks are exact and cost at most O(n log n), so that they run on every acknowledgement of
-//! a run and not on a sample.
+//! The checks are exact and cost at most O(n log n), so they run on all acknowledgements of a run
+//! and not on a sample.
 
 pub mod disjoint;
 pub mod increasing;
@@ -41,7 +42,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Short ways to write histories down in the checkers' tests.
+/// Short constructors of histories for the tests of the checkers.
 #[cfg(test)]
 mod planted {
     use crate::history::{At, Ids, Op, Outcome, Run, Values};
@@ -64,7 +65,7 @@ mod planted {
         of_count(op(node, call, back, Outcome::Ok(Values { runs })), count)
     }
 
-    /// As [`values`], of a request for more than one.
+    /// Like [`values`], for a request for more than one value.
     pub(crate) fn of_count<T>(mut op: Op<T>, count: u64) -> Op<T> {
         op.count = count;
         op

@@ -1,23 +1,24 @@
-//! How long a node, or the whole service, went without an acknowledgement while it should serve.
+//! The longest time that a node, or the whole service, was without an acknowledgement while it
+//! should serve.
 
 use std::time::Duration;
 
 use super::Violation;
 use crate::history::{At, Op};
 
-/// The longest time without an acknowledgement from `node` between `from` and `to`, and when it
-/// began.
+/// The longest time without an acknowledgement from `node` between `from` and `to`, and its
+/// beginning.
 pub fn longest_of_node<T>(history: &[Op<T>], node: usize, from: At, to: At) -> (Duration, At) {
     longest(history.iter().filter(|op| op.node == node), from, to)
 }
 
-/// The longest time without an acknowledgement from anyone between `from` and `to`, and when it
-/// began.
+/// The longest time without an acknowledgement from any node between `from` and `to`, and its
+/// beginning.
 pub fn longest_of_all<T>(history: &[Op<T>], from: At, to: At) -> (Duration, At) {
     longest(history.iter(), from, to)
 }
 
-/// Checks that `node` did not pause longer than `limit` between `from` and `to`.
+/// Checks that no pause of `node` between `from` and `to` was longer than `limit`.
 pub fn check_node<T>(
     history: &[Op<T>],
     node: usize,
@@ -31,7 +32,7 @@ pub fn check_node<T>(
     )
 }
 
-/// Checks that the service as a whole did not pause longer than `limit` between `from` and `to`.
+/// Checks that no pause of the whole service between `from` and `to` was longer than `limit`.
 pub fn check_all<T>(
     history: &[Op<T>],
     (from, to): (At, At),

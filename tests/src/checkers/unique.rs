@@ -1,12 +1,12 @@
-//! No number twice, across nodes, restarts and batches: over *all* acknowledged answers.
+//! No number occurs twice, across nodes, restarts and batches, over *all* acknowledged responses.
 //!
-//! Answers are kept as runs of consecutive numbers; sorted by their first, two of them overlap
-//! exactly if neighbours do.
+//! Responses are stored as runs of consecutive numbers. When they are sorted by their first
+//! numbers, two runs overlap exactly if two neighbours do.
 
 use super::Violation;
 use crate::history::{Numbers, Op, Run};
 
-/// Checks the numbers of a history; answers how many there are.
+/// Checks the numbers of a history. Returns their count.
 pub fn numbers(history: &[Op<impl Numbers>]) -> Result<u64, Violation> {
     let mut runs: Vec<Run> = history.iter().flat_map(|op| op.runs()).copied().collect();
     runs.sort_unstable();

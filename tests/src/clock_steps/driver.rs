@@ -1,5 +1,5 @@
-//! The one who sets the clocks and ends and starts processes, sees to it that each of that bites, and
-//! writes down what each node had to do meanwhile.
+//! Sets the clocks, ends and starts processes, checks that each fault has an effect, and records
+//! the duties of each node.
 
 use std::time::{Duration, Instant};
 
@@ -18,20 +18,20 @@ use crate::history::{At, Timeline};
 use crate::seed::Random;
 use crate::{http, wait};
 
-/// The pause in which restarts are looked after: a step of a strobe.
+/// The interval in which restarts are handled: one step of a strobe.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// How long a node may take to show that its clock was set, and to answer after its start.
+/// The time limits for a node to show a new setting of its clock, and to respond after its start.
 const SHOWN: Duration = Duration::from_secs(1);
 const UP: Duration = Duration::from_secs(20);
 
-/// How exactly a node's clock is known from its own view: half a round trip of a ping.
+/// The precision with which a node's clock is known from its own view: half a round trip of a ping.
 const EXACT_MS: i64 = 30;
 
-/// How long a node that was started needs to have measured the others, and they it.
+/// The time that a started node and the other nodes need to measure each other's clocks.
 const MEASURED: Duration = Duration::from_secs(4);
 
-/// What happened when, with how far each node had written its log.
+/// An event with its time, and the length of each node's log at that time.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) at: At,
@@ -47,17 +47,17 @@ pub(super) struct Driver {
     pub(super) wrong: Wrong,
     pub(super) faults: Faults,
     pub(super) notes: Vec<Note>,
-    /// When which node was without a process, or had one that had not answered yet.
+    /// Periods in which a node had no process, or a process that had not responded yet.
     pub(super) downs: Vec<(usize, At, At)>,
-    /// Duties of those who ask no node in particular.
+    /// The duties of the streams without a particular node.
     pub(super) all: Vec<(At, Duty)>,
     pub(super) ending: Option<Ending>,
     pub(super) shared: std::sync::Arc<Shared>,
-    /// Whether all takes half the time.
+    /// `true` if all phases take half the time.
     pub(super) is_short: bool,
-    /// Whether two clocks are wrong, so that all may refuse.
+    /// `true` if two clocks are wrong, so that all nodes may refuse.
     is_split: bool,
-    /// What the next return may take longer, because IDs were made ahead of time.
+    /// The extra time that the next return may take because IDs were minted ahead of time.
     ahead: Duration,
 }
 
@@ -87,7 +87,7 @@ impl Driver {
         }
     }
 
-    /// What a node has to do, or a generator.
+    /// The duties of a node, or of the generators.
     pub(super) fn duties_of(&self, node: Option<usize>) -> &[(At, Duty)] {
         node.map_or(&self.all, |node| &self.members[node].duties)
     }
@@ -102,7 +102,7 @@ impl Driver {
         self.notes.push(Note { at, text, logs });
     }
 
-    /// Sets a clock. It counts as one step.
+    /// Sets a clock. Counts as one step.
     pub(super) fn step(&mut self, node: usize, ms: i64) {
         let is_right = ms.abs() <= RIGHT_MS;
         if !is_right {
@@ -114,7 +114,7 @@ impl Driver {
         }
     }
 
-    /// As [`Driver::step`], and what the node has to do stays as it is.
+    /// Like [`Driver::step`], but without a change of the node's duties.
     pub(super) fn set(&mut self, node: usize, ms: i64) {
         let before = self.members[node].ms;
         self.members[node].clock.shift_ms(ms);
@@ -138,7 +138,7 @@ impl Driver {
         }
     }
 
-    /// Two clocks begin to be wrong, by the same or not.
+    /// Two clocks become wrong, by the same offset or by different ones.
     pub(super) fn begin_split(&mut self, are_together: bool) {
         self.is_split = true;
         self.set_duties();
@@ -147,10 +147,10 @@ impl Driver {
         }
     }
 
-    /// At most one clock is wrong again.
+    /// From now on at most one clock is wrong.
     pub(super) fn end_split(&mut self, were_together: bool) {
         if were_together {
-            // And a second, since the layout with the longest ticks waits for the next one.
+            // Plus a second, since the layout with the longest ticks waits for the next tick.
             self.ahead = Duration::from_millis(TOGETHER_MS) + Duration::from_secs(1);
         }
         self.off_ms(0);
@@ -164,7 +164,7 @@ impl Driver {
         self.shared.off_ms.store(ms, order);
     }
 
-    /// Writes down what each has to do from now on, where that has changed.
+    /// Records the duties from now on, where they have changed.
     fn set_duties(&mut self) {
         let at = self.timeline.at();
         let of_all = self.returning(false);
@@ -193,13 +193,13 @@ impl Driver {
         }
     }
 
-    /// Draws how long something lasts, in milliseconds.
+    /// Draws a duration, in milliseconds.
     pub(super) fn span(&mut self, least: u64, most: u64) -> Duration {
         let length = between(&mut self.random, least, most);
         if self.is_short { length / 2 } else { length }
     }
 
-    /// Waits, and meanwhile ends and starts processes whose time has come.
+    /// Waits, and in the meantime ends and starts processes when they are due.
     pub(super) fn pause(&mut self, length: Duration) {
         let end = Instant::now() + length;
         loop {
@@ -286,7 +286,7 @@ impl Driver {
         }
     }
 
-    /// Waits until every process answers.
+    /// Waits until every process responds.
     pub(super) fn all_up(&mut self) {
         self.ending = None;
         while !self.members.iter().all(Member::is_up) {
@@ -294,7 +294,7 @@ impl Driver {
         }
     }
 
-    /// Whether a process may be ended: all others know it and its clock as they are.
+    /// Returns whether a process may be ended: all other nodes have measured it and its clock.
     fn may_end(&self, node: usize) -> bool {
         let is_known = |member: &Member| member.is_up() && member.began.elapsed() > MEASURED;
         let member = &self.members[node];
@@ -302,15 +302,16 @@ impl Driver {
         is_right && self.members.iter().all(is_known)
     }
 
-    /// Whether the process has run since before this time, and long enough to know the others' clocks.
+    /// Returns whether every process has run since before this time, and long enough to have
+    /// measured the other clocks.
     pub(super) fn has_run_since(&self, begin: Instant) -> bool {
         self.members.iter().all(|member| {
             member.is_up() && member.began < begin && member.began.elapsed() > MEASURED
         })
     }
 
-    /// How far a node's clock is ahead by its own view of another whose clock is right, in
-    /// milliseconds.
+    /// The time by which a node's clock is ahead in its own view, compared with another node whose
+    /// clock is right, in milliseconds.
     pub(super) fn shown_ms(&self, node: usize) -> Option<i64> {
         let others = (0..self.members.len()).filter(|other| *other != node);
         let right = others.filter(|other| self.members[*other].is_right);
@@ -321,7 +322,7 @@ impl Driver {
         Some(self.members[oldest].ms - offset_ms.round() as i64)
     }
 
-    /// Sees to it that a clock shows what it was set to; `before` is what it showed before.
+    /// Waits until a clock shows its new setting. `before` is the previous setting.
     pub(super) fn see_step(&mut self, node: usize, before: i64) -> Result<(), Violation> {
         let ms = self.members[node].ms;
         if (ms - before).abs() <= 2 * EXACT_MS {
@@ -350,7 +351,7 @@ impl Driver {
     }
 }
 
-/// A member in a node's view of the cluster.
+/// Returns whether a process with this ID exists.
 fn is_running(pid: Pid) -> bool {
     std::path::Path::new(&format!("/proc/{}", pid.as_raw_nonzero())).exists()
 }

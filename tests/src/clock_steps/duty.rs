@@ -1,24 +1,24 @@
-//! How long a stream of IDs stood still while it had to go on.
+//! The pauses of a stream of IDs that had to serve.
 
 use std::time::Duration;
 
 use crate::history::At;
 
-/// What a stream has to do from a moment on.
+/// The duty of a stream from a point in time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duty {
-    /// It may refuse.
+    /// The stream may refuse.
     Free,
-    /// It serves: for the first time within this, then without a long stop.
+    /// The stream must serve: the first response within this time, then without a long pause.
     Serve { first: Duration },
 }
 
-/// A time without IDs.
+/// A period without IDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
     pub from: At,
     pub to: At,
-    /// How long it may have been.
+    /// The permitted length.
     pub limit: Duration,
 }
 
@@ -32,14 +32,14 @@ impl Stop {
     }
 }
 
-/// What was found in one stream.
+/// The findings for one stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// The longest time between two answers.
+    /// The longest time between two responses.
     pub stop: Option<Stop>,
-    /// The longest times from when it had to serve again to the first answer, one for each limit.
+    /// The longest times from the begin of the duty to the first response, one for each limit.
     pub returns: Vec<Stop>,
-    /// All that took longer than its limit.
+    /// All periods that were longer than their limits.
     pub late: Vec<Stop>,
 }
 
@@ -65,8 +65,8 @@ impl Judged {
     }
 }
 
-/// Judges a stream that served at these times, in order, under these duties, until `end`. Between two
-/// answers it may stand still for `limit`.
+/// Judges a stream that served at these times, in order, under these duties, until `end`. A pause
+/// between two responses may last for `limit`.
 pub fn judge(served: &[At], duties: &[(At, Duty)], limit: Duration, end: At) -> Judged {
     let mut judged = Judged::default();
     let ends = duties.iter().skip(1).map(|(at, _)| *at).chain([end]);
@@ -85,7 +85,7 @@ pub fn judge(served: &[At], duties: &[(At, Duty)], limit: Duration, end: At) -> 
             last = Some(*at);
         }
         match last {
-            // It is not known when it would have come.
+            // The time of the first response is unknown.
             None => judged
                 .late
                 .extend(Some(stop(from, to, first)).filter(Stop::is_late)),
@@ -95,7 +95,7 @@ pub fn judge(served: &[At], duties: &[(At, Duty)], limit: Duration, end: At) -> 
     judged
 }
 
-/// Adds a duty where it is another one than before; one that goes on goes on as it began.
+/// Adds a duty if its kind differs from the previous one. A continuing duty keeps its beginning.
 pub fn change(duties: &mut Vec<(At, Duty)>, at: At, duty: Duty) {
     let last = duties.last().map_or(Duty::Free, |(_, duty)| *duty);
     if (last == Duty::Free) != (duty == Duty::Free) {

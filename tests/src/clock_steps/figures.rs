@@ -1,4 +1,4 @@
-//! What a run brought about and found, and its verdict.
+//! The faults and findings of a run, and its verdict.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,34 +13,34 @@ use crate::checkers::Violation;
 use crate::generators::unique;
 use crate::history::At;
 
-/// How much before a violation is printed.
+/// The period before a violation for which events are printed.
 const BEFORE: Duration = Duration::from_secs(30);
 
-/// How long a request that was sent before a process ended, or when it had just begun to answer, may
-/// be without an answer.
+/// The longest time around the end or the start of a process for which a request may remain
+/// unanswered.
 const AROUND: Duration = Duration::from_millis(500);
 
-/// What was brought about, and shown by the nodes.
+/// The injected faults that the nodes showed.
 #[derive(Debug, Default)]
 pub struct Faults {
     pub steps: u64,
     phases: BTreeMap<String, u64>,
     of_leaders: u64,
-    /// Steps that the node itself showed; those too small to be told apart from none; those that came
-    /// while it had no process, or one that did not know the other clocks yet.
+    /// Steps that the node itself showed, steps too small to be distinguished from none, and steps
+    /// during which it had no process or one that had not measured the other clocks yet.
     pub shown: u64,
     pub too_small: u64,
     pub while_down: u64,
-    /// Strobes of which both ends were shown; drifts and standstills that were.
+    /// Strobes of which both ends were shown, and shown drifts and standstills.
     pub strobes: u64,
     pub moving: u64,
     pub kills: u64,
     pub stops: u64,
     pub ended_wrong: u64,
     pub started_wrong: u64,
-    /// Phases in which a wrong clock surely had to be refused with, and was.
+    /// Phases in which requests certainly had to be refused because of a wrong clock, and were.
     pub refused: u64,
-    /// How long it took at most until both others named a wrong clock, and until another led.
+    /// The longest time until both other nodes named a wrong clock, and until another node led.
     named: Duration,
     moved: Option<Duration>,
 }
@@ -57,22 +57,22 @@ impl Faults {
     }
 }
 
-/// What a run found.
+/// The findings of a run.
 #[derive(Debug)]
 pub struct Figures {
     pub faults: Faults,
-    /// Of each layout: IDs of all nodes and generators.
+    /// By layout: IDs of all nodes and generators.
     ids: BTreeMap<String, usize>,
-    /// Of nodes and of generators: refusals by their codes.
+    /// Refusals by code: of nodes, and of generators.
     refused: [BTreeMap<String, u64>; 2],
-    /// The longest stop of each node, and of all generators.
+    /// The longest pause of each node, and of all generators.
     stops: BTreeMap<String, Stop>,
-    /// The longest return after the clock was right, and after a start.
+    /// The longest return after the clock became right, and after a start.
     returns: [Option<(String, Stop)>; 2],
     took: Duration,
 }
 
-/// Judges all that was met. The figures are there also where the verdict is a violation.
+/// Judges all streams. The figures are returned even if the verdict is a violation.
 pub(super) fn judged(driver: Driver, told: Vec<Told>) -> (Figures, Result<(), Violation>) {
     let end = driver.timeline.at();
     let mut figures = Figures {
@@ -139,7 +139,7 @@ fn served(driver: &Driver, told: &Told, found: &Judged) -> Result<(), Violation>
     Err(Violation::new("a node whose clock is right serves", detail))
 }
 
-/// Prints what went on before and during a stop.
+/// Prints the events before and during a pause.
 fn story(driver: &Driver, told: &Told, late: &Stop) {
     let from = At(late.from.0.saturating_sub(BEFORE.as_nanos() as u64));
     let seconds = |at: At| at.0 as f64 / 1e9;

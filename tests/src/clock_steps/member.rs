@@ -1,4 +1,4 @@
-//! One node of a run: its clock, its process, and what it has to do.
+//! One node of a run: its clock, its process and its duties.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use super::duty::Duty;
 use crate::clock::ShiftedClock;
 use crate::history::At;
 
-/// How a process is ended, and when.
+/// The planned end of a process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ending {
     pub(super) node: usize,
     pub(super) is_killed: bool,
     pub(super) at: Instant,
-    /// From the end of the process to its start.
+    /// The time from the end of the process to its start.
     pub(super) down: Duration,
 }
 
@@ -23,23 +23,24 @@ pub(super) enum Process {
     Down {
         start: Instant,
     },
-    /// Started, and has not answered yet.
+    /// Started, but has not responded yet.
     Starting,
 }
 
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) clock: ShiftedClock,
-    /// How far the clock is set ahead.
+    /// The offset of the clock, positive if it is ahead.
     pub(super) ms: i64,
     pub(super) is_right: bool,
     pub(super) right_since: Instant,
     pub(super) process: Process,
-    /// When the process began to run.
+    /// The start of the process.
     pub(super) began: Instant,
-    /// When it was last seen to be gone.
+    /// The last time at which the process was found to be gone.
     pub(super) down_since: At,
-    /// Whether it was started lately: what its mark on the disk allows may still hold it up.
+    /// `true` if the process started recently, so that the stored last tick on the disk may still
+    /// delay it.
     pub(super) is_fresh: bool,
     pub(super) duties: Vec<(At, Duty)>,
 }

@@ -1,23 +1,24 @@
-//! Clocks that are set again and again, on three real nodes under a load of IDs.
+//! Clocks that are set repeatedly on three real nodes under a load of IDs.
 //!
-//! Each node has a clock of its own (see [`crate::clock`]), which is set by a millisecond to ten days,
-//! strobed, made to drift and stopped, that of the leader most often; processes are killed and stopped
-//! meanwhile. What is judged, over all that was answered:
+//! Each node has its own clock (see [`crate::clock`]), which is set by a millisecond to ten days,
+//! strobed, made to drift, and stopped; the leader's clock most often. In the meantime processes
+//! are killed and stopped. The verdict covers all responses:
 //!
-//! - no ID twice, in any layout, by nodes and by generators outside;
-//! - a worker's IDs increase; an ID's time is never that of a wrong clock;
-//! - what is refused is refused with one of a few codes, and a process that runs answers;
-//! - while a majority of the clocks is right a node whose clock is right stops for [`LONGEST_STOP`] at
-//!   most, and a generator too;
-//! - a node serves again within [`RETURNED`] of its clock being right, and within [`RESTARTED`] where
-//!   its process was started meanwhile.
+//! - no ID occurs twice, in any layout, from nodes and from external generators;
+//! - a worker's IDs increase, and an ID's time is never that of a wrong clock;
+//! - every refusal has one of a few codes, and a running process answers;
+//! - while a majority of the clocks is right, a node whose clock is right pauses for at most
+//!   [`LONGEST_STOP`], and so does a generator;
+//! - a node serves again within [`RETURNED`] after its clock is right, and within [`RESTARTED`] if
+//!   its process was started in the meantime.
 //!
-//! In most phases one clock is wrong. In phases named `TwoApart` two are, each in another way: nobody
-//! can say which is right, and all may refuse. In those named `TwoTogether` two agree, up to three
-//! seconds from the third: they are the majority, and what they made ahead of time is waited for.
+//! In most phases one clock is wrong. In the phases `TwoApart` two clocks are wrong in different
+//! ways: nobody can determine the right one, and all nodes may refuse. In the phases `TwoTogether`
+//! two clocks agree, up to three seconds from the third: they are the majority, and all nodes wait
+//! for the IDs that they minted ahead of time.
 //!
-//! From below: [`draws`] and [`duty`], which start nothing; [`streams`], who asks; `member`; `driver`, who sets
-//! the clocks; `phases`; [`figures`].
+//! From the bottom up: [`draws`] and [`duty`], which start nothing; [`streams`], which send the
+//! requests; `member`; `driver`, which sets the clocks; `phases`; [`figures`].
 
 pub mod draws;
 mod driver;
@@ -47,41 +48,43 @@ pub use figures::Figures;
 use member::Member;
 use streams::Streams;
 
-/// The window of the clusters: short, so that each is extended every two seconds and a stop of that
-/// shows soon.
+/// The window of the clusters. It is short, so that each window is extended every two seconds and a
+/// failed extension shows soon.
 pub const WINDOW: Duration = Duration::from_secs(6);
 
-/// How long a node whose clock is right may go without giving IDs, while a majority of the clocks is.
+/// The longest time that a node whose clock is right may be without IDs while a majority of the
+/// clocks is right.
 pub const LONGEST_STOP: Duration = Duration::from_secs(5);
 
-/// How long a node whose clock is right again may take to serve. It made no IDs ahead of time by more
-/// than the tolerated skew, but where two clocks were wrong together.
+/// The longest time that a node may take to serve after its clock is right again. It minted no IDs
+/// further ahead of time than the tolerated skew, except if two clocks were wrong together.
 pub const RETURNED: Duration = Duration::from_secs(5);
 
-/// The same after a start: the mark of a process that was killed with a clock ahead reaches to the end
-/// of its window, which is waited for, and a layout's longest tick; then the start itself.
+/// The same after a start. The stored last tick of a process that was killed with a clock ahead
+/// reaches to the end of its window, so the node waits for it and for the longest tick of a layout;
+/// the start itself follows.
 pub const RESTARTED: Duration = Duration::from_secs(16);
 
-/// How soon a wrong clock is named by the other nodes, and another leads.
+/// The longest time until the other nodes name a wrong clock and another node leads.
 pub const NOTICED: Duration = Duration::from_secs(5);
 
-/// Between two lines about how far a run is.
+/// The interval between two progress lines of a run.
 const PROGRESS: Duration = Duration::from_secs(60);
 
-/// The preset layouts that are asked for, beside an own one of one-second ticks.
+/// The preset layouts of the load. A created layout has one-second ticks.
 const PRESETS: [&str; 3] = ["default", "js53", "sonyflake"];
 
 /// One run.
 #[derive(Debug)]
 pub struct ClockSteps {
-    /// How many times clocks are set, at least: a round of all kinds of phases is finished.
+    /// The smallest number of clock settings. A round of all kinds of phases is always finished.
     pub steps: u64,
-    /// Whether rounds are short.
+    /// `true` if rounds are short.
     pub is_short: bool,
 }
 
 impl ClockSteps {
-    /// Runs it; `None` where no clock can be set.
+    /// Runs the test. `None` if clocks cannot be set here.
     pub fn judged(&self, random: Random) -> Option<(Figures, Result<(), Violation>)> {
         let window = format!("\"{}s\"", WINDOW.as_secs());
         let mut cluster = Cluster::planned(3).with("clock", "window", &window);
@@ -133,7 +136,8 @@ impl ClockSteps {
     }
 }
 
-/// Waits until every stream was answered again; one that is not is late, which the verdict finds.
+/// Waits until every stream has received new responses. A stream without one is late, which the
+/// verdict detects.
 fn all_serve(driver: &mut Driver) {
     let before = driver.shared.answers();
     wait::within(RESTARTED + LONGEST_STOP, || {
@@ -143,7 +147,7 @@ fn all_serve(driver: &mut Driver) {
     });
 }
 
-/// The layouts that are asked for.
+/// The layouts of the load.
 fn layouts(runtime: &Runtime, client: &Client) -> Vec<Layout> {
     let presets = PRESETS.map(|name| Layout::preset(name).expect("a preset"));
     let own = CreateLayout {

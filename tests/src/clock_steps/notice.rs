@@ -1,18 +1,18 @@
-//! When the members name a clock that is wrong, and when another node leads.
+//! The times until the members name a wrong clock, and until another node leads.
 
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// What was seen since a clock was set wrong.
+/// The observations since a clock was set wrong.
 #[derive(Debug)]
 pub struct Notice {
     begin: Instant,
-    /// The node whose clock it is.
+    /// The node with the wrong clock.
     name: String,
-    /// Until all that were looked at named it.
+    /// The time until all observed nodes named it.
     pub named: Option<Duration>,
-    /// Until one of them followed another leader.
+    /// The time until one of them followed another leader.
     pub moved: Option<Duration>,
 }
 
@@ -32,8 +32,8 @@ impl Notice {
         self.named.is_some() && self.moved.is_some()
     }
 
-    /// Looks at what the nodes show of the cluster; `is_it` tells whether so many milliseconds
-    /// ahead are this clock's. A node that does not answer names nothing.
+    /// Examines the nodes' views of the cluster. `is_it` returns whether an offset, in milliseconds
+    /// ahead, is that of this clock. A node that does not respond names nothing.
     pub fn look(&mut self, views: &[Option<Value>], is_it: impl Fn(f64) -> bool) {
         let is_named = |view: &Option<Value>| {
             let member = view.as_ref().and_then(|view| member_of(view, &self.name));
@@ -51,7 +51,7 @@ impl Notice {
     }
 }
 
-/// What a node shows of a member.
+/// The entry of a member in a node's view.
 #[must_use]
 pub fn member_of<'a>(view: &'a Value, name: &str) -> Option<&'a Value> {
     let mut members = view["members"].as_array()?.iter();

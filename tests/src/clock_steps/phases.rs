@@ -1,4 +1,4 @@
-//! What happens to the clocks in each kind of phase.
+//! The clock changes in each kind of phase.
 
 use std::time::{Duration, Instant};
 
@@ -13,27 +13,27 @@ use super::notice::Notice;
 use crate::checkers::Violation;
 use crate::wait;
 
-/// Half a strobe's period.
+/// Half of a strobe's period.
 const STROBE: Duration = Duration::from_millis(20);
 
-/// A strobe is looked at every so many steps: a look takes longer than a step.
+/// The number of strobe steps between two checks. A check takes longer than a step.
 const LOOK_EVERY: u64 = 16;
 
-/// How exactly the time of a clock that drifts or stands still is known from outside.
+/// The precision with which the time of a drifting or stopped clock is known from outside, in ms.
 const ABOUT_MS: i64 = 60;
 
-/// A wrong clock that is off for so long refuses some request.
+/// A clock that is wrong for this long certainly causes a refusal.
 const SURELY_ASKED: Duration = Duration::from_millis(1_500);
 
-/// The third node knows by then that the other two agree.
+/// After this time, the third node has detected that the other two agree.
 const SURELY_NOTICED: Duration = Duration::from_millis(2_500);
 
 impl Driver {
-    /// Runs one phase; at its end all clocks are right and all processes answer.
+    /// Runs one phase. At its end all clocks are right and all processes respond.
     pub(super) fn phase(&mut self, kind: Kind) -> Result<(), Violation> {
         let leader = self.cluster.leader_claims();
         let others = self.random.below(3) as usize;
-        // Most often the leader.
+        // The leader in most cases.
         let victim = leader
             .filter(|_| self.random.below(10) < 6)
             .unwrap_or(others);
@@ -60,7 +60,7 @@ impl Driver {
         Ok(())
     }
 
-    /// In some phases a process is ended: that of the wrong clock or another.
+    /// Ends a process in some phases: that with the wrong clock, or another one.
     fn plan_ending(&mut self, kind: Kind, victim: usize) {
         let may_be = matches!(kind, Kind::Steps | Kind::Strobe | Kind::Frozen);
         let is_spared = !self.is_short && self.random.below(3) == 0;
@@ -156,7 +156,8 @@ impl Driver {
         self.right_again(node)
     }
 
-    /// Who names the wrong clock, when another leads, and when it serves again.
+    /// Measures which nodes name the wrong clock, when another node leads, and when the node serves
+    /// again.
     fn held(&mut self, node: usize) -> Result<(), Violation> {
         let leads = self.cluster.leader_claims() == Some(node);
         let refused = self.shared.refused(node);
@@ -196,7 +197,8 @@ impl Driver {
         self.see_some_refusals(before, self.shared.refused(node))
     }
 
-    /// Wrong clocks were asked for IDs: somebody refused some, and said that it was for its clock.
+    /// Requests reached nodes with wrong clocks, so some must have been refused because of the
+    /// clock.
     fn see_some_refusals(&mut self, before: u64, after: u64) -> Result<(), Violation> {
         if after > before {
             self.faults.refused += 1;
@@ -228,7 +230,7 @@ impl Driver {
     }
 
     fn frozen(&mut self, node: usize) -> Result<(), Violation> {
-        // Clocks stand still at whole seconds.
+        // libfaketime freezes clocks at whole seconds.
         let rest = 1_000 - SystemClock.wall().0 % 1_000;
         self.pause(Duration::from_millis(rest));
         let wall = SystemClock.wall().0;
@@ -248,7 +250,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Sees to it that a clock that moves shows about what it should.
+    /// Checks that a moving clock shows approximately the expected time.
     fn see_about(
         &mut self,
         node: usize,
@@ -297,7 +299,7 @@ impl Driver {
     }
 
     fn two_together(&mut self, first: usize) -> Result<(), Violation> {
-        // What was measured of other clocks is of their right time.
+        // The measurements of the other clocks must be of their right times.
         while !self.wrong.is_none() {
             self.pause(STROBE);
         }

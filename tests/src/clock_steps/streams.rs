@@ -1,5 +1,5 @@
-//! Who asks for IDs all the time: a client of each node and layout, and generators in this process,
-//! whose clock is right. What they were given and refused, and when.
+//! The streams of ID requests: one client per node and layout, and generators in this process,
+//! whose clock is right. Records IDs and refusals with their times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::cluster::integer;
 use crate::history::{At, Timeline};
 use crate::http::{self, Reply};
 
-/// The codes that a request for IDs is refused with.
+/// The codes with which a request for IDs may be refused.
 const REFUSALS: [&str; 7] = [
     "clock-behind",
     "clock-skewed",
@@ -27,61 +27,61 @@ const REFUSALS: [&str; 7] = [
     "workers-exhausted",
 ];
 
-/// IDs of one request.
+/// IDs per request.
 const COUNT: u32 = 20;
 
-/// The time between an answer and the next request: short against the stops that are looked for.
+/// The time between a response and the next request, short compared with the pauses to be detected.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Longer than the server's own 3 s, so that a hang shows as one.
+/// Longer than the server's own 3 s, so that a missing response shows as one.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// An ID's time may be off by the tolerated skew of 500 ms, on either side of a clock that is itself
-/// off by as much.
+/// The largest error of an ID's time: the tolerated skew of 500 ms, from a clock that is itself
+/// wrong by as much.
 const NEAR_MS: u64 = 1_000;
 
-/// What one stream was given and refused.
+/// The record of one stream.
 #[derive(Debug)]
 pub struct Told {
     number: usize,
     pub name: String,
-    /// The node that it asks; `None` for a generator.
+    /// The node that receives its requests. `None` for a generator.
     pub node: Option<usize>,
     pub layout: String,
     pub ids: Vec<u64>,
-    /// When it was given IDs.
+    /// The times of the responses with IDs.
     pub served: Vec<At>,
-    /// From when on it met what: `served`, a code, or no answer.
+    /// The changes of the outcome: `served`, a code, or no response.
     pub changes: Vec<(At, String)>,
     pub refused: BTreeMap<String, u64>,
-    /// Requests without an answer, from when they were sent to when that was seen.
+    /// Requests without a response, with the time of sending and the time of giving up.
     pub unanswered: Vec<(At, At)>,
     pub violation: Option<Violation>,
     last_of_worker: BTreeMap<u64, u64>,
 }
 
-/// What all streams of a run share with the one who sets the clocks.
+/// The state that all streams of a run share with the driver.
 #[derive(Debug)]
 pub struct Shared {
     timeline: Timeline,
     stop: AtomicBool,
-    /// By how many milliseconds more than `NEAR_MS` the IDs' times may be off.
+    /// The additional permitted error of the IDs' times beyond `NEAR_MS`, in milliseconds.
     pub off_ms: AtomicU64,
-    /// How often each node refused IDs because of its clock.
+    /// The number of refusals because of the clock, by node.
     refused: [AtomicU64; 3],
     is_violated: AtomicBool,
-    /// Answers with IDs, of each stream.
+    /// The number of responses with IDs, by stream.
     answers: Vec<AtomicU64>,
 }
 
 impl Shared {
-    /// How many answers each stream had.
+    /// The number of responses of each stream.
     pub fn answers(&self) -> Vec<u64> {
         let answers = self.answers.iter();
         answers.map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// How often a node refused IDs because of its clock.
+    /// The number of times that a node refused IDs because of its clock.
     pub fn refused(&self, node: usize) -> u64 {
         self.refused[node].load(Ordering::Relaxed)
     }
@@ -99,7 +99,7 @@ impl Shared {
     }
 }
 
-/// What is known of a request before it is sent.
+/// The facts about a request that are known before it is sent.
 struct Sent {
     at: At,
     wall: WallMs,
@@ -179,7 +179,7 @@ impl Told {
         shared.is_violated.store(true, Ordering::Relaxed);
     }
 
-    /// The IDs of one answer; of one worker they increase from one answer to the next.
+    /// The IDs of one response. The IDs of one worker must increase from one response to the next.
     fn read(&mut self, shared: &Shared, reply: &Reply) -> Vec<u64> {
         let body = reply.json();
         let worker = body["worker"].as_u64().expect("a worker");
@@ -196,7 +196,7 @@ impl Told {
     }
 }
 
-/// Whether an ID is of the time between its request and its answer, as far as `near_ms`.
+/// Checks that the time of an ID is between its request and its response, within `near_ms`.
 fn is_of_now(
     layout: &Layout,
     id: u64,
@@ -226,8 +226,8 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// A client for each of these nodes and layouts, and a generator for each client and layout of
-    /// `outside`.
+    /// Starts a client for each of these nodes and layouts, and a generator for each client and
+    /// layout of `outside`.
     pub fn begin(
         timeline: Timeline,
         urls: &[String],
@@ -273,7 +273,7 @@ impl Streams {
         }
     }
 
-    /// Ends the requests; what each stream met.
+    /// Ends the requests and returns the record of each stream.
     pub fn finish(self, runtime: &Runtime) -> Vec<Told> {
         self.shared.stop.store(true, Ordering::Relaxed);
         let threads = self.threads.into_iter();
@@ -322,12 +322,13 @@ async fn generate(shared: &Shared, mut told: Told, client: Client, layout: &Layo
         }
         tokio::time::sleep(PAUSE).await;
     }
-    // Whether it could be given back is for the cluster's last moments to say.
+    // The release may fail, because the cluster may be ending.
     let _ = generator.close().await;
     told
 }
 
-/// A generator has reasons of its own. Its clock is right, so none is its clock.
+/// Records a refusal of a generator, which has its own reasons. Its clock is right, so none of them
+/// may be the clock.
 fn refuse_generator(told: &mut Told, shared: &Shared, error: &GenerateError) {
     let code = match error {
         GenerateError::NoLease { .. } => "no lease",

@@ -1,15 +1,16 @@
-//! A network of hosts on one machine whose links can be cut, slowed, delayed and broken, each
-//! direction by itself.
+//! A network of hosts on one machine whose links can be cut, slowed, delayed and broken, separately
+//! in each direction.
 //!
-//! Each host is a network namespace with one TUN device; the harness has a device too, in the
-//! namespace that it runs in. What a host sends is read by the relay, a thread of this process,
-//! which hands it to the device of the receiver, later, or not at all. So a fault is a rule in
-//! memory: it is there at once, it ends when its guard is dropped, it counts what it touched, and
-//! no program or kernel module beside `ip` is needed. What a process sees is its kernel's own TCP.
+//! Each host is a network namespace with one TUN device. The harness has a device too, in its own
+//! namespace. The relay, a thread of this process, reads the packets of each host and passes them
+//! to the device of the receiver, at once, later, or not at all. A fault is therefore a rule in
+//! memory: it takes effect at once, ends when its guard is dropped, and counts the packets that it
+//! touched. No program or kernel module except `ip` is needed. The processes use their kernel's own
+//! TCP.
 //!
-//! It needs root, `ip` and `/dev/net/tun`; [`unavailable`] gives what is missing. Namespaces and
-//! devices are removed when the network is dropped, and those that an ended process left behind
-//! by the next one that takes their number.
+//! It needs root, `ip` and `/dev/net/tun`; [`unavailable`] returns what is missing. Namespaces and
+//! devices are removed when the network is dropped. Those that an ended process left are removed by
+//! the next network that takes their number.
 
 mod packet;
 mod pairs;
@@ -38,7 +39,7 @@ use relay::{Relay, Shared};
 pub use rules::Condition;
 use rules::Rules;
 
-/// The device's queue towards the relay, packets: what a burst of 8 MiB needs.
+/// The length of the device's queue towards the relay, in packets: enough for a burst of 8 MiB.
 const DEVICE_QUEUE: u32 = 6_000;
 
 /// The links of a network with a namespace for each node.
@@ -50,7 +51,7 @@ pub struct Links {
     relay: Option<JoinHandle<()>>,
 }
 
-/// A condition in force until this is dropped.
+/// A condition that is in force until this is dropped.
 #[derive(Debug)]
 pub struct Fault {
     number: u64,
@@ -58,7 +59,7 @@ pub struct Fault {
     shared: Arc<Shared>,
 }
 
-/// Why there can be no such network here, with the way out; `None` if there can be.
+/// The reason why such a network is not available here, with the remedy. `None` if it is.
 pub fn unavailable() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("network namespaces need root".to_owned());
@@ -70,7 +71,7 @@ pub fn unavailable() -> Option<String> {
 }
 
 impl Links {
-    /// A network with this many hosts for nodes, without any fault.
+    /// Creates a network with this many hosts for nodes, without any fault.
     pub fn new(nodes: usize) -> Self {
         let random = Random::of_this_run("links");
         Self::try_new(nodes, random).expect("a network of namespaces")
@@ -102,7 +103,7 @@ impl Links {
         Ok(links)
     }
 
-    /// A device for a host, in its place and with its address.
+    /// Creates the device of a host, in its namespace and with its address.
     fn device(&self, host: Host) -> Result<SyncDevice, String> {
         let name = format!("sq{}h{}", self.number.value(), host.number());
         let device = DeviceBuilder::new()
@@ -141,9 +142,9 @@ impl Links {
         self.nodes
     }
 
-    /// What starts a program on a node's host, before the program's own words. Not `ip netns exec`:
-    /// that gives the program mounts of its own, and with them every disk that is mounted at this
-    /// moment, which nobody can then unmount while it runs.
+    /// The command that starts a program on a node's host, to be put before the program. It is not
+    /// `ip netns exec`, because that gives the program its own mounts and with them every disk that
+    /// is mounted at that time, which then cannot be unmounted while the program runs.
     pub fn launcher_of(&self, node: usize) -> [String; 3] {
         let net = format!("--net={}", self.path_of(node));
         ["nsenter".to_owned(), net, "--".to_owned()]
@@ -153,7 +154,7 @@ impl Links {
         format!("/run/netns/{}", self.namespace(Host::node(node)))
     }
 
-    /// Runs `work` as a process of a node's host would.
+    /// Runs `work` in the network namespace of a node's host.
     pub fn inside<T: Send>(&self, node: usize, work: impl FnOnce() -> T + Send) -> T {
         let space = File::open(self.path_of(node)).expect("the namespace of a node");
         std::thread::scope(|scope| {
@@ -179,23 +180,24 @@ impl Links {
         }
     }
 
-    /// Bytes that were carried so far.
+    /// The number of bytes that were carried so far.
     pub fn carried(&self) -> u64 {
         self.shared.carried.load(Ordering::Relaxed)
     }
 
-    /// Packets that were lost for want of room in a device or in the relay, which is no fault
-    /// that was asked for.
+    /// The number of packets that were lost because a device or the relay had no room, which is not
+    /// a requested fault.
     pub fn overflowed(&self) -> u64 {
         self.shared.overflowed.load(Ordering::Relaxed)
     }
 
-    /// The most that a packet left the relay after its time, since this was last asked.
+    /// The largest delay with which a packet left the relay after its time, since the last call.
     pub fn lateness(&self) -> Duration {
         Duration::from_micros(self.shared.latest_us.swap(0, Ordering::Relaxed))
     }
 
-    /// Breaks every TCP connection between two nodes at both ends, idle ones too; how many.
+    /// Breaks every TCP connection between two nodes at both ends, including idle ones. Returns the
+    /// number of broken connections.
     pub fn break_connections(&self, node: usize, other: usize) -> usize {
         let launcher = self.launcher_of(node);
         let other = self.address(Host::node(other));
@@ -208,8 +210,8 @@ impl Links {
         String::from_utf8_lossy(&output.stdout).lines().count()
     }
 
-    /// Slows the cables of these nodes to this many bits per second each way, the harness's
-    /// requests to them included.
+    /// Limits the cables of these nodes to this many bits per second in each direction, including
+    /// the harness's requests to them.
     #[must_use = "the condition ends when this is dropped"]
     pub fn slow(&self, nodes: &[usize], bits_per_second: f64) -> Fault {
         let condition = Condition::Rate(Nodes::of(nodes), bits_per_second);
@@ -238,7 +240,7 @@ impl Drop for Links {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Relaxed);
         if let Some(relay) = self.relay.take() {
-            // Its panic was printed where it happened.
+            // A panic of the relay was printed when it occurred.
             let _ = relay.join();
         }
         self.remove();
@@ -246,12 +248,12 @@ impl Drop for Links {
 }
 
 impl Fault {
-    /// How many packets it dropped, delayed or answered so far.
+    /// The number of packets that it has dropped, delayed or answered so far.
     pub fn touched(&self) -> u64 {
         self.touched.load(Ordering::Relaxed)
     }
 
-    /// Ends it, and fails if it never touched a packet.
+    /// Ends the fault. Panics if it never touched a packet.
     #[track_caller]
     pub fn heal(self) -> u64 {
         let touched = self.touched();
@@ -269,7 +271,7 @@ impl Drop for Fault {
     }
 }
 
-/// Runs `ip` on lines of commands.
+/// Runs `ip` with lines of commands.
 fn ip(options: &[&str], lines: &str) -> Result<(), String> {
     let started = Command::new("ip")
         .args(options)

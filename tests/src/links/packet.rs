@@ -1,4 +1,4 @@
-//! What the relay reads of a packet, and the packets that it answers itself.
+//! The fields of a packet that the relay reads, and the packets that it sends itself.
 
 use std::net::Ipv4Addr;
 
@@ -9,10 +9,10 @@ use super::pairs::Host;
 /// The protocol number of TCP in an IPv4 header.
 const TCP: u8 = 6;
 
-/// The time to live of packets that the relay makes; they pass no router.
+/// The time to live of packets that the relay makes. They pass no router.
 const HOPS: u8 = 64;
 
-/// What decides about a packet.
+/// The fields by which the rules decide about a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) from: Host,
@@ -21,21 +21,21 @@ pub(super) struct Seen {
     pub(super) segment: Option<Segment>,
 }
 
-/// What a TCP segment says of its connection.
+/// The fields of a TCP segment that concern its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Segment {
     /// Source and destination.
     addresses: [Ipv4Addr; 2],
     ports: [u16; 2],
     sequence: u32,
-    /// The sequence number behind this segment.
+    /// The sequence number after this segment.
     end: u32,
     acknowledged: Option<u32>,
     pub(super) opens: bool,
     pub(super) resets: bool,
 }
 
-/// Reads a packet between two hosts of one network; `None` for any other.
+/// Reads a packet between two hosts of one network. Returns `None` for any other packet.
 pub(super) fn read(packet: &[u8]) -> Option<Seen> {
     let ip = Ipv4HeaderSlice::from_slice(packet).ok()?;
     let (source, destination) = (ip.source_addr(), ip.destination_addr());
@@ -70,18 +70,18 @@ pub(super) fn read(packet: &[u8]) -> Option<Seen> {
 }
 
 impl Segment {
-    /// The reset that the sender takes for one of the receiver.
+    /// The reset that the sender accepts as one of the receiver.
     pub(super) fn reset_of_sender(&self) -> Vec<u8> {
         let sequence = self.acknowledged.unwrap_or(0);
         self.reset([1, 0], sequence, Some(self.end))
     }
 
-    /// The reset that the receiver takes for one of the sender.
+    /// The reset that the receiver accepts as one of the sender.
     pub(super) fn reset_of_receiver(&self) -> Vec<u8> {
         self.reset([0, 1], self.sequence, self.acknowledged)
     }
 
-    /// A reset from one of the two ends to the other, each an index.
+    /// A reset from one of the two ends to the other. Both are indices.
     fn reset(&self, [from, to]: [usize; 2], sequence: u32, acknowledged: Option<u32>) -> Vec<u8> {
         let source = self.addresses[from].octets();
         let destination = self.addresses[to].octets();

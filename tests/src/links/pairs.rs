@@ -1,14 +1,14 @@
-//! Hosts of a network and ordered pairs of them: whose packets to whom a fault touches.
+//! Hosts of a network, and the ordered pairs of hosts between which a fault applies.
 
 use std::net::Ipv4Addr;
 
-/// The most nodes of one network; the harness has a place of its own.
+/// The largest number of nodes in one network. The harness has its own place.
 pub const MOST_NODES: usize = 15;
 
 /// The last number of the harness's address.
 const HARNESS: u8 = 254;
 
-/// A place in the network: a node, or the harness with its clients.
+/// A host in the network: a node, or the harness with its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Host(u8);
 
@@ -20,7 +20,7 @@ impl Host {
         Self(u8::try_from(index).expect("a small number"))
     }
 
-    /// The host of an address, by its last number.
+    /// The host with this address, from the last number.
     pub(super) fn of_address(address: Ipv4Addr) -> Option<Self> {
         match address.octets()[3] {
             HARNESS => Some(Self::HARNESS),
@@ -31,7 +31,7 @@ impl Host {
         }
     }
 
-    /// The last number of its address.
+    /// The last number of the host's address.
     pub(super) fn number(self) -> u8 {
         if self == Self::HARNESS {
             HARNESS
@@ -61,7 +61,7 @@ impl Nodes {
 pub struct Pairs([u16; MOST_NODES + 1]);
 
 impl Pairs {
-    /// What these nodes send to those.
+    /// From these nodes to those.
     pub fn one_way(from: &[usize], to: &[usize]) -> Self {
         let mut pairs = Self::default();
         for &from in from {
@@ -72,7 +72,7 @@ impl Pairs {
         pairs
     }
 
-    /// Between these nodes and those, both ways.
+    /// Between these nodes and those, in both directions.
     pub fn between(some: &[usize], others: &[usize]) -> Self {
         Self::one_way(some, others).and(Self::one_way(others, some))
     }
@@ -83,13 +83,13 @@ impl Pairs {
         Self::one_way(&all, &all)
     }
 
-    /// Between these nodes and every other of the first `nodes` ones.
+    /// Between these nodes and all others of the first `nodes` nodes.
     pub fn around(some: &[usize], nodes: usize) -> Self {
         let others: Vec<usize> = (0..nodes).filter(|node| !some.contains(node)).collect();
         Self::between(some, &others)
     }
 
-    /// All that these nodes send and get, the harness's requests included.
+    /// All packets that these nodes send and receive, including the harness's requests.
     pub fn cables(nodes: &[usize]) -> Self {
         let mut pairs = Self::default();
         for &node in nodes {

@@ -1,5 +1,5 @@
-//! The one thread that carries every packet of a network from the device of one host to that of
-//! another, when the rules let it.
+//! The thread that carries every packet of a network from the device of one host to the device of
+//! another, if the rules permit it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,37 +16,37 @@ use super::packet::{self, Seen};
 use super::pairs::Host;
 use super::rules::{Rules, Verdict};
 
-/// How many packets are taken from one device before the next has its turn.
+/// The number of packets that are taken from one device in one turn.
 const TURN: usize = 64;
 
-/// The longest packet of a device, bytes; above the devices' MTU.
+/// The longest packet of a device in bytes, above the devices' MTU.
 const LONGEST: usize = 2048;
 
-/// What may be under way, bytes: two seconds of 100 Mbit/s from each of five nodes. A network
-/// with more than that has no memory for the next packet.
+/// The largest number of bytes in flight: two seconds of 100 Mbit/s from each of five nodes. Beyond
+/// that, packets are dropped.
 const UNDER_WAY: usize = 128 << 20;
 
-/// How long the thread waits at most before it looks whether it is to end.
+/// The longest wait of the thread before it checks whether it must end.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// The priority of the thread among those of the nodes: a link that is late because the
-/// processor was taken would be a fault that nobody planned.
+/// The niceness of the thread, below that of the nodes: a delay because the processor was busy
+/// would be an unplanned fault.
 const NICE: i32 = -19;
 
-/// What the harness shares with the relay's thread.
+/// The state that the harness shares with the relay's thread.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) rules: Mutex<Rules>,
     pub(super) ends: AtomicBool,
-    /// Bytes that were carried.
+    /// The number of bytes that were carried.
     pub(super) carried: AtomicU64,
-    /// Packets for which a device or the relay had no room.
+    /// The number of packets for which a device or the relay had no room.
     pub(super) overflowed: AtomicU64,
-    /// The most that a packet left after its time, microseconds.
+    /// The largest delay of a packet after its time, in microseconds.
     pub(super) latest_us: AtomicU64,
 }
 
-/// A packet under way, in the order of its time and then of its arrival.
+/// A packet in flight. Packets are ordered by their time and then by their arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Parcel {
     at: Instant,
@@ -74,9 +74,9 @@ impl Relay {
         }
     }
 
-    /// Carries packets until it is to end.
+    /// Carries packets until the network is dropped.
     pub(super) fn run(mut self) {
-        // Only root may; then the devices could not have been made either.
+        // Only root may do this. Without root the devices could not have been created either.
         let _ = rustix::process::setpriority_process(None, NICE);
         let mut buffer = [0; LONGEST];
         while !self.shared.ends.load(Ordering::Relaxed) {
@@ -95,7 +95,8 @@ impl Relay {
         }
     }
 
-    /// Waits for a packet, or until one that is under way is due; the hosts that have sent.
+    /// Waits for a packet, or until a packet in flight is due. Returns the hosts that have sent
+    /// packets.
     fn wait(&self) -> io::Result<Vec<Host>> {
         let now = Instant::now();
         let due = self.under_way.peek().map(|Reverse(parcel)| parcel.at);
@@ -118,7 +119,7 @@ impl Relay {
         Ok(sent.map(|(host, _)| *host).collect())
     }
 
-    /// Does with a packet what the rules have for it.
+    /// Treats a packet as the rules decide.
     fn take(&mut self, seen: &Seen, bytes: &[u8]) {
         let now = Instant::now();
         let verdict = {
@@ -157,7 +158,7 @@ impl Relay {
         }));
     }
 
-    /// Hands over what is due.
+    /// Delivers the packets that are due.
     fn deliver(&mut self) {
         while let Some(Reverse(parcel)) = self.under_way.peek() {
             let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What happens to a packet: the faults that are in force, and their verdict. Time is an argument.
+//! The faults that are in force, and their verdict on a packet. Time is an argument.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use super::packet::Seen;
 use super::pairs::{Host, Nodes, Pairs};
 use crate::seed::Random;
 
-/// How long a packet may wait for a slow link before it is dropped, as a router's short buffer
-/// would: a TCP connection then learns the link's rate.
+/// The longest time that a packet waits for a slow link before it is dropped. As with a router's
+/// short buffer, a TCP connection then adapts to the rate of the link.
 const QUEUE: Duration = Duration::from_millis(100);
 
-/// A queue holds at least this much, bytes: ten full packets, or a link of 1 Mbit/s would drop the
-/// beginning of each connection.
+/// The smallest size of a queue in bytes: ten full packets. With less, a link of 1 Mbit/s would
+/// drop the beginning of each connection.
 const LEAST_QUEUE: f64 = 15_000.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Condition {
-    /// Nothing passes, and nobody is told.
+    /// Nothing passes, and no error is sent.
     Cut,
-    /// This share of the packets, 0 to 1, does not arrive.
+    /// This share of the packets, 0 to 1, is lost.
     Loss(f64),
     /// Every packet arrives this much later.
     Delay(Duration),
-    /// The cable of each of these nodes carries this many bits per second each way, and drops a
-    /// packet that would have to wait longer than a short buffer lasts.
+    /// The cable of each of these nodes carries this many bits per second in each direction. A
+    /// packet that would have to wait longer than a short buffer lasts is dropped.
     Rate(Nodes, f64),
-    /// A new connection is refused at once; those that are open live on.
+    /// New connections are refused at once. Open ones continue.
     Refused,
-    /// Every segment, of new and open connections, is answered with a reset at both ends.
+    /// Every segment of new and open connections is answered with a reset at both ends.
     Reset,
 }
 
@@ -40,11 +40,12 @@ struct Rule {
     pairs: Pairs,
     condition: Condition,
     touched: Arc<AtomicU64>,
-    /// Until when each cable is taken by packets before; true for what its host sends.
+    /// The time until which each cable is occupied by earlier packets. `true` is the direction from
+    /// the host.
     taken: BTreeMap<(Host, bool), Instant>,
 }
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Pass { at: Instant },
@@ -69,7 +70,8 @@ impl Rules {
         }
     }
 
-    /// Puts a condition in force; its number, and the count of packets that it touched.
+    /// Puts a condition in force. Returns its number, and the counter of the packets that it
+    /// touches.
     pub(super) fn add(&mut self, pairs: Pairs, condition: Condition) -> (u64, Arc<AtomicU64>) {
         let touched = Arc::new(AtomicU64::new(0));
         self.next += 1;
@@ -129,8 +131,8 @@ impl Rules {
 }
 
 impl Rule {
-    /// How long a packet is on its way over the slow cables of sender and receiver, at this many
-    /// bytes a second; `None` if the queue of one is full.
+    /// The time that a packet takes over the slow cables of sender and receiver, at this many bytes
+    /// per second. `None` if one of their queues is full.
     fn waits(&mut self, now: Instant, packet: &Seen, slow: Nodes, rate: f64) -> Option<Duration> {
         let most = QUEUE.max(Duration::from_secs_f64(LEAST_QUEUE / rate));
         let takes = Duration::from_secs_f64(packet.bytes as f64 / rate);

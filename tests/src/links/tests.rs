@@ -1,4 +1,4 @@
-//! The rules on packets that were never sent, and the links themselves under the kernel's TCP.
+//! Tests of the rules with packets that are never sent, and of the links under the kernel's TCP.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use super::*;
 use crate::skips;
 use crate::wait;
 
-/// A length of time after which nothing comes any more.
+/// The time after which nothing more arrives.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn packet(from: Host, to: Host, bytes: usize) -> Seen {
@@ -61,7 +61,7 @@ fn a_slow_cable_is_shared_by_all_that_passes_it_and_by_nothing_else() {
     let mut rules = Rules::new(Random::seeded(1));
     let (a, b, c) = (Host::node(0), Host::node(1), Host::node(2));
     let now = Instant::now();
-    // 1,250 bytes take a millisecond.
+    // 1,250 bytes take one millisecond.
     let slow = Condition::Rate(Nodes::of(&[1]), 10e6);
     rules.add(Pairs::cables(&[1]), slow);
     let after = |ms| Verdict::Pass {
@@ -77,12 +77,12 @@ fn a_slow_cable_is_shared_by_all_that_passes_it_and_by_nothing_else() {
     assert_eq!(full, Some(98), "100 ms of packets fit in the queue");
 }
 
-/// Whether a test of the links themselves ends here.
+/// Returns whether a test of the links must be skipped.
 fn no_links(test: &str) -> bool {
     skips::ends(test, unavailable())
 }
 
-/// A server on a node's host that sends back what it gets, one connection after another.
+/// Starts a server on a node's host that echoes, one connection after another.
 fn echo(links: &Links, node: usize, connections: usize) -> (SocketAddr, JoinHandle<()>) {
     let address = format!("{}:9000", links.address(Host::node(node)));
     let listener = links.inside(node, || TcpListener::bind(address).expect("a free host"));
@@ -154,7 +154,7 @@ fn a_slow_cable_carries_what_its_rate_allows() {
         assert!(back.iter().all(|byte| *byte == 7));
     });
     let took = begin.elapsed();
-    // 2 MB are 16 Mbit, and the beginning of a connection is not slowed by the buffer it fills.
+    // 2 MB are 16 Mbit, and the buffer absorbs the beginning of a connection.
     assert!(took >= Duration::from_millis(150), "{took:?}");
     assert!(fault.heal() > 1_000);
     drop(stream);

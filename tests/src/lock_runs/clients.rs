@@ -1,5 +1,5 @@
-//! The clients of a run: each takes one lock after another and releases it, renews it, sleeps past
-//! its end and goes on writing, or is gone.
+//! The clients of a run. Each acquires one lock after another, and releases it, renews it, sleeps
+//! past its end and continues to write, or dies.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,32 +17,32 @@ use crate::cluster::integer;
 use crate::history::{At, Timeline};
 use crate::seed::Random;
 
-/// How many there are: five for each lock.
+/// The number of clients: five per lock.
 pub(super) const CLIENTS: usize = 50;
 
-/// How long a client repeats a request that is not answered, beyond its wait.
+/// The time beyond its wait after which a client abandons a request without a response.
 pub(super) const GIVES_UP: Duration = Duration::from_secs(8);
 
-/// Between two looks at how late this process itself is.
+/// The interval in which this process measures its own delay.
 const BEAT: Duration = Duration::from_millis(20);
 
-/// A process that is later than this was held up.
+/// A delay above this counts as a stall of this process.
 const HELD_UP: Duration = Duration::from_millis(100);
 
-/// What a client does with one lock.
+/// The plan of a client for one lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Some writes, and the release.
+    /// Some writes, then the release.
     Short,
     /// As long as some renewals take.
     Renewed,
     Paused,
     Dies,
-    /// It is gone while it waits.
+    /// The client dies while it waits.
     DiesWaiting,
 }
 
-/// Blocks until `over`; then all clients are gone at once.
+/// Blocks until `over` is set. Then all clients die at once.
 pub(super) fn run(
     addresses: &[String],
     timeline: Timeline,
@@ -93,7 +93,7 @@ pub(super) fn run(
     book
 }
 
-/// Notes when this process was held up, until the run is over.
+/// Records the stalls of this process, until the run ends.
 async fn beats(book: &RefCell<Book>, timeline: Timeline, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let before = timeline.at();
@@ -107,7 +107,7 @@ async fn beats(book: &RefCell<Book>, timeline: Timeline, over: &AtomicBool) {
 
 pub(super) struct Client<'a> {
     number: usize,
-    /// One that is gone comes back as another.
+    /// A client that died comes back with the next number.
     life: u64,
     asks: u64,
     node: usize,
@@ -119,11 +119,11 @@ pub(super) struct Client<'a> {
     pub(super) timeline: Timeline,
 }
 
-/// One acquisition, however often it is repeated.
+/// One acquisition, including its retries.
 struct Claim {
-    /// In the book.
+    /// Its index in the book.
     place: usize,
-    /// Of its first request.
+    /// The time of its first request.
     first: At,
     body: Value,
     shared: bool,
@@ -148,7 +148,7 @@ impl Client<'_> {
         Duration::from_millis(self.random.below(bound))
     }
 
-    /// It is gone, and another comes in its place.
+    /// The client dies, and another one takes its place.
     fn dies(&mut self) {
         self.asker = Asker::new(self.addresses);
         self.life += 1;
@@ -165,7 +165,7 @@ impl Client<'_> {
         }
     }
 
-    /// One request to its node; it goes to the next one after no answer.
+    /// Sends one request to the client's node. After no response, the client uses the next node.
     pub(super) async fn ask(
         &mut self,
         lock: usize,
@@ -223,7 +223,7 @@ impl Client<'_> {
         (held.fate, held.over) = (fate, self.timeline.at());
     }
 
-    /// Draws how the lock is asked for.
+    /// Draws the parameters of an acquisition.
     fn claim(&mut self, lock: usize, plan: Plan) -> Claim {
         let manner = manner(lock);
         let shared = manner.may_share && self.random.below(2) == 0;
@@ -261,7 +261,7 @@ impl Client<'_> {
         }
     }
 
-    /// Asks for the lock until it is held, refused or given up.
+    /// Requests the lock until it is held, refused or abandoned.
     async fn acquire(&mut self, lock: usize, plan: Plan) -> Option<Holding> {
         let Claim {
             place,
@@ -275,7 +275,7 @@ impl Client<'_> {
         loop {
             let patience = match (plan, self.random.below(20)) {
                 (Plan::DiesWaiting, _) => self.below(wait_ms),
-                // The answer is lost, now and then.
+                // The response is lost in some cases.
                 (_, 0) => self.below(30),
                 _ => Duration::from_millis(wait_ms) + PATIENCE,
             };
@@ -333,7 +333,7 @@ impl Client<'_> {
     }
 }
 
-/// The end of a hold, counted from when the request was sent.
+/// The end of a hold, measured from the time at which the request was sent.
 pub(super) fn ends(call: At, shown: &Value) -> At {
     let ms = shown["expires_in_ms"].as_u64().unwrap_or_default();
     later(call, Duration::from_millis(ms))

@@ -16,18 +16,19 @@ use crate::checkers::locks::{
 };
 use crate::history::At;
 
-/// From a holder's death to the next grant, beyond its `ttl` and delay, where no fault was near: a
-/// round of consensus, and what a busy machine adds.
+/// The longest time from a holder's death to the next grant, beyond its `ttl` and delay, if no
+/// fault was near: a round of consensus, plus a margin for a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A fault is near a hold for so long after it: those that wait may have been elsewhere.
+/// A fault is near a hold for this long after it, because the waiters may have moved to other
+/// nodes.
 const NEAR: Duration = Duration::from_secs(3);
 
-/// A grant that followed the death of a holder.
+/// A grant after the death of a holder.
 #[derive(Debug, Clone, Copy, Default)]
 struct Behind {
     took: Duration,
-    /// Beyond the `ttl` and the delay.
+    /// The part of the time beyond the `ttl` and the delay.
     beyond: Duration,
 }
 
@@ -35,7 +36,7 @@ pub struct Figures {
     book: Book,
     struck: Vec<Struck>,
     faults: BTreeMap<&'static str, u64>,
-    /// How many, how many were looked for, and the furthest that a clock was set.
+    /// The number of steps, the number that was checked, and the furthest that a clock was set.
     steps: (u64, u64, u64),
     serves: Duration,
     had: Vec<Duration>,
@@ -45,13 +46,13 @@ pub struct Figures {
     terms: usize,
     wall_steps_ms: (u64, u64),
     unanswered: UnansweredGrants,
-    /// Of the grants that no client was answered, those that lasted until their time without a
-    /// fault near.
+    /// The grants that no client received and that lasted until their deadline without a fault
+    /// near.
     unanswered_alone: usize,
     writes: WriteCounts,
     stamped: usize,
     lost: BTreeMap<String, u64>,
-    /// The longest, with a fault near and without, and how many there were.
+    /// The longest times, with a fault near and without, and the number of deaths.
     behind: [Behind; 2],
     deaths: usize,
 }
@@ -97,7 +98,7 @@ impl Figures {
         ends(holds)?;
         counted_apart(&self.book.counted)?;
         self.writes = writes(&self.book.writes)?;
-        // Those of the probes, whose clients are not in the book.
+        // The probes' holds have no clients in the book.
         let own: Vec<Hold> = holds
             .iter()
             .filter(|hold| is_of_client(hold))
@@ -167,7 +168,7 @@ impl Figures {
         stamps
     }
 
-    /// Who renewed and lost its hold: something kept it from renewing in time.
+    /// A holder that renewed may lose its hold only if something prevented the renewal.
     fn losses(&mut self, holds: &[Hold]) -> Result<(), Violation> {
         let by_token: BTreeMap<u64, &Hold> = holds.iter().map(|hold| (hold.token, hold)).collect();
         let mut lost = BTreeMap::new();
@@ -206,18 +207,19 @@ impl Figures {
         if held.waited && held.renewed == held.call {
             return Some("granted before, and answered too late".to_owned());
         }
-        // Two thirds of the time are left when it is first renewed, and a request that is not
-        // answered takes a third of the time before it is sent to the next node. With the shortest
-        // ttl that is 333 ms, for which a busy machine may hold up a node without any fault.
+        // Two thirds of the time are left at the first renewal, and a request without a response
+        // takes a third of the time before it is sent to the next node. With the shortest ttl that
+        // is 333 ms, for which a busy machine may delay a node without any fault.
         if held.unanswered >= ttl / 3 {
             return Some("a node did not answer its renewal".to_owned());
         }
-        // The same where each answers at once that it cannot: most of what is left, and for nobody.
+        // The same applies if every node refuses at once: no client received a response for most of
+        // the remaining time.
         let silence = self.book.longest_silence(held.renewed, held.over);
         (silence > ttl / 3).then(|| "nobody was answered".to_owned())
     }
 
-    /// From a holder's death to the next grant.
+    /// The times from a holder's death to the next grant.
     fn deaths(&mut self, holds: &[Hold]) -> Result<(), Violation> {
         let held: BTreeMap<u64, &Held> = self
             .book
@@ -236,7 +238,7 @@ impl Figures {
                 continue;
             };
             let ttl = Duration::from_millis(hold.ttl_ms + hold.delay_ms);
-            // Somebody waited when the hold ended, and there was one permit.
+            // A client waited when the hold ended, and there was one permit.
             if !next.waited || next.call.since(dead.over) > ttl || hold.permits > 1 || hold.shared {
                 continue;
             }

@@ -1,5 +1,4 @@
-//! What a client does with a lock that it holds: it writes, renews, releases, or sleeps past its
-//! end.
+//! The actions of a client that holds a lock: it writes, renews, releases, or sleeps past its end.
 
 use std::time::Duration;
 
@@ -12,12 +11,12 @@ use crate::asker::PATIENCE;
 use crate::checkers::locks::Counted;
 use crate::history::At;
 
-/// How long a holder that sleeps may sleep beyond its end, and how often it is looked whether
-/// another has written.
+/// The longest time that a sleeping holder sleeps beyond its end, and the interval in which it
+/// checks whether another holder has written.
 const OVERTAKEN: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The place of a hold in the book, and when it is to be renewed.
+/// The index of a hold in the book, and the data for its renewal.
 #[derive(Clone, Copy)]
 pub(super) struct Holding {
     pub(super) at: usize,
@@ -26,7 +25,7 @@ pub(super) struct Holding {
     lease: u128,
     shared: bool,
     ttl: Duration,
-    /// The span that the client counts on.
+    /// The index of the period in which the client counts itself as the holder.
     counted: Option<usize>,
 }
 
@@ -65,7 +64,7 @@ impl Client<'_> {
         book.write(holding.lock, holding.token, counts_on_it);
     }
 
-    /// Renews until it is answered whether it holds the lock.
+    /// Renews until a response states whether the client holds the lock.
     async fn renew(&mut self, holding: &mut Holding, late: Duration) -> Renewed {
         let begun = self.timeline.at();
         {
@@ -115,7 +114,7 @@ impl Client<'_> {
             let held = self.book.borrow().held[holding.at];
             (held.back, held.waited)
         };
-        // After a wait it is not known how long the answer took.
+        // After a wait, the latency of the response is unknown.
         let mut next = if waited { begun } else { At(0) };
         loop {
             let now = self.timeline.at();
@@ -140,7 +139,8 @@ impl Client<'_> {
         }
     }
 
-    /// Writes, sleeps past its end and until another has written, and writes again without a look.
+    /// Writes, sleeps past the end of the hold until another holder has written, and writes again
+    /// without a check.
     pub(super) async fn pause(&mut self, holding: Holding) -> Fate {
         self.write(holding);
         let beyond = Duration::from_millis(100) + self.below(1_500);
@@ -182,7 +182,7 @@ impl Client<'_> {
 }
 
 impl Holding {
-    /// The client counts on the hold until then.
+    /// Records that the client counts itself as the holder from `from` to `until`.
     fn counts(&mut self, book: &mut Book, from: At, until: At) {
         if let Some(at) = self.counted
             && book.counted[at].to >= from

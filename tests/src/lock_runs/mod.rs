@@ -1,25 +1,25 @@
-//! Locks under everything at once: three real nodes, each with a clock of its own, clients that
-//! renew, sleep past their ends, die and wait, while nodes are killed, stopped and cut off, leaders
-//! moved and clocks set by a millisecond to an hour.
+//! Locks under many faults at once. Three real nodes have separate clocks. Clients renew, sleep
+//! past their ends, die and wait, while nodes are killed, stopped and cut off, leaders are moved,
+//! and clocks are set by a millisecond to an hour.
 //!
-//! What is judged:
+//! The verdict covers:
 //!
-//! - by the log of a replica, which is applied again from its first entry: nobody holds a lock
-//!   beside another, tokens rise, and a hold ends by its release, its withdrawal or its time
-//!   ([`mod@replay`]);
-//! - by what the clients were answered: who was answered *held* was granted the lock, no two count
-//!   themselves as the holder of one, and who was refused or is gone holds it for its `ttl` at
-//!   most;
-//! - by their writes: no client that counts itself as the holder comes behind a larger token, so
-//!   that a resource that checks tokens refuses no holder; holders that slept do, and such a
-//!   resource refuses them where one that checks nothing is overwritten, or the run could not have
-//!   seen anything;
-//! - the cluster's time is never fast, so that no step ends a hold early; a holder that renews
-//!   loses its hold only by a fault that kept it from that; each lock can be had soon after the
-//!   last fault.
+//! - the log of a replica, which is applied again from its first entry: no two holders hold a lock
+//!   at the same time, tokens increase, and a hold ends by its release, its withdrawal or its
+//!   deadline ([`mod@replay`]);
+//! - the responses to the clients: a client that received *held* was granted the lock, no two
+//!   clients count themselves as the holder of a lock, and a client that was refused or is gone
+//!   holds it for at most its `ttl`;
+//! - the writes of the clients: no client that counts itself as the holder writes after a larger
+//!   token, so a resource that checks tokens refuses no holder. Holders that slept do write after
+//!   one. A checking resource refuses them, and in one that does not check they overwrite newer
+//!   writes; otherwise the run could not have detected anything;
+//! - cluster time: it is never fast, so no step ends a hold early. A holder that renews loses its
+//!   hold only because of a fault that prevented the renewal. Each lock can be acquired soon after
+//!   the last fault.
 //!
-//! From below: [`records`]; `clients` and `holding`, what they do; `striker`, the faults;
-//! [`mod@replay`]; [`figures`], the verdict.
+//! From the bottom up: [`records`]; `clients` and `holding`, the clients' actions; `striker`, the
+//! faults; [`mod@replay`]; [`figures`], the verdict.
 
 mod clients;
 pub mod figures;
@@ -45,13 +45,14 @@ use records::{DELAY_MS, LOCKS, TTL_MS, manner};
 use replay::{Replayed, replay};
 use striker::Striker;
 
-/// How soon after the last fault each lock can be had, beyond the life of a hold and its delay.
+/// The time after the last fault within which each lock can be acquired, beyond the TTL of a hold
+/// and its delay.
 pub const HAD_WITHIN: Duration = Duration::from_secs(5);
 
-/// Nothing is purged from the log of a run.
+/// The snapshot interval, so large that nothing is purged from the log of a run.
 const WHOLE_LOG: &str = "100000000";
 
-/// One run. A length of zero is that of a story.
+/// One run. A length of zero is the length of a story.
 #[derive(Debug, Clone, Copy)]
 pub struct LockRun {
     pub length: Duration,
@@ -59,7 +60,7 @@ pub struct LockRun {
 }
 
 impl LockRun {
-    /// Runs it; `None` where no clock can be set.
+    /// Runs the test. `None` if clocks cannot be set here.
     pub fn judged(self, mut random: Random) -> Option<(Figures, Result<(), Violation>)> {
         let (mut cluster, has_links) = crate::strikes::cluster(self.may_have_links);
         cluster = cluster.with("raft", "snapshot_every", WHOLE_LOG);
@@ -91,7 +92,7 @@ impl LockRun {
     }
 }
 
-/// How long after this moment each lock was had, by somebody new.
+/// The time after `since` until a new client acquired each lock.
 fn all_had(cluster: &Cluster, since: Instant) -> Vec<Duration> {
     std::thread::scope(|scope| {
         let probes = (0..LOCKS).map(|lock| scope.spawn(move || had(cluster, lock, since)));
@@ -122,7 +123,8 @@ fn had(cluster: &Cluster, lock: usize, since: Instant) -> Duration {
     held.1
 }
 
-/// The locks of the log of a node, which is stopped for that; what it showed is what the log makes.
+/// The locks in the log of a node, which is stopped for this. The digest that the node reported
+/// must follow from the log.
 fn replayed(cluster: &mut Cluster, names: &[String]) -> Result<Replayed, Violation> {
     cluster.wait_same_state(&[0, 1, 2]);
     let view = cluster.node(0).cluster_view();
@@ -141,7 +143,7 @@ fn replayed(cluster: &mut Cluster, names: &[String]) -> Result<Replayed, Violati
     Ok(found)
 }
 
-/// The longest that a lock may take after the last fault.
+/// The longest time to acquire a lock after the last fault.
 fn had_within(lock: usize) -> Duration {
     let delay = if manner(lock).delay_ms > 0 {
         DELAY_MS

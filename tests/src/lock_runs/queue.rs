@@ -1,8 +1,8 @@
-//! Many that wait for one lock at three nodes: a fifth of them are gone before their turn, the
-//! others hold it and release it at once.
+//! Many clients that wait for one lock at three nodes. A fifth of them die before their turn, and
+//! the others hold it and release it at once.
 //!
-//! They come in waves, each of which waits before the next one comes, so that the order of the
-//! waves is known; the order within a wave is that of the log.
+//! They come in waves. All clients of a wave wait before the next wave comes, so the order of the
+//! waves is known. The order within a wave is that of the log.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -25,60 +25,61 @@ use crate::connection::Connection;
 use crate::load::quantile;
 use crate::seed::Random;
 
-/// Waiters of one wave.
+/// The number of waiters in one wave.
 const WAVE: usize = 10;
 
-/// The time of a hold: each is released at once, and one whose client is gone delays the others by
-/// it.
+/// The TTL of a hold in ms. Each hold is released at once, and a hold whose client died delays the
+/// others by this time.
 const TTL_MS: u64 = 2_000;
 
-/// The time of the first hold, which is not renewed: all waves come while it lasts.
+/// The TTL of the first hold in ms, which is not renewed. All waves come while it lasts.
 const FIRST_TTL_MS: u64 = 60_000;
 
-/// How long each waits: longer than all waves take to come and to be served, so that no wait ends.
+/// The wait of each request in ms: longer than all waves take to arrive and to be served, so no
+/// wait ends.
 const WAIT_MS: u64 = 600_000;
 
-/// Between two looks at how many wait.
+/// The interval between two requests for the number of waiters.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long one wave may take to wait, and how long the last waiter may take to be served.
+/// The time limits for one wave to be queued, and for the last waiter to be served.
 const WAITS: Duration = Duration::from_secs(30);
 const ALL_SERVED: Duration = Duration::from_secs(300);
 
-/// Of so many that are gone at most one may keep the lock until its time.
+/// Of this many dead clients, at most one may keep the lock until its deadline.
 const UNNOTICED: usize = 20;
 
 /// The name of the lock.
 const LOCK: &str = "queue";
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Debug, Default)]
 pub struct QueueFigures {
     pub waiters: usize,
-    /// How many were gone before the first release, and later.
+    /// The number of clients that died before the first release, and later.
     pub gone: (usize, usize),
     pub served: Served,
     pub answered: usize,
-    /// Grants to clients that were gone: given back by their node, and not before their time.
+    /// Grants to dead clients: released by their node, and expired at their deadline.
     pub in_vain: (usize, usize),
-    /// From a release to the answer of the next, where the next token was answered.
+    /// The times from a release to the response of the next holder, if it has the next token.
     pub hand_overs: Vec<Duration>,
-    /// And where one or more that were gone lay between.
+    /// The same times if one or more dead clients were in between.
     pub beyond_gone: Vec<Duration>,
     pub took: Duration,
 }
 
-/// One that was answered that it holds the lock.
+/// A client that was granted the lock.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     wave: usize,
     token: u64,
     answered: Instant,
-    /// When it asked for the release.
+    /// The time at which it requested the release.
     released: Instant,
 }
 
-/// What all waiters share.
+/// The state that all waiters share.
 struct Scene {
     turns: RefCell<Vec<Turn>>,
     failures: RefCell<Vec<String>>,
@@ -86,7 +87,7 @@ struct Scene {
     served: watch::Sender<usize>,
 }
 
-/// So many wait for one lock.
+/// Runs `waiters` clients that wait for one lock.
 pub fn judged(waiters: usize, mut random: Random) -> (QueueFigures, Result<(), Violation>) {
     raise_open_files();
     let planned = Cluster::planned(3).with("raft", "snapshot_every", WHOLE_LOG);
@@ -118,7 +119,7 @@ pub fn judged(waiters: usize, mut random: Random) -> (QueueFigures, Result<(), V
     (figures, verdict)
 }
 
-/// How many wait, by this connection's node.
+/// The number of waiters, according to this connection's node.
 async fn waiting(connection: &mut Connection) -> usize {
     let request = format!("GET /v1/locks/{LOCK} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     let status = connection.once(request.as_bytes()).await;
@@ -136,7 +137,7 @@ async fn drive(
     let mut first = Connection::plain(&addresses[0]).await.expect("a node");
     let held = acquire(&mut first, "first", 0).await;
     let lease = held.expect("a free lock")["lease"].clone();
-    // After so many were served it is gone; `None` stays.
+    // The client dies after this many others were served. `None` never dies.
     let mut look = Connection::plain(&addresses[0]).await.expect("a node");
     let dies: Vec<Option<usize>> = (0..waiters).map(|place| dies(place, random)).collect();
     let (go, _) = watch::channel(false);
@@ -157,7 +158,7 @@ async fn drive(
         while waiting(&mut look).await < come {
             let failures = scene.failures.borrow().clone();
             assert!(begun.elapsed() < WAITS, "{come} wait: {failures:?}");
-            // The waiters go on meanwhile.
+            // The waiters continue in the meantime.
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 _ = all.next() => {}
@@ -181,8 +182,8 @@ async fn drive(
     figures.gone.1 = scene.gone.get() - figures.gone.0;
 }
 
-/// After how many turns of others a waiter is gone: `None` stays. Some are gone about when their
-/// own turn comes, since a fifth of those before them are gone.
+/// The number of other clients' turns after which a waiter dies. `None` never dies. Some die at
+/// about their own turn, since a fifth of the clients before them die.
 fn dies(place: usize, random: &mut Random) -> Option<usize> {
     let turn = place * 8 / 10;
     match random.below(20) {
@@ -193,7 +194,7 @@ fn dies(place: usize, random: &mut Random) -> Option<usize> {
     }
 }
 
-/// One that waits: it is served, or gone once so many others were.
+/// One waiter: it is served, or dies after `dies` others were served.
 async fn waiter(
     scene: &Scene,
     address: String,
@@ -310,7 +311,7 @@ impl QueueFigures {
         }
         self.hand_overs.sort_unstable();
         self.beyond_gone.sort_unstable();
-        // One that is gone just as its answer is under way is a holder that died.
+        // A client that dies while its response is in flight is a holder that died.
         if self.in_vain.1 * UNNOTICED > self.gone.0 + self.gone.1 {
             let detail = format!("{:?} were granted to clients that were gone", self.in_vain);
             return Err(Violation::new(
@@ -355,7 +356,7 @@ impl fmt::Display for QueueFigures {
     }
 }
 
-/// Room for a connection of each waiter.
+/// Allows a connection for each waiter.
 fn raise_open_files() {
     let limits = getrlimit(Resource::Nofile);
     let current = limits.maximum;

@@ -1,5 +1,5 @@
-//! What the clients of a run do and are answered, written down on one clock; and the writes to what
-//! each lock is for.
+//! The record of the clients' actions and the responses to them, on one clock, and of the writes to
+//! the resource of each lock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,32 +7,33 @@ use std::time::Duration;
 use crate::checkers::locks::{Asked, Counted, Write};
 use crate::history::At;
 
-/// How many locks there are.
+/// The number of locks.
 pub const LOCKS: usize = 10;
 
-/// Held by three at once.
+/// The lock with three permits.
 const PERMITS: usize = 8;
 
-/// Shared by some of its clients.
+/// The lock that some of its clients share.
 const SHARED: usize = 9;
 
-/// Delayed behind a hold that ran out.
+/// The lock with a delay after a hold that expired.
 const DELAYED: usize = 7;
 
-/// The lives of holds: short, so that stopped nodes and pauses outlast them.
+/// The range of the holds' TTLs in ms. They are short, so that stopped nodes and pauses outlast
+/// them.
 pub const TTL_MS: (u64, u64) = (1_000, 3_000);
 
-/// The delay of the lock that has one.
+/// The delay of the lock that has one, in ms.
 pub const DELAY_MS: u64 = 500;
 
-/// How a lock is asked for.
+/// The parameters with which a lock is requested.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     pub permits: u32,
-    /// Whether some share it.
+    /// `true` if some clients share it.
     pub may_share: bool,
     pub delay_ms: u64,
-    /// Whether most holds are undisturbed, and so short.
+    /// `true` if most holds are undisturbed, and therefore short.
     pub is_busy: bool,
 }
 
@@ -46,7 +47,7 @@ pub fn manner(lock: usize) -> Manner {
 }
 
 impl Manner {
-    /// Whether there is one writer at a time, so that what the lock is for can check its token.
+    /// Returns whether there is one writer at a time, so that the resource can check its token.
     pub fn has_resource(self) -> bool {
         self.permits == 1 && !self.may_share
     }
@@ -56,48 +57,48 @@ pub fn name(lock: usize) -> String {
     format!("soak/{lock}")
 }
 
-/// How a client is done with a hold.
+/// The end of a hold, as its client observed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// The run ended first.
     Open,
     Released,
-    /// It slept past its end, and went on.
+    /// The client slept past the end of its hold, and continued.
     Paused,
-    /// It is gone without a release.
+    /// The client died without a release.
     Died,
-    /// It was answered that the hold is lost, although it renewed.
+    /// The client renewed, but received that the hold is lost.
     Lost,
-    /// It renewed for long, and nobody answered.
+    /// The client tried to renew for long without a response.
     Unanswered,
 }
 
-/// A hold as its client knows it.
+/// A hold, as its client recorded it.
 #[derive(Debug, Clone, Copy)]
 pub struct Held {
     pub lock: usize,
     pub token: u64,
     pub ttl_ms: u64,
-    /// Of the first request of the claim, and of the answer.
+    /// The times of the first request of the claim, and of the response.
     pub call: At,
     pub back: At,
     pub waited: bool,
     pub fate: Fate,
-    /// When its client was done.
+    /// The time at which its client was done.
     pub over: At,
-    /// When the last request was sent that prolonged it.
+    /// The time at which the last request that extended it was sent.
     pub renewed: At,
-    /// Of its answer, the end that it counts on.
+    /// The end in that request's response, on which the client relies.
     pub until: At,
-    /// How much later than planned a renewal was sent, at most.
+    /// The largest delay of a renewal after its planned time.
     pub late: Duration,
-    /// The longest time that a request to renew, sent after `renewed`, was not answered.
+    /// The longest time that a renewal request, sent after `renewed`, was without a response.
     pub unanswered: Duration,
-    /// Of the release that was acknowledged.
+    /// The times of the acknowledged release.
     pub released: Option<(At, At)>,
 }
 
-/// Everything that was written down.
+/// The complete record.
 #[derive(Debug, Default)]
 pub struct Book {
     pub asked: Vec<Asked>,
@@ -106,18 +107,18 @@ pub struct Book {
     pub writes: Vec<Write>,
     /// The largest token of the writes for each lock.
     newest: BTreeMap<usize, u64>,
-    /// When any request was answered that went through the log.
+    /// The times of all responses to requests that went through the log.
     pub acknowledged: Vec<At>,
-    /// When this process itself was held up, and for how long.
+    /// The times and lengths of the stalls of this process.
     pub stalls: Vec<(At, Duration)>,
-    /// How often each code was answered, and what was answered that should not have been.
+    /// The number of responses by code, and the responses that no client may receive.
     pub codes: BTreeMap<String, u64>,
     pub unexpected: Vec<String>,
     pub renewals: u64,
 }
 
 impl Book {
-    /// Writes to what a lock is for.
+    /// Records a write to the resource of a lock.
     pub fn write(&mut self, lock: usize, token: u64, counts_on_it: bool) {
         if !manner(lock).has_resource() {
             return;
@@ -131,13 +132,13 @@ impl Book {
         });
     }
 
-    /// Whether a holder with a larger token has written.
+    /// Returns whether a holder with a larger token has written.
     pub fn has_newer(&self, lock: usize, token: u64) -> bool {
         self.newest.get(&lock).is_some_and(|newest| *newest > token)
     }
 
-    /// The longest time in a stretch in which no request of anybody was answered that went through
-    /// the log. The answers are in order.
+    /// The longest time in a period in which no client received a response to a request that went
+    /// through the log. The responses are sorted by time.
     pub fn longest_silence(&self, from: At, to: At) -> Duration {
         let first = self.acknowledged.partition_point(|at| *at < from);
         let last = self.acknowledged.partition_point(|at| *at <= to);

@@ -1,5 +1,5 @@
-//! The faults of a run, one after another: processes killed and stopped, links cut, leaders moved,
-//! clocks set; and when each was over.
+//! The faults of a run, one after another, with their times: processes killed and stopped, links
+//! cut, leaders moved, clocks set.
 
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,20 @@ use crate::seed::Random;
 use crate::strikes::{Counts, Strike, Strikes};
 use crate::{http, wait};
 
-/// Longer than any hold.
+/// Longer than any hold, in ms.
 const BEYOND_HOLDS_MS: (u64, u64) = (3_300, 4_500);
 
-/// The largest step of a clock, milliseconds.
+/// The largest step of a clock, in milliseconds.
 const MOST_STEP_MS: f64 = 3_600_000.0;
 
-/// How exactly a step shows in a node's view of the other clocks; a smaller one is not looked for.
+/// The precision with which a step shows in a node's view of the other clocks. Smaller steps are
+/// not checked.
 const EXACT_MS: i64 = 100;
 
-/// How long a node may take to show a step: it asks the others every second.
+/// The longest time until a node shows a step. It polls the others every second.
 const SHOWN: Duration = Duration::from_secs(6);
 
-/// How long after a fault every node is to serve locks again.
+/// The time after a fault within which every node must serve locks again.
 const SERVES: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ enum Kind {
     AllSteps,
 }
 
-/// One round: the kind, and whether it is the leader that it is about.
+/// One round: the kind, and whether it concerns the leader.
 const ROUND: [(Kind, bool); 14] = [
     (Kind::Node(Strike::Killed), true),
     (Kind::Node(Strike::Killed), false),
@@ -52,7 +53,7 @@ const ROUND: [(Kind, bool); 14] = [
     (Kind::AllSteps, false),
 ];
 
-/// What a story has time for.
+/// The round of a story, which has less time.
 const SHORT_ROUND: [(Kind, bool); 5] = [
     (Kind::Node(Strike::Killed), true),
     (Kind::Steps, true),
@@ -61,7 +62,7 @@ const SHORT_ROUND: [(Kind, bool); 5] = [
     (Kind::AllSteps, false),
 ];
 
-/// A fault of a process or a link, after which a hold may be lost that could not be renewed.
+/// A fault of a process or a link, after which a hold that could not be renewed may be lost.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Struck {
     pub(super) name: &'static str,
@@ -77,12 +78,12 @@ pub(super) struct Striker {
     timeline: Timeline,
     next_clock: usize,
     pub(super) struck: Vec<Struck>,
-    /// How often a clock was set, and how many of these steps were seen in a node's view.
+    /// The number of clock steps, and the number of these that a node's view showed.
     pub(super) steps: u64,
     pub(super) shown: u64,
     /// The furthest that a clock was set.
     pub(super) furthest_ms: u64,
-    /// From the end of a fault until every node served locks again, at most.
+    /// The longest time from the end of a fault until every node served locks again.
     pub(super) serves: Duration,
 }
 
@@ -112,7 +113,7 @@ impl Striker {
         &self.strikes.counts
     }
 
-    /// Strikes for so long, and at least one short round.
+    /// Injects faults for this long, and at least one short round.
     pub(super) fn strike_for(&mut self, length: Duration) -> Result<(), Violation> {
         let begun = Instant::now();
         let mut progress = Instant::now();
@@ -211,7 +212,7 @@ impl Striker {
         Ok(())
     }
 
-    /// A millisecond to an hour, either way.
+    /// A random step of a millisecond to an hour, in either direction.
     fn draw_ms(&mut self) -> i64 {
         let share = self.strikes.random.below(1 << 32) as f64 / (1u64 << 32) as f64;
         let ms = (MOST_STEP_MS.ln() * share).exp().round() as i64;
@@ -229,7 +230,7 @@ impl Striker {
         self.furthest_ms = self.furthest_ms.max(ms.unsigned_abs());
     }
 
-    /// Sets these clocks a few times, and right again at the end.
+    /// Sets these clocks a few times, and corrects them at the end.
     fn step(&mut self, nodes: &[usize]) -> Result<(), Violation> {
         for _ in 0..2 + self.strikes.random.below(4) {
             for &node in nodes {
@@ -240,7 +241,7 @@ impl Striker {
             std::thread::sleep(hold);
         }
         for &node in nodes {
-            // One that shows.
+            // A step that is large enough to show.
             let ms = self.draw_ms();
             self.set(node, ms + ms.signum() * 2 * EXACT_MS);
         }
@@ -253,7 +254,7 @@ impl Striker {
         Ok(())
     }
 
-    /// Sees to it that a node shows how its clock differs from another's.
+    /// Checks that a node shows the difference between its clock and another one.
     fn see_step(&mut self, node: usize) -> Result<(), Violation> {
         let other = (node + 1) % 3;
         let expected = self.ms[other] - self.ms[node];

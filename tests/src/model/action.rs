@@ -1,11 +1,11 @@
-//! The events of the model, and which of them can happen in a state.
+//! The events of the model, and the events that are possible in a state.
 
 use seqd_idgen::WallMs;
 
 use super::Check;
 use super::world::World;
 
-/// What a process sets out to propose.
+/// The kind of a process's next proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Intent {
     Register,
@@ -17,49 +17,50 @@ pub(super) enum Intent {
     Stamp,
 }
 
-/// An event. Processes are named by their place in the state, leaders by the reading of their clock.
+/// An event. Processes are named by their index in the state, leaders by the reading of their
+/// clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action(pub(super) Event);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
-    /// A millisecond passes.
+    /// One millisecond passes.
     Pass,
-    /// A clock is set by so many milliseconds.
+    /// A clock is set by this many milliseconds.
     Step {
         process: usize,
         by_ms: i64,
     },
-    /// Something is proposed, committed and answered, all at once.
+    /// A proposal is made, committed and answered in one step.
     Done {
         process: usize,
         intent: Intent,
         leader: WallMs,
     },
-    /// Something is proposed, and on its way.
+    /// A proposal is made, and is in flight.
     Send {
         process: usize,
         intent: Intent,
     },
-    /// What a process waits for is committed, and perhaps answered at once.
+    /// The proposal that a process waits for is committed, and may be answered at once.
     Commit {
         process: usize,
         leader: WallMs,
         answered: bool,
     },
-    /// An answer that was on its way arrives.
+    /// A response that was in flight arrives.
     Arrive {
         process: usize,
     },
-    /// A process waits no longer; its proposal may still be on its way.
+    /// A process stops waiting. Its proposal may still be in flight.
     GiveUp {
         process: usize,
     },
-    /// A proposal is on its way a second time.
+    /// A proposal is in flight a second time.
     Repeat {
         process: usize,
     },
-    /// A proposal that nobody waits for is committed.
+    /// A proposal that no process waits for is committed.
     CommitStray {
         stray: usize,
         leader: WallMs,
@@ -71,7 +72,7 @@ pub(super) enum Event {
     Pause {
         process: usize,
     },
-    /// That thread goes on to mint.
+    /// The stopped thread continues and mints.
     Wake {
         process: usize,
     },
@@ -82,7 +83,7 @@ pub(super) enum Event {
     Restart {
         process: usize,
     },
-    /// A process starts on a copy of node 1's disk, from before its latest start or from after it.
+    /// A process starts on a copy of node 1's disk, from before or after its latest start.
     Twin {
         after: bool,
     },
@@ -131,7 +132,7 @@ impl Check {
         events
     }
 
-    /// What a process does without the cluster.
+    /// The events of a process that do not involve the cluster.
     fn local(&self, world: &World, process: usize, events: &mut Vec<Event>) {
         let left = &world.left;
         let of = &world.processes[process];
@@ -164,7 +165,7 @@ impl Check {
         }
     }
 
-    /// What a process proposes, and what becomes of it.
+    /// The proposals of a process, and their possible fates.
     fn proposals(&self, world: &World, process: usize, events: &mut Vec<Event>) {
         let left = &world.left;
         let leaders = world.leaders(&self.scene);

@@ -1,4 +1,4 @@
-//! What a process proposes, and what it is answered: the commands and outcomes of the real state
+//! The proposals of a process and their answers: the commands and outcomes of the real state
 //! machine, as small values that can be compared.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use seqd_state::{
 
 use super::scene::{LAYOUT, SEGMENT, SEQUENCE};
 
-/// The process that proposed something: a start of a node, or the external generator.
+/// The process that made a proposal: a start of a node, or the external generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Origin {
     /// `None` for the external generator.
@@ -54,13 +54,13 @@ pub(super) enum Ask {
         token: GrantToken,
         first_unused: u64,
     },
-    /// By the leader of a restored cluster.
+    /// Made by the leader of a restored cluster.
     Stamp {
         wall: WallMs,
     },
 }
 
-/// A proposal on its way. Nothing else in it decides what it becomes, and neither does its place.
+/// A proposal in flight. These fields alone determine its outcome, and its position does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Proposal {
     pub(super) by: Origin,
@@ -155,7 +155,7 @@ pub(super) enum Answer {
     Stamped,
     LeaseLost,
     StaleStart,
-    /// For any other reason.
+    /// Refused for any other reason.
     Refused,
 }
 
@@ -192,7 +192,7 @@ impl Answer {
     }
 }
 
-/// As what a process proposes.
+/// The proposal in words.
 impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -221,7 +221,7 @@ impl fmt::Display for Ask {
     }
 }
 
-/// As what becomes of it.
+/// The answer in words.
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,5 +1,5 @@
-//! What was committed, granted, minted and used, written down beside the code that is checked, and
-//! the first rule that was broken.
+//! The record of everything that was committed, granted, minted and used, kept independently of the
+//! code under test, and the first rule that was broken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ impl Violation {
         Self::ValueTwice,
     ];
 
-    /// The rule.
+    /// The rule in words.
     #[must_use]
     pub const fn rule(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Violation {
     }
 }
 
-/// The window of a lease, as its outcomes gave it.
+/// The window of a lease, from its outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Window {
     pub(super) worker: WorkerId,
@@ -54,27 +54,27 @@ pub(super) struct Window {
     pub(super) end: Tick,
 }
 
-/// See the module.
+/// The ledger. See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub(super) struct Ledger {
-    /// A bit for each ID of the layout.
+    /// One bit for each ID of the layout.
     minted: u64,
-    /// Of the latest lease of each worker, and of all that somebody holds.
+    /// The windows of the latest lease of each worker, and of all leases with a holder.
     pub(super) windows: BTreeMap<LeaseId, Window>,
-    /// The end of all windows of a worker that are not kept above.
+    /// The end of all windows of a worker that are no longer in `windows`.
     before: BTreeMap<WorkerId, Tick>,
     pub(super) latest: BTreeMap<WorkerId, LeaseId>,
     /// The highest lease ID or token.
     drawn: u64,
     /// The start of each node that may take leases: its boot number and nonce.
     pub(super) starts: BTreeMap<NodeId, (u64, u64)>,
-    /// Ranges of the sequence that are in use.
+    /// The ranges of the sequence that are in use.
     ranges: BTreeMap<GrantToken, (u64, u64)>,
-    /// A bit for each value that was used.
+    /// One bit for each value that was used.
     used: u64,
-    /// The end of all that was ever granted.
+    /// The end of all ranges that were ever granted.
     pub(super) top: u64,
-    /// What was drawn before the restore.
+    /// The highest lease ID or token that was drawn before the restore.
     pub(super) restored: Option<u64>,
     pub(super) broken: Option<Violation>,
 }
@@ -93,7 +93,7 @@ impl Ledger {
         self.broken.get_or_insert(violation);
     }
 
-    /// What an applied proposal was answered, and what it did to the fences.
+    /// Records the answer to an applied proposal, and its effect on the fences.
     pub(super) fn committed(
         &mut self,
         proposal: &Proposal,
@@ -164,7 +164,7 @@ impl Ledger {
         self.drawn = self.drawn.max(number);
     }
 
-    /// The rule of starts: a newer one replaces the one before, and nothing else does.
+    /// Checks the rule of starts: only a newer start replaces the previous one.
     fn registered(&mut self, proposal: &Proposal) {
         let (boot, nonce) = (proposal.by.boot, proposal.by.nonce);
         if let Some(node) = proposal.by.node {
@@ -194,7 +194,7 @@ impl Ledger {
         self.compare_windows();
     }
 
-    /// The window of a lease has another end; one of a lease that nobody knows any more has none.
+    /// Records a new end of a lease's window. A lease that is no longer recorded has no window.
     fn ends(&mut self, lease: LeaseId, end: Tick) {
         if let Some(window) = self.windows.get_mut(&lease) {
             window.end = end;
@@ -224,7 +224,7 @@ impl Ledger {
         }
     }
 
-    /// The IDs that were minted, as numbers.
+    /// The minted IDs, as numbers.
     pub(super) fn ids(&self) -> impl Iterator<Item = SnowflakeId> + '_ {
         let is_minted = |id: &u64| self.minted & (1 << id) != 0;
         (0..64).filter(is_minted).map(SnowflakeId::from_u64)
@@ -237,7 +237,7 @@ impl Ledger {
         self.used |= 1 << value;
     }
 
-    /// The holder of a range uses nothing of it from here on.
+    /// Records that the holder of a range uses nothing from `first_unused` on.
     pub(super) fn leaves(&mut self, token: GrantToken, first_unused: u64) {
         if let Some(range) = self.ranges.get_mut(&token) {
             range.1 = range.1.min(first_unused);

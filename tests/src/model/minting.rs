@@ -1,18 +1,18 @@
 //! A generator between two steps of the model.
 //!
-//! A state of the model is copied and compared, and a generator can be neither: one lease has one
-//! generator, ever. So a state holds what it takes to make the generator again, and each step
-//! makes it, calls it, and keeps what became of it.
+//! A state of the model must be copied and compared, which a generator cannot be: one lease only
+//! ever has one generator. A state therefore contains the data to build the generator again, and
+//! each step builds it, calls it, and stores the result.
 
 use seqd_idgen::{ClockPolicy, Generator, Layout, Mint, Tick, WallMs, WorkerId};
 
-/// What a generator is made of again.
+/// The data from which a generator is built again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Kept {
     pub(super) worker: WorkerId,
     pub(super) from: Tick,
     pub(super) fence: Tick,
-    /// The last tick that it used, and how many IDs of it.
+    /// The last tick that it used, and the number of IDs in it.
     used: Option<(Tick, u32)>,
     pub(super) closed: bool,
 }
@@ -28,7 +28,8 @@ impl Kept {
         }
     }
 
-    /// The generator as the calls before left it: its word is the slot behind the last one used.
+    /// Builds the generator as the previous calls left it: its word is the slot after the last used
+    /// one.
     fn made(&self, layout: &Layout, policy: ClockPolicy) -> Generator {
         let (worker, from, fence) = (self.worker, self.from, self.fence);
         let generator = Generator::new(layout.clone(), worker, from, fence, 0);
@@ -46,7 +47,7 @@ impl Kept {
         generator
     }
 
-    /// Takes one ID.
+    /// Mints one ID.
     pub(super) fn mint(&mut self, layout: &Layout, policy: ClockPolicy, now: WallMs) -> Mint {
         let minted = self.made(layout, policy).mint(now, 1);
         if let Mint::Ready(run) = minted {
@@ -61,7 +62,7 @@ impl Kept {
         self.fence = generator.fence();
     }
 
-    /// Closes it; the last tick that it used.
+    /// Closes the generator. Returns the last tick that it used.
     pub(super) fn close(&mut self, layout: &Layout, policy: ClockPolicy) -> Option<Tick> {
         let generator = self.made(layout, policy);
         let last = generator.close();
@@ -73,12 +74,13 @@ impl Kept {
         self.made(layout, policy).last_tick()
     }
 
-    /// The same, without a call: whatever a guard that is taken out makes of it.
+    /// The last used tick without a call of the generator, so that a removed guard has no
+    /// influence.
     pub(super) fn last_used(&self) -> Option<Tick> {
         self.used.map(|(tick, _)| tick)
     }
 
-    /// A second generator for the same lease, which must never be.
+    /// A second generator for the same lease, which must never exist.
     pub(super) fn again(&self) -> Self {
         Self::new(self.worker, self.from, self.fence)
     }

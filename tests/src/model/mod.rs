@@ -1,15 +1,16 @@
-//! A model check of minting and sequences: every order of events in small worlds, by stateright.
+//! A model check of minting and sequences: stateright explores every order of events in small
+//! worlds.
 //!
-//! What is checked is the code that runs, not a description of it: the log is applied by
-//! [`seqd_state::State::apply`] with the commands that nodes propose, a backup becomes a cluster by
-//! [`seqd_state::State::restore`], and IDs come from [`seqd_idgen::Generator`]s, which are driven as
-//! a node's keeper drives them. The model adds what lies between: processes that start, stop, are
-//! killed and are copied, clocks, and messages that are lost, late and repeated. The one total order
-//! of the log is taken for granted; consensus has tests of its own.
+//! The checked code is the code that runs, not a description of it: [`seqd_state::State::apply`]
+//! applies the log with the commands that nodes propose, [`seqd_state::State::restore`] turns a
+//! backup into a cluster, and IDs come from [`seqd_idgen::Generator`]s, which are driven as by a
+//! node's keeper. The model adds the environment: processes that start, stop, are killed and are
+//! copied, clocks, and messages that are lost, late and repeated. The total order of the log is
+//! assumed; consensus has its own tests.
 //!
-//! A [scene](Scene) bounds a world: who takes part, for how many ticks, and how many of each event
-//! there may be. Within it every state is visited. A [`Fault`] is planted in the model's part, to show
-//! that the check finds it; guards in the real code are taken out as
+//! A [scene](Scene) bounds a world: its participants, its number of ticks, and the number of each
+//! kind of event. Every state within these bounds is visited. A [`Fault`] is planted in the model's
+//! part, to prove that the check detects it. Guards in the real code are removed as
 //! `docs/internals/GUARDS.md` describes.
 
 mod action;
@@ -48,23 +49,23 @@ use ledger::Ledger;
 use scene::{SEGMENT, SEQUENCE, WINDOW_MS};
 use world::{Process, Replicated};
 
-/// A fault of a holder, which the guards of the real code cannot be taken out for: the lines stand in
-/// the node, or in whatever program holds a lease.
+/// A fault of a holder that removing guards of the real code cannot produce, because the code is in
+/// the node or in the program that holds a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A fence is used before it is committed.
     FenceBeforeCommit,
-    /// A start goes on with the lease that it finds on its disk.
+    /// A start continues with the lease that it finds on its disk.
     HolderKept,
     /// The last tick is read before the generator is closed.
     LastTickBeforeClose,
-    /// An answer that arrives twice makes two generators for one lease.
+    /// An answer that arrives twice creates two generators for one lease.
     GrantInstalledTwice,
-    /// A segment is used while its tail is on its way back.
+    /// A segment is used while the return of its tail is in flight.
     TailKept,
 }
 
-/// A scene, and what is wrong in it.
+/// A scene, and the fault in it.
 #[derive(Clone, Debug)]
 pub struct Check {
     scene: Scene,
@@ -72,20 +73,20 @@ pub struct Check {
     layout: Layout,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Found {
     pub states: usize,
     pub unique: usize,
-    /// The most events in a row.
+    /// The length of the longest path of events.
     pub depth: usize,
     pub took: Duration,
     pub violation: Option<Counterexample>,
-    /// What did not come up. Empty where there is a violation: the check ended at it.
+    /// The sights that did not occur. Empty after a violation, because the check ends there.
     pub unseen: Vec<Sight>,
 }
 
-/// A rule, and events that break it, of which none can be left out.
+/// A rule, and a minimal list of events that breaks it.
 #[derive(Debug)]
 pub struct Counterexample {
     pub violation: Violation,
@@ -157,7 +158,7 @@ impl Check {
         }
     }
 
-    /// The events of a path, without those that are not needed for the violation at its end.
+    /// Removes the events of a path that are not needed for the violation at its end.
     fn shortened(&self, path: Path<World, Action>, violation: Violation) -> (World, Vec<Event>) {
         let steps = path.into_vec();
         let beginning = steps[0].0.clone();
@@ -183,7 +184,7 @@ impl Check {
         world.ledger.broken == Some(violation)
     }
 
-    /// Events as sentences.
+    /// The events as sentences.
     fn narrative(&self, (mut world, events): (World, Vec<Event>)) -> Vec<String> {
         let line = |event| {
             let now = world.now;
@@ -284,7 +285,8 @@ impl Model for Check {
         if !self.step(&mut after, &event, &mut |_| {}) {
             return None;
         }
-        // What changes nothing but what is left leads nowhere that this state does not lead to.
+        // An event that changes only the remaining counts leads to no state that is not reachable
+        // from this one.
         let left = std::mem::replace(&mut after.left, before.left);
         let changes = after != *before;
         after.left = left;

@@ -1,4 +1,5 @@
-//! The rules and the sights as properties: stateright takes functions that know no more than a state.
+//! The rules and the sights as properties. stateright takes functions whose only argument is a
+//! state.
 
 use stateright::Property;
 

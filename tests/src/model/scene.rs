@@ -1,20 +1,21 @@
-//! What a check explores: who takes part, how long, and how many of each event there may be.
+//! The bounds of a check: its participants, its length, and the number of each kind of event.
 
 use super::sights::Sight;
 use seqd_idgen::{ClockPolicy, FieldOrder, FirstSequence, Layout, LayoutSpec, OnRollback};
 
-/// How many of each event may still happen. Most are few, as every one multiplies the states.
+/// The number of events of each kind that may still happen. Most numbers are small, because every
+/// event multiplies the states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Left {
-    /// Leases that are asked for.
+    /// Requests for a lease.
     pub takes: u8,
     pub extends: u8,
     pub releases: u8,
     /// IDs, one at a time.
     pub mints: u8,
-    /// Proposals that do not reach the log, or whose answers do not come back, at once or at all.
+    /// Proposals that do not reach the log at once, or at all, or whose answers do not come back.
     pub late: u8,
-    /// Proposals on their way that reach the log twice.
+    /// Proposals in flight that reach the log twice.
     pub repeats: u8,
     /// Threads that stop between reading the clock and minting.
     pub pauses: u8,
@@ -25,51 +26,53 @@ pub struct Left {
     pub twins: u8,
     /// 1 for a backup and its restore.
     pub backups: u8,
-    /// Segments of the sequence that are asked for.
+    /// Requests for a segment of the sequence.
     pub grants: u8,
     /// Values that are used.
     pub values: u8,
-    /// Tails that are given back.
+    /// Tails that are returned.
     pub returns: u8,
 }
 
-/// One world, bounded.
+/// A bounded world.
 #[derive(Clone, Debug)]
 pub struct Scene {
     pub name: &'static str,
-    /// Nodes, whose starts are registered when the check begins.
+    /// The number of nodes. Their starts are registered when the check begins.
     pub nodes: usize,
-    /// Whether an external generator takes part.
+    /// `true` if an external generator takes part.
     pub external: bool,
-    /// Whether the holders have two workers to choose from, or contend for one.
+    /// `true` if the holders have two workers to choose from. Otherwise they contend for one.
     pub two_workers: bool,
     /// The time at which the check ends, in milliseconds, which are ticks.
     pub last_ms: u64,
-    /// The time by which the backup is restored, in milliseconds: later is the same, only later.
+    /// The time by which the backup is restored, in milliseconds. A later restore gives the same
+    /// states at later times.
     pub restored_by_ms: u64,
     /// The steps of clocks, in milliseconds.
     pub clock_steps: &'static [i64],
-    /// How far the clocks of leaders may be from the time that take no other part, in milliseconds.
+    /// The offsets of the clocks of leaders that take no other part, in milliseconds.
     pub leaders_off_ms: &'static [i64],
-    /// How far a clock may be set from the time.
+    /// The largest offset to which a clock may be set, in milliseconds.
     pub most_off_ms: i64,
-    /// How far the external generator's clock may be ahead when the check begins, in milliseconds.
+    /// The possible offsets of the external generator's clock when the check begins, in
+    /// milliseconds ahead.
     pub external_off_ms: &'static [i64],
     /// The agreed skew between peers, in milliseconds.
     pub skew_ms: u64,
     pub on_rollback: OnRollback,
     pub left: Left,
-    /// What must come up.
+    /// The sights that must occur.
     pub sights: &'static [Sight],
 }
 
-/// The shortest window that a layout has: three ticks.
+/// The shortest window of a layout: three ticks.
 pub(super) const WINDOW_MS: u64 = 3;
 
-/// How many values a segment has.
+/// The number of values in a segment.
 pub(super) const SEGMENT: u64 = 2;
 
-/// More values than a check can grant: what a restore passes over.
+/// The number of values that a restore skips: more than a check can grant.
 pub(super) const MARGIN: u64 = 8;
 
 pub(super) const LAYOUT: &str = "few-ticks";
@@ -77,8 +80,8 @@ pub(super) const LAYOUT: &str = "few-ticks";
 pub(super) const SEQUENCE: &str = "order";
 
 impl Scene {
-    /// Ticks of a millisecond from epoch 0, so that a tick is a time; two workers, each a datacenter,
-    /// and two IDs a tick.
+    /// Ticks of one millisecond from epoch 0, so that a tick is a time; two workers, each in its
+    /// own datacenter, and two IDs per tick.
     pub(super) fn layout(&self) -> Layout {
         let spec = LayoutSpec {
             name: LAYOUT.to_owned(),
@@ -94,7 +97,7 @@ impl Scene {
         Layout::new(spec).expect("fields that fit")
     }
 
-    /// The datacenter that holders ask for.
+    /// The datacenter that holders request.
     pub(super) fn datacenter(&self) -> Option<u32> {
         (!self.two_workers).then_some(0)
     }
@@ -106,7 +109,7 @@ impl Scene {
         }
     }
 
-    /// The scene with one more of each kind of event that it has, one kind at a time.
+    /// The scenes with one more event, for each kind of event that this scene has.
     #[must_use]
     pub fn larger(&self) -> Vec<(&'static str, Self)> {
         let of = |(kind, count): Kind| {
@@ -120,10 +123,10 @@ impl Scene {
     }
 }
 
-/// A kind of event, and how many of it there may still be.
+/// A kind of event, and its remaining number.
 type Kind = (&'static str, fn(&mut Left) -> &mut u8);
 
-/// The events of which there can be one more. There is one backup at most.
+/// The kinds of which a larger scene can have one more. There is at most one backup.
 const KINDS: [Kind; 13] = [
     ("takes", |left| &mut left.takes),
     ("extends", |left| &mut left.extends),
@@ -172,7 +175,7 @@ const BASE: Scene = Scene {
     sights: &[],
 };
 
-/// All of them, as `cargo test` runs them.
+/// All scenes, as `cargo test` runs them.
 #[must_use]
 pub fn scenes() -> Vec<Scene> {
     vec![
@@ -209,7 +212,7 @@ pub(super) fn messages() -> Scene {
     }
 }
 
-/// Workers that are given back, by a holder with a thread in the middle of a batch.
+/// Workers that are released by a holder with a thread in the middle of a batch.
 #[must_use]
 pub(super) fn releases() -> Scene {
     Scene {
@@ -229,7 +232,7 @@ pub(super) fn releases() -> Scene {
     }
 }
 
-/// Clocks that step forward and back, also that of the leader, which stamps the entries.
+/// Clocks that step forward and back, including that of the leader, which stamps the entries.
 #[must_use]
 pub(super) fn clocks() -> Scene {
     Scene {
@@ -276,9 +279,9 @@ pub(super) fn starts() -> Scene {
     }
 }
 
-/// A backup that is restored once every process of the old cluster has ended, with an external
-/// generator that goes on. Leaders' clocks are right within the agreed skew, as a restore demands; the
-/// external generator's is as far ahead as leaders take, or further.
+/// A backup that is restored after every process of the old cluster has ended, with an external
+/// generator that continues. Leaders' clocks are right within the agreed skew, as a restore
+/// requires. The external generator's clock is as far ahead as leaders accept, or further.
 #[must_use]
 pub(super) fn restore() -> Scene {
     Scene {
@@ -301,7 +304,7 @@ pub(super) fn restore() -> Scene {
     }
 }
 
-/// Segments of a sequence and their tails, over late and repeated messages and over a restore.
+/// Segments of a sequence and their tails, with late and repeated messages and a restore.
 #[must_use]
 pub(super) fn segments() -> Scene {
     Scene {

@@ -1,4 +1,4 @@
-//! What must come up while a scene is explored: so it is known that the check gets so far.
+//! States that must occur while a scene is explored, which proves that the check reaches them.
 
 use seqd_state::LeaseId;
 
@@ -6,7 +6,7 @@ use super::Check;
 use super::ask::{Answer, Ask};
 use super::world::World;
 
-/// A state that a scene must come to.
+/// A state that a scene must reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     MintedByTwoHolders,
@@ -42,7 +42,7 @@ impl Sight {
         }
     }
 
-    /// Whether it is to be seen in a state.
+    /// Returns whether a state shows this sight.
     pub(super) fn is_in(self, check: &Check, world: &World) -> bool {
         let ledger = &world.ledger;
         let is_latest = |lease: LeaseId| ledger.latest.values().any(|latest| *latest == lease);

@@ -40,7 +40,8 @@ impl Check {
         world.processes.push(twin);
     }
 
-    /// A start takes nothing over; one with the fault makes a generator for the lease that it finds.
+    /// A start takes nothing over. With the fault, it creates a generator for the lease that it
+    /// finds.
     fn keep_holder(&self, of: &Process, start: &mut Process) {
         let holder = of.holder.as_ref();
         if self.fault == Some(Fault::HolderKept) {
@@ -52,8 +53,8 @@ impl Check {
     }
 }
 
-/// Every process of the old cluster has ended, and what its nodes proposed with it. The external
-/// generator goes on, and what it proposed may reach the new cluster.
+/// Every process of the old cluster has ended, and the proposals of its nodes are gone. The
+/// external generator continues, and its proposals may reach the new cluster.
 pub(super) fn restore(world: &mut World, trace: Trace<'_>) {
     let Some(backup) = &world.backup else {
         unreachable!("{:?} without a backup", Event::Restore);

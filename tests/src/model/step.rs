@@ -1,4 +1,5 @@
-//! What each event does: the processes as a node's keeper and minter are, and the log.
+//! The effects of each event, on the processes, which act as a node's keeper and minter, and on the
+//! log.
 
 use std::fmt;
 
@@ -13,11 +14,11 @@ use super::scene::WINDOW_MS;
 use super::world::{Holder, Replicated, Segment, Waiting, World};
 use super::{Check, Fault, starts};
 
-/// Where the sentences of a trace go.
+/// The receiver of the sentences of a trace.
 pub(super) type Trace<'a> = &'a mut dyn FnMut(fmt::Arguments<'_>);
 
 impl Check {
-    /// Does an event. `false` if nothing comes of it.
+    /// Executes an event. Returns `false` if it has no effect.
     pub(super) fn step(&self, world: &mut World, event: &Event, trace: Trace<'_>) -> bool {
         let happened = match *event {
             Event::Pass => {
@@ -80,7 +81,7 @@ impl Check {
         happened
     }
 
-    /// What happens to a proposal.
+    /// Executes an event that concerns a proposal.
     fn message(&self, world: &mut World, event: &Event, trace: Trace<'_>) -> bool {
         match *event {
             Event::Done {
@@ -143,7 +144,8 @@ impl Check {
                 ));
                 let before = world.replicated.clone();
                 self.commit(world, &proposal, leader, trace);
-                // What changes nothing might as well be on its way still.
+                // A commit without a change leads to the same state as a proposal that is still in
+                // flight.
                 return world.replicated != before || world.ledger.broken.is_some();
             }
             _ => unreachable!("no message: {event:?}"),
@@ -194,7 +196,7 @@ impl Check {
         }
     }
 
-    /// What the process does before it proposes, and what it proposes.
+    /// Executes the preparation of a proposal by the process, and returns the proposal.
     fn ask(&self, world: &mut World, process: usize, intent: Intent) -> Ask {
         let now = world.processes[process].clock(world.now);
         let fence = self.layout.fence_at(WallMs(now.0 + WINDOW_MS));
@@ -225,7 +227,7 @@ impl Check {
                 } else {
                     holder.kept.close(layout, policy)
                 };
-                // Nothing minted means that the window may begin again where it began.
+                // If nothing was minted, the window may begin again where it began.
                 let last = last.or_else(|| holder.kept.from.0.checked_sub(1).map(Tick));
                 Ask::Release {
                     worker: holder.kept.worker,
@@ -275,7 +277,7 @@ impl Check {
         }
     }
 
-    /// Applies a proposal, as an entry of its own, by the real state machine.
+    /// Applies a proposal, as a separate entry, with the real state machine.
     fn commit(
         &self,
         world: &mut World,
@@ -303,7 +305,7 @@ impl Check {
         answer
     }
 
-    /// An answer at the process that waited for it.
+    /// Delivers an answer to the process that waits for it.
     fn arrive(&self, world: &mut World, process: usize, trace: Trace<'_>) {
         let of = &mut world.processes[process];
         let Some(waiting) = of.waiting.take() else {
@@ -354,7 +356,7 @@ impl Check {
         }
     }
 
-    /// The holder is no more; a node that gave its worker back has stopped.
+    /// Removes the holder. A node that has released its worker has stopped.
     fn leave(&self, world: &mut World, process: usize) {
         let of = &mut world.processes[process];
         let left = of.holder.take();
@@ -377,7 +379,7 @@ fn give_up(world: &mut World, process: usize, trace: Trace<'_>) {
     }
 }
 
-/// What a process proposed goes on without it, unless it is committed.
+/// The proposal of a process continues without it, unless it is committed.
 pub(super) fn abandon(world: &mut World, process: usize) {
     if let Some(Waiting {
         proposal,

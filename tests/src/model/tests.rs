@@ -1,9 +1,9 @@
-//! Every scene holds, and every fault is found. Which of these tests misses which guard in the real
-//! code: `docs/internals/GUARDS.md`.
+//! Every scene holds, and every fault is found. `docs/internals/GUARDS.md` lists which of these
+//! tests fails without which guard in the real code.
 
 use super::*;
 
-/// Fails with the events that lead to a violation.
+/// Panics with the events that lead to a violation.
 #[track_caller]
 fn assert_holds(scene: Scene) {
     let name = scene.name;

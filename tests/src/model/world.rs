@@ -1,4 +1,5 @@
-//! A state of the model: the replicated state, the processes, what is on its way, and the ledger.
+//! A state of the model: the replicated state, the processes, the messages in flight, and the
+//! ledger.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,7 +14,8 @@ use super::ledger::Ledger;
 use super::minting::Kept;
 use super::scene::{Left, SEQUENCE, Scene};
 
-/// The applied state, shared by all states of the model that have it, and compared by its rows.
+/// The applied state. All states of the model that have it share it, and it is compared by its
+/// rows.
 #[derive(Clone)]
 pub(super) struct Replicated {
     pub(super) state: Arc<State>,
@@ -21,8 +23,8 @@ pub(super) struct Replicated {
 }
 
 impl Replicated {
-    /// The row of the clock counts only until a backup is saved: its wall time is read by a restore
-    /// alone, and its cluster time is never above that of the next entry.
+    /// The row of the clock counts only until a backup is saved: only a restore reads its wall
+    /// time, and its cluster time is never above that of the next entry.
     pub(super) fn new(state: State, with_clock: bool) -> Self {
         let rows = state.rows().filter(|(key, _)| with_clock || key != b"b");
         let rows = rows.map(|(key, value)| row_hash(&key, &value));
@@ -55,7 +57,7 @@ impl fmt::Debug for Replicated {
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Waiting {
     pub(super) proposal: Proposal,
-    /// Once it is committed, and while the answer is on its way.
+    /// Set when the proposal is committed, while the answer is in flight.
     pub(super) answer: Option<Answer>,
 }
 
@@ -63,11 +65,11 @@ pub(super) struct Waiting {
 pub(super) struct Holder {
     pub(super) lease: LeaseId,
     pub(super) kept: Kept,
-    /// Whether its release was proposed.
+    /// `true` if its release was proposed.
     pub(super) leaving: bool,
 }
 
-/// A granted range of the sequence, and the next value of it to be used.
+/// A granted range of the sequence, and its next value to use.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Segment {
     pub(super) token: GrantToken,
@@ -80,14 +82,14 @@ pub(super) struct Segment {
 pub(super) struct Process {
     pub(super) origin: Origin,
     pub(super) is_twin: bool,
-    /// Its clock less the time.
+    /// The offset of its clock from the time.
     pub(super) off_ms: i64,
-    /// Whether it knows that its start is registered; an external generator needs no start.
+    /// `true` if it has received the registration of its start. An external generator needs none.
     pub(super) started: bool,
     pub(super) down: bool,
     pub(super) waiting: Option<Waiting>,
     pub(super) holder: Option<Holder>,
-    /// What a thread read from the clock before it was stopped.
+    /// The reading of the clock by a stopped thread.
     pub(super) reading: Option<WallMs>,
     pub(super) segment: Option<Segment>,
 }
@@ -128,16 +130,17 @@ pub struct World {
     pub(super) backup: Option<Replicated>,
     /// The nodes, the external generator, and the twin.
     pub(super) processes: Vec<Process>,
-    /// Proposals on their way that nobody waits for any more, in order.
+    /// Proposals in flight that no process waits for any more, sorted.
     pub(super) strays: Vec<Proposal>,
     pub(super) ledger: Ledger,
-    /// How many processes there were.
+    /// The number of processes so far.
     pub(super) nonces: u64,
     pub(super) left: Left,
 }
 
 impl World {
-    /// The readings that a leader's clock may have: of the nodes, and of others that only lead.
+    /// The possible readings of a leader's clock: those of the nodes, and those of others that only
+    /// lead.
     pub(super) fn leaders(&self, scene: &Scene) -> BTreeSet<WallMs> {
         let nodes = self.processes.iter();
         let nodes = nodes.filter(|process| process.origin.node.is_some() && !process.down);
@@ -152,7 +155,7 @@ impl World {
         restoration.is_some_and(|record| !record.stamped)
     }
 
-    /// The next index of the sequence that is granted.
+    /// The next index of the sequence to grant.
     pub(super) fn mark(&self) -> u64 {
         let name = SequenceName::new(SEQUENCE).expect("a name");
         let sequence = self.replicated.state.sequence(&name);
@@ -164,7 +167,7 @@ impl World {
         self.strays.sort_unstable();
     }
 
-    /// Forgets what nothing depends on any more.
+    /// Removes everything on which nothing depends any more.
     pub(super) fn settle(&mut self) {
         let processes = self.processes.iter();
         let held = processes.flat_map(|process| {

@@ -1,19 +1,19 @@
-//! The answer of a node or of a command, compared with what a script expects.
+//! The response of a node or the output of a command, compared with the expectation of a script.
 
 use serde_json::Value;
 
 use crate::pattern::{Names, ensure, missing};
 
-/// The characters of an answer that a report shows.
+/// The number of characters of a response that a report prints.
 const SHOWN: usize = 1500;
 
 pub(crate) struct Answer {
     /// The status or the exit code.
     pub(crate) code: i32,
     pub(crate) headers: Vec<(String, String)>,
-    /// The body, or what was written to stdout.
+    /// The body, or the stdout of a command.
     pub(crate) text: String,
-    /// Only of a command.
+    /// Only for a command.
     pub(crate) stderr: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl Answer {
             .map_or("", |(_, value)| value)
     }
 
-    /// The form of every problem, whatever its code.
+    /// Returns whether the response has the form of every problem, whatever its code.
     fn is_problem(&self, code: &str) -> bool {
         let problem = self.json();
         let is_later = matches!(self.code, 429 | 503) || problem["retry_after_ms"].is_u64();
@@ -54,7 +54,7 @@ impl Answer {
             && self.header("retry-after").is_empty() != is_later
     }
 
-    /// The first expected line: the status or exit code, and what follows it.
+    /// Compares the first expected line: the status or exit code, and the rest of the line.
     pub(crate) fn fits(&self, expected: &str, names: &mut Names) -> Result<(), String> {
         let (code, rest) = expected.split_once(' ').unwrap_or((expected, ""));
         ensure(code == self.code.to_string(), || "another code".to_owned())?;
@@ -88,7 +88,7 @@ impl Answer {
         }
     }
 
-    /// A further expected line: a header, or what its first word says.
+    /// Compares a further expected line: a header, or a check that its first word names.
     pub(crate) fn also_fits(&self, expected: &str, names: &mut Names) -> Result<(), String> {
         let (name, value) = expected.split_once(": ").expect("a name and a value");
         let stderr = self.stderr.as_deref().unwrap_or_default();

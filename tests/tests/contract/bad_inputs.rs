@@ -1,8 +1,9 @@
-//! Some nine hundred bad inputs, over HTTP, at the command line and in configuration: each is
-//! refused in time with its status or exit code and with words that help, and none has an effect.
+//! Some nine hundred bad inputs over HTTP, at the command line and in configuration. Each must be
+//! refused in time, with its status or exit code and with helpful words, and none may have an
+//! effect.
 //!
-//! The inputs stand in `tests/tests/contract/bad-inputs`, one a line; how a line reads is at the top of each
-//! file.
+//! The inputs are in `tests/tests/contract/bad-inputs`, one per line. The top of each file
+//! describes its format.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -20,12 +21,12 @@ use crate::effects::all_that_counts;
 use crate::pattern::missing;
 use crate::script::{lines, words_of};
 
-/// No refusal takes longer: none needs more than one round of the cluster.
+/// The time limit of a refusal. None needs more than one round of the cluster.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 const SEPARATOR: &str = " | ";
 
-/// The bytes that a text stands for: `<c*N>` and `\xNN` are what they say.
+/// The bytes that a text represents: `<c*N>` is N times the character c, `\xNN` is a byte.
 fn expanded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -60,7 +61,7 @@ fn repeated(text: &str) -> Option<(String, &str)> {
     Some((what.to_string().repeat(count.parse().ok()?), behind))
 }
 
-/// Three nodes with sequences of each kind, of which values were given.
+/// Three nodes with sequences of each kind, from which values were allocated.
 fn with_sequences() -> Cluster {
     let cluster = Cluster::started(3);
     for (name, definition) in [
@@ -86,7 +87,7 @@ fn with_sequences() -> Cluster {
     cluster
 }
 
-/// What came for a request: its status, the code, and detail and hint.
+/// The response to a request: status, code, and detail with hint.
 struct Answer {
     status: u16,
     code: String,
@@ -114,7 +115,7 @@ fn send(address: &str, line: &str, head: &[&str], body: Option<&str>) -> Answer 
     request.extend(body.unwrap_or_default());
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    // A node that refuses a head or a length reads no further.
+    // A node that refuses a head or a length stops reading.
     let _ = stream.write_all(&request);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -174,13 +175,13 @@ fn a_bad_request_is_refused_with_its_code_and_words_and_has_no_effect() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count >= 400);
     assert_eq!(all_that_counts(&cluster), before);
-    // It serves as before.
+    // The node serves as before.
     assert_eq!(cluster.next(1, "strict", 1), (11, 11));
     let none = request("DELETE", &cluster.url(2, "/v1/sequences/new")).reply();
     none.refused(404, "not-found");
 }
 
-/// Runs a command that has to end in time; its exit code, and what it wrote to stderr.
+/// Runs a command that must end in time. Returns its exit code and its stderr.
 fn run(command: &mut Command, what: &str) -> (Option<i32>, String) {
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("seqd runs");
@@ -239,7 +240,7 @@ fn a_bad_command_line_is_refused_with_its_exit_code_and_words_and_has_no_effect(
     assert_eq!(all_that_counts(&cluster), before);
 }
 
-/// A file that is right but for `bad`.
+/// A configuration file that is valid except for `bad`.
 fn config_with(bad: &str, folder: &Path) -> Vec<u8> {
     if let Some(whole) = bad.strip_prefix("raw ") {
         return expanded(&whole.replace("\\n", "\n"));
@@ -278,7 +279,7 @@ fn a_bad_configuration_is_refused_with_words_by_the_check_and_by_the_server() {
         for command in [&["config", "check"][..], &["server"]] {
             let mut seqd = binary::command(command);
             let (exit, stderr) = run(seqd.arg("--config").arg(&file), input);
-            // The name of the file stands between a key's value and what is allowed.
+            // The name of the file is between a key's value and the permitted values.
             let missing = missing(words, &stderr);
             if exit != Some(2) || !missing.is_empty() {
                 wrong.push(format!("{at}: {command:?}: {bad}: exit {exit:?}: {stderr}"));

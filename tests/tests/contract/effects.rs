@@ -1,9 +1,10 @@
-//! The state that a request can change, to show that a refused request and a dry run change nothing.
+//! The state that a request can change, which proves that a refused request and a dry run change
+//! nothing.
 
 use seqd_tests::cluster::Cluster;
 use serde_json::{Value, json};
 
-/// The items of a list, with these fields of each, or whole.
+/// The items of a list: these fields of each item, or the whole items if `fields` is empty.
 fn items(cluster: &Cluster, path: &str, fields: &[&str]) -> Vec<Value> {
     let list = cluster.get(0, path).ok().json();
     let items = list["items"].as_array().expect("a list").iter();
@@ -19,7 +20,7 @@ fn items(cluster: &Cluster, path: &str, fields: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// Sequences, members, leases, locks, tokens, layouts and leadership; for callers without a token.
+/// Sequences, members, leases, locks, tokens, layouts and leadership, for callers without a token.
 pub(crate) fn all_that_counts(cluster: &Cluster) -> Value {
     let names = cluster.sequence_names(0);
     let sequence = |name: &String| cluster.get(0, &format!("/v1/sequences/{name}")).ok().json();

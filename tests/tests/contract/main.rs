@@ -1,5 +1,5 @@
-//! The contract with clients: what each request and each command is answered, as scripts that read
-//! as stories. The module `script` has their format.
+//! The contract with clients: the responses to each request and each command, as scripts that read
+//! as stories. The module `script` documents their format.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ mod run;
 mod script;
 mod vocabulary;
 
-/// A test for each script.
+/// Defines a test for each script.
 macro_rules! scripts {
     ($($name:ident)*) => {
         $(

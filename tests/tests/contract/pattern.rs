@@ -1,10 +1,10 @@
-//! Patterns of answers, and the names that they bind.
+//! Patterns of responses, and the names that they bind.
 //!
-//! An object needs the fields that it names; `null` also stands for a field that is missing. An
-//! array needs the same elements in the same order, unless its first element is `"..."`: then each
-//! further element needs one that fits. A text `"$name"` binds the name, or needs the value that it
-//! has; `"$_"` fits anything that is there. A text with ` ... ` needs its parts, anywhere. `${name}`
-//! stands for the value of a name, in requests, in commands and in patterns.
+//! An object needs the fields that the pattern names; `null` also matches a missing field. An array
+//! needs the same elements in the same order, unless its first element is `"..."`: then each
+//! further element needs a matching one. A text `"$name"` binds the name, or needs the value of the
+//! bound name; `"$_"` matches any present value. A text with ` ... ` needs its parts, anywhere.
+//! `${name}` is replaced by the value of the name, in requests, in commands and in patterns.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const ELLIPSIS: &str = "...";
 
-/// The parts of the expected words that a text does not contain; `-` expects none.
+/// The parts of the expected words that a text does not contain. `-` expects none.
 pub(crate) fn missing<'a>(words: &'a str, text: &str) -> Vec<&'a str> {
     let parts = words.split(ELLIPSIS).map(str::trim);
     let parts = parts.filter(|part| !matches!(*part, "-" | ""));
@@ -37,7 +37,7 @@ impl Names {
         value.unwrap_or_else(|| panic!("nothing is bound to {name}"))
     }
 
-    /// The text with the values of its names.
+    /// Replaces the names in the text by their values.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;
@@ -52,7 +52,7 @@ impl Names {
         filled + rest
     }
 
-    /// Whether what was found fits the pattern; if not, where and why.
+    /// Matches a value with the pattern. The error states where and why they differ.
     pub(crate) fn fit(&mut self, pattern: &Value, found: &Value) -> Result<(), String> {
         let is_equal = match (pattern, found) {
             (Value::Object(fields), _) => {
@@ -83,7 +83,7 @@ impl Names {
             .filter(|(first, _)| *first == ELLIPSIS)
         {
             for pattern in patterns {
-                // An element that does not fit binds nothing.
+                // An element that does not match binds nothing.
                 let fits = items.iter().find_map(|item| {
                     let mut names = self.clone();
                     names.fit(pattern, item).is_ok().then_some(names)
@@ -105,7 +105,7 @@ impl Names {
             .try_for_each(|(pattern, item)| self.fit(pattern, item))
     }
 
-    /// The same for a text; a value of another type fits a name alone.
+    /// Matches a text. A value of another type matches only a name.
     pub(crate) fn fit_text(
         &mut self,
         pattern: &str,
@@ -133,7 +133,7 @@ impl Names {
         }
     }
 
-    /// Whether a comparison of two numbers holds, such as `$a > 5`.
+    /// Evaluates a comparison of two numbers, such as `$a > 5`. Returns an error if it is false.
     pub(crate) fn holds(&self, comparison: &str) -> Result<(), String> {
         let words: Vec<&str> = comparison.split(' ').collect();
         let [one, operator, other] = words[..] else {

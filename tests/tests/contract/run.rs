@@ -1,6 +1,6 @@
-//! Runs a script against its cluster, and reports each section whose answers differ.
+//! Runs a script against its cluster, and reports each section whose responses differ.
 //!
-//! Each answer of a node must also have the forms of `vocabulary`.
+//! Each response of a node must also have the forms of `vocabulary`.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,16 +16,17 @@ use crate::pattern::{Names, ensure};
 use crate::script::{Kind, Script, Step, words_of};
 use crate::vocabulary;
 
-/// A node applies what its leader has within milliseconds; on a busy machine within this.
+/// The time limit of `until`. A node applies the entries of its leader within milliseconds, and on
+/// a busy machine within this time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What both runs of a command with a dry run are given.
+/// The options for both runs of a command with a dry run.
 const DRY_OPTIONS: [&str; 3] = ["--yes", "--timeout", "20s"];
 
-/// The line that an answer does not fit, and why.
+/// The expected line that a response does not match, and the reason.
 type Judged = Result<(), (usize, String)>;
 
-/// Panics with every section that differs: file, line, expected and actual answer.
+/// Panics with every section that differs: file, line, expected and actual response.
 pub(crate) fn run(file: &str, text: &str) {
     let script = Script::parse(text);
     let (cluster, mut names) = begin(&script);
@@ -79,7 +80,7 @@ impl Runner<'_> {
             Duration::ZERO
         };
         let mut judged = Ok(());
-        // An answer that does not fit binds nothing.
+        // A response that does not match binds nothing.
         let bound = self.names.clone();
         wait::within(deadline, || {
             self.names = bound.clone();
@@ -158,7 +159,7 @@ impl Runner<'_> {
         }
     }
 
-    /// A dry run changes nothing, and has the verdict of the command that is run after it.
+    /// A dry run changes nothing, and has the same verdict as the command that runs after it.
     fn dry_run(&self, step: &Step) -> Judged {
         let (line, expected) = step.expected.first().expect("an exit code and words");
         let expected = self.names.fill(expected);

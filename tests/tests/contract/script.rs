@@ -3,36 +3,36 @@
 //! ```text
 //! # A comment. A line that ends with \ continues on the next line.
 //! nodes: 3                    before the first step: the number of nodes, 1 by default
-//! tokens: required            callers need an access token; `operator` is one that permits everything
-//! stranger: n4                a started node that is no member; `stranger` is its peer address
+//! tokens: required            callers need an access token; `operator` permits everything
+//! stranger: n4                a started node that is not a member; `stranger` is its peer address
 //!
-//! == one lock has one holder                 a section; it forgets what the section before has bound
+//! == one lock has one holder                 a section; it drops the names of the section before
 //! > POST /v1/locks/a/acquire {"owner": "x"}  a request, with its JSON body
 //!   if-none-match: ${tag}                    a header of the request
 //! < 200 {"token": "$token"}                  the expected answer
 //! < cache-control: no-store                  an expected header
 //! reader @1 > GET /v1/locks                  with the token bound to `reader`, at the second node
-//! until @2 > GET /v1/locks/a                 is repeated until the answer is the expected one
+//! until @2 > GET /v1/locks/a                 repeated until the expected answer comes
 //! $ seqd lock get a -o json                  a command
-//! < 0 {"held": 1}                            its exit code, and what it writes to stdout
+//! < 0 {"held": 1}                            its exit code and its stdout
 //! check $token > 7                           a comparison of numbers
-//! dry $ seqd seq delete a                    a dry run of the command, and then the command
+//! dry $ seqd seq delete a                    a dry run of the command, then the command
 //! ```
 //!
-//! An expected answer is a status or exit code and, if wanted, one of these:
+//! An expected answer is a status or exit code and, optionally, one of these:
 //!
 //! - JSON: a pattern of the body or of stdout, see the module `pattern`
-//! - for a refused request the code of the problem, then words of its detail and hint, or a pattern
-//! - for a command words of stderr
+//! - for a refused request, the problem's code, then words of its detail and hint, or a pattern
+//! - for a command, words of stderr
 //!
-//! Further lines name a header, `absent` (a header), `stderr`, `has` or `not` (a text that the answer
-//! contains, or does not).
+//! Further lines name a header, `absent` (a header), `stderr`, `has` or `not` (a text that the
+//! answer must or must not contain).
 //!
-//! A dry run changes nothing. Where the command is refused it has the same exit code and words. Where
-//! the command succeeds, the dry run announces an effect that contains the expected words; the word
-//! `nothing` stands for a command that changes nothing.
+//! A dry run changes nothing. If the command is refused, the dry run has the same exit code and
+//! words. If the command succeeds, the dry run announces an effect that contains the expected
+//! words; the word `nothing` expects that the command changes nothing.
 
-/// The lines of a file that are no comments, each with its number.
+/// The lines of a file that are not comments, with their numbers.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
     lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
@@ -41,9 +41,9 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 pub(crate) struct Script {
     pub(crate) nodes: usize,
     pub(crate) needs_tokens: bool,
-    /// The name of a node that is started and is no member.
+    /// The name of a node that is started but not a member.
     pub(crate) stranger: Option<String>,
-    /// The first one, without a title, binds names for all others.
+    /// The first section, without a title, binds names for all others.
     pub(crate) sections: Vec<Section>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Section {
 pub(crate) enum Kind {
     Request,
     Command,
-    /// A dry run of a command, and the command itself.
+    /// A dry run of a command, then the command itself.
     DryRun,
     Check,
 }
@@ -69,12 +69,12 @@ pub(crate) struct Step {
     pub(crate) is_repeated: bool,
     pub(crate) text: String,
     pub(crate) headers: Vec<String>,
-    /// What is expected, each with its line.
+    /// The expected lines, with their numbers.
     pub(crate) expected: Vec<(usize, String)>,
 }
 
 impl Script {
-    /// Panics with the line of what is not understood.
+    /// Parses a script. Panics with the line that is invalid.
     pub(crate) fn parse(text: &str) -> Script {
         let first = Section::titled("");
         let mut script = Script {
@@ -168,7 +168,7 @@ impl Step {
     }
 }
 
-/// The lines, with those that continue in one piece.
+/// The lines, with continued lines joined.
 fn joined(text: &str) -> Vec<(usize, String)> {
     let mut joined: Vec<(usize, String)> = Vec::new();
     let mut continues = false;

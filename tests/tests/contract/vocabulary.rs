@@ -1,8 +1,8 @@
-//! One name has one form in all answers: what may pass 2^53 is a string, everywhere.
+//! A name has the same form in all responses: an integer that may exceed 2^53 is always a string.
 
 use serde_json::Value;
 
-/// Integers that may pass 2^53, and times.
+/// Integers that may exceed 2^53, and times.
 const TEXTS: &[&str] = &[
     "first",
     "last",
@@ -49,14 +49,14 @@ const NUMBERS: &[&str] = &[
     "waiting",
 ];
 
-/// The first name in an answer that has another form.
+/// Returns an error with the first name in a response that has another form.
 pub(crate) fn check(answer: &Value) -> Result<(), String> {
     named("", answer)
 }
 
 fn named(name: &str, value: &Value) -> Result<(), String> {
     let fits = match value {
-        // Sizes of ranges, not values: they have the names of bounds.
+        // Sizes of ranges, not values. They have the names of bounds.
         Value::Object(_) if name == "segment" => true,
         Value::Object(fields) => {
             return fields

@@ -1,4 +1,5 @@
-//! Tokens: what a stranger meets at a node that asks for one, and how the operator's is replaced.
+//! Access tokens: the responses to a caller without a token, and the replacement of the operator's
+//! token.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +15,7 @@ use serde_json::json;
 
 const SECOND: &str = "second-0123456789abcdef0123456789abcdef";
 
-/// Many looks at the file, on a busy machine.
+/// The time for many polls of the file on a busy machine.
 const TAKEN: Duration = Duration::from_secs(30);
 
 /// Writes a token's file in one step.
@@ -29,7 +30,8 @@ fn with_token(method: &str, url: &str, token: &str) -> http::Request {
     http::request(method, url).header("authorization", &format!("Bearer {token}"))
 }
 
-/// The answer without what differs between any two of them.
+/// The refusal of a caller without a token, without the fields that differ between any two
+/// responses.
 #[track_caller]
 fn to_a_stranger(reply: Reply) -> (String, Vec<(String, String)>) {
     let reply = reply.refused(401, "unauthorized");
@@ -81,7 +83,7 @@ fn a_stranger_without_a_token_learns_nothing_and_changes_nothing() {
             !route.is_public()
         );
     }
-    // Neither a body nor a host of no node is looked at before.
+    // The node checks the token before it reads a body or the host.
     let broken = http::post(&url("/v1/sequences/order/next")).body("{\"count\":");
     assert_eq!(to_a_stranger(broken.reply()), nothing);
     let elsewhere = http::get(&url("/v1/id")).header("host", "evil.example");
@@ -100,7 +102,8 @@ fn a_stranger_without_a_token_learns_nothing_and_changes_nothing() {
     }
 }
 
-/// What takes comes thousands of times a second, and a one-time token stands in its path.
+/// Requests that allocate come thousands of times a second, and one has a one-time token in its
+/// path.
 #[test]
 fn what_takes_has_no_line_in_the_log_and_no_one_time_token_is_in_it() {
     let cluster = Cluster::planned(1)
@@ -167,7 +170,7 @@ fn commands_show_the_token_of_a_file_and_a_new_one_takes_its_place() {
     wait::until("the new token", TAKEN, || is_let_in(SECOND).then_some(()));
     assert!(!is_let_in(OPERATOR), "the token before is let in");
 
-    // A file that cannot be used changes nothing, and no command reads it.
+    // A file that cannot be used changes nothing, and commands do not read it.
     std::fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("its mode");
     let warned = || {
         cluster

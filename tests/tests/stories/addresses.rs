@@ -1,5 +1,5 @@
-//! A node's client address follows its configuration, and the command line asks the given endpoints
-//! alone, whatever addresses a response names.
+//! A node's client address follows its configuration, and the command line sends requests only to
+//! the given endpoints, whatever addresses a response contains.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -9,10 +9,10 @@ use rustix::process::Signal;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::{binary, http, wait};
 
-/// A restart on a busy machine.
+/// The time for a restart on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The client address of `n2` as node 0 has it.
+/// The client address of `n2` in the view of node 0.
 fn shown(cluster: &Cluster) -> Option<String> {
     let reply = http::get(&cluster.url(0, "/v1/cluster")).send().ok()?;
     let view = reply.json();
@@ -31,7 +31,7 @@ fn run(endpoints: &str, words: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn status_asks_the_given_endpoint_alone_and_addresses_follow_the_configuration() {
     let mut cluster = Cluster::planned(3).ready();
-    // A host that only a response names: nobody may connect to it, with a token or without.
+    // A host that only a response names. No client may connect to it, with or without a token.
     let trap = TcpListener::bind("127.0.0.1:0").unwrap();
     trap.set_nonblocking(true).unwrap();
     let url = format!("http://{}", trap.local_addr().unwrap());
@@ -51,7 +51,7 @@ fn status_asks_the_given_endpoint_alone_and_addresses_follow_the_configuration()
         let met = trap.accept().map(drop).map_err(|error| error.kind());
         assert_eq!(met, Err(ErrorKind::WouldBlock), "{words:?} asked {url}");
     }
-    // All that the others report is there, a second after they are ready.
+    // All reports of the other nodes arrive within a second after they are ready.
     wait::until("the reports of all members", PATIENCE, || {
         let (_, text) = run(&endpoint, &["status", "-o", "json"]);
         let view: serde_json::Value = serde_json::from_str(&text).ok()?;

@@ -1,6 +1,6 @@
-//! The description of the API against running clusters: schemathesis derives requests from
-//! `/openapi.json` and compares each answer with it. `SCHEMATHESIS_EXAMPLES` sets the number of requests
-//! per operation that it draws.
+//! Compares the description of the API with running clusters: schemathesis derives requests from
+//! `/openapi.json` and checks each response against it. `SCHEMATHESIS_EXAMPLES` sets the number of
+//! generated requests per operation.
 
 use std::fs::Permissions;
 use std::io::Write as _;
@@ -13,8 +13,8 @@ use seqd_tests::{http, skips};
 
 const TOKEN: &str = "described-0123456789abcdef0123456789abcdef";
 
-/// A status below 500, or one that asks for a repetition: a node may be busy, and its outcome unknown.
-/// An answer with any other status is an error of the server.
+/// Expected are a status below 500, or one that permits a retry: a node may be busy, and an outcome
+/// unknown. Any other status is an error of the server.
 const CONFIG: &str = "[checks]
 not_a_server_error.expected-statuses = [\"1xx\", \"2xx\", \"3xx\", \"4xx\", \"503\", \"504\"]
 ";
@@ -33,7 +33,7 @@ fn is_missing() -> Option<String> {
     (!runs).then(|| "schemathesis is missing (pip install schemathesis)".to_owned())
 }
 
-/// Sends what it derives and panics with its report if an answer is not as described.
+/// Sends the derived requests. Panics with the report if a response does not match the description.
 fn compare(cluster: &Cluster, folder: &Path, token: Option<&str>) {
     let config = folder.join("schemathesis.toml");
     std::fs::write(&config, CONFIG).expect("the configuration");
@@ -63,7 +63,7 @@ fn every_answer_is_one_that_the_description_of_the_api_has() {
     if skips::ends("API description", is_missing()) {
         return;
     }
-    // One node: a removal of the only voter is refused, so that every operation can be sent.
+    // One node: the removal of the only voter is refused, so every operation can be sent.
     let open = Cluster::planned(1).ready();
     compare(&open, open.folder(), None);
 
@@ -80,7 +80,7 @@ fn every_answer_is_one_that_the_description_of_the_api_has() {
     compare(&guarded, guarded.folder(), None);
 }
 
-/// The description is the same with and without a token, and has a tag by which a cache knows it.
+/// The description is the same with and without a token, and has an ETag for caches.
 #[test]
 fn the_description_of_the_api_is_cached_by_its_tag() {
     let cluster = Cluster::planned(1).ready();

@@ -1,4 +1,4 @@
-//! Backups and a stopped node's folder: saved under load, checked, damaged, cut off.
+//! Backups and a stopped node's folder: saved under load, verified, damaged, interrupted.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
 use serde_json::{Value, json};
 
-/// What a command that succeeds writes as JSON.
+/// The JSON output of a command that must succeed.
 #[track_caller]
 fn json_of(arguments: &[&str]) -> Value {
     let output = run(&[arguments, &["-o", "json"]].concat());
@@ -24,7 +24,7 @@ fn json_of(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// The stderr of a command that fails.
+/// The stderr of a command that must fail.
 #[track_caller]
 fn fails(arguments: &[&str], code: i32) -> String {
     let output = run(arguments);
@@ -91,7 +91,7 @@ fn a_backup_under_load_holds_what_was_acknowledged_and_is_checked() {
         );
     }
 
-    // What is there is not replaced unasked, and a flipped byte is found.
+    // An existing file is not replaced without confirmation, and a flipped byte is detected.
     let before = std::fs::read(&file).unwrap();
     let asked = fails(&["-e", &node, "snapshot", "save", text(&file)], 2);
     assert!(
@@ -109,8 +109,8 @@ fn a_backup_under_load_holds_what_was_acknowledged_and_is_checked() {
     }
 }
 
-/// Passes one connection on to `to`, and of the answer no more than its head and `bytes` bytes.
-/// Then it closes, or, with `silent`, waits until the sender is dropped.
+/// Forwards one connection to `to`, but only the head and `bytes` bytes of the response. Then it
+/// closes the connection or, with `silent`, waits until the sender is dropped.
 fn cut_proxy(to: String, bytes: usize, silent: Option<mpsc::Receiver<()>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -174,12 +174,12 @@ fn a_download_that_breaks_off_leaves_no_file() {
     assert!(stderr.contains("after 200 of"), "{stderr}");
     assert!(files(folder.path(), "").is_empty());
 
-    // The next endpoint is asked as long as nothing came.
+    // The command uses the next endpoint as long as nothing has arrived.
     let both = format!("127.0.0.1:1,{node}");
     json_of(&["-e", &both, "snapshot", "save", text(&file)]);
     std::fs::remove_file(&file).unwrap();
 
-    // Nor does a command that is ended leave one.
+    // A command that is ended leaves no file either.
     let (until, silent) = mpsc::channel();
     let proxy = cut_proxy(node, 200, Some(silent));
     let arguments = ["-e", &proxy, "snapshot", "save", text(&file)];
@@ -271,7 +271,7 @@ fn a_stopped_node_s_folder_is_reported_and_checked() {
     let inspected = json_of(&inspect);
     assert_eq!(inspected["identity"]["cluster_id"], view["cluster_id"]);
     assert_eq!(inspected["identity"]["name"], cluster.node(victim).name());
-    // A kill may come between a new snapshot and the removal of the oldest.
+    // The kill may occur between a new snapshot and the removal of the oldest.
     let kept = snapshots().len();
     assert!((2..=3).contains(&kept), "{kept}");
     assert_eq!(inspected["snapshots"].as_array().map(Vec::len), Some(kept));
@@ -293,7 +293,8 @@ fn a_stopped_node_s_folder_is_reported_and_checked() {
         "{checked}"
     );
 
-    // A flipped byte in a snapshot: found, with the name of the file; put back, all is sound.
+    // A flipped byte in a snapshot is detected, with the name of the file. After the repair
+    // everything is sound.
     let snapshot = snapshots().remove(0);
     let name = snapshot.file_name().unwrap().to_str().unwrap();
     let middle = std::fs::metadata(&snapshot).unwrap().len() / 2;
@@ -302,7 +303,8 @@ fn a_stopped_node_s_folder_is_reported_and_checked() {
     assert!(stderr.contains(name), "{stderr}");
     flip_bit(&snapshot, middle);
 
-    // Looking has changed nothing: the node comes back from it, and a clean stop is sound too.
+    // The inspection changed nothing: the node starts from the folder, and it is sound after a
+    // clean stop too.
     cluster.node_mut(victim).start();
     cluster.wait_ready();
     cluster.wait_same_state(&[0, 1, 2]);

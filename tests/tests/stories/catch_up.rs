@@ -1,6 +1,6 @@
-//! A node that is sent a snapshot over a slow cable is killed in the middle.
+//! A node that receives a snapshot over a slow cable is killed in the middle of the transfer.
 //!
-//! Where there can be no such links (see `seqd_tests::links`) the story prints that and ends.
+//! If such links are not available (see `seqd_tests::links`), the story is skipped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,24 +10,26 @@ use seqd_tests::load::each;
 use seqd_tests::{links, skips, wait};
 use serde_json::json;
 
-/// Sequences, and the bytes of each one's description: a snapshot of some MiB.
+/// The number of sequences, and the size of each one's description in bytes, which give a snapshot
+/// of some MiB.
 const SEQUENCES: u64 = 3_000;
 const DESCRIPTION: usize = 1_000;
 
-/// Values, each an entry: several times as many as there are between two snapshots.
+/// The number of values, each of which is an entry: several times as many as between two snapshots.
 const VALUES: u64 = 400;
 const SNAPSHOT_EVERY: &str = "100";
 
-/// Connections that write.
+/// The number of connections that write.
 const WRITERS: usize = 32;
 
-/// Of the node's cable: the snapshot takes some seconds.
+/// The bandwidth of the node's cable, with which the snapshot takes some seconds.
 const BITS_PER_SECOND: f64 = 8e6;
 
-/// Time for the transfer, from its begin to its end, on a busy machine.
+/// The time limit of the transfer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The bytes of the largest file with such an end in a node's folder of snapshots, and how many there are.
+/// The size in bytes of the largest file with this suffix in a node's snapshot folder, and the
+/// number of such files.
 fn snapshots(cluster: &Cluster, node: usize, end: &str) -> (u64, usize) {
     let folder = cluster.node(node).data().join("snap");
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -38,7 +40,7 @@ fn snapshots(cluster: &Cluster, node: usize, end: &str) -> (u64, usize) {
     (sizes.iter().copied().max().unwrap_or(0), sizes.len())
 }
 
-/// One node, whose log begins behind a snapshot of everything.
+/// A single node whose log begins after a snapshot of everything.
 fn leader() -> Cluster {
     let cluster = Cluster::on_links(1, 1).with("raft", "snapshot_every", SNAPSHOT_EVERY);
     let cluster = cluster.ready();
@@ -58,7 +60,7 @@ fn leader() -> Cluster {
     wait::until("a snapshot of all of it", READY, || {
         (snapshots(&cluster, 0, ".snap").0 > least).then_some(())
     });
-    // Until then a node that has nothing is served from the log, which is no more to send.
+    // Before the purge, a node without data would be served from the log.
     wait::until("a log without its begin", READY, || {
         (cluster.metric(0, "seqd_raft_purged_index") > 0.0).then_some(())
     });
@@ -95,7 +97,8 @@ fn a_node_that_is_killed_while_it_is_sent_a_snapshot_gets_it_at_its_next_start()
     let carried = cluster.links().carried() - before;
     cluster.wait_same_state(&[0, receiver]);
     assert_eq!(snapshots(&cluster, receiver, ".tmp").1, 0, "a part is left");
-    // What had arrived is in no file that outlives the process: it is sent once more, and once.
+    // The bytes that had arrived are in no file that outlives the process, so the snapshot is sent
+    // again, once.
     println!("{arrived} of {len} bytes before the kill, {carried} carried after it");
     assert!(
         (len..2 * len).contains(&carried),

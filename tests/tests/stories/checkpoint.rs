@@ -1,5 +1,5 @@
-//! The sled folder is a materialisation: without it, or with a bad byte in it, the node rebuilds
-//! the same state from the log.
+//! The sled folder is a materialisation of the state: if it is missing or damaged, the node
+//! rebuilds the same state from the log.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ fn state_folders(node: &Node) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Flips a bit of the record in every place where sled has written it down.
+/// Flips a bit of the record in every place to which sled has written it.
 fn flip_a_bit_of_the_record(node: &Node) -> usize {
     let files = state_folders(node)
         .iter()

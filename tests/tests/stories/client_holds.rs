@@ -1,4 +1,4 @@
-//! The client's guard of a lock and its work that is done once, on real nodes.
+//! The client's lock guard and its exactly-once work, on real nodes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn a_guard_without_a_runtime_renews_and_gives_back() {
         wait: Some(Duration::ZERO),
         ..options()
     };
-    // Longer than the ttl: it was renewed meanwhile.
+    // Longer than the TTL, so the hold was renewed in the meantime.
     std::thread::sleep(Duration::from_secs(4));
     let refused = blocking::LockGuard::acquire(&client, "alone", at_once.clone());
     assert!(matches!(refused, Err(LockError::Held(_))), "{refused:?}");

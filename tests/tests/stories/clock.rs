@@ -1,8 +1,9 @@
-//! A node whose wall clock went back does not mint below what it minted, answers `clock-behind`,
-//! and serves all that needs no clock. One whose clock is wrong mints nothing, and stops no other.
+//! A node whose wall clock went back does not mint at or below its last tick, returns
+//! `clock-behind`, and serves everything that needs no clock. A node whose clock is wrong mints
+//! nothing, and does not stop the others.
 //!
-//! Where no clock can be shifted (see `seqd_tests::clock`) a story is skipped; the node crate's
-//! stories show the same rules through its clock port.
+//! If clocks cannot be shifted here (see `seqd_tests::clock`), a story is skipped. The stories of
+//! the node crate test the same rules through its clock port.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use serde_json::json;
 /// The node whose clock is shifted.
 const SHIFTED: usize = 2;
 
-/// The bits below the tick in the layout `default`.
+/// The number of bits below the tick in the layout `default`.
 const TICK_SHIFT: u32 = 22;
 
 fn cluster_with_a_shifted_clock() -> Option<(Cluster, ShiftedClock)> {
@@ -43,7 +44,7 @@ fn id_from(cluster: &Cluster, node: usize) -> u64 {
         .expect("an ID")
 }
 
-/// What holds while a node's clock is ten seconds behind its last used tick.
+/// Asserts the behaviour of a node whose clock is ten seconds behind its last used tick.
 fn assert_behind(cluster: &Cluster) {
     let refusal = wait::until("the refusal of a clock that is behind", READY, || {
         let reply = http::get(&cluster.url(SHIFTED, "/v1/id")).send().ok()?;
@@ -68,7 +69,7 @@ fn assert_behind(cluster: &Cluster) {
     id_from(cluster, 1);
 }
 
-/// A node mints nothing below what it minted, and nothing twice.
+/// Asserts that an ID is above the last one, and in a later tick.
 #[track_caller]
 fn assert_above(id: u64, last: u64) {
     assert!(id > last, "{id} after {last}");
@@ -113,7 +114,7 @@ fn a_step_of_ten_seconds_back_while_running_refuses_ids_until_the_clock_is_right
     assert_serves_again(&cluster, last);
 }
 
-/// So far behind that no start takes as long: the clock is still behind when the node could mint.
+/// Longer than any start, so the clock is still behind when the node could mint.
 const BEHIND: Duration = Duration::from_secs(8);
 
 #[test]
@@ -170,7 +171,7 @@ fn steps_of_twenty_milliseconds_while_running_are_waited_out() {
         history.iter().all(|op| op.answer().is_some()),
         "a refusal for 20 ms"
     );
-    // Each step back made somebody wait for most of it.
+    // Each step back made a request wait for most of it.
     let waits = |op: &&Op<Ids>| op.back.since(op.call) >= Duration::from_millis(10);
     let waited = history.iter().filter(waits).count();
     assert!(waited >= 10, "{waited} requests waited: no step was seen");
@@ -193,10 +194,11 @@ fn a_crash_and_a_quick_restart_on_a_good_clock_is_no_rollback() {
     assert_above(id, last);
 }
 
-/// How long nodes whose clocks are right may refuse IDs.
+/// The longest time for which nodes whose clocks are right may refuse IDs.
 const MAY_REFUSE: Duration = Duration::from_secs(5);
 
-/// The leader's clock is set: the others go on, and it does when it is right again.
+/// Sets the leader's clock. The other nodes must continue, and so must the node itself when its
+/// clock is right again.
 fn set_the_leaders_clock(by_ms: i64) {
     let mut cluster = Cluster::planned(3).with("clock", "window", "\"6s\"");
     let folder = cluster.folder().to_path_buf();
@@ -228,7 +230,7 @@ fn set_the_leaders_clock(by_ms: i64) {
         (cluster.leader() != wrong).then_some(())
     });
     println!("{by_ms} ms: another leads after {:?}", begin.elapsed());
-    // Longer than a window: they are extended by leaders whose clocks are right.
+    // Longer than a window, so leaders with right clocks have extended the windows.
     let until = begin + Duration::from_secs(15);
     let mut served = [Instant::now(); 2];
     while Instant::now() < until {

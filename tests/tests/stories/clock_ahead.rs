@@ -1,8 +1,8 @@
-//! All clocks were ten years ahead for a while. `seqd worker reset` lets each node mint in the present
-//! again, without an ID twice.
+//! All clocks were ten years ahead for a while. `seqd worker reset` lets each node mint at the
+//! present time again, without a repeated ID.
 //!
-//! Where no clock can be shifted (see `seqd_tests::clock`) the story is skipped; the node crate's tests
-//! show the same through its clock port.
+//! If clocks cannot be shifted here (see `seqd_tests::clock`), the story is skipped. The tests of
+//! the node crate show the same through its clock port.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,13 +14,14 @@ use seqd_tests::{http, wait};
 
 const TEN_YEARS_MS: i64 = 315_360_000_000;
 
-/// A bound on each step: windows, agreement of clocks and starts take seconds.
+/// The time limit of each step: windows, agreement of clocks and starts take seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The bits below the tick in the layout `default`, whose ticks are milliseconds.
+/// The number of bits below the tick in the layout `default`, whose ticks are milliseconds.
 const TICK_SHIFT: u32 = 22;
 
-/// IDs of a node, once it gives some for which `is_right` holds. All that came are kept.
+/// Requests IDs from a node until it returns some for which `is_right` holds. Keeps all returned
+/// IDs.
 fn ids_from(cluster: &Cluster, node: usize, ids: &mut Vec<u64>, is_right: impl Fn(u64) -> bool) {
     wait::until("the IDs of a node", PATIENCE, || {
         let url = cluster.url(node, "/v1/ids?count=100");
@@ -72,7 +73,7 @@ fn nodes_mint_in_the_present_again_after_all_clocks_were_ten_years_ahead() {
         ids_from(&cluster, node, &mut ids, is_ahead);
     }
     clocks.iter().for_each(|clock| clock.shift_ms(0));
-    // One of them is stopped meanwhile: it obeys at its next start.
+    // One of the nodes is stopped at the time of the reset, which takes effect at its next start.
     assert_eq!(cluster.node_mut(2).stop().code(), Some(0));
     for node in 0..2 {
         wait::until("a refusal in the present", PATIENCE, || {
@@ -100,7 +101,7 @@ fn nodes_mint_in_the_present_again_after_all_clocks_were_ten_years_ahead() {
         code == Some(3) && text.contains("n1, n2, n3"),
         "{code:?} {text}"
     );
-    // The mark is of the present: a start finds nothing to wait for.
+    // The stored last tick is in the present, so a start does not have to wait.
     assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
     cluster.node_mut(0).start();
     ids_from(&cluster, 0, &mut ids, |id| !is_ahead(id));

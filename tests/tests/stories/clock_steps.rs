@@ -1,6 +1,6 @@
-//! Clocks that are set again and again under a load of IDs: a short run of `soak clocks steps`.
+//! Clocks that are set repeatedly under a load of IDs: a short run of `soak clocks steps`.
 //!
-//! Where no clock can be set (see `seqd_tests::clock`) the story is skipped.
+//! If clocks cannot be set here (see `seqd_tests::clock`), the story is skipped.
 
 use seqd_tests::clock_steps::ClockSteps;
 use seqd_tests::seed::Random;

@@ -1,5 +1,5 @@
-//! All nodes stopped together: what each held of its own is given back all the same, no value comes
-//! twice, and no stop takes longer than it may.
+//! All nodes stop together. Each still returns its unused ranges, no value is repeated, and no stop
+//! takes longer than permitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -11,26 +11,26 @@ use seqd_tests::cluster::{Cluster, READY, integer};
 use seqd_tests::wait;
 use serde_json::json;
 
-/// A clean stop takes at most this long.
+/// The longest duration of a clean stop.
 const CLEAN_STOP: Duration = Duration::from_secs(10);
 
-/// Times that all nodes are stopped together and started again.
+/// The number of times that all nodes are stopped together and started again.
 const ROUNDS: usize = 6;
 
-/// Between the signals to two nodes: at the same moment, and as whoever stops hosts one after
-/// another sends them.
+/// The time between the signals to two nodes: at the same time, and as if hosts were stopped one
+/// after another.
 const APART: [Duration; 2] = [Duration::ZERO, Duration::from_millis(200)];
 
-/// Sequences that one node alone serves, of each node; and those that all nodes serve.
+/// The number of sequences per node that only this node serves, and of those that all nodes serve.
 const OWN: usize = 8;
 const SHARED: usize = 4;
 
-/// What has been given of each sequence.
+/// The allocated values of each sequence.
 #[derive(Default)]
 struct Given(BTreeMap<String, BTreeSet<i64>>);
 
 impl Given {
-    /// Takes values of a sequence, none of which was given before; returns the last.
+    /// Allocates values of a sequence, none of which may be a repetition. Returns the last one.
     fn take(&mut self, cluster: &Cluster, node: usize, name: &str, count: u64) -> i64 {
         let (first, last) = cluster.next(node, name, count);
         let seen = self.0.entry(name.to_owned()).or_default();
@@ -70,7 +70,8 @@ fn with_sequences(count: usize) -> Cluster {
     cluster
 }
 
-/// Stops these nodes with one signal each, one `apart` after another; how long the last one took.
+/// Stops these nodes with one signal each, `apart` from each other. Returns the time that the last
+/// one took.
 fn stop_together(cluster: &mut Cluster, nodes: &[usize], apart: Duration) -> Duration {
     let began = Instant::now();
     for &node in nodes {
@@ -105,11 +106,12 @@ fn nodes_that_stop_together_all_give_back_what_they_held() {
         }
         for index in 0..SHARED {
             for node in 0..3 {
-                // The last node's grant is the latest: this is where its tail is taken back to.
+                // The last node's grant is the latest one, so the returned tails lead back to this
+                // value.
                 last.insert(shared(index), given.take(&cluster, node, &shared(index), 7));
             }
         }
-        // The leader comes first, last, and in the middle.
+        // The leader is stopped first, last, and in the middle.
         let apart = APART[round % APART.len()];
         let order = [round % 3, (round + 1) % 3, (round + 2) % 3];
         let took = stop_together(&mut cluster, &order, apart);
@@ -191,8 +193,8 @@ fn a_node_that_a_request_holds_up_is_waited_for() {
         for index in 0..OWN {
             given.take(&cluster, busy, &own(busy, index), 40);
         }
-        // A body that never comes whole: the node waits for its rest until the request's deadline,
-        // also where it begins to stop before it has read the head.
+        // A body that never arrives completely: the node waits for the rest until the request's
+        // deadline, even if its stop begins before it has read the head.
         let mut held = TcpStream::connect(cluster.address(busy)).unwrap();
         held.write_all(
             b"POST /v1/sequences/shared-0/next HTTP/1.1\r\nhost: localhost\r\n\
@@ -211,7 +213,7 @@ fn a_node_that_a_request_holds_up_is_waited_for() {
     }
 }
 
-/// Whom the kill in the middle of a stop hits.
+/// The node that is killed in the middle of a stop.
 #[derive(Debug, Clone, Copy)]
 enum Victim {
     Leader,
@@ -257,8 +259,8 @@ fn a_kill_in_the_middle_of_a_common_stop_holds_up_nobody_and_repeats_nothing() {
         }
         let gaps = given.with_a_gap();
         println!("{victim:?} killed, stopped in {took:?}, with a gap: {gaps:?}");
-        // Two nodes and their leader are left: they give back all. Where the leader is killed, what
-        // was sent to it at that moment may be lost.
+        // Two nodes with their leader remain, which return everything. If the leader is killed,
+        // messages to it at that moment may be lost.
         if matches!(victim, Victim::Follower) {
             let own_of_hit = format!("own-{hit}-");
             let mut others = gaps.iter().filter(|name| name.starts_with("own"));

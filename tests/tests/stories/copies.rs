@@ -1,5 +1,5 @@
-//! Old copies of a data folder: put back, or started beside the running node; and nodes that come
-//! back from their own folders, of which none may be taken for a copy.
+//! Old copies of a data folder, put back or started next to the running node, and nodes that
+//! restart from their own folders, none of which may be mistaken for a copy.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,11 +14,11 @@ use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
-/// How long a peer may take to hear what was acknowledged and to store it: a heartbeat and a
-/// second, and some more.
+/// The longest time until a peer has received and stored what was acknowledged: a heartbeat, a
+/// second, and a margin.
 const HEARD_AND_STORED: Duration = Duration::from_secs(2);
 
-/// How often all nodes are killed and started again.
+/// The number of times that all nodes are killed and started again.
 const ROUNDS: u32 = 5;
 
 fn worked(count: usize) -> Cluster {
@@ -50,7 +50,7 @@ fn written(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).ok()?.modified().ok()
 }
 
-/// Waits until a node's file `peers` was written well after this call.
+/// Waits until a node's file `peers` was written sufficiently later than this call.
 fn wait_stored(cluster: &Cluster, at: usize) {
     let now = cluster.folder().join("now");
     std::fs::write(&now, []).expect("a file that tells the time");
@@ -97,11 +97,11 @@ fn a_copy_of_a_running_node_s_folder_is_refused_also_by_one_peer_alone() {
         let spare = cluster.folder().join("spare");
         std::fs::rename(cluster.node(victim).data(), &spare).unwrap();
         copy_folder(&kept, &cluster.node(victim).data());
-        // One that was killed and started itself is enough.
+        // One witness that was killed and started too is enough.
         cluster.node_mut(witness).start();
         cluster.node_mut(victim).start();
         row("older copy of its own folder").ends(cluster.node_mut(victim));
-        // Its true folder is welcome.
+        // The node's true folder is accepted.
         std::fs::remove_dir_all(cluster.node(victim).data()).unwrap();
         std::fs::remove_dir_all(&kept).unwrap();
         std::fs::rename(&spare, cluster.node(victim).data()).unwrap();
@@ -148,12 +148,12 @@ fn of_two_processes_with_copies_of_one_folder_at_most_one_serves() {
     let row = row("two copies of one folder started at once");
     wait::until("one of them ends", READY, || {
         let own = cluster.node_mut(victim);
-        // One that ends between two probes was not ready at the same time as the other.
+        // If one process ends between two probes, both were not ready at the same time.
         let both = twin.is_ready() && own.is_ready() && twin.is_ready();
         assert!(!both, "both serve");
         (!twin.is_running() || !own.is_running()).then_some(())
     });
-    // A process that has ended does not come back, so two cannot serve from here on.
+    // A process that has ended does not come back, so two processes cannot serve from now on.
     for node in [&mut twin, cluster.node_mut(victim)] {
         if !node.is_running() {
             row.ends(node);

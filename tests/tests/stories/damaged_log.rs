@@ -1,5 +1,5 @@
-//! A log that is not what was written: what is a torn write is cut off, what was synced once is
-//! missed and refused, and the machine comes back as a new member.
+//! A damaged log: a torn write is cut off; missing synced records are detected and the folder is
+//! refused, and the machine comes back as a new member.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use seqd_tests::load::{Pace, Target, run as load};
 use seqd_tests::node::Node;
 use seqd_tests::wait;
 
-/// The log's first segment takes 16 MiB, which takes some time on a busy machine.
+/// The time limit for filling the log's first segment of 16 MiB on a busy machine.
 const FILLED: Duration = Duration::from_secs(120);
 
 fn log_of(node: &Node) -> std::path::PathBuf {
@@ -43,7 +43,7 @@ fn a_flipped_bit_in_a_synced_record_is_refused_and_the_way_out_works() {
     cluster.node_mut(victim).start();
     row("flipped bit in a synced record").ends(cluster.node_mut(victim));
 
-    // The way out that the message gives: removed, emptied, added again.
+    // The remedy in the message: the member is removed, its folder emptied, and it is added again.
     let other = (victim + 1) % 3;
     cluster.replace_member(victim, other);
     cluster.wait_ready();
@@ -51,8 +51,8 @@ fn a_flipped_bit_in_a_synced_record_is_refused_and_the_way_out_works() {
     assert_eq!(cluster.next(victim, "order", 1), (11, 11));
 }
 
-/// A node whose log has two segments. The same definition over and over: the log grows, the state
-/// does not.
+/// A node whose log has two segments. The same definition is written repeatedly, so the log grows
+/// and the state does not.
 fn with_two_segments() -> Cluster {
     let cluster = Cluster::started(1).with_a_record();
     let target = Target {
@@ -80,7 +80,8 @@ fn a_missing_segment_is_refused() {
     std::fs::rename(&segments[0], &aside).unwrap();
     cluster.node_mut(0).start();
     row("missing segment").ends(cluster.node_mut(0));
-    // Refused, and left as it was: put back, all is there.
+    // The folder was refused and left unchanged. After the segment is put back, everything is
+    // there.
     std::fs::rename(&aside, &segments[0]).unwrap();
     cluster.node_mut(0).start();
     cluster.wait_ready();

@@ -1,5 +1,5 @@
-//! Snapshots that turned bad: set aside, missed by nobody as long as the state can be had from
-//! elsewhere, and refused when it cannot.
+//! Damaged snapshots: they are set aside. The node serves as long as the state is available
+//! elsewhere, and the folder is refused otherwise.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
-/// Entries that a log keeps behind a snapshot.
+/// The number of entries that a log keeps before a snapshot.
 const KEPT_BEHIND: u64 = 10_000;
 
-/// The least that is purged at once.
+/// The smallest number of entries that are purged at once.
 const PURGED_AT_ONCE: u64 = 1024;
 
 /// A minute: this many entries take some time on a busy machine with a debug build.
@@ -42,7 +42,7 @@ fn flip_in_the_middle(path: &PathBuf) {
     flip_bit(path, length / 2);
 }
 
-/// Nodes that took two snapshots each, and have applied about `entries`.
+/// Nodes that took two snapshots each, and have applied about `entries` entries.
 fn filled(count: usize, entries: u64) -> Cluster {
     let cluster = Cluster::planned(count)
         .with("raft", "snapshot_every", "200")
@@ -77,7 +77,7 @@ fn a_flipped_bit_in_the_newest_snapshot_is_set_aside_and_another_is_taken() {
     cluster.start_repaired(node, "flipped bit in a snapshot");
     assert_eq!(set_aside(&cluster, node), 1.0);
     cluster.wait_same_state(&[0, 1, 2]);
-    // The next ones come as ever, and there are two good ones again.
+    // Later snapshots are taken as usual, and there are two good ones again.
     let load = cluster.load(4, Route::Fixed, 1, 0);
     let load = Workload::next(load, Timeline::begin(), "order");
     wait::until("two snapshots again", READY, || {

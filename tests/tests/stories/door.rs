@@ -1,4 +1,4 @@
-//! Clients that mean no good, or know no better, at the clients' port of a real node.
+//! Hostile and faulty clients at the client port of a real node.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
@@ -13,10 +13,11 @@ use serde_json::json;
 
 use seqd_tests::callers::{Caller, guarded};
 
-/// Answers come within milliseconds; on a busy machine within this.
+/// The time limit of a response, which takes milliseconds on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A node alone whose process may have the fewest open files that a node starts with: 224 clients.
+/// A single node whose process has the smallest limit of open files with which a node starts: 224
+/// clients.
 fn with_few_files() -> Cluster {
     let mut cluster = Cluster::planned(1);
     let launcher = ["sh", "-c", "ulimit -n 512; exec \"$@\"", "sh"];
@@ -38,10 +39,10 @@ fn connect(cluster: &Cluster) -> TcpStream {
     stream
 }
 
-/// What a node sends to these bytes, until it closes or `enough` is there.
+/// The response of a node to these bytes, until it closes the connection or `enough` has arrived.
 fn answer(cluster: &Cluster, request: &[u8], enough: &str) -> String {
     let mut stream = connect(cluster);
-    // The node may close before all was sent.
+    // The node may close the connection before everything was sent.
     let _ = stream.write_all(request);
     let (mut all, mut part) = (String::new(), [0; 4096]);
     while !all.contains(enough) {
@@ -77,7 +78,7 @@ fn more_idle_connections_than_open_files_keep_nobody_out() {
 
 /// Opens a connection from an address of the loopback network, and sends bytes.
 fn send_from(cluster: &Cluster, last: u8, bytes: &str) -> TcpStream {
-    // Closed in the nodes that other tests start meanwhile.
+    // Closed in the nodes that other tests start in the meantime.
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
     bind(&socket, &SocketAddrV4::new([127, 0, 0, last].into(), 0)).unwrap();
@@ -85,12 +86,12 @@ fn send_from(cluster: &Cluster, last: u8, bytes: &str) -> TcpStream {
     rustix::net::connect(&socket, &node).unwrap();
     let mut stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // The node may have ended it for another.
+    // The node may have closed it in favour of another connection.
     let _ = stream.write_all(bytes.as_bytes());
     stream
 }
 
-/// The status of one request on a connection of its own.
+/// The status of one request on a separate connection.
 fn status_from(cluster: &Cluster, last: u8, path: &str, headers: &str) -> String {
     let head =
         format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
@@ -99,12 +100,12 @@ fn status_from(cluster: &Cluster, last: u8, path: &str, headers: &str) -> String
     answer.get(9..12).unwrap_or_default().to_owned()
 }
 
-/// The line of a request's head that shows a caller's token.
+/// The header line with a caller's token.
 fn shown(caller: &Caller<'_>) -> String {
     format!("authorization: Bearer {}\r\n", caller.token)
 }
 
-/// What a flood sends on each connection: bodies that never come, or waits for a lock.
+/// The bytes that a flood sends on each connection: incomplete bodies, or waits for a lock.
 fn floods(headers: &str) -> [String; 2] {
     let head = "POST /v1/locks/x.job/acquire HTTP/1.1\r\nhost: localhost\r\n\
                 content-type: application/json\r\n";
@@ -179,7 +180,7 @@ fn the_connections_of_one_token_keep_neither_another_nor_the_operator_out() {
     }
 }
 
-/// A system whose connection is not taken into the queue tries again after a second.
+/// A client system whose connection is not accepted into the queue tries again after a second.
 #[test]
 fn connections_of_a_moment_in_which_the_node_stands_still_are_not_lost() {
     let cluster = Cluster::started(1);

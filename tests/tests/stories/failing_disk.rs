@@ -1,7 +1,7 @@
-//! Disks that fail under a live process: a sync that is refused, no room, no answer at all.
+//! Disks that fail under a running process: a failed sync, no space, no response at all.
 //!
-//! A refused sync needs `strace` and the right to trace, a full or a hung disk needs a file system
-//! of its own; where that is not there a story prints that on stderr and ends.
+//! A failed sync needs `strace` and the right to trace. A full or a hung disk needs its own file
+//! system. If these are not available, a story is skipped.
 
 use std::time::{Duration, Instant};
 
@@ -17,10 +17,10 @@ use seqd_tests::workload::{Route, Workload};
 use seqd_tests::{http, skips, wait};
 use serde_json::json;
 
-/// Room for a log of two segments, a checkpoint and some more.
+/// Space for a log of two segments, a checkpoint and some more.
 const SMALL: u64 = 96 << 20;
 
-/// A hung disk thaws after this at the latest.
+/// The time after which a hung disk thaws at the latest.
 const THAWS: Duration = Duration::from_secs(20);
 
 fn cannot_trace(story: &str) -> bool {
@@ -41,7 +41,7 @@ fn started_with_order(planned: Cluster) -> Cluster {
     cluster
 }
 
-/// Ends the load and checks that nothing that was acknowledged is lost.
+/// Ends the load and checks that no acknowledged value is lost.
 fn assert_nothing_lost(cluster: &Cluster, load: Workload<Values>, asked: usize) {
     let history = load.finish();
     linearizable::strict(&history).unwrap();
@@ -51,7 +51,7 @@ fn assert_nothing_lost(cluster: &Cluster, load: Workload<Values>, asked: usize) 
     cluster.wait_same_state(&all);
 }
 
-/// The file that a node's log is written to.
+/// The file to which a node's log is written.
 fn live_segment(node: &Node) -> std::path::PathBuf {
     let segments = files(&node.data().join("wal"), ".seg");
     segments.last().expect("a segment").clone()
@@ -85,7 +85,8 @@ fn one_sync_that_fails_ends_the_leader_and_the_others_go_on() {
     assert_nothing_lost(&cluster, load, leader);
 }
 
-/// Has one sync of the checkpoint fail, which ends the node as an entry of the reference says.
+/// Makes one sync of the checkpoint fail. The node must exit as the entry of the damage reference
+/// states.
 fn fail_checkpoint(error: &str, damage: &str) {
     if cannot_trace(damage) {
         return;
@@ -98,7 +99,7 @@ fn fail_checkpoint(error: &str, damage: &str) {
         .expect("a checkpoint");
     let db = sled.join("db");
     let strace = Strace::fail_fdatasync(cluster.node(0), &db, error, cluster.folder());
-    // The process may end before the answer has left it.
+    // The process may exit before it has sent the response.
     let sent = http::post(&cluster.url(0, "/v1/sequences/order/next")).send();
     row(damage).ends(cluster.node_mut(0));
     assert!(strace.has_bitten(), "the failure did not bite");
@@ -123,7 +124,7 @@ fn a_write_that_does_not_fit_ends_the_node_and_loses_nothing() {
     fail_checkpoint("ENOSPC", "write that does not fit");
 }
 
-/// Takes the descriptors from a running process that it does not use.
+/// Lowers the limit of open files so that a running process has no unused descriptor.
 fn leave_no_descriptor(node: &Node) {
     let used = |number: &u64| {
         let folder = format!("/proc/{}/fd/{number}", node.pid().as_raw_pid());
@@ -160,18 +161,18 @@ fn a_checkpoint_for_which_no_file_can_be_opened_is_not_a_failed_sync() {
     assert_nothing_lost(&cluster, load, 0);
 }
 
-/// Bytes that are left free on a full disk: below the floor and what a start needs, and enough for the
-/// little that a node writes for itself.
+/// The number of bytes that are left free on a full disk: below the floor and the requirement of a
+/// start, and enough for the little that a node writes for itself.
 const LEFT: u64 = 4 << 20;
 
-/// Fills the disks of these nodes while the cluster works, then gives the room back.
+/// Fills the disks of these nodes while the cluster works, then frees the space.
 fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
     if skips::ends("a full disk", cannot_mount(FileSystem::Ext4)) {
         return;
     }
     let planned = Cluster::planned(3).on_disks(FileSystem::Ext4, SMALL);
     let mut cluster = started_with_order(planned);
-    // Not the load's: its history has to have every value of its sequence.
+    // Not the sequence of the load, whose history must contain every value.
     cluster.create_sequence(0, "other", &json!({"mode": "strict"}));
     let load = strict_load(&cluster);
     load.wait_for(50, READY);
@@ -196,10 +197,10 @@ fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
         assert_eq!(ids.status, 200, "{}", ids.body);
     }
     if full.len() == 1 {
-        // The others lead and serve.
+        // The other nodes lead and serve.
         load.wait_for(200, READY);
     }
-    // A start waits for room, and says so.
+    // A start waits for space, and reports it.
     let node = full[0];
     cluster.node_mut(node).kill();
     cluster.node_mut(node).start();
@@ -235,7 +236,7 @@ fn full_disks_everywhere_refuse_writes_and_lose_nothing() {
     full_disks(|_| vec![0, 1, 2]);
 }
 
-/// A disk that neither answers nor fails: frozen, and thawed again by a timer whatever happens.
+/// A disk that neither responds nor fails: it is frozen, and a timer thaws it in any case.
 #[test]
 fn a_leader_whose_disk_hangs_leads_no_more_and_says_why() {
     if skips::ends("a hung disk", cannot_mount(FileSystem::Ext4)) {

@@ -1,4 +1,4 @@
-//! Objects of a store that fence as LOCKS.md does, with the example in Python as it stands there.
+//! Objects of a store that fence as LOCKS.md describes, with the document's Python example.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -18,8 +18,8 @@ use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a slow holder looks whether it is to write, each 20 ms: a minute, twice what the story
-/// waits for anything, so that no shell is left behind for ever.
+/// The number of times, 20 ms apart, that a slow holder checks whether it may write: one minute,
+/// twice the longest wait of the story, so that no shell remains for ever.
 const LOOKS: usize = 3_000;
 
 /// A holder with this token that adds a line to the object.
@@ -47,9 +47,9 @@ fn refused(output: &Output, words: &str) {
     assert!(text.contains(words), "{text}");
 }
 
-/// A holder that has read the object, and writes when a file is there; dropped, it is killed.
+/// A holder that has read the object and writes when a file appears. Dropping it kills the holder.
 struct Slow {
-    /// The first process of a group of its own. `None` once it has ended.
+    /// The first process of a separate process group. `None` after it has ended.
     child: Option<Child>,
     folder: TempDir,
 }
@@ -104,7 +104,8 @@ fn an_object_refuses_the_write_of_a_holder_whose_lock_was_granted_again() {
     let paused = acquire("paused", 300);
     done(adds(&store, paused, "one"));
     let next = acquire("next", 60_000);
-    // It may write until the next holder has written once: nobody can know better.
+    // The earlier holder may write until the next one has written once. Until then this cannot be
+    // detected.
     done(adds(&store, paused, "late"));
     done(adds(&store, next, "two"));
     let output = adds(&store, paused, "too-late").output().unwrap();
@@ -113,7 +114,7 @@ fn an_object_refuses_the_write_of_a_holder_whose_lock_was_granted_again() {
     let all = format!("fence {next}\none\nlate\ntwo\nthree\n");
     assert_eq!(store.content("report"), all);
 
-    // The line of LOCKS.md, where the command of `seqd lock run` is the holder.
+    // The example of LOCKS.md, in which the command of `seqd lock run` is the holder.
     let program = "exec \"$0\" \"$1\" \"$2\" $SEQD_LOCK_TOKEN sh -c 'cat; echo four'";
     let example = changes(&store, 0, "");
     let words: Vec<&str> = example
@@ -135,18 +136,18 @@ fn of_two_that_have_read_the_object_the_later_holder_is_the_last_to_write() {
         return;
     }
     let store = ObjectStore::start(Conditions::Kept);
-    // The earlier one has looked, before the later one writes.
+    // The earlier holder reads before the later one writes.
     let earlier = Slow::begins(&store, 41, "earlier");
     done(adds(&store, 42, "later"));
     refused(&earlier.writes(), "token 41 is older than 42");
     assert_eq!(store.content("report"), "fence 42\nlater\n");
-    // The later one has looked, before the earlier one writes: it looks again.
+    // The later holder reads before the earlier one writes, and reads again.
     let later = Slow::begins(&store, 43, "again");
     done(adds(&store, 42, "between"));
     assert!(later.writes().status.success());
     assert_eq!(store.content("report"), "fence 43\nlater\nbetween\nagain\n");
     assert_eq!(store.refused(), 2);
-    // Threads of one holder lose no write either.
+    // Concurrent threads of one holder lose no write either.
     let threads = [0; 4].map(|_| adds(&store, 44, "thread").spawn().unwrap());
     for thread in threads {
         let output = thread.wait_with_output().unwrap();
@@ -165,7 +166,7 @@ fn a_store_that_ignores_conditions_takes_the_write_of_an_earlier_holder() {
     done(adds(&store, 42, "later"));
     assert!(earlier.writes().status.success(), "nothing refuses it");
     assert_eq!(store.content("report"), "fence 41\nearlier\n");
-    // How LOCKS.md finds out about a store: by a condition that cannot hold.
+    // The test of a store in LOCKS.md: a condition that cannot hold.
     let trial = |store: &ObjectStore| {
         let request = http::request("PUT", &store.url("report"));
         request.header("if-match", "\"other\"").reply().status
@@ -210,7 +211,7 @@ fn a_store_that_refuses_differs_from_one_that_fails_or_does_not_answer() {
     assert_eq!(code(&closed), Some(8), "nobody listens");
 }
 
-/// Why the example has the token in the content, where the ETag is of the content alone.
+/// The reason why the example has the token in the content: the ETag depends only on the content.
 #[test]
 fn a_token_in_the_metadata_lets_an_earlier_holder_in_where_the_content_stayed() {
     let store = ObjectStore::start(Conditions::Kept);
@@ -231,7 +232,7 @@ fn a_token_in_the_metadata_lets_an_earlier_holder_in_where_the_content_stayed() 
     };
     assert_eq!(put("40", "balance 10", "*"), 200);
     let (seen_by_41, _) = read();
-    // The next holder finds that the balance is right.
+    // The next holder finds that the balance is correct.
     assert_eq!(put("42", "balance 10", &seen_by_41), 200);
     assert_eq!(put("41", "balance 0", &seen_by_41), 200, "it was let in");
     assert_eq!(read().1, "41", "the larger token is gone");

@@ -1,5 +1,5 @@
-//! A service that fences as LOCKS.md does, killed and started again: the example in Python as it
-//! stands there.
+//! A service that fences as LOCKS.md describes, killed and started again, with the document's
+//! Python example.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,10 +13,10 @@ use seqd_tests::http::{self, Reply};
 use seqd_tests::{python, skips};
 use serde_json::json;
 
-/// Longer than Python takes to start, or to answer, on a busy machine.
+/// The time limit for Python to start or to respond on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The service, which is killed when it is dropped: it is given no time for anything.
+/// The service. Dropping it kills it without a clean stop.
 struct Service {
     child: Child,
     url: String,
@@ -32,7 +32,7 @@ impl Service {
         };
         let out = service.child.stdout.take().unwrap();
         let (send, printed) = mpsc::channel();
-        // It ends with the service, whose end closes the pipe.
+        // The thread ends with the service, whose end closes the pipe.
         std::thread::spawn(move || {
             let mut line = String::new();
             let read = BufReader::new(out).read_line(&mut line);
@@ -96,7 +96,8 @@ fn a_service_that_is_killed_still_refuses_an_earlier_holder() {
     assert_eq!(service.body(), "two");
     assert_eq!(service.write(next, "three"), 200, "the holder goes on");
 
-    // A document that was deleted still refuses; another is not concerned; no token, no write.
+    // A deleted document still refuses an earlier token. Another document is not affected. A write
+    // without a token is refused.
     let delete = service.send("DELETE", "report", &next.to_string(), "");
     assert_eq!(delete.status, 200);
     assert_eq!(service.write(paused, "back again"), 409);
@@ -134,7 +135,7 @@ fn the_body_of_a_delete_is_not_taken_for_the_next_request_of_its_connection() {
     assert!(answers.contains("Fencing-Token: 1\r\n"), "{answers}");
 }
 
-/// What the database is for: the same service, with its rows in memory alone.
+/// The reason for the database: the same service with its rows only in memory.
 #[test]
 fn a_service_that_keeps_tokens_in_memory_forgets_them_and_lets_an_earlier_holder_in() {
     if skips::ends("the example in Python", python::missing()) {

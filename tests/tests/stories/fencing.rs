@@ -1,5 +1,5 @@
-//! Resources that check fencing tokens, as the examples of LOCKS.md do: whoever held the lock before
-//! is refused, however long it was away.
+//! Resources that check fencing tokens, as the examples of LOCKS.md do: an earlier holder of the
+//! lock is refused, however long it was away.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn database() -> Postgres {
     postgres
 }
 
-/// A holder's transaction: it shows its token, then writes.
+/// A holder's transaction: it presents its token, then writes.
 fn write(token: u64, rest: &str) -> String {
     format!(
         "BEGIN; SELECT fence('report', {token}); UPDATE account SET balance = {token}; {rest} COMMIT"

@@ -1,4 +1,4 @@
-//! Data folders that a node must not start with: emptied, foreign, or in use.
+//! Data folders with which a node must not start: emptied, foreign, or in use.
 
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::damage::{copy_folder, flip_bit, row};
@@ -171,7 +171,7 @@ fn damage_in_a_small_file_is_reported_by_its_name() {
     }
 }
 
-/// The mark of the clock is a help and no truth.
+/// The stored last tick is an aid, and correctness does not depend on it.
 #[test]
 fn a_damaged_mark_of_the_clock_is_reported_and_nothing_more() {
     let mut cluster = Cluster::started(1);

@@ -1,4 +1,4 @@
-//! The examples of generators outside the cluster, run as they stand in the documents.
+//! The documents' examples of external generators, run as they are printed.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -48,7 +48,7 @@ fn the_examples_in_rust_make_ids_that_nobody_else_has() {
     );
 }
 
-/// IDs of each node, so many thousand.
+/// This many thousand IDs, from all nodes in turn.
 fn of_nodes(cluster: &Cluster, layout: &str, thousands: usize) -> Vec<u64> {
     let mut all = Vec::new();
     for number in 0..thousands {
@@ -64,7 +64,7 @@ fn of_nodes(cluster: &Cluster, layout: &str, thousands: usize) -> Vec<u64> {
     all
 }
 
-/// How many live leases an owner has.
+/// The number of live leases of an owner.
 fn live(cluster: &Cluster, owner: &str) -> usize {
     let page = cluster
         .get(0, &format!("/v1/workers?prefix={owner}"))
@@ -90,7 +90,7 @@ fn generator(cluster: &Cluster, owner: &str, count: usize, layout: &str) -> Chil
         .expect("python3 starts")
 }
 
-/// What it prints, to its end.
+/// The IDs that it prints until its end.
 fn printed(child: Child) -> Vec<u64> {
     let output = child.wait_with_output().expect("an own child");
     assert!(output.status.success(), "{}", output.status);
@@ -146,7 +146,7 @@ fn the_example_in_python_that_is_stopped_past_its_window_shares_no_id_with_the_n
     let mut all: Vec<u64> = (0..2000).map(|_| next().expect("an ID")).collect();
     let process = Pid::from_child(&child);
     kill_process(process, Signal::STOP).unwrap();
-    // Both workers, one of them its own once its window has ended.
+    // Both workers are leased. One of them is its own, available after its window has ended.
     let mut pods = Vec::new();
     for owner in ["first", "second"] {
         let options = seqd_client::GeneratorOptions {
@@ -161,7 +161,7 @@ fn the_example_in_python_that_is_stopped_past_its_window_shares_no_id_with_the_n
         pods.push(pod);
     }
     kill_process(process, Signal::CONT).unwrap();
-    // It refuses, gives nothing back that is not its own, and ends: `id` has a patience of 5 s.
+    // It refuses, releases only what is its own, and ends: `id` has a timeout of 5 s.
     let rest: Vec<u64> = std::iter::from_fn(next).collect();
     let status = child.wait().unwrap();
     println!(
@@ -215,7 +215,7 @@ fn a_fork_of_the_example_in_python_makes_a_generator_of_its_own() {
     assert!(text.contains("parent True"), "{text}");
 }
 
-/// The shell example around a program of the shell.
+/// The shell example, which runs a shell program.
 fn with_worker(cluster: &Cluster, owner: &str, program: &str) -> Command {
     let folder = cluster.folder().join("bin");
     std::fs::create_dir_all(&folder).unwrap();
@@ -257,7 +257,7 @@ fn the_shell_script_holds_a_worker_while_its_program_runs() {
     });
 }
 
-/// The window is the shortest that the script takes: a third of it is five seconds.
+/// The window is the shortest that the script accepts: a third of it is five seconds.
 #[test]
 fn the_shell_script_whose_renewals_fail_ends_its_program_before_the_fence() {
     let mut cluster = Cluster::planned(1)
@@ -285,7 +285,7 @@ fn the_shell_script_whose_renewals_fail_ends_its_program_before_the_fence() {
     assert_eq!(lines(&asked)[1..], ["asked"], "{asked:?}");
     assert_eq!(deaf.status.code(), Some(128 + 9), "{deaf:?}");
     let times = lines(&deaf);
-    // Its ticks are milliseconds since the layout's epoch, 2026-01-01.
+    // The ticks are milliseconds since the layout's epoch, 2026-01-01.
     let fence: u64 = times[0].parse().unwrap();
     let last: u64 = times.last().unwrap().parse().unwrap();
     assert!(times.len() > 50, "it ran on for a while: {}", times.len());

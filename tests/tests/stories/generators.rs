@@ -1,6 +1,5 @@
-//! Generators outside the cluster against real nodes: no ID twice among them and the nodes, no
-//! worker with two holders, nothing past a fence, and the examples of the documents as they stand
-//! there.
+//! External generators against real nodes: no ID is repeated among them and the nodes, no worker
+//! has two holders, no ID is past a fence, and the documents' examples work as printed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,7 @@ use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
 use tokio::task::JoinSet;
 
-/// A short window, so that a story sees its end. A renewal is due every second.
+/// A short window, so that a story reaches its end. A renewal is due every second.
 const WINDOW: Duration = Duration::from_secs(3);
 
 fn on_short_windows() -> Cluster {
@@ -70,7 +69,7 @@ fn generators_and_nodes_mint_no_id_twice_while_leaders_are_killed() {
     }
     let of_nodes = all.len();
     for one in &minted {
-        // A third of a window covers each election: no call had to notice one.
+        // A third of a window covers each election, so no call was affected by one.
         assert!(
             one.refused.is_empty() && one.leases == 1,
             "{:?}",
@@ -83,7 +82,7 @@ fn generators_and_nodes_mint_no_id_twice_while_leaders_are_killed() {
     assert!(of_nodes > 10_000 && count - of_nodes > 10_000);
 }
 
-/// A clock that stands still after a reading, as a process does that is stopped there.
+/// A clock that stops after a reading, as a process does that is stopped there.
 struct Stops {
     armed: AtomicBool,
     stopped: AtomicBool,
@@ -108,7 +107,7 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
     let cluster = on_short_windows().ready();
     let (runtime, clients) = (runtime(), clients(&cluster));
     runtime.block_on(create_layout(&clients[0], "tiny", 1, 10));
-    // All of this holder's program stands still: its clock stops the one thread of its runtime.
+    // This holder's whole program stops: its clock blocks the only thread of its runtime.
     let clock = Arc::new(Stops {
         armed: AtomicBool::new(false),
         stopped: AtomicBool::new(false),
@@ -130,7 +129,7 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
                 let fence = generator.status().window_ends.unwrap();
                 let worker = generator.status().worker;
                 clock.armed.store(true, Ordering::SeqCst);
-                // Of the tick that it had read when it was stopped, and that is its own.
+                // IDs of the tick that it had read when it was stopped, which is in its own window.
                 let ids = generator.ids_within(100, Duration::ZERO).await.unwrap();
                 let refused = generator.ids_within(1, Duration::ZERO).await;
                 let refused = refused.unwrap_err();
@@ -142,8 +141,7 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
     wait::until("the holder stands still", READY, || {
         clock.stopped.load(Ordering::SeqCst).then_some(())
     });
-    // Both workers of the layout go to others, one of them the worker of the holder that stands
-    // still.
+    // Other generators get both workers of the layout, including the worker of the stopped holder.
     let others = runtime.block_on(async {
         let mut others = Vec::new();
         for (number, client) in clients.iter().take(2).enumerate() {
@@ -179,7 +177,7 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
     unique(all).unwrap();
 }
 
-/// The layout as the cluster has it.
+/// The layout, as the cluster reports it.
 fn generators_layout(
     runtime: &tokio::runtime::Runtime,
     client: &Client,
@@ -203,8 +201,8 @@ fn generators_layout(
     .unwrap()
 }
 
-/// `count` holders one after another, `at_once` at a time, beside six that stay. Some end without
-/// giving their worker back.
+/// `count` holders one after another, `at_once` at a time, next to six that stay. Some end without
+/// releasing their worker.
 fn short_lives(worker_bits: u8, count: usize, at_once: usize) {
     let cluster = on_short_windows().ready();
     let (runtime, clients) = (runtime(), clients(&cluster));

@@ -1,4 +1,4 @@
-//! A folder that an earlier version left is served by this one.
+//! This version serves a folder that an earlier version left.
 
 use seqd_tests::binary::workspace;
 use seqd_tests::cluster::Cluster;
@@ -19,7 +19,7 @@ fn a_folder_of_version_1_goes_on_where_it_ended() {
     assert_eq!(cluster.next(0, "orders", 10), (3160, 3169));
     assert!(cluster.next(0, "tickets", 1).0 >= 5001);
     cluster.get(0, "/v1/id").ok();
-    // And it stays: what this version wrote, it reads again.
+    // This version can also read what it wrote itself.
     cluster.node_mut(0).stop();
     cluster.node_mut(0).start();
     cluster.wait_ready();

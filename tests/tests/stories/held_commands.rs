@@ -1,5 +1,6 @@
-//! `seqd lock run` and `seqd elect run`: a command runs while a lock is held, and no two at a time,
-//! whatever becomes of the process that holds it, and of the links between it and the nodes.
+//! `seqd lock run` and `seqd elect run`: a command runs while a lock is held, and no two run at the
+//! same time, whatever happens to the process that holds the lock and to the links between it and
+//! the nodes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,16 +19,16 @@ const TTL: &str = "3s";
 /// Longer than a hold, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A command that notes when it was there, in milliseconds, until it is asked to end: for a minute at
-/// least, and not for ever where a story has failed.
+/// A command that records the times at which it runs, in milliseconds, until it is asked to end. It
+/// runs for at least a minute, but not for ever if a story fails.
 const WORK: &str =
     "trap 'exit 3' TERM; for n in $(seq 1200); do date +%s%3N >> \"$0\"; sleep 0.05; done";
 
-/// The same, and nothing but SIGKILL ends it.
+/// The same, but only SIGKILL ends it.
 const STUBBORN: &str =
     "trap '' TERM; for n in $(seq 1200); do date +%s%3N >> \"$0\"; sleep 0.05; done";
 
-/// The place of a host that has no node.
+/// The index of a host without a node.
 const HOST: usize = 3;
 
 struct Held {
@@ -36,7 +37,7 @@ struct Held {
 }
 
 impl Held {
-    /// Runs for the lock with [`WORK`].
+    /// Requests the lock for [`WORK`].
     fn start(cluster: &Cluster, words: &[&str], name: &str) -> Held {
         let notes = cluster.folder().join(name);
         let child = command(cluster, words)
@@ -47,8 +48,7 @@ impl Held {
         Held { child, notes }
     }
 
-    /// Runs for the lock with this work, through these nodes, on a host of its own if it is given
-    /// one.
+    /// Requests the lock for this work, through these nodes, on a separate host if one is given.
     fn start_at(
         cluster: &Cluster,
         (host, nodes): (Option<usize>, &[usize]),
@@ -103,7 +103,8 @@ fn runs(held: &Held) {
     });
 }
 
-/// The first was over before the second began, by how many milliseconds.
+/// Asserts that the first command ended before the second one began. Returns the time between them
+/// in milliseconds.
 fn apart(first: &Held, second: &Held) -> u64 {
     let (last, next) = (times(&first.notes), times(&second.notes));
     let (last, next) = (*last.last().unwrap(), next[0]);
@@ -184,7 +185,7 @@ fn what_a_command_leaves_behind_is_over_before_the_next_one_begins() {
             println!("{name}: {} ms between the two", apart(&first, &second));
             second.signal(Signal::TERM);
             assert_eq!(second.code(), Some(3));
-            // Once more, now that the next one is over too.
+            // Checked again, after the next one has ended too.
             apart(&first, &second);
         }
     }
@@ -204,30 +205,30 @@ fn a_holder_that_reaches_nobody_ends_its_command_before_the_hold_is_over() {
     assert!(last - killed < 3_000, "{} ms on", last - killed);
 }
 
-/// Where a holder is, and what becomes of its links.
+/// The place of a holder, and the fault of its links.
 #[derive(Clone, Copy)]
 enum Place {
-    /// On a host of its own: these links.
+    /// On a separate host, with this fault of these links.
     Host(Pairs, Condition),
-    /// Beside a node, the only one that it knows, whose links are cut.
+    /// Next to a node, the only one that it uses, whose links are cut.
     Follower,
     Leader,
 }
 
-/// The links of a holder that are cut: which pairs, and how.
+/// The links of a holder that are cut, and how.
 struct Cut {
     pairs: Pairs,
     condition: Condition,
-    /// The host of the holder, if it has one of its own.
+    /// The host of the holder, if it has a separate one.
     host: Option<usize>,
-    /// The nodes that it knows, and those that the next one knows.
+    /// The nodes that the holder uses, and those that the next one uses.
     nodes: [Vec<usize>; 2],
-    /// The node that leads when they are cut, where it matters.
+    /// The node that must lead when the links are cut, if it matters.
     leader: Option<usize>,
 }
 
-/// A holder on a host of its own that is cut off in each way, then one beside a node that is cut
-/// off from the others: by name, with the work.
+/// A holder on a separate host that is cut off in each way, then one next to a node that is cut off
+/// from the others: the name, the work and the place.
 fn cases() -> [(&'static str, &'static str, Place); 6] {
     let all = [0, 1, 2];
     let both_ways = Pairs::between(&[HOST], &all);
@@ -243,7 +244,7 @@ fn cases() -> [(&'static str, &'static str, Place); 6] {
 }
 
 impl Cut {
-    /// By the node that leads at this moment: an earlier cut may have moved the leader.
+    /// Depends on the current leader, because an earlier cut may have moved the leadership.
     fn of(place: Place, cluster: &Cluster) -> Cut {
         let leader = cluster.leader();
         let node = match place {
@@ -269,7 +270,8 @@ impl Cut {
     }
 }
 
-/// Until this node leads; where another one was elected meanwhile, it is moved.
+/// Waits until this node leads. If another node was elected in the meantime, leadership is
+/// transferred.
 fn leads(cluster: &Cluster, leader: usize) {
     wait::until("the node leads", PATIENCE, || {
         if cluster.leader_claims() == Some(leader) {
@@ -322,7 +324,7 @@ fn a_holder_that_is_cut_off_leaves_no_command_to_the_next() {
     }
 }
 
-/// Until somebody waits for the lock.
+/// Waits until a client waits for the lock.
 fn waits(cluster: &Cluster, node: usize, lock: &str) {
     wait::until("the next one waits", PATIENCE, || {
         let shown = cluster.get(node, &format!("/v1/locks/{lock}")).ok().json();

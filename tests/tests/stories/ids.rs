@@ -6,8 +6,8 @@ use seqd_tests::cluster::READY;
 use seqd_tests::runs::{IdRun, ids_while_nodes_are_killed};
 use seqd_tests::seed::Random;
 
-/// How long a node that is up may pause while another is killed or comes back: far less than its window
-/// of 30 s. What a pause is on a machine with nothing else to do, the soak run tells.
+/// The longest pause of a running node while another is killed or comes back: far less than its
+/// window of 30 s. The soak run measures the pause on an idle machine.
 const PAUSE: Duration = Duration::from_secs(5);
 
 #[test]

@@ -1,5 +1,5 @@
-//! What `soak keys` and `soak keyed-allocation` do at length, for seconds each: races for keys, and
-//! requests with a key that are repeated, while nodes are killed and stopped.
+//! Short runs of `soak keys` and `soak keyed-allocation`: races for keys, and repeated requests
+//! with a key, while nodes are killed and stopped.
 
 use seqd_tests::key_load::KeyLoad;
 use seqd_tests::key_runs::{keyed_calls_under_faults, keys_under_faults};

@@ -1,5 +1,5 @@
-//! Idempotency keys and one-time tokens: one caller does a thing, the others are given its result,
-//! whichever nodes they ask and whichever of them die.
+//! Idempotency keys and one-time tokens: one caller does the work, and the others receive its
+//! result, whichever nodes they use and whichever of them die.
 
 use std::thread;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn send(cluster: &Cluster, node: usize, path: &str, body: &Value) -> Reply {
     post(&cluster.url(node, path)).json(body).reply()
 }
 
-/// A request with a key, to one node.
+/// Sends a request with a key to one node.
 fn keyed(cluster: &Cluster, node: usize, path: &str, key: &str) -> Result<Reply, Failure> {
     let request = post(&cluster.url(node, path)).header("idempotency-key", key);
     request.send()
@@ -50,7 +50,7 @@ fn of_eight_that_begin_at_once_one_is_first_and_all_are_given_its_result() {
         (&first["state"], &first["attempt"]),
         (&json!("first"), &json!(1))
     );
-    // The result is given back as it was written, by every node.
+    // Every node returns the result exactly as it was written.
     let claim = first["claim"].as_str().unwrap();
     let body = format!("{{\"claim\":\"{claim}\",\"result\":{{\"b\": 1.50, \"a\":[\"ü\"]}}}}");
     let complete = post(&cluster.url(1, "/v1/idempotency/pay-42/complete"));
@@ -76,7 +76,7 @@ fn a_claimer_that_dies_is_followed_with_the_next_attempt() {
     let leader = cluster.leader();
     let body = json!({"claim_ttl_ms": 1500, "nonce": "dead"});
     let first = send(&cluster, leader, &path, &body).ok().json();
-    // The node that told it dies with it, the leader.
+    // The node that returned the claim, the leader, dies too.
     cluster.node_mut(leader).kill();
     let alive = (leader + 1) % 3;
     let next = wait::until("the claim is followed", READY, || {
@@ -112,7 +112,7 @@ fn requests_with_keys_are_served_once_while_leaders_are_killed() {
     let mut values = Vec::new();
     for round in 0..12 {
         let key = format!("round-{round}");
-        // The reply is lost: whoever asked is gone when it comes.
+        // The response is lost, because the caller is gone when it arrives.
         let asked = post(&cluster.url(round % 3, path)).header("idempotency-key", &key);
         drop(asked.patience(Duration::from_millis(3)).send());
         let killed = (round % 4 == 3).then(|| cluster.leader());
@@ -188,10 +188,10 @@ fn a_token_is_consumed_once_whoever_asks_whichever_node() {
     for (_, reply) in replies.iter().filter(|(at, _)| *at != won[0]) {
         reply.clone().refused(409, "token-used");
     }
-    // The one who consumed it is told so again.
+    // The caller that consumed it receives the same response again.
     let again = consume(2, tokens[0], &json!({"nonce": won[0].to_string()})).ok();
     assert_eq!(again.json(), json!({"consumed": true}));
-    // Another secret, and what is no token.
+    // Another secret, and a text that is not a token.
     let forged = format!("{}{}", &tokens[1][..11], &tokens[0][11..]);
     consume(0, &forged, &json!({})).refused(404, "not-found");
     consume(0, "nonsense", &json!({})).refused(404, "not-found");

@@ -1,4 +1,4 @@
-//! Requests that are large, and many at once: they are refused, and end no node.
+//! Large requests, many at the same time: they are refused, and no node exits.
 
 use std::thread;
 
@@ -6,13 +6,14 @@ use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::http::{self, Reply};
 use serde_json::json;
 
-/// Creations at once. With their descriptions they have more bytes than a message between nodes.
+/// The number of concurrent creations. With their descriptions they exceed the size of a message
+/// between nodes.
 const AT_ONCE: usize = 300;
 
-/// Just what fits the largest body of a request.
+/// A description that just fits the largest body of a request.
 const DESCRIPTION_BYTES: usize = 60_000;
 
-/// All requests at once through one node, and their answers.
+/// Sends all requests at the same time through one node. Returns the responses.
 fn creations(cluster: &Cluster, through: usize, round: usize) -> Vec<Reply> {
     let definition = json!({"description": "d".repeat(DESCRIPTION_BYTES)});
     let create = |n: usize| {

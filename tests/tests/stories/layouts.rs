@@ -1,4 +1,4 @@
-//! Layouts of the cluster's own: created once, used on all nodes, never changed.
+//! Layouts that the cluster defines: created once, used on all nodes, never changed.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn a_layout_is_created_once_and_every_node_mints_with_it_also_after_a_restart() 
     assert_eq!(created["bits"], 52);
     assert_eq!(created["fits_53_bits"], true);
     assert_eq!(created["first_sequence"], "spread");
-    // The number of workers and of IDs a second of all together.
+    // The number of workers times the IDs per second of each.
     assert_eq!(created["ids_per_second_of_all"], "4096000");
     assert_eq!(create(&cluster, 2, &short).status, 200);
     let other = json!({"name": "short", "time_bits": 41});
@@ -65,7 +65,7 @@ fn in_a_new_cluster_ids_at_a_low_rate_spread_over_shards() {
     assert_eq!(layout["first_sequence"], "spread");
     let ids = (0..300).map(|at| one_id(&cluster, at % 3) as u64);
     let shards: BTreeSet<u64> = ids.map(|id| id % 16).collect();
-    // Missed by chance once in 100 million runs.
+    // A random failure occurs once in 100 million runs.
     assert_eq!(shards.len(), 16, "{shards:?}");
 }
 
@@ -74,7 +74,7 @@ fn an_id_that_a_node_made_before_its_restart_has_its_holder() {
     let mut cluster = Cluster::started(3);
     let node = cluster.follower();
     let before = format!("/v1/ids/{}", one_id(&cluster, node));
-    // The worker goes to the next start of the same node, which ends its first lease.
+    // The worker is granted to the next start of the same node, which ends its first lease.
     assert_eq!(cluster.node_mut(node).stop().code(), Some(0));
     cluster.node_mut(node).start();
     cluster.wait_ready();

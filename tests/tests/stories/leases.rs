@@ -1,4 +1,4 @@
-//! Workers for generators outside the cluster, at the command line.
+//! Workers for external generators, at the command line.
 
 use seqd_tests::binary;
 use seqd_tests::cluster::{Cluster, integer};
@@ -48,7 +48,8 @@ fn the_command_line_leases_and_verifies_a_column() {
         (Some(0), &json!(2000), &json!(true))
     );
     assert_eq!(found["holders"], json!([{"holder": "n2", "ids": 2000}]));
-    // A number twice, one of no lease, one that is no number, one of a time to come.
+    // A repeated ID, an ID without a lease, a line that is not a number, and an ID with a future
+    // time.
     let planted = format!(
         "{}\n{}\n{}\nx\n9223372036854775807\n",
         ids.join("\n"),

@@ -1,7 +1,7 @@
-//! Real nodes on links that are cut, slow, far and broken: a few of the faults that `soak links`
-//! brings about at length, each for seconds.
+//! Real nodes on links that are cut, slow, far and broken: a few of the faults of `soak links`,
+//! each for seconds.
 //!
-//! Where there can be no such links (see `seqd_tests::links`) a story prints that and ends.
+//! If such links are not available (see `seqd_tests::links`), a story is skipped.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use seqd_tests::links::{Condition, Pairs};
 use seqd_tests::workload::{Load, Route, Workload};
 use seqd_tests::{links, skips};
 
-/// The time of a fault: longer than a heartbeat, an election and a request's timeout.
+/// The length of a fault: longer than a heartbeat, an election and a request's timeout.
 const LENGTH: Duration = Duration::from_secs(5);
 
-/// And where elections are late.
+/// The length of a fault with long election timeouts.
 const LONGER: Duration = Duration::from_secs(8);
 
-/// A leader that reaches nobody has noticed after this.
+/// After this time, a leader that reaches no other node has detected it.
 const SURELY_ALONE: Duration = Duration::from_millis(2_500);
 
 /// Before the deadline of a request, which is 3 s by default.
 const IN_TIME: Duration = Duration::from_millis(2_500);
 
-/// Runs a fault of `soak links` on three nodes; nothing where there are no links.
+/// Runs a fault of `soak links` on three nodes. `None` if links are not available.
 fn three_nodes_under(fault: &str) -> Option<Figures> {
     if skips::ends(&format!("links {fault}"), links::unavailable()) {
         return None;
@@ -62,7 +62,7 @@ fn a_follower_that_is_cut_off_deposes_nobody() {
     }
 }
 
-/// Only one node finds the leader's port closed; the others reach the leader.
+/// Only one node finds the leader's port closed. The others reach the leader.
 #[test]
 fn a_follower_whose_connections_are_refused_deposes_nobody() {
     if let Some(figures) = three_nodes_under("one-is-refused") {
@@ -94,7 +94,7 @@ fn values_go_on_when_a_follower_and_the_leader_get_resets() {
     }
 }
 
-/// How fast it is, `soak failover` measures.
+/// `soak failover` measures how fast it is.
 #[test]
 fn a_leader_that_is_killed_stopped_cut_off_or_silent_is_replaced() {
     if skips::ends("links failover", links::unavailable()) {
@@ -118,8 +118,8 @@ fn values_go_on_over_round_trips_of_100_ms_with_loss() {
     }
 }
 
-/// Clients that ask the leader itself while its links are cut: what was under way is answered
-/// before its deadline, and what comes later does not wait for its own.
+/// Clients of the leader itself while its links are cut: pending requests are answered before their
+/// deadlines, and later ones do not wait for theirs.
 #[test]
 fn a_leader_that_is_cut_off_answers_its_own_clients() {
     if skips::ends("links isolated leader", links::unavailable()) {

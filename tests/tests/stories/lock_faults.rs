@@ -1,7 +1,7 @@
-//! What `soak locks` does at length, for half a minute: fifty clients on ten locks while leaders
-//! are killed, stopped and moved, and clocks set.
+//! A short run of `soak locks`, half a minute: fifty clients on ten locks while leaders are killed,
+//! stopped and moved, and clocks are set.
 //!
-//! Where no clock can be set (see `seqd_tests::clock`) the story prints that and ends.
+//! If clocks cannot be set here (see `seqd_tests::clock`), the story is skipped.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Locks of real nodes: one holder at a time, in order, over nodes and clients that are killed.
+//! Locks of real nodes: one holder at a time, in order, across killed nodes and clients.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use seqd_tests::http::{Failure, Reply, post};
 use seqd_tests::wait::until;
 use serde_json::{Value, json};
 
-/// Longer than any wait of these stories and an election.
+/// Longer than any wait of these stories plus an election.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn ask(cluster: &Cluster, node: usize, path: &str, body: &Value) -> Result<Reply, Failure> {
@@ -131,7 +131,7 @@ fn a_request_that_is_repeated_at_another_node_is_the_same_one() {
         .map(|turn| acquire(&cluster, turn % 3, "jobs", &body).ok().json()["lease"].to_string())
         .collect();
     assert_eq!(held.len(), 1, "{held:?}");
-    // One that waited at a node that is killed keeps its place at another.
+    // A client that waited at a killed node keeps its place at another one.
     let mut cluster = cluster;
     let follower = cluster.follower();
     let others: Vec<usize> = (0..3).filter(|node| *node != follower).collect();
@@ -157,7 +157,7 @@ fn a_request_that_is_repeated_at_another_node_is_the_same_one() {
     cluster.node_mut(follower).kill();
 }
 
-/// One turn of a client: its hold, with the times between which it counts itself as its holder.
+/// One turn of a client: its hold, and the times between which it counts itself as the holder.
 fn turn(cluster: &Cluster, nodes: &[usize], client: usize, nonce: &str) -> (i64, Instant, Instant) {
     let owner = format!("client-{client}");
     let body = json!({"owner": owner, "nonce": nonce, "wait_ms": 50_000, "ttl_ms": 30_000});

@@ -1,6 +1,6 @@
-//! Tests with real processes: what a user, and what an operator on a bad day, would see.
+//! Tests with real processes, from the view of a user and of an operator in trouble.
 //!
-//! Each starts its own cluster in a temporary folder and ends it again. Their longer versions are
+//! Each test starts its own cluster in a temporary folder and ends it. Their longer versions are
 //! the commands of the `soak` binary.
 
 #![allow(

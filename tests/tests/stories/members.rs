@@ -1,4 +1,4 @@
-//! Members come and go while IDs and sequences go on.
+//! Members are added and removed while IDs and sequences continue.
 
 use rustix::process::Signal;
 use seqd_tests::binary::run;
@@ -80,7 +80,7 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
     let pause = pauses::check_all(&values, (from, to), LONGEST_PAUSE).unwrap();
     println!("longest pause of the strict sequence: {pause:?}");
 
-    // Starting again does not help: the node was removed for good.
+    // A restart does not help, because the removal is permanent.
     cluster.node_mut(leader).start();
     let status = cluster.node_mut(leader).exit_within(READY);
     assert_eq!(status.code(), Some(9), "{}", cluster.node(leader).tail());
@@ -96,7 +96,7 @@ fn a_removal_that_would_lose_the_quorum_is_refused() {
         let view = cluster.node(leader).cluster_view()?;
         (view["quorum"]["can_lose"] == json!(0)).then_some(())
     });
-    // Of the two voters that would remain only one is there.
+    // Of the two voters that would remain, only one is reachable.
     let name = cluster.node(third).name();
     let url = cluster.url(leader, &format!("/v1/cluster/members/{name}"));
     http::request("DELETE", &url)
@@ -118,14 +118,15 @@ fn a_change_of_voters_that_can_never_be_finished_is_left_by_recovering_one_node(
     cluster.add_member(fourth, leader);
     cluster.wait_ready_of(&[fourth], READY);
     cluster.node_mut(third).kill();
-    // It answered a moment ago, and never will again: two of the four new voters are left.
+    // The learner responded a moment ago and will not respond again: two of the four new voters
+    // remain.
     let promote = cluster.url(leader, "/v1/cluster/members/n4/promote");
     wait::until("the change to begin and to be stuck", READY, || {
         cluster.node(fourth).signal(Signal::CONT);
         cluster.wait_ready_of(&[fourth], READY);
         cluster.node(fourth).signal(Signal::STOP);
         let reply = http::post(&promote).reply();
-        // A machine that was too slow to ask within those heartbeats asks again.
+        // A machine that was too slow to send the request within these heartbeats retries.
         (reply.code() == "outcome-unknown").then_some(())
     });
     cluster.node_mut(fourth).kill();

@@ -1,5 +1,5 @@
-//! The story of docs/IDEMPOTENCY.md, against real nodes: a payment service that dies at every step,
-//! with a token first, with the business first, and with a key.
+//! The payment service of docs/IDEMPOTENCY.md against real nodes. It dies at every step: with the
+//! token consumed first, with the payment first, and with a key.
 
 use std::thread;
 
@@ -28,7 +28,7 @@ fn a_service_that_dies_at_every_step_pays_an_order_once() {
         let order = format!("order-{at}");
         let dying = service(&cluster, &charges, at % 3, Some(step));
         assert_eq!(dying.pay(&order), Err(Died), "{step:?}");
-        // The customer tries again, on two machines at once, and once more later.
+        // The customer tries again on two machines at the same time, and once more later.
         let paid: Vec<String> = thread::scope(|scope| {
             let again = [1, 2].map(|node| {
                 let (cluster, charges, order) = (&cluster, &charges, &order);

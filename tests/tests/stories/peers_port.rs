@@ -1,4 +1,4 @@
-//! The ports for peers of all nodes, full of connections that send nothing.
+//! The peer ports of all nodes, full of idle connections.
 
 use seqd_tests::checkers::{linearizable, lost};
 use seqd_tests::cluster::{Cluster, READY};
@@ -21,7 +21,7 @@ fn a_leader_is_replaced_while_strangers_fill_every_port() {
     let floods: Vec<_> = ports.iter().map(|port| flood(port)).collect();
     cluster.node_mut(leader).kill();
     load.wait_for(20, READY);
-    // A node that starts has no connection yet.
+    // A starting node has no connection yet.
     cluster.node_mut(leader).start();
     cluster.wait_ready();
     for (port, flood) in ports.iter().zip(floods) {

@@ -1,14 +1,15 @@
-//! Power cuts of real nodes on real file systems: what was acknowledged is there, every node opens.
+//! Power cuts of real nodes on real file systems: acknowledged data is there, and every node
+//! starts.
 //!
-//! A few of those that `soak power-cuts` makes by the hundred. Where nothing can be mounted (see
-//! `seqd_tests::loop_disk`) a story prints that and ends.
+//! A few of the hundreds of cuts of `soak power-cuts`. If nothing can be mounted (see
+//! `seqd_tests::loop_disk`), a story is skipped.
 
 use seqd_tests::loop_disk::{FileSystem, unavailable};
 use seqd_tests::power::PowerRun;
 use seqd_tests::seed::Random;
 use seqd_tests::skips;
 
-/// Whether a story ends here, with the reason on stderr.
+/// Returns whether a story ends here, and prints the reason on stderr.
 fn cannot_cut(kind: FileSystem, story: &str) -> bool {
     skips::ends(story, unavailable(kind))
 }
@@ -36,7 +37,7 @@ fn power_cuts_on_ext4_lose_nothing_that_was_acknowledged() {
     six_cuts(FileSystem::Ext4, "power cuts on ext4");
 }
 
-/// The harness can see a loss: on disks that never sync anything the same cuts break the cluster.
+/// The harness can detect a loss: on disks that never sync, the same cuts break the cluster.
 #[test]
 fn on_disks_that_lie_the_same_cuts_are_seen_to_lose() {
     let story = "power cuts on lying disks";

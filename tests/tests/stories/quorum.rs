@@ -1,4 +1,4 @@
-//! Two of three nodes are gone: what the survivor still serves, for how long, and its errors.
+//! Two of three nodes are gone: the services and errors of the remaining node, and their duration.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::{http, wait};
 use serde_json::json;
 
-/// The minting window of these stories: long enough to be seen serving, short enough to see end.
+/// The minting window of these stories: long enough to observe serving, short enough to observe its
+/// end.
 const WINDOW: &str = "\"12s\"";
 
 /// A request's own timeout on the server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// And what the harness and the machine add to it.
+/// The same with a margin for the harness and the machine.
 const TIMEOUT: Duration = Duration::from_millis(3000 + 2000);
 
 #[test]
@@ -41,7 +42,7 @@ fn the_survivor_mints_until_its_window_ends_and_says_no_quorum_at_once() {
         );
         (reply.code() == "no-quorum").then_some(())
     });
-    // From here on it is known that there is no leader: it is answered before anything is proposed.
+    // From now on the node knows that there is no leader, and refuses before it proposes anything.
     let reply = http::post(&order).reply().refused(503, "no-quorum");
     assert!(reply.retryable());
     assert!(
@@ -68,7 +69,7 @@ fn the_survivor_mints_until_its_window_ends_and_says_no_quorum_at_once() {
         );
         (reply.status != 200).then(|| reply.refused(503, "no-quorum"))
     });
-    // Who is missing is named, and what to do.
+    // The response names the missing nodes and the remedy.
     let refused = http::post(&order).reply().refused(503, "no-quorum").json();
     let (detail, hint) = (refused["detail"].to_string(), refused["hint"].to_string());
     assert!(detail.contains("reaches 1 of 3 voters, not n"), "{refused}");

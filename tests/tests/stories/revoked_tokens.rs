@@ -1,4 +1,4 @@
-//! Tokens that are revoked: no node serves them, and their waits end.
+//! Revoked tokens: no node serves them, and their waits end.
 
 use std::thread;
 

@@ -1,4 +1,5 @@
-//! Segment sequences: served from buffered ranges, given back by a clean stop, bounded in loss.
+//! Segment sequences: values come from buffered ranges, a clean stop returns the unused ones, and
+//! losses are bounded.
 
 use seqd_tests::checkers::{disjoint, increasing};
 use seqd_tests::cluster::{Cluster, READY};
@@ -7,7 +8,7 @@ use seqd_tests::http;
 use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
-/// Segments of one size, so that a story can count what is buffered.
+/// Segments of one size, so that a story can count the buffered values.
 const SIZE: i64 = 100;
 
 fn of_one_size() -> serde_json::Value {
@@ -22,8 +23,8 @@ fn a_clean_stop_gives_the_whole_unused_run_back() {
     for value in 1..=40 {
         assert_eq!(cluster.next(node, "ticket", 1), (value, value));
     }
-    // A tenth of the first segment is used, so the second is on its way; once the sequence's mark
-    // shows it, both buffers are filled.
+    // A tenth of the first segment is used, so the second one is being fetched. When the sequence's
+    // high-water mark shows it, both buffers are filled.
     seqd_tests::wait::until("the second segment", READY, || {
         let ticket = cluster.get(node, "/v1/sequences/ticket").ok().json();
         (ticket["allocated"] == json!("200")).then_some(())
@@ -64,7 +65,7 @@ fn an_advance_voids_what_nodes_have_buffered_and_what_they_give_back() {
         .json(&json!({"to": "4000"}))
         .reply()
         .refused(409, "would-go-backwards");
-    // The node's own buffer is of an older epoch by the time that it has applied the advance.
+    // When the node has applied the advance, its own buffer is of an older epoch.
     cluster.wait_same_state(&[0, 1, 2]);
     let (first, _) = cluster.next(node, "ticket", 1);
     assert!(

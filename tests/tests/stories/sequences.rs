@@ -1,5 +1,5 @@
-//! All that can be asked of strict sequences of any definition, and IDs against their leases,
-//! while leaders are killed. `soak chaos` does it at length, under more faults.
+//! All operations on strict sequences of any definition, and IDs compared with their leases, while
+//! leaders are killed. `soak chaos` does this at length, under more faults.
 
 use seqd_tests::checkers::{increasing, leases, unique};
 use seqd_tests::cluster::{Cluster, READY};
@@ -9,7 +9,7 @@ use seqd_tests::seed::Random;
 use seqd_tests::sequence_load::{SEQUENCES, SequenceLoad};
 use seqd_tests::workload::{Route, Workload};
 
-/// Answers with IDs between two faults.
+/// Responses with IDs between two faults.
 const BETWEEN: usize = 200;
 
 #[test]

@@ -8,10 +8,12 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::{http, wait};
 use serde_json::Value;
 
-/// An election of one, two leases one after the other, and a debug build on a loaded machine.
+/// The time for an election of one, two leases one after the other, and a debug build on a loaded
+/// machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Batches of `js53`, whose workers make 128 IDs a millisecond each, until told; each with its worker.
+/// Requests batches of `js53`, whose workers mint 128 IDs per millisecond each, until `enough` is
+/// set. Returns the batches with their workers.
 fn batches(url: &str, enough: &AtomicBool) -> Vec<(u64, Vec<u64>)> {
     let mut batches = Vec::new();
     while !enough.load(Ordering::Relaxed) {
@@ -40,7 +42,7 @@ fn a_node_at_its_limit_holds_further_workers_and_no_id_of_theirs_repeats() {
                 let more = view["members"][0]["more_workers"]["js53"].as_array()?.len();
                 (more == 2).then_some(())
             });
-            // With IDs of several: a client more asks until it was answered by two.
+            // With IDs of several workers: another client requests until two workers have answered.
             let mut answered = BTreeSet::new();
             wait::until("answers of two workers", SOON, || {
                 let answer = http::get(&url).accept_json().reply().ok().json();
@@ -57,7 +59,7 @@ fn a_node_at_its_limit_holds_further_workers_and_no_id_of_theirs_repeats() {
             assert!(ids.is_sorted_by(|a, b| a < b), "out of order: {ids:?}");
             assert!(ids.iter().all(|id| seen.insert(*id)), "an ID twice");
         }
-        // A clean stop gives all of them back, so the next start has them at once.
+        // A clean stop releases all of them, so the next start can lease them at once.
         assert!(cluster.node_mut(0).stop().success());
         cluster.node_mut(0).start();
         cluster.wait_ready();

@@ -1,7 +1,7 @@
-//! Clients that write many times what small disks hold: the disks stay bounded, and what has expired makes
-//! room by itself.
+//! Clients that write many times the capacity of small disks: disk use stays bounded, and expired
+//! data makes space by itself.
 //!
-//! A disk of its own needs the right to mount; without it a story prints that on stderr and ends.
+//! A separate disk needs the right to mount. Without it, a story is skipped.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use tokio::task::LocalSet;
 
 const DISK: u64 = 192 << 20;
 
-/// Bytes of results that are written: the log and the checkpoint hold them once each.
+/// The bytes of results that are written. The log and the checkpoint contain them once each.
 const WRITTEN: u64 = DISK;
 
-/// Just below the largest result.
+/// Just below the size of the largest result.
 const RESULT: usize = 16_000;
 
 const CLIENTS: usize = 24;
@@ -29,11 +29,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause after a refusal.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Two minutes are many times what the load takes; a disk that stays full would need for ever.
+/// Two minutes are many times the duration of the load. On a disk that stays full, it would never
+/// end.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Begins and completes keys that live for a second until the results have so many bytes. Returns the
-/// codes of answers that no client should receive.
+/// Begins and completes keys with a TTL of one second until the results have `WRITTEN` bytes.
+/// Returns the codes of responses that no client should receive.
 async fn write_results(addresses: &[String], name: &str, written: &Cell<u64>) -> Vec<String> {
     let mut asker = Asker::new(addresses);
     let mut unexpected = Vec::new();
@@ -65,8 +66,8 @@ async fn write_results(addresses: &[String], name: &str, written: &Cell<u64>) ->
                 Err(_) => code = "no answer".to_owned(),
             }
         }
-        // A key of a second may have expired before its result arrived, and a leader makes way for a
-        // node with more room.
+        // A key with a TTL of one second may expire before its result arrives, and a leader
+        // transfers leadership to a node with more space.
         let expected = [
             "overloaded",
             "lease-lost",

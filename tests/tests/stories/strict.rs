@@ -1,5 +1,5 @@
-//! A strict sequence is linearizable through elections and loses no acknowledgement in a crash of
-//! all nodes.
+//! A strict sequence is linearizable through elections, and loses no acknowledgement when all nodes
+//! crash.
 
 use seqd_tests::checkers::{linearizable, lost};
 use seqd_tests::cluster::{Cluster, READY};

@@ -1,5 +1,5 @@
-//! A cluster ends, and another takes its place: from a snapshot, or from what one node still has.
-//! Nothing that the old one gave out, before the backup or after it, is given out again.
+//! A cluster ends and another one takes its place: from a snapshot, or from the data that one node
+//! still has. Nothing that the old cluster issued, before the backup or after it, is issued again.
 
 use std::process::Output;
 
@@ -26,7 +26,7 @@ fn nothing_is_given_out_again_after_a_restore() {
     takeover.work(3_000);
     takeover.kill_all();
 
-    // The machine of n1 gets the new folder; the others have their old ones.
+    // The machine of n1 gets the new folder. The others have their old ones.
     let folder = takeover.cluster.folder().join("restored");
     let first = 0;
     let mut line = takeover.restore_line(&file, &folder.display().to_string());

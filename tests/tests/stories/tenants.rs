@@ -1,5 +1,5 @@
-//! Two tenants of one cluster: what one takes leaves room for the other, and an operator sees who has
-//! taken what and deletes it.
+//! Two tenants of one cluster: the use of one leaves room for the other, and an operator can list
+//! the use of each tenant and delete it.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -13,12 +13,12 @@ use tokio::runtime::Runtime;
 
 use seqd_tests::callers::{Caller, guarded};
 
-/// A quarter of it is a tenant's share.
+/// The limit, of which a tenant's share is a quarter.
 const LIMIT: usize = 40;
 
 const SHARE: usize = 10;
 
-/// A quarter of the workers of a layout with six bits.
+/// A quarter of the workers of a layout with six worker bits.
 const WORKERS: usize = 16;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,7 +36,7 @@ fn small() -> Cluster {
 struct Tenant {
     runtime: Runtime,
     asker: Asker,
-    /// What its names begin with.
+    /// The prefix of its names.
     prefix: &'static str,
 }
 
@@ -51,7 +51,7 @@ impl Tenant {
         }
     }
 
-    /// The status and the body of an answer.
+    /// Sends a request. Returns the status and the body of the response.
     fn ask(&mut self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let body = body.to_string();
         let asked = (method, path, "");
@@ -60,7 +60,7 @@ impl Tenant {
         (answer.status, answer.json())
     }
 
-    /// One more of a kind.
+    /// Creates another object of this kind.
     fn take(&mut self, kind: &str, number: usize) -> (u16, Value) {
         let name = format!("{}{number}", self.prefix);
         let (method, path, body) = match kind {
@@ -85,7 +85,7 @@ impl Tenant {
         self.ask(method, &path, &body)
     }
 
-    /// Takes until it is refused; returns how many it has.
+    /// Creates objects until it is refused. Returns their number.
     #[track_caller]
     fn take_all(&mut self, kind: &str) -> usize {
         for number in 0..=LIMIT {
@@ -116,7 +116,7 @@ fn cli(cluster: &Cluster, token: Option<&Path>, words: &[&str]) -> (Option<i32>,
     (output.status.code(), text.into_owned())
 }
 
-/// Each takes all it can, the other has room, and the operator makes some.
+/// Each tenant takes as much as it can, the other one has room, and the operator makes room.
 fn two_tenants(
     cluster: &Cluster,
     (mut hostile, mut honest): (Tenant, Tenant),

@@ -1,4 +1,4 @@
-//! TLS: what clients meet at a node that has a certificate, and at one that has none.
+//! TLS: the behaviour towards clients of a node with a certificate, and of one without.
 
 use std::process::Output;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use seqd_tests::certificates::{Certificates, DAY, Secures as _, days};
 use seqd_tests::cluster::Cluster;
 use seqd_tests::{binary, http, wait};
 
-/// Several looks at the files, on a busy machine.
+/// The time for several polls of the files on a busy machine.
 const TAKEN: Duration = Duration::from_secs(60);
 
 /// A cluster of one that serves clients over TLS.
@@ -45,7 +45,7 @@ fn clients_reach_a_node_over_tls_and_are_told_why_if_they_do_not() {
     let trusting = ["--cacert", ca.as_str()];
     let id = run(&url, &trusting, &["id"]);
     assert!(id.status.success(), "{id:?}");
-    // With a CA, TLS is meant where no scheme is given.
+    // With a CA, TLS is the default if no scheme is given.
     assert!(run(&address, &trusting, &["status"]).status.success());
 
     let stranger = Certificates::new(cluster.folder(), "stranger");
@@ -59,7 +59,7 @@ fn clients_reach_a_node_over_tls_and_are_told_why_if_they_do_not() {
     let renamed = url.replace("127.0.0.1", "127.0.0.2");
     let other = run(&renamed, &trusting, &["id"]);
     let other = String::from_utf8_lossy(&other.stderr).into_owned();
-    // Whether something listens there is the system's affair.
+    // The test does not depend on whether another process listens there.
     assert!(
         !other.contains("NotValid"),
         "no names of the library: {other}"
@@ -77,7 +77,7 @@ fn clients_reach_a_node_over_tls_and_are_told_why_if_they_do_not() {
     assert_eq!(refused.status.code(), Some(2), "{words}");
     assert!(words.contains("use https://"), "{words}");
 
-    // From now on clients must show a certificate.
+    // From now on clients must present a certificate.
     certificates.set(cluster.node_mut(0), "client_ca", "ca.crt");
     cluster.node_mut(0).stop();
     cluster.node_mut(0).start();

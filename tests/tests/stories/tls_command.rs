@@ -1,4 +1,4 @@
-//! `seqd tls`: from an empty folder to a node that serves with what it made.
+//! `seqd tls`: from an empty folder to a node that serves with the created files.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -73,7 +73,7 @@ fn what_tls_init_makes_serves_and_is_renewed_and_never_overwritten() {
     assert_eq!(shown[1]["uses"], serde_json::json!(["client"]));
     assert_eq!(shown[2]["kind"], "ca");
 
-    // A node serves with it, also what was renewed.
+    // A node serves with the files, including renewed ones.
     let renewed = text(
         &tls(&["renew", "--dir", &given, "--node", "n1", "--days", "30"]),
         0,

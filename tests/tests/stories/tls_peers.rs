@@ -1,5 +1,5 @@
 //! TLS between nodes: a certificate opens the port of its own cluster, for its own node, as long as
-//! it counts; and all certificates and their CA are replaced while clients are served.
+//! it is valid. All certificates and their CA are replaced while clients are served.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -9,10 +9,11 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::{http, wait};
 use serde_json::json;
 
-/// Enough for what takes seconds on an idle machine: several looks at the files, or a start.
+/// The time limit of steps that take seconds on an idle machine: several polls of the files, or a
+/// start.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Three nodes with certificates for clients and for each other; none is started.
+/// Three nodes with certificates for clients and for each other. None is started.
 fn secured() -> (Cluster, Certificates) {
     let mut cluster = Cluster::planned(3).patient();
     let certificates = Certificates::new(cluster.folder(), "certificates");
@@ -20,7 +21,7 @@ fn secured() -> (Cluster, Certificates) {
     (cluster, certificates)
 }
 
-/// Waits until all of these stand in what a node has written.
+/// Waits until a node's stderr contains all of these words.
 #[track_caller]
 fn wait_for_words(cluster: &Cluster, index: usize, words: &[&str]) {
     let node = cluster.node(index);
@@ -81,7 +82,7 @@ fn a_node_with_another_cluster_s_certificate_is_refused_and_both_sides_say_so() 
 #[test]
 fn the_right_certificate_of_another_node_is_refused_and_both_sides_say_so() {
     let (mut cluster, certificates) = secured();
-    // A node of the same cluster, n9, at the address where n1 and n2 look for n3.
+    // A node of the same cluster, n9, at the address at which n1 and n2 expect n3.
     certificates.issue_node("n9", days(365));
     let other = cluster.node_mut(2);
     other.set("node", "name", "\"n9\"");
@@ -96,7 +97,8 @@ fn the_right_certificate_of_another_node_is_refused_and_both_sides_say_so() {
 #[test]
 fn an_expired_certificate_is_refused_and_both_sides_say_so() {
     let (mut cluster, certificates) = secured();
-    // It counts while its own node starts, and no more when the others meet it.
+    // The certificate is valid while its own node starts, and has expired when the others connect
+    // to it.
     let seconds = 20;
     certificates.issue_node("n3", for_seconds(seconds));
     let expires = Instant::now() + Duration::from_secs(seconds.unsigned_abs() + 2);
@@ -117,7 +119,7 @@ fn an_expired_certificate_is_refused_and_both_sides_say_so() {
     );
     let told = "it finds this side's certificate expired";
     wait_for_words(&cluster, 2, &[told, "certificate expires in 0 days"]);
-    // Of a node that is started with it, nobody needs to be told.
+    // A node that is started with an expired certificate refuses by itself.
     cluster.node_mut(2).kill();
     cluster.node_mut(2).start();
     let ended = cluster.node_mut(2).exit_within(PATIENCE);
@@ -147,7 +149,7 @@ fn certificates_and_their_ca_are_replaced_under_load_without_a_failed_request() 
     let new = Certificates::new(cluster.folder(), "new");
     let both = format!("{}{}", new.cert(), old.cert());
     let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
-    // Every other connection is a new one, so that each certificate in force is met.
+    // Every other connection is a new one, so that each certificate in force is used.
     let ask = |path: &str, index: usize| {
         while !stop.load(Ordering::Relaxed) {
             let count = served.fetch_add(1, Ordering::Relaxed);
@@ -174,9 +176,10 @@ fn certificates_and_their_ca_are_replaced_under_load_without_a_failed_request() 
             scope.spawn(move || ask("/v1/id", index));
             scope.spawn(move || ask("/v1/sequences/a/next", index));
         }
-        // Also when a step below fails.
+        // Also if a step below fails.
         let _stops = Stops(&stop);
-        // Both CAs are trusted; then all certificates are new; then the old CA goes.
+        // First both CAs are trusted, then all certificates are replaced, then the old CA is
+        // removed.
         old.write("ca.crt", &both);
         taken(1);
         for name in ["n1", "n2", "n3"] {
@@ -195,7 +198,7 @@ fn certificates_and_their_ca_are_replaced_under_load_without_a_failed_request() 
             (served.load(Ordering::Relaxed) > before + 30).then_some(())
         });
     });
-    // A start meets the others with the new files alone.
+    // A restarted node connects to the others with only the new files.
     let mut cluster = cluster;
     cluster.node_mut(1).stop();
     cluster.node_mut(1).start();

@@ -1,4 +1,4 @@
-//! The cluster's tokens: what each permits, on every node, until it is revoked or expires.
+//! The cluster's access tokens: what each permits, on every node, until it is revoked or expires.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -9,7 +9,8 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::{binary, wait};
 use serde_json::json;
 
-/// A node applies what its leader has within milliseconds; on a busy machine within this.
+/// A node applies the entries of its leader within milliseconds, and on a busy machine within this
+/// time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -88,7 +89,7 @@ fn changes_are_in_the_log_with_who_made_them_and_no_secret_is_anywhere() {
     assert_eq!(core_limits(&cluster), ["1", "1"], "core dumps are on");
 }
 
-/// The soft and the hard limit of a core dump of the first node.
+/// The soft and the hard limit for core dumps of the first node.
 fn core_limits(cluster: &Cluster) -> [String; 2] {
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", cluster.node(0).pid()));
     let limits = limits.expect("its limits");
@@ -126,7 +127,7 @@ fn whoever_leaves_before_the_answer_is_in_the_log_too() {
         let mut stream = TcpStream::connect(cluster.address(0)).expect("a connection");
         stream.write_all(request.as_bytes()).expect("a request");
         let asked = Instant::now();
-        // Shorter than any timer.
+        // A spin loop, because the time is shorter than any timer's resolution.
         while asked.elapsed() < after {
             std::hint::spin_loop();
         }
@@ -142,7 +143,7 @@ fn whoever_leaves_before_the_answer_is_in_the_log_too() {
         let list = Caller::operator(cluster).get("/v1/access?limit=1000").ok();
         list.json()["items"].as_array().expect("items").len()
     };
-    // Some leave too early, and nothing has happened; some too late.
+    // Some clients leave too early, before anything has happened, and some too late.
     let mut tries = 0..400;
     while lines("\"status\":0") == 0 || made() == 0 {
         let number: u64 = tries.next().expect("one that leaves while it is served");

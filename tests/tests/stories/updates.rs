@@ -1,5 +1,5 @@
-//! A sequence in use is changed: every node goes on with the new definition, no value comes twice,
-//! and what cannot change is refused by its name.
+//! A sequence in use is changed: every node continues with the new definition, no value is
+//! repeated, and the refusal of an invalid change names the property.
 
 use std::collections::BTreeSet;
 
@@ -50,14 +50,15 @@ fn every_node_goes_on_with_what_was_changed_and_no_value_comes_twice() {
     );
     assert_eq!(now["description"], "from the booth");
     assert_ne!(patched.header("etag"), before.header("etag"));
-    // The same change by whoever read it before is refused, and repeated it is none.
+    // The same change by a caller that read the sequence before is refused. A repetition of the
+    // change has no effect.
     let late = request("PATCH", &url)
         .header("if-match", before.header("etag").unwrap())
         .json(&change);
     late.reply().refused(412, "precondition-failed");
     let again = patch(&cluster, 2, "ticket", &change).ok().json();
     assert_eq!(again["revision"], 2);
-    // What the nodes had is used up, and then they go on beyond the former end, in the new sizes.
+    // The nodes use up their buffers, and then continue beyond the former end with the new sizes.
     cluster.wait_same_state(&[0, 1, 2]);
     for _ in 0..5 {
         for node in 0..3 {
@@ -74,7 +75,7 @@ fn every_node_goes_on_with_what_was_changed_and_no_value_comes_twice() {
     assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
 }
 
-/// The leader grants beyond the former end a moment before a follower has applied that it moved.
+/// The leader grants beyond the former end just before a follower has applied the new end.
 #[test]
 fn a_node_serves_values_behind_an_end_that_it_does_not_know_yet() {
     let cluster = Cluster::started(3);
@@ -91,7 +92,7 @@ fn a_node_serves_values_behind_an_end_that_it_does_not_know_yet() {
         );
     };
     next(1);
-    // About one of fifty meets the moment.
+    // About one in fifty rounds hits this moment.
     for round in 1..=200 {
         let max = 10 * (round + 1);
         patch(&cluster, leader, "ticket", &json!({ "max": max })).ok();

@@ -1,4 +1,4 @@
-//! A rolling upgrade: the next version beside this one, one node at a time, under load.
+//! A rolling upgrade to the next version, one node at a time, under load.
 
 use seqd_tests::binary;
 use seqd_tests::checkers::{linearizable, unique};
@@ -8,7 +8,7 @@ use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
 use serde_json::{Value, json};
 
-/// Refusals that a client meets while the node that it asks is being replaced.
+/// Refusals that a client may receive while its node is being replaced.
 const WHILE_A_NODE_IS_AWAY: [&str; 8] = [
     "connection refused",
     "no-quorum",
@@ -34,7 +34,7 @@ fn layouts(cluster: &Cluster, index: usize) -> Vec<String> {
     items.iter().map(name).collect()
 }
 
-/// Each request was answered, or refused without an effect.
+/// Asserts that each request was answered, or refused without an effect.
 #[track_caller]
 fn nothing_was_lost<T>(what: &str, history: &History<T>) {
     println!("{what}: {:?} {:?}", tally(history), reasons(history));
@@ -113,7 +113,7 @@ fn a_rolling_upgrade_raises_the_level_only_when_all_can_and_nothing_is_lost() {
     older_program_is_refused(&mut cluster, order[0]);
 }
 
-/// The older program does not take part any more, and its refusal leaves the folder as it is.
+/// The older program can no longer take part, and its refusal leaves the folder unchanged.
 fn older_program_is_refused(cluster: &mut Cluster, index: usize) {
     let node = cluster.node_mut(index);
     node.stop();

@@ -1,4 +1,4 @@
-//! A crate depends on what its place in the architecture allows, and on nothing else.
+//! A crate may only have the dependencies that its place in the architecture permits.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,8 @@ use seqd_tests::binary::workspace;
 
 use crate::sources::{assert_none, one};
 
-/// Crate and the crates that it may name directly. What those may name, it may name too.
+/// Each crate with the crates that it may name directly. It may also name the crates that those may
+/// name.
 const ARROWS: [(&str, &[&str]); 14] = [
     ("guards", &[]),
     ("idgen", &["guards"]),
@@ -24,7 +25,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("seqd", &["node", "offline", "client"]),
 ];
 
-/// Dependency and the crates whose manifests may name it.
+/// Each dependency with the crates whose manifests may name it.
 const KEPT: [(&str, &[&str]); 8] = [
     ("openraft", &["raft"]),
     ("sled", &["store"]),
@@ -36,7 +37,7 @@ const KEPT: [(&str, &[&str]); 8] = [
     ("rcgen", &["net"]),
 ];
 
-/// What the pure crates have no business with: clocks, tasks, sockets, disks, chance.
+/// Dependencies that the pure crates must not have: clocks, tasks, sockets, disks, randomness.
 const IMPURE: [&str; 9] = [
     "tokio",
     "reqwest",
@@ -58,7 +59,7 @@ fn manifest(name: &str) -> toml::Table {
         .expect("a manifest")
 }
 
-/// What the crate depends on when it is built, not when it is tested.
+/// The dependencies of the crate when it is built, without those of its tests.
 fn dependencies(name: &str) -> BTreeSet<String> {
     let manifest = manifest(name);
     let mut names = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! What follows from the table of operations: `docs/openapi.json`, and the list of operations in
-//! `docs/HTTP.md`. `SEQD_WRITE_GOLDEN=1` writes both.
+//! The files that are generated from the table of operations: `docs/openapi.json`, and the list of
+//! operations in `docs/HTTP.md`. `SEQD_WRITE_GOLDEN=1` writes both.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -75,8 +75,8 @@ fn codes(row: &Operation) -> Vec<String> {
     codes.map(|code| format!("`{}`", code.as_str())).collect()
 }
 
-/// The fields of a request with their descriptions, from its body or its query, without those that
-/// every path takes.
+/// The fields of a request with their descriptions, from its body or its query, without the
+/// parameters of every path.
 fn fields(described: &Value) -> Vec<(String, String)> {
     let about = |field: &Value| {
         let about = field["description"].as_str().unwrap_or_default();
@@ -105,7 +105,7 @@ fn answer(described: &Value) -> &Value {
         .find(|(status, _)| status.starts_with('2'));
     let schema = success.map(|(_, response)| &response["content"]["application/json"]["schema"]);
     let schema = schema.unwrap_or(&Value::Null);
-    // The first of two is the answer, the other the plan of a dry run.
+    // The first of two is the response, the other one the plan of a dry run.
     schema.get("anyOf").map_or(schema, |both| &both[0])
 }
 

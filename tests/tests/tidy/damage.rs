@@ -1,4 +1,4 @@
-//! The reference of damage is complete, and each of its entries is shown by a test that reads it.
+//! The damage reference is complete, and each of its entries has a test that reads it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use seqd_tests::damage::{DOCUMENT, rows};
 
 use crate::sources::{assert_none, one};
 
-/// What an operator must be able to tell apart.
+/// The kinds of damage that an operator must be able to distinguish.
 const REQUIRED: [&str; 18] = [
     "torn tail",
     "flipped bit in a synced record",

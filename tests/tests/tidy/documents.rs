@@ -1,5 +1,5 @@
-//! The documents match the code: links lead somewhere, invariants and threats name tests that
-//! exist, the README's test command is the one that CI runs, and every error code is explained.
+//! The documents match the code: link targets exist, invariants and threats name existing tests,
+//! the README's test command is the one that CI runs, and every error code is explained.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ struct Link {
     target: String,
 }
 
-/// The links of a document, those in code blocks left out.
+/// The links of a document, except those in code blocks.
 fn links(document: &Source) -> Vec<Link> {
     let mut links = Vec::new();
     let mut in_code = false;
@@ -41,7 +41,7 @@ fn links(document: &Source) -> Vec<Link> {
     links
 }
 
-/// The file of the workspace that a link of a document leads to; `None` for one that leads out.
+/// The file of the workspace to which a link of a document leads. `None` for an external link.
 fn target(document: &Source, link: &Link) -> Option<std::path::PathBuf> {
     let path = link.target.split('#').next().unwrap_or_default();
     if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
@@ -107,7 +107,8 @@ fn threats_name_tests_that_exist() {
     assert_names_tests("docs/internals/THREATS.md", 40);
 }
 
-/// The document names so many tests at least, each in the file that its link leads to.
+/// Asserts that the document names at least this many tests, each in the file to which its link
+/// leads.
 #[track_caller]
 fn assert_names_tests(path: &str, least: usize) {
     let document = one(path).expect(path);
@@ -202,8 +203,8 @@ fn quoted(document: &Source) -> Vec<(String, Vec<String>)> {
     blocks
 }
 
-/// Whether the lines stand in the text one after the other, indented in any way. What keeps an
-/// example out of the product (`#[cfg(...)]`) is left out.
+/// Returns whether the text contains these lines consecutively, with any indentation. Lines that
+/// keep an example out of the product (`#[cfg(...)]`) are ignored.
 fn stands_in(lines: &[String], text: &str) -> bool {
     let text: Vec<&str> = text
         .lines()

@@ -1,8 +1,8 @@
-//! How a source file opens, how long it is, and what it must not hold.
+//! The first line of a source file, its length, and words that it must not contain.
 
 use crate::sources::{assert_none, rust};
 
-/// The longest file, tests and comments included.
+/// The largest number of lines in a file, including tests and comments.
 const MOST_LINES: usize = 500;
 
 #[test]
@@ -33,7 +33,7 @@ fn no_file_outgrows_a_concept() {
 
 #[test]
 fn nothing_is_skipped_or_left_for_later() {
-    // Written in two parts so that this file does not hold them itself.
+    // Written in two parts, so that this file does not contain the words itself.
     let banned = [
         concat!("#[", "ignore"),
         concat!("todo", "!("),

@@ -1,5 +1,5 @@
-//! The descriptions of what is on disk and on connections between nodes: the examples are the bytes of
-//! the golden files, and the tables have every kind that the code writes.
+//! The descriptions of the formats on disk and on connections between nodes: the examples are bytes
+//! of the golden files, and the tables have every kind that the code writes.
 
 use std::collections::BTreeSet;
 
@@ -49,12 +49,12 @@ fn examples_of_the_format_are_the_bytes_of_the_golden_files() {
     assert_eq!(files, expected.into());
 }
 
-/// Kind and version of each value that the code can write.
+/// The kind and version of each value that the code can write.
 fn kinds_in_code() -> BTreeSet<(u8, u8)> {
     let mut kinds = BTreeSet::new();
     for source in product() {
-        // The tests of the codec and of tables have kinds that nothing stores, and the table of the
-        // next level is never released.
+        // The tests of the codec and of tables have kinds that are never stored, and the table of
+        // the next level is never released.
         let unreleased = ["codec.rs", "table.rs", "notes.rs"];
         let is = |file: &str| source.path.ends_with(&format!("state/src/{file}"));
         if unreleased.into_iter().any(is) {
@@ -72,7 +72,7 @@ fn kinds_in_code() -> BTreeSet<(u8, u8)> {
                 kinds.insert((of, version));
                 kind = None;
             }
-            // The tables of peers' messages: all of version 1.
+            // The tables of messages between peers, which all have version 1.
             if PEERS_MESSAGES.contains(&source.path.as_str())
                 && let Some(kind) = number(" = ").filter(|_| line.trim_end().ends_with(','))
             {
@@ -86,7 +86,7 @@ fn kinds_in_code() -> BTreeSet<(u8, u8)> {
     kinds
 }
 
-/// Kind and name of each frame of a connection between nodes, as its file has them.
+/// The kind and name of each frame of a connection between nodes, from its source file.
 fn frames_in_code() -> BTreeSet<(u8, String)> {
     let source = one("crates/peers/src/wire/frame.rs").unwrap();
     let constants = source
@@ -127,7 +127,7 @@ fn the_table_of_kinds_has_every_kind_that_is_written() {
     let described: BTreeSet<(u8, u8)> = rows.flatten().collect();
     let in_code = kinds_in_code();
     assert!(in_code.len() > 20, "{in_code:?}");
-    // The code names the newest version; the older ones are read for ever.
+    // The code names the newest version. The older ones can be read for ever.
     let all = in_code.iter();
     let all: BTreeSet<_> = all
         .flat_map(|(kind, newest)| (1..=*newest).map(|version| (*kind, version)))

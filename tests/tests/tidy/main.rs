@@ -1,7 +1,8 @@
-//! What the compiler does not hold: the arrows between crates, where a dependency may be named,
-//! how files open and how long they grow, and that the documents match the code.
+//! Rules that the compiler does not check: the dependencies between crates, the places where a
+//! dependency may be named, the heads and lengths of files, and the agreement of documents and
+//! code.
 //!
-//! Nothing is started here; the sources are read as text.
+//! Nothing is started here. The sources are read as text.
 
 #![allow(
     clippy::unwrap_used,

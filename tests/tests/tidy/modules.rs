@@ -1,7 +1,8 @@
-//! The modules inside each crate: no more than two files import each other in a circle.
+//! The modules inside each crate: none imports from a higher layer, and no more than two files
+//! import each other in a circle.
 //!
-//! Imports are read from the text: `use` trees, and paths that begin with `crate` or `super`.
-//! A re-export counts as an import of the file that has the item. Test modules are left out.
+//! Imports are read from the text: `use` trees, and paths that begin with `crate` or `super`. A
+//! re-export counts as an import of the file that has the item. Test modules are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +10,13 @@ use crate::sources::{assert_none, product};
 
 type Module = Vec<String>;
 
-/// The crates that have larger circles, with the sizes that they may not exceed.
-const EXCEPTIONS: &[(&str, &[usize])] = &[("client", &[3]), ("node", &[4, 3]), ("state", &[15])];
+/// Opens the list of a crate's layers in the head of its root file.
+const LAYERS: &str = "//! Layers, lowest first.";
 
 /// The source files of one crate by module path, without comments and inline test modules.
 struct Crate {
     texts: BTreeMap<Module, String>,
-    /// The items that a module re-exports, with the paths that they come from.
+    /// The items that a module re-exports, with their original paths.
     exported: BTreeMap<(Module, String), String>,
 }
 
@@ -27,6 +28,7 @@ fn is_test(module: &[String]) -> bool {
         "simulation",
         "fuzz",
         "example",
+        "seeds",
     ];
     (module.iter()).any(|part| part.ends_with("tests") || names.contains(&part.as_str()))
 }
@@ -49,7 +51,7 @@ fn code(text: &str) -> String {
     lines[..end].join("\n")
 }
 
-/// The paths of a `use` tree.
+/// Collects the paths of a `use` tree.
 fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let tree = tree.trim();
     let Some((head, rest)) = tree.split_once('{') else {
@@ -97,7 +99,7 @@ fn uses(text: &str) -> Vec<(bool, String)> {
     found
 }
 
-/// The paths that begin with `crate::` or `super::`, wherever they are.
+/// The paths that begin with `crate::` or `super::`, anywhere in the text.
 fn inline(text: &str) -> Vec<String> {
     let is_path = |found: char| found.is_alphanumeric() || found == '_' || found == ':';
     let words = text.split(|found| !is_path(found));
@@ -139,7 +141,7 @@ impl Crate {
         Self { texts, exported }
     }
 
-    /// The module that has the item of a path in `module`; `None` for a path out of the crate.
+    /// The module that has the item of a path in `module`. `None` for a path to another crate.
     fn target(&self, path: &str, module: &Module, depth: usize) -> Option<Module> {
         let mut parts = path.split("::").peekable();
         let mut at = match parts.next()? {
@@ -196,7 +198,7 @@ impl Crate {
     }
 }
 
-/// All modules that can be reached from one by imports.
+/// All modules that can be reached from a module by imports.
 fn reached(imports: &BTreeMap<Module, BTreeSet<Module>>, from: &Module) -> BTreeSet<Module> {
     let (mut found, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(module) = open.pop() {
@@ -209,7 +211,7 @@ fn reached(imports: &BTreeMap<Module, BTreeSet<Module>>, from: &Module) -> BTree
     found
 }
 
-/// The circles of more than two files, largest first.
+/// The cycles of more than two files, largest first.
 fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Module>> {
     let reached: BTreeMap<_, _> = imports
         .keys()
@@ -234,30 +236,98 @@ fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Module>
     circles
 }
 
+fn crates() -> BTreeSet<String> {
+    let sources = product();
+    let names = sources.iter().map(|source| source.path.split('/').nth(1));
+    names.flatten().map(str::to_owned).collect()
+}
+
+/// The layer of each top-level module, as the root file of the crate lists them: one bullet a
+/// layer, with the names of its modules as code. `None` without a list.
+fn layers(root: &str) -> Option<BTreeMap<String, usize>> {
+    let mut lines = root.lines().skip_while(|line| !line.starts_with(LAYERS));
+    lines.next()?;
+    let mut layers = BTreeMap::new();
+    let mut bullets = 0;
+    let mut is_names = false;
+    for line in lines.map_while(|line| line.strip_prefix("//!")) {
+        if line.starts_with(" - ") {
+            bullets += 1;
+            is_names = true;
+        }
+        let end = line.find(": ").or(line.strip_suffix(':').map(str::len));
+        let names = line[..end.unwrap_or(line.len())]
+            .split('`')
+            .skip(1)
+            .step_by(2);
+        for name in names.filter(|_| is_names) {
+            layers.insert(name.to_owned(), bullets);
+        }
+        is_names &= end.is_none();
+    }
+    Some(layers)
+}
+
+/// The imports of top-level modules that go to a higher layer, and modules without a layer.
+fn upward(of: &Crate, layers: &BTreeMap<String, usize>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (module, targets) in of.imports() {
+        let Some(top) = module.first() else {
+            continue;
+        };
+        let Some(layer) = layers.get(top) else {
+            found.insert(format!("{top} is in no layer"));
+            continue;
+        };
+        for target in targets.iter().filter_map(|target| target.first()) {
+            if layers
+                .get(target)
+                .is_some_and(|of_target| of_target > layer)
+            {
+                found.insert(format!(
+                    "{} imports {target} of a higher layer",
+                    module.join("/")
+                ));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_module_imports_from_a_layer_above_its_own() {
+    let mut complaints = Vec::new();
+    for name in crates() {
+        let of = Crate::of(&name);
+        let tops: BTreeSet<&String> = of
+            .texts
+            .keys()
+            .filter_map(|module| module.first())
+            .collect();
+        if tops.len() < 2 {
+            continue;
+        }
+        let root = ["lib", "main"].map(|root| format!("crates/{name}/src/{root}.rs"));
+        let root = (product().into_iter()).find(|source| root.contains(&source.path));
+        let Some(layers) = root.and_then(|root| layers(&root.text)) else {
+            complaints.push(format!("{name}: its root file states no layers"));
+            continue;
+        };
+        let gone = layers.keys().filter(|module| !tops.contains(module));
+        complaints.extend(gone.map(|module| format!("{name}: there is no module {module}")));
+        let upward = upward(&of, &layers);
+        complaints.extend(upward.iter().map(|what| format!("{name}: {what}")));
+    }
+    assert_none(&complaints);
+}
+
 #[test]
 fn no_more_than_two_files_of_a_crate_import_each_other_in_a_circle() {
-    let mut names = BTreeSet::new();
-    for source in product() {
-        let name = source.path.split('/').nth(1).unwrap_or_default();
-        names.insert(name.to_owned());
-    }
     let mut complaints = Vec::new();
-    for name in names {
-        let found = circles(&Crate::of(&name).imports());
-        let sizes: Vec<usize> = found.iter().map(BTreeSet::len).collect();
-        let known = EXCEPTIONS.iter().find(|(of, _)| *of == name);
-        let allowed = known.map_or(&[][..], |(_, sizes)| sizes);
-        let fits = sizes.len() <= allowed.len() && sizes.iter().zip(allowed).all(|(a, b)| a <= b);
-        if !fits {
-            let files = |circle: &BTreeSet<Module>| {
-                let files: Vec<String> = circle.iter().map(|module| module.join("/")).collect();
-                files.join(" ")
-            };
-            let circles: Vec<String> = found.iter().map(files).collect();
-            complaints.push(format!(
-                "{name}: circles of {sizes:?} files, allowed are {allowed:?}: {}",
-                circles.join("; ")
-            ));
+    for name in crates() {
+        for circle in circles(&Crate::of(&name).imports()) {
+            let files: Vec<String> = circle.iter().map(|module| module.join("/")).collect();
+            complaints.push(format!("{name}: {} import each other", files.join(" ")));
         }
     }
     assert_none(&complaints);
@@ -272,4 +342,17 @@ fn imports_are_read_from_use_trees_and_paths() {
         ["crate::a::B", "crate::c::D", "crate::c::e::F", "self::h::I"]
     );
     assert!(inline(text).contains(&"super::j::K".to_owned()));
+}
+
+#[test]
+fn layers_are_read_from_the_head_of_a_root_file() {
+    let head = "//! A crate.\n//! Layers, lowest first. More:\n//!\n//! - [`a`], `b`,\n//!   \
+                [`c`](mod@c): see `x`\n//! - `d`: words\n\n- `e`\n";
+    let found = layers(head).unwrap();
+    let found: Vec<_> = found
+        .iter()
+        .map(|(name, layer)| (name.as_str(), *layer))
+        .collect();
+    assert_eq!(found, [("a", 1), ("b", 1), ("c", 1), ("d", 2)]);
+    assert_eq!(layers("//! A crate without layers.\n"), None);
 }

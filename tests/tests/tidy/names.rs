@@ -1,14 +1,14 @@
-//! A dependency, or the clock, is named only where the design puts it.
+//! A dependency, or the clock, may be named only where the design permits it.
 
 use crate::sources::{assert_none, product};
 
-/// The readers of the system's wall clock: one of a node, one of a program outside the cluster.
+/// The readers of the system's wall clock: one in a node, one in an external program.
 const WALL_CLOCKS: [&str; 2] = [
     "crates/node/src/clock.rs",
     "crates/client/src/system_clock.rs",
 ];
 
-/// What is looked for in code, and the files or folders that may hold it.
+/// Each name in code, with the files or folders that may contain it.
 const NAMED: [(&str, &[&str]); 6] = [
     ("openraft::", &["crates/raft/src/"]),
     ("sled::", &["crates/store/src/checkpoint/sled_store.rs"]),
@@ -21,7 +21,7 @@ const NAMED: [(&str, &[&str]); 6] = [
     ("UNIX_EPOCH", &WALL_CLOCKS),
 ];
 
-/// Whether `name` stands in `line` as a word of its own.
+/// Returns whether `line` contains `name` as a separate word.
 fn names(line: &str, name: &str) -> bool {
     line.match_indices(name).any(|(at, _)| {
         !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_')
@@ -48,8 +48,9 @@ fn a_name_stands_only_where_the_design_puts_it() {
     assert_none(&complaints);
 }
 
-/// The crates whose files must survive a power cut, and where they may go past the disk's seam: the
-/// lock is the operating system's, and sled's own files are measured for a gauge.
+/// The crates whose files must survive a power cut, and the files that may bypass the disk
+/// abstraction: the operating system provides the lock, and sled's own files are measured for a
+/// gauge.
 const DURABLE: [&str; 6] = [
     "crates/wal/src/",
     "crates/store/src/",
@@ -61,7 +62,7 @@ const DURABLE: [&str; 6] = [
 const PAST_THE_SEAM: [&str; 4] = [
     "crates/store/src/folder.rs",
     "crates/offline/src/lock.rs",
-    // A copy that is thrown away.
+    // A temporary copy.
     "crates/offline/src/private_folder.rs",
     "crates/store/src/checkpoint/sled_store.rs",
 ];
@@ -80,7 +81,7 @@ fn files_that_must_survive_are_touched_through_the_seam_alone() {
         let code = source
             .code()
             .take_while(|(_, line)| !line.starts_with("mod tests {"));
-        // The last three give false on an error of the disk as well.
+        // The last three also return false on a disk error.
         let goes_past = |line: &str| {
             names(line, "std::fs")
                 || [".is_dir()", ".is_file()", ".exists()"]
@@ -98,7 +99,7 @@ fn files_that_must_survive_are_touched_through_the_seam_alone() {
     assert_none(&complaints);
 }
 
-/// `seqd_api::address` has it.
+/// Only `seqd_api::address` writes the scheme.
 #[test]
 fn the_scheme_of_the_clients_interface_is_not_written_into_strings() {
     let mut complaints = Vec::new();

@@ -2,14 +2,14 @@
 
 use seqd_tests::binary::{files_below, workspace};
 
-/// A file with its path from the workspace's root.
+/// A file with its path relative to the workspace's root.
 pub(crate) struct Source {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
 impl Source {
-    /// The lines that are code: not a comment, numbered from 1.
+    /// The lines of code, without comment lines, numbered from 1.
     pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self
             .text
@@ -25,7 +25,8 @@ pub(crate) fn rust() -> Vec<Source> {
     below(&["crates", "tests"], "rs")
 }
 
-/// Every Rust source of the product: no test package, no crate's own tests and benches.
+/// Every Rust source of the product, without the test package and the crates' own tests and
+/// benches.
 pub(crate) fn product() -> Vec<Source> {
     let is_product = |source: &Source| {
         source.path.starts_with("crates/")
@@ -71,7 +72,7 @@ fn below(folders: &[&str], extension: &str) -> Vec<Source> {
         .collect()
 }
 
-/// Fails with every complaint at once.
+/// Panics with all complaints at once.
 #[track_caller]
 pub(crate) fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));

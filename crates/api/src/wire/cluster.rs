@@ -1,4 +1,4 @@
-//! The cluster: its members, its quorum, changes to both.
+//! The cluster: its members, its quorum, and changes to both.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 use crate::number_text::Decimal;
 use crate::request::Request;
 
-/// What a member is in the Raft group.
+/// The role of a member in the Raft group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// The voter that appends.
+    /// The voter that appends entries.
     Leader,
-    /// A voter that follows.
+    /// A voter that replicates the leader's log.
     Follower,
     /// A member that does not vote.
     Learner,
-    /// A role that this version does not know.
+    /// A role that this version does not define.
     #[serde(other)]
     Unknown,
 }
@@ -36,23 +36,23 @@ impl Role {
     }
 }
 
-/// How a member is.
+/// The state of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberState {
     /// It serves everything.
     Ready,
-    /// It applies entries that others have already.
+    /// It has not yet applied all entries that other members have applied.
     CatchingUp,
-    /// It waits for a quorum, to be added, or for its clock.
+    /// It waits for a quorum, for its addition to the cluster, or for its clock.
     Waiting,
     /// The answering node has no contact with it.
     Unreachable,
-    /// It is drained: it takes no new requests.
+    /// It is drained: it accepts no new requests.
     Draining,
     /// Its clock disagrees with the majority.
     Skewed,
-    /// A state that this version does not know.
+    /// A state that this version does not define.
     #[serde(other)]
     Unknown,
 }
@@ -73,17 +73,18 @@ impl MemberState {
     }
 }
 
-/// Whether the wall clocks of a majority of the voters agree within `clock.max_peer_skew`.
+/// The agreement of the voters' wall clocks within `clock.max_peer_skew`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockAgreement {
-    /// Those of a majority agree: a clock that disagrees with them is wrong.
+    /// The clocks of a majority agree. A clock that disagrees with them is wrong.
     Agreed,
-    /// Those of a majority are known, and no majority agrees: any of them may be wrong.
+    /// The clocks of a majority are known, but no majority agrees. Any of them may be wrong.
     Split,
     /// The answering node is the only voter.
     Alone,
-    /// The answering node knows the clocks of too few; or a word that this version does not know.
+    /// The answering node has measured the clocks of too few voters, or this version does not
+    /// define the value.
     #[default]
     #[serde(other)]
     Unknown,
@@ -92,46 +93,47 @@ pub enum ClockAgreement {
 /// The cluster as the answering node sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cluster {
-    /// The cluster; null before it is founded.
+    /// The cluster ID. Null until the cluster is founded.
     pub cluster_id: Option<String>,
     /// The answering node.
     pub node: String,
     /// The index of the last entry that the answering node applied.
     pub applied: u64,
-    /// The digest of its state at that index: equal `applied` means equal `digest`.
+    /// The digest of its state at that index. Nodes with equal `applied` have equal `digest`.
     pub digest: String,
-    /// The leader, if the answering node knows one.
+    /// The leader. Null if unknown.
     pub leader: Option<String>,
     /// The term of the answering node.
     pub term: u64,
-    /// The level of the formats that the cluster may write; 0 if the node is older.
+    /// The level of the formats that the cluster may write. 0 if the node has a version without
+    /// levels.
     #[serde(default)]
     pub level: u32,
-    /// Whether the wall clocks of the voters agree, as the answering node measures them.
+    /// The agreement of the voters' wall clocks, as measured by the answering node.
     #[serde(default)]
     pub clocks: ClockAgreement,
-    /// Who is needed and who is there.
+    /// The number of voters, reachable voters, and voters that can be lost.
     pub quorum: Quorum,
     /// Every member, ordered by name.
     pub members: Vec<Member>,
-    /// The layouts in use and how long they last.
+    /// The layouts in use, with the time when each is exhausted.
     #[serde(default)]
     pub layouts: Vec<LayoutLife>,
 }
 
-/// Who is needed and who is there.
+/// The number of voters, reachable voters, and voters that can be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Quorum {
-    /// Members that vote.
+    /// The number of voters.
     pub voters: u32,
-    /// Voters that the answering node has contact with, itself included.
+    /// The number of voters that the answering node has contact with, including itself.
     pub reachable: u32,
-    /// How many of those that are there may still go.
+    /// The number of reachable voters that can fail while a quorum remains.
     pub can_lose: u32,
 }
 
 impl Quorum {
-    /// The quorum of so many voters of which so many are reachable.
+    /// Computes the quorum from the number of voters and the number of reachable voters.
     #[must_use]
     pub const fn of(voters: u32, reachable: u32) -> Self {
         let needed = voters / 2 + 1;
@@ -148,65 +150,69 @@ impl Quorum {
 pub struct Member {
     /// Its name.
     pub name: String,
-    /// Its number; never used again for another node.
+    /// Its number. It is never assigned to another node.
     #[serde(with = "Decimal")]
     pub id: u64,
-    /// What it is in the Raft group.
+    /// Its role in the Raft group.
     pub role: Role,
-    /// How it is.
+    /// Its state.
     pub state: MemberState,
     /// Its URL for clients, with the scheme.
     pub http: Option<String>,
     /// Its address for peers, `host:port`.
     pub peer: String,
-    /// The index of its last applied (or, of another node, acknowledged) entry, where known.
+    /// The index of the last entry that it applied or, for another node, acknowledged. Null if
+    /// unknown.
     #[serde(default)]
     pub applied: Option<u64>,
-    /// How far behind the leader it is, in entries, where known.
+    /// The number of entries by which it lags behind the leader. Null if unknown.
     #[serde(default)]
     pub lag_entries: Option<u64>,
-    /// How far its clock is from the answering node's, in milliseconds, where known.
+    /// The difference between its clock and the clock of the answering node in milliseconds. Null
+    /// if unknown.
     #[serde(default)]
     pub clock_offset_ms: Option<f64>,
-    /// How far its wall clock is ahead of a majority of the voters' clocks, in milliseconds, where a
-    /// majority agrees without it; null otherwise.
+    /// The time by which its wall clock is ahead of the clocks of a majority of voters, in
+    /// milliseconds. Null unless a majority agrees and this member is not part of it.
     #[serde(default)]
     pub clock_ahead_ms: Option<f64>,
-    /// How fast its wall clock gains on the answering node's, in microseconds a second, over up to ten
-    /// minutes; null where that is not known.
+    /// The drift of its wall clock relative to the clock of the answering node, in microseconds per
+    /// second, measured over up to ten minutes. Null if unknown.
     #[serde(default)]
     pub clock_drift_ppm: Option<f64>,
-    /// The whole worker field that it holds, by layout.
+    /// The worker that it holds in each layout, as the whole worker field.
     #[serde(default)]
     pub workers: BTreeMap<String, u32>,
-    /// The whole worker field of each further worker that it holds while the load needs it, by layout.
+    /// The additional workers that it holds in each layout while the load requires them, each as
+    /// the whole worker field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub more_workers: BTreeMap<String, Vec<u32>>,
-    /// Its version, where known.
+    /// Its version. Null if unknown.
     #[serde(default)]
     pub version: Option<String>,
-    /// The lowest and the highest level that its program can be part of, where known.
+    /// The lowest and the highest level that its program supports. Null if unknown.
     #[serde(default)]
     pub levels: Option<(u32, u32)>,
-    /// IDs that it minted within a second, as it last reported; null where the answering node has no
-    /// contact with it.
+    /// The number of IDs that it minted per second, from its latest report. Null if the answering
+    /// node has no contact with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids_per_second: Option<f64>,
 }
 
-/// How long a layout lasts and how full its worker field is.
+/// The remaining lifetime of a layout and the use of its workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LayoutLife {
     /// The layout.
     pub name: String,
-    /// When its time field is full, RFC 3339.
+    /// The time when its time field is full, RFC 3339.
     pub exhausted_at: String,
-    /// Workers with a live lease.
+    /// The number of workers with a live lease.
     pub workers_assigned: u32,
-    /// Workers in all.
+    /// The number of workers of the layout.
     pub workers_capacity: u32,
-    /// When no worker is left, if live leases go on growing as within the last day, RFC 3339; null
-    /// where they do not grow, or the answering node knows too little.
+    /// The time when all workers are leased if the number of live leases continues to grow as in
+    /// the last day, RFC 3339. Null if it does not grow or if the answering node has too little
+    /// data.
     #[serde(default)]
     pub workers_exhausted_at: Option<String>,
 }
@@ -247,28 +253,29 @@ pub struct MemberChange {
     pub quorum: Quorum,
 }
 
-/// A reset of a node's workers, which the node obeys once it has applied it.
+/// A reset of a node's workers. The node carries it out when it applies the entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkersReset {
     /// The member.
     pub name: String,
     /// The effect of the reset, for people.
     pub effect: String,
-    /// The layouts in which the member had windows ahead of the clock; empty if it had none, and
+    /// The layouts in which the member had windows ahead of the clock. Empty if it had none; then
     /// nothing was reset.
     pub layouts: Vec<ResetLayout>,
 }
 
-/// What a node gives up in a layout.
+/// The workers that a node gives up in one layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResetLayout {
     /// The layout.
     pub layout: String,
-    /// The whole worker fields whose windows lie ahead of the clock. Nobody can lease them until then.
+    /// The workers whose windows are ahead of the clock, each as the whole worker field. They
+    /// cannot be leased before `until`.
     pub workers: Vec<u32>,
-    /// When the last of these windows ends, RFC 3339.
+    /// The time when the last of these windows ends, RFC 3339.
     pub until: String,
-    /// How many other workers are free.
+    /// The number of other workers that are free.
     pub free: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What a node answers about itself: health, version, configuration, what an error code means.
+//! The endpoints by which a node describes itself: health, version, configuration and error codes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::number_text::Flag;
 use crate::{ErrorCode, Request};
 
-/// The answer of `/livez`.
+/// The response of `/livez`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Live {
     /// Always true.
@@ -20,7 +20,7 @@ pub struct ReadyQuery {
     /// `ids` checks only whether the node can issue IDs. Everything is checked by default.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub for_what: Option<String>,
-    /// Whether the answer lists each check.
+    /// If true, the response lists each check.
     #[serde(default, with = "Flag", skip_serializing_if = "Option::is_none")]
     pub verbose: Option<bool>,
 }
@@ -29,7 +29,7 @@ impl Request for ReadyQuery {
     const FIELDS: &'static [&'static str] = &["for", "verbose"];
 }
 
-/// The answer of `/readyz` if the node is ready.
+/// The response of `/readyz` if the node is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ready {
     /// Always true. A node that is not ready returns a problem.
@@ -46,20 +46,20 @@ pub struct Ready {
 pub struct Check {
     /// The name of the check.
     pub name: String,
-    /// Whether it passed.
+    /// True if it passed.
     pub ok: bool,
     /// The error code of requests while it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// The details.
+    /// Details of the result.
     #[serde(default)]
     pub detail: String,
-    /// The end of the window, RFC 3339.
+    /// The end of the minting window, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }
 
-/// The answer of `/version`.
+/// The response of `/version`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Version {
     /// The version, such as `0.1.0`.
@@ -69,7 +69,7 @@ pub struct Version {
     pub revision: Option<String>,
 }
 
-/// The answer of `/v1/config`.
+/// The response of `/v1/config`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigEntries {
     /// Every key, in the order of the documentation.
@@ -87,7 +87,7 @@ pub struct ConfigEntry {
     pub origin: String,
 }
 
-/// The answer of `/problems/{code}`.
+/// The response of `/problems/{code}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CodePage {
     /// The path of this page.
@@ -97,16 +97,16 @@ pub struct CodePage {
     pub code: String,
     /// Its short title.
     pub title: String,
-    /// The HTTP status of answers with it.
+    /// The HTTP status of responses with this code.
     pub status: u16,
     /// The exit code of a command that receives it.
     pub exit: u8,
-    /// Whether the request certainly had no effect and may be repeated.
+    /// True if the request certainly had no effect and may be retried.
     pub retryable: bool,
-    /// When it is returned.
+    /// The condition under which it is returned.
     #[serde(default)]
     pub when: String,
-    /// What to do.
+    /// The remedy.
     #[serde(default)]
     pub what_to_do: String,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::number_text::{Decimal, Flag, Lenient};
 
-/// The most IDs or UUIDs in one answer where `http.max_count` is not set.
+/// The default of `http.max_count`, the largest number of IDs or UUIDs per response.
 pub const DEFAULT_MAX_COUNT: u32 = 10_000;
 
 requests! {
@@ -39,7 +39,7 @@ pub struct Id {
     pub node: String,
 }
 
-/// One ID as a server writes it, without copies. A client reads it as [`Id`].
+/// One ID in the form that a server serializes without copies. A client deserializes it as [`Id`].
 #[derive(Debug, Clone, Serialize)]
 pub struct IdBody<'a> {
     /// The ID.
@@ -56,9 +56,9 @@ pub struct IdBody<'a> {
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum IdValue<'a> {
-    /// In the requested form.
+    /// The ID in the requested form.
     Text(&'a str),
-    /// As a number: the request has `numeric`, and the layout fits 53 bits.
+    /// The ID as a number, if the request has `numeric` and the layout fits 53 bits.
     Number(u64),
 }
 
@@ -106,26 +106,26 @@ pub struct IdParts {
     pub worker: u32,
     /// Its sequence within the tick.
     pub sequence: u32,
-    /// Hexadecimal.
+    /// The ID in hexadecimal.
     pub hex: String,
-    /// Base 62, 11 characters wide.
+    /// The ID in base 62, padded to 11 characters.
     pub base62: String,
-    /// Crockford's base 32, 13 characters wide.
+    /// The ID in Crockford's base 32, padded to 13 characters.
     pub crockford: String,
-    /// The holder of the worker at that tick. Null if no record has it.
+    /// The holder of the worker at that tick. Null if no holder is recorded.
     pub holder: Option<Holder>,
-    /// `held` (there is a holder), `nobody` (no generator of this cluster had the worker at that time,
-    /// so the ID is not one of this cluster and layout), `unknown` (leases of that time are no longer
-    /// recorded) or `ahead` (its time is in the future). Null for callers that may not see the
-    /// workers.
+    /// `held` (a holder is recorded), `nobody` (no generator of this cluster held the worker at
+    /// that time, so the ID does not come from this cluster and layout), `unknown` (leases of that
+    /// time are no longer recorded) or `ahead` (its time is in the future). Null for callers that
+    /// may not read the workers.
     #[serde(default)]
     pub origin: Option<String>,
-    /// The same in a sentence.
+    /// The same as a sentence.
     #[serde(default)]
     pub origin_detail: Option<String>,
 }
 
-/// The holder of a worker, and its ticks.
+/// The holder of a worker, with the ticks of its lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
     /// The owner of the lease.
@@ -148,7 +148,7 @@ requests! {
     UuidQuery {
         /// The version: 7 (the default) or 4.
         version: u8 as "Lenient",
-        /// How many; `/v1/uuids` alone takes it.
+        /// The number of UUIDs. Only for `/v1/uuids`.
         count: u64 as "Lenient",
     }
 }
@@ -156,14 +156,14 @@ requests! {
 /// One UUID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uuid {
-    /// Lower case, with hyphens.
+    /// The UUID in lower case, with hyphens.
     pub uuid: String,
 }
 
 /// Many UUIDs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uuids {
-    /// Lower case, with hyphens. Version 7 is strictly increasing.
+    /// The UUIDs in lower case, with hyphens. UUIDs of version 7 are strictly increasing.
     pub uuids: Vec<String>,
 }
 

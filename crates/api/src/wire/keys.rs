@@ -7,25 +7,25 @@ use serde_json::Value;
 use crate::json_text::JsonText;
 use crate::number_text::{Flag, Lenient, OptionalDecimal};
 
-/// The header with which a request for IDs or values is served once.
+/// The header that carries the idempotency key of a request for IDs or values.
 pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 
-/// The header of an answer that is a repetition.
+/// The header of a replayed response.
 pub const REPLAYED_HEADER: &str = "idempotent-replayed";
 
 requests! {
-    /// Begins an idempotency key. Returns a claim if the caller is the first.
+    /// A request to begin an idempotency key. It returns a claim if the caller is the first.
     BeginKey {
         /// The lifetime of the key in milliseconds: 86400000 (a day) by default.
         ttl_ms: u64 as "Lenient",
-        /// How long the claim is the caller's alone, in milliseconds: 60000 by default. After that
-        /// another caller can receive a claim.
+        /// The time in milliseconds during which no other caller can receive a claim: 60000 by
+        /// default.
         claim_ttl_ms: u64 as "Lenient",
-        /// Identifies the work, such as a hash of the request: at most 128 bytes. Another fingerprint
-        /// for the same key is refused.
+        /// Identifies the work, such as a hash of the request: at most 128 bytes. Another
+        /// fingerprint for the same key is refused.
         fingerprint: String,
-        /// A random text for this request, at most 64 bytes. A repeated request with the same nonce
-        /// returns the same claim. Keep it secret.
+        /// A random text for this request, at most 64 bytes. A retry with the same nonce receives
+        /// the same claim. Keep it secret.
         nonce: String,
     }
 
@@ -37,7 +37,7 @@ requests! {
         result: Value,
     }
 
-    /// Ends a claim without a result.
+    /// The end of a claim without a result.
     AbandonKey {
         /// The claim, from the response to begin.
         claim: String,
@@ -50,7 +50,7 @@ requests! {
         /// Only keys that are charged to this tenant: `operator`, `token:` and the ID of an access
         /// token, or `address:` and an address.
         tenant: String,
-        /// Whether to select the keys of requests with an `Idempotency-Key` instead of begun keys.
+        /// If true, selects the keys of requests with an `Idempotency-Key` instead of begun keys.
         requests: bool as "Flag",
         /// Items on a page, or the number of keys to delete: 1 to 1000, 100 by default.
         limit: u32 as "Lenient",
@@ -60,16 +60,17 @@ requests! {
 
     /// Options of a read.
     GetKeyQuery {
-        /// Whether to answer from the state of this node, which may lag behind.
+        /// If true, the node responds from its own state, which may be outdated, without contacting
+        /// the leader.
         stale: bool as "Flag",
     }
 }
 
 impl BeginKey {
-    /// A day.
+    /// One day.
     pub const DEFAULT_TTL_MS: u64 = 86_400_000;
 
-    /// A minute.
+    /// One minute.
     pub const DEFAULT_CLAIM_TTL_MS: u64 = 60_000;
 }
 
@@ -88,7 +89,7 @@ pub enum KeyState {
 }
 
 impl KeyState {
-    /// As it is written.
+    /// The name of the state.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -100,30 +101,30 @@ impl KeyState {
     }
 }
 
-/// The answer to a caller that begins a key.
+/// The response to a caller that begins a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyBegun {
     /// The key.
     pub key: String,
     /// `first` or `done`.
     pub state: KeyState,
-    /// The secret that completes or abandons the key, if the caller is the first.
+    /// The secret that completes or abandons the key. Only if the caller is the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
-    /// The fencing token of the claim, greater than that of every earlier claim, if the caller is the
-    /// first.
+    /// The fencing token of the claim, greater than that of every earlier claim. Only if the caller
+    /// is the first.
     #[serde(
         default,
         with = "OptionalDecimal",
         skip_serializing_if = "Option::is_none"
     )]
     pub token: Option<u64>,
-    /// The number of the attempt: 1, and one more for each claim that ended without a result.
+    /// The number of the attempt: 1 plus the number of claims that ended without a result.
     pub attempt: u64,
-    /// The remaining time of the claim.
+    /// The remaining time of the claim, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_expires_in_ms: Option<u64>,
-    /// The remaining lifetime of the key.
+    /// The remaining lifetime of the key, in milliseconds.
     pub expires_in_ms: u64,
     /// The result, if the key is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,13 +138,13 @@ pub struct Key {
     pub key: String,
     /// `in-progress`, `abandoned` or `done`.
     pub state: KeyState,
-    /// The number of the attempt: 1, and one more for each claim that ended without a result.
+    /// The number of the attempt: 1 plus the number of claims that ended without a result.
     pub attempt: u64,
     /// The fingerprint. Empty if none was given.
     pub fingerprint: String,
-    /// The remaining lifetime of the key.
+    /// The remaining lifetime of the key, in milliseconds.
     pub expires_in_ms: u64,
-    /// The remaining time of the claim, while the key is in progress.
+    /// The remaining time of the claim in milliseconds, while the key is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_expires_in_ms: Option<u64>,
     /// The result, if the key is done.
@@ -161,11 +162,11 @@ pub struct ListedKey {
     /// The tenant that it is charged to: `operator`, `token:` and the ID of an access token, or
     /// `address:` and a hash of the address.
     pub tenant: String,
-    /// The number of the attempt: 1, and one more for each claim that ended without a result.
+    /// The number of the attempt: 1 plus the number of claims that ended without a result.
     pub attempt: u64,
     /// The charged size in bytes, including the result.
     pub bytes: u64,
-    /// The remaining lifetime.
+    /// The remaining lifetime, in milliseconds.
     pub expires_in_ms: u64,
 }
 

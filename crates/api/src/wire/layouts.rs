@@ -10,9 +10,9 @@ use crate::number_text::{Decimal, Lenient, TimeText};
 pub struct Layout {
     /// Its name.
     pub name: String,
-    /// When tick 0 begins, RFC 3339.
+    /// The start of tick 0, RFC 3339.
     pub epoch: String,
-    /// When tick 0 begins, in milliseconds of Unix time.
+    /// The start of tick 0, in milliseconds of Unix time.
     pub epoch_ms: u64,
     /// The length of a tick, in milliseconds.
     pub tick_ms: u32,
@@ -26,17 +26,17 @@ pub struct Layout {
     pub sequence_bits: u8,
     /// The order of the fields: `tick-worker-sequence` or `tick-sequence-worker`.
     pub order: String,
-    /// When its time field is full, RFC 3339.
+    /// The time when its time field is full, RFC 3339.
     pub exhausted_at: String,
     /// The number of workers.
     pub workers: u32,
-    /// The most IDs of one worker in a second.
+    /// The largest number of IDs that one worker can mint per second.
     pub ids_per_second: u64,
-    /// The most IDs of all workers in a second.
+    /// The largest number of IDs that all workers together can mint per second.
     #[serde(default, with = "Decimal")]
     pub ids_per_second_of_all: u128,
-    /// The first sequence of a tick: `zero`, `spread` (any, so that IDs at a low rate are distributed
-    /// evenly over remainders), or `random:N` (below N).
+    /// The first sequence of a tick: `zero`, `spread` (any value, so that IDs at a low rate are
+    /// distributed evenly over remainders), or `random:N` (below N).
     #[serde(default)]
     pub first_sequence: String,
     /// Bits of an ID, without the sign bit.
@@ -45,17 +45,17 @@ pub struct Layout {
     /// The largest ID.
     #[serde(default, with = "Decimal")]
     pub largest: u64,
-    /// Whether each ID is exact as a double, which JavaScript uses for numbers.
+    /// True if each ID is exact as a double, which JavaScript uses for numbers.
     #[serde(default)]
     pub fits_53_bits: bool,
-    /// Layouts that can from now on emit the same numbers as this one.
+    /// Layouts that can emit the same numbers as this one, at present or in the future.
     #[serde(default)]
     pub overlaps: Vec<String>,
     /// Warnings for its users.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// The time since which every lease of its workers is recorded, in milliseconds of Unix time. Null
-    /// if no lease is recorded.
+    /// The time since which all leases of its workers are recorded, in milliseconds of Unix time.
+    /// Null if no lease is recorded.
     #[serde(default)]
     pub leases_known_from_ms: Option<u64>,
     /// The clock of the answering node, in milliseconds of Unix time. Null in lists.
@@ -70,7 +70,7 @@ pub struct Layout {
 /// least a second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
-    /// IDs a second, at random times.
+    /// The rate in IDs per second, at random times.
     pub rate: u64,
     /// The divisor.
     pub modulus: u32,
@@ -78,9 +78,9 @@ pub struct Spread {
     pub ids: u64,
     /// The number of remainders that occurred.
     pub used: u32,
-    /// IDs of the most frequent remainder.
+    /// The number of IDs with the most frequent remainder.
     pub most: u64,
-    /// IDs of the least frequent one.
+    /// The number of IDs with the least frequent remainder.
     pub least: u64,
 }
 
@@ -117,7 +117,7 @@ requests! {
 
     /// The parts of an ID to compute.
     EncodeRequest {
-        /// RFC 3339, or milliseconds of Unix time.
+        /// The time, RFC 3339 or milliseconds of Unix time.
         time: String as "TimeText",
         /// The worker, within its datacenter if one is given: 0 by default.
         worker: u32 as "Lenient",
@@ -128,8 +128,8 @@ requests! {
     }
 }
 
-/// A computed ID, which is allocated to nobody, with the bounds of its tick. A scan of all IDs of a
-/// time range goes from the first ID of its first tick to the last ID of its last tick.
+/// A computed ID, which is allocated to nobody, with the bounds of its tick. A scan of all IDs in a
+/// time range starts at the first ID of its first tick and ends at the last ID of its last tick.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Encoded {
     /// The ID of these parts.

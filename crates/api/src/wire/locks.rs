@@ -10,22 +10,23 @@ requests! {
     AcquireRequest {
         /// The caller: a host, pod or service name of 1 to 128 printable ASCII characters.
         owner: String,
-        /// The time of the hold without a renewal in milliseconds: 100 to 86400000, 30000 by default.
+        /// The duration of the hold without a renewal, in milliseconds: 100 to 86400000, 30000 by
+        /// default.
         ttl_ms: u64 as "Lenient",
         /// The longest wait in milliseconds: up to 600000, 0 by default.
         wait_ms: u64 as "Lenient",
-        /// The lease of a hold that is entered again. The longer time applies. A request without it
-        /// waits, also if its owner holds the lock.
+        /// The lease of the hold to re-enter. The hold then ends at the later of the two deadlines.
+        /// A request without a lease waits, even if its owner holds the lock.
         lease: String,
-        /// 1 to 64 random printable ASCII characters for this acquisition. A repeated request with the
-        /// same nonce returns the same answer. Keep it secret: with the owner, it returns the lease.
+        /// 1 to 64 random printable ASCII characters for this acquisition. A retry with the same
+        /// nonce receives the same response. Keep it secret: with the owner, it returns the lease.
         nonce: String,
         /// The number of simultaneous holders: 1 to 1024, 1 by default.
         permits: u32 as "Lenient",
-        /// Whether the lock is shared with other shared holds.
+        /// If true, the hold is shared with other shared holds.
         shared: bool as "Flag",
-        /// The time for which nobody is granted the lock after this hold expires, in milliseconds: up to
-        /// 60000, 0 by default.
+        /// The delay in milliseconds after this hold expires, during which the lock is granted to
+        /// nobody: up to 60000, 0 by default.
         lock_delay_ms: u64 as "Lenient",
     }
 
@@ -33,8 +34,8 @@ requests! {
     RenewLockRequest {
         /// The lease, from the response to acquire.
         lease: String,
-        /// The time of the hold from now on in milliseconds: 100 to 86400000, 30000 by default. A hold
-        /// never becomes shorter.
+        /// The duration of the hold from now on, in milliseconds: 100 to 86400000, 30000 by
+        /// default. A renewal never shortens a hold.
         ttl_ms: u64 as "Lenient",
     }
 
@@ -62,7 +63,8 @@ requests! {
     LocksQuery {
         /// Only names with this prefix.
         prefix: String,
-        /// Whether to answer from the state of this node, without the leader.
+        /// If true, the node responds from its own state, which may be outdated, without contacting
+        /// the leader.
         stale: bool as "Flag",
         /// Items on a page: 1 to 1000, 100 by default.
         limit: u32 as "Lenient",
@@ -72,10 +74,11 @@ requests! {
 
     /// Options of a read.
     LockQuery {
-        /// Whether to answer from the state of this node, without the leader.
+        /// If true, the node responds from its own state, which may be outdated, without contacting
+        /// the leader.
         stale: bool as "Flag",
-        /// With `wait_ms`: the answer is sent when the token of the first holder differs from this one.
-        /// 0 means no holder.
+        /// With `wait_ms`, the response is sent when the token of the first holder differs from
+        /// this one. 0 means no holder.
         other_than: u64 as "OptionalDecimal",
         /// The longest wait for that in milliseconds, up to 60000.
         wait_ms: u64 as "Lenient",
@@ -89,16 +92,17 @@ pub struct HeldLock {
     pub name: String,
     /// The owner of the hold.
     pub owner: String,
-    /// The fencing token, greater than that of every earlier grant of any lock. The protected resource
-    /// rejects a token that is smaller than one that it has seen.
+    /// The fencing token, greater than that of every earlier grant of any lock. The protected
+    /// resource must reject a token that is smaller than one it has already received.
     #[serde(with = "Decimal")]
     pub token: u64,
-    /// The secret that renews, releases and re-enters the hold. Only the response to acquire has it.
+    /// The secret that renews, releases and re-enters the hold. Only the response to acquire
+    /// contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
-    /// The least remaining time of the hold, by the cluster's clock. Count it from the time at which
-    /// the request was sent. After a wait, count it from the arrival of the response, less its
-    /// transit time.
+    /// The minimum remaining time of the hold in milliseconds, by the cluster's clock. Count it
+    /// from the time at which the request was sent. After a wait, count it from the arrival of the
+    /// response, less its transit time.
     pub expires_in_ms: u64,
 }
 
@@ -117,9 +121,9 @@ pub struct BrokenHold {
 pub struct BrokenLock {
     /// The lock.
     pub name: String,
-    /// The number of holds that ended. 0 if only a delay ended.
+    /// The number of holds that ended. 0 if only a lock delay ended.
     pub ended: u32,
-    /// The first hundred of them, by token.
+    /// The first hundred of the ended holds, by token.
     pub holders: Vec<BrokenHold>,
 }
 
@@ -141,9 +145,9 @@ pub struct LockHolder {
     /// Its token.
     #[serde(with = "Decimal")]
     pub token: u64,
-    /// The remaining time of the hold.
+    /// The remaining time of the hold, in milliseconds.
     pub expires_in_ms: u64,
-    /// Whether the hold is shared.
+    /// True if the hold is shared.
     #[serde(default)]
     pub shared: bool,
 }
@@ -153,9 +157,9 @@ pub struct LockHolder {
 pub struct LockWaiter {
     /// The owner.
     pub owner: String,
-    /// The remaining time of the wait.
+    /// The remaining time of the wait, in milliseconds.
     pub waits_ms: u64,
-    /// Whether the hold will be shared.
+    /// True if the hold will be shared.
     #[serde(default)]
     pub shared: bool,
 }
@@ -176,7 +180,7 @@ pub struct Lock {
     pub held: u32,
     /// The number of waiters.
     pub waiting: u32,
-    /// The remaining delay after an expired hold. 0 if there is none.
+    /// The remaining lock delay after an expired hold, in milliseconds. 0 if there is none.
     #[serde(default)]
     pub delayed_ms: u64,
 }

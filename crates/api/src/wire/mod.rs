@@ -1,7 +1,7 @@
-//! The bodies of requests and answers, by family.
+//! The bodies of requests and responses, by family.
 
-/// Request types. Every field may be left out, and no other field is accepted. `as` names the form
-/// in [`crate::number_text`] that reads and describes a field.
+/// Defines request types. Every field may be omitted, and unknown fields are rejected. `as` names
+/// the form in [`crate::number_text`] that deserializes and describes the field.
 macro_rules! requests {
     ($($(#[$about:meta])* $name:ident {
         $($(#[$doc:meta])* $field:ident: $type:ty $(as $form:tt)?,)*

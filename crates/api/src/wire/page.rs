@@ -1,4 +1,4 @@
-//! Lists: a page of items and the cursor to the next.
+//! Lists: a page of items and the cursor of the next page.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,18 +1,18 @@
-//! What a change would do, without its effect.
+//! Dry runs: the effect that a change would have.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Layout, Sequence};
 
-/// The answer to `?dry_run=1`: the server checked the request as it checks the real one.
+/// The response to a request with `?dry_run=1`. The server checks it like a real request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
-    /// Always true: nothing was changed.
+    /// Always true. Nothing was changed.
     pub dry_run: bool,
     /// The effect of the request, for people.
     pub effect: String,
-    /// The resulting sequence. Null if it would be deleted, or for other requests.
+    /// The resulting sequence. Null for other requests, or if the sequence would be deleted.
     #[serde(default)]
     pub sequence: Option<Sequence>,
     /// The resulting layout. Null for other requests.
@@ -21,7 +21,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan with this effect.
+    /// Returns a plan with this effect.
     #[must_use]
     pub fn new(effect: String, sequence: Option<Sequence>) -> Self {
         Self {

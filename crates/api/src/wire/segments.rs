@@ -1,4 +1,4 @@
-//! Segments for allocators of clients: the grant of a range, and the return of its unused end.
+//! Segments for allocators in clients: the grant of a range, and the return of its unused end.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,24 +10,26 @@ requests! {
     GrantRequest {
         /// The number of values: up to 100000000, 10000 by default.
         size: u64 as "OptionalDecimal",
-        /// The previous grant of the caller. The range is granted only if no other grant came between.
+        /// The previous grant of the caller. The range is granted only if it is still the latest
+        /// grant.
         after: u128 as "OptionalDecimal",
     }
 }
 
 impl GrantRequest {
-    /// The largest segment of a client: more would be out of proportion to any prefetch, and a
-    /// client that vanishes takes it with it.
+    /// The largest segment of a client. A larger segment would exceed any sensible prefetch, and a
+    /// client that disappears loses its whole segment.
     pub const MAX_SIZE: u64 = 100_000_000;
 
-    /// The size by default.
+    /// The default size.
     pub const DEFAULT_SIZE: u64 = 10_000;
 }
 
 /// A range that belongs to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Grant {
-    /// The secret name of the grant, with which its end is returned: an integer of 128 bits.
+    /// The secret name of the grant, an integer of 128 bits. The caller returns the unused end with
+    /// it.
     #[serde(with = "Decimal")]
     pub grant: u128,
     /// The first value.

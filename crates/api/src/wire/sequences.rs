@@ -1,4 +1,4 @@
-//! Sequences: definitions, values, marks.
+//! Sequences: definitions, values and high-water marks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use crate::number_text::{Decimal, Flag, Lenient, Object, OptionalDecimal, OptionalDecimals};
 use crate::request::Request;
 
-/// The mode in which a sequence gives out values.
+/// The mode in which a sequence issues values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Each node gives out values from a range of its own.
+    /// Each node issues values from its own range.
     #[default]
     Segment,
-    /// Every value passes through the log and increases across all nodes.
+    /// Every value passes through the Raft log. Values increase across all nodes.
     Strict,
 }
 
@@ -43,8 +43,8 @@ requests! {
 requests! {
     /// A requested definition. Omitted fields have the defaults of PostgreSQL.
     SequenceSpec {
-        /// `segment` (each node has a range of its own, the default) or `strict` (one order over all
-        /// nodes).
+        /// `segment` (each node has its own range, the default) or `strict` (values increase across
+        /// all nodes).
         mode: Mode,
         /// The first value.
         start: i64 as "OptionalDecimal",
@@ -54,7 +54,7 @@ requests! {
         min: i64 as "OptionalDecimal",
         /// The largest value.
         max: i64 as "OptionalDecimal",
-        /// Whether it begins again after its last value.
+        /// If true, it begins again after its last value.
         cycle: bool as "Flag",
         /// The size of the ranges of a segment sequence.
         segment: SegmentSpec as "Object::<SegmentSpec>",
@@ -79,8 +79,7 @@ pub struct Segment {
 pub struct Sequence {
     /// Its name.
     pub name: String,
-    /// `segment` (each node has a range of its own, the default) or `strict` (one order over all
-    /// nodes).
+    /// `segment` (each node has its own range) or `strict` (values increase across all nodes).
     pub mode: Mode,
     /// The first value.
     #[serde(with = "Decimal")]
@@ -94,7 +93,7 @@ pub struct Sequence {
     /// The largest value.
     #[serde(with = "Decimal")]
     pub max: i64,
-    /// Whether it begins again after its last value.
+    /// If true, it begins again after its last value.
     pub cycle: bool,
     /// The size of the ranges of a segment sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,13 +104,13 @@ pub struct Sequence {
     /// The next value that the cluster grants. Null if none is left.
     #[serde(default, with = "OptionalDecimal")]
     pub next: Option<i64>,
-    /// Values granted so far.
+    /// The number of values granted so far.
     #[serde(default, with = "OptionalDecimal")]
     pub allocated: Option<u64>,
-    /// Values left. Null for a cycling sequence.
+    /// The number of remaining values. Null for a cycling sequence.
     #[serde(default, with = "OptionalDecimal")]
     pub remaining: Option<u64>,
-    /// The revision of the definition, which the ETag begins with.
+    /// The revision of the definition. The ETag begins with it.
     #[serde(default)]
     pub revision: u64,
 }
@@ -119,7 +118,8 @@ pub struct Sequence {
 requests! {
     /// Options of a read.
     GetSequenceQuery {
-        /// Whether to answer from the state of this node, without the leader.
+        /// If true, the node responds from its own state, which may be outdated, without contacting
+        /// the leader.
         stale: bool as "Flag",
     }
 }
@@ -129,15 +129,15 @@ requests! {
     NextRequest {
         /// The number of values: 1 to 1000000, 1 by default.
         count: u64 as "Lenient",
-        /// Whether the values must be one range.
+        /// If true, the values must form a single range.
         contiguous: bool as "Flag",
-        /// Whether the answer lists every value.
+        /// If true, the response lists every value.
         expand: bool as "Flag",
     }
 }
 
 impl NextRequest {
-    /// The most values in one request.
+    /// The largest number of values per request.
     pub const MAX_COUNT: u64 = 1_000_000;
 }
 
@@ -182,7 +182,7 @@ pub struct Next {
 }
 
 impl Next {
-    /// The answer with these ranges.
+    /// Returns the response with these ranges.
     #[must_use]
     pub fn new(ranges: Vec<Range>, increment: i64, mode: Mode, expand: bool) -> Self {
         let single = match ranges.as_slice() {
@@ -205,11 +205,12 @@ impl Next {
         next
     }
 
-    /// Every value, in order.
+    /// Returns every value, in order.
     pub fn each(&self) -> impl Iterator<Item = i64> + '_ {
         self.ranges.iter().flat_map(move |range| {
             (0..range.count).map(move |step| {
-                // A server never sends a range that leaves 64 bits; a hostile one wraps here.
+                // A server never sends a range that exceeds 64 bits. Values of a malicious server
+                // wrap around here.
                 range
                     .first
                     .wrapping_add(self.increment.wrapping_mul(step.cast_signed()))
@@ -218,11 +219,12 @@ impl Next {
     }
 }
 
-/// A move forward.
+/// A request to move a sequence forward.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdvanceRequest {
-    /// The next granted value is the first at or beyond this value.
+    /// The lower bound of the next granted value: the first value of the sequence at or after it is
+    /// granted next.
     #[serde(with = "Decimal")]
     pub to: i64,
 }
@@ -239,13 +241,13 @@ pub struct Advanced {
     /// The next value that the cluster grants. Null if none is left.
     #[serde(default, with = "OptionalDecimal")]
     pub next: Option<i64>,
-    /// Values granted or passed over so far.
+    /// The number of values granted or skipped so far.
     #[serde(default, with = "OptionalDecimal")]
     pub allocated: Option<u64>,
-    /// Values left. Null for a cycling sequence.
+    /// The number of remaining values. Null for a cycling sequence.
     #[serde(default, with = "OptionalDecimal")]
     pub remaining: Option<u64>,
-    /// Members that have not confirmed and may still give out older values.
+    /// Members that have not confirmed the change and may still issue older values.
     #[serde(default)]
     pub unconfirmed: Vec<String>,
 }
@@ -255,7 +257,7 @@ pub struct Advanced {
 pub struct Deleted {
     /// The sequence.
     pub name: String,
-    /// Members that have not confirmed and may still give out values.
+    /// Members that have not confirmed the deletion and may still issue values.
     #[serde(default)]
     pub unconfirmed: Vec<String>,
 }

@@ -1,30 +1,30 @@
-//! The state as a file: the request, and the headers of the answer.
+//! The replicated state as a file: the request, and the headers of the response.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::number_text::Flag;
 
-/// The form of the answer.
+/// The content type of the response.
 pub const SNAPSHOT_CONTENT_TYPE: &str = "application/octet-stream";
 
-/// Header: the cluster that the snapshot is of.
+/// Header: the cluster of the snapshot.
 pub const CLUSTER_HEADER: &str = "seqd-cluster";
-/// Header: the index of the last entry that is in the snapshot.
+/// Header: the index of the last entry in the snapshot.
 pub const INDEX_HEADER: &str = "seqd-snapshot-index";
 /// Header: the term of that entry.
 pub const TERM_HEADER: &str = "seqd-snapshot-term";
-/// Header: how many rows the snapshot has.
+/// Header: the number of rows in the snapshot.
 pub const ROWS_HEADER: &str = "seqd-snapshot-rows";
-/// Header: the digest of the rows, as `GET /v1/cluster` shows it.
+/// Header: the digest of the rows, as in the response of `GET /v1/cluster`.
 pub const DIGEST_HEADER: &str = "seqd-snapshot-digest";
 
 requests! {
     /// Options of a snapshot.
     #[derive(Copy)]
     SnapshotQuery {
-        /// Whether to return the state of this node without the leader. Without a quorum, this is the only
-        /// way.
+        /// If true, the node returns its own state without the leader. Only such a request is
+        /// served without a quorum.
         stale: bool as "Flag",
     }
 }
@@ -32,22 +32,22 @@ requests! {
 /// The description of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotHead {
-    /// Index of the last entry that is in it.
+    /// The index of the last entry in the snapshot.
     pub index: u64,
-    /// Term of that entry.
+    /// The term of that entry.
     pub term: u64,
     /// The cluster.
     pub cluster_id: String,
-    /// How many rows it has.
+    /// The number of rows.
     pub rows: u64,
     /// The digest of its rows.
     pub digest: String,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
 impl SnapshotHead {
-    /// The headers of the answer, without its length.
+    /// Returns the headers of the response, without its length.
     #[must_use]
     pub fn headers(&self) -> [(&'static str, String); 5] {
         [
@@ -59,11 +59,10 @@ impl SnapshotHead {
         ]
     }
 
-    /// Reads the headers of an answer of `bytes` bytes; the error is the name of one that is
-    /// missing or cannot be read.
+    /// Reads the headers of a response with a body of `bytes` bytes.
     ///
     /// # Errors
-    /// The name of the header.
+    /// Returns the name of a header that is missing or cannot be parsed.
     pub fn from_headers<'a>(
         header: impl Fn(&'static str) -> Option<&'a str>,
         bytes: u64,
@@ -80,7 +79,7 @@ impl SnapshotHead {
         })
     }
 
-    /// The name that the file is offered under.
+    /// Returns the name under which the file is offered.
     #[must_use]
     pub fn file_name(&self) -> String {
         format!("seqd-{}-{}-{}.snap", self.cluster_id, self.index, self.term)

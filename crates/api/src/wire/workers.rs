@@ -9,7 +9,7 @@ use crate::wire::Layout;
 /// One worker and the latest lease on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Worker {
-    /// The layout that the worker belongs to.
+    /// The layout of the worker.
     pub layout: String,
     /// The worker within its datacenter.
     pub worker: u32,
@@ -33,7 +33,7 @@ pub struct Worker {
     pub fence_tick: u64,
     /// The start of the fence's tick, RFC 3339.
     pub fence_time: String,
-    /// Whether the lease is live: neither released nor expired.
+    /// True if the lease is live: neither released nor expired.
     #[serde(default)]
     pub live: bool,
 }
@@ -45,7 +45,7 @@ requests! {
         layout: String,
         /// Only owners with this prefix.
         prefix: String,
-        /// Whether to list the ended leases whose workers were granted again, in the order of their
+        /// If true, lists the ended leases whose workers were granted again, in the order of their
         /// grants, instead of the latest leases.
         past: bool as "Flag",
         /// Items on a page: 1 to 1000, 100 by default.
@@ -60,8 +60,9 @@ requests! {
     LeaseRequest {
         /// The layout. `default` if omitted.
         layout: String,
-        /// The caller: a host, pod or service name of 1 to 255 bytes without control characters. After
-        /// a clean stop, the same name receives the same worker again if it is free.
+        /// The caller: a host, pod or service name of 1 to 255 bytes without control characters.
+        /// After a clean stop, an owner with the same name receives the same worker again if it is
+        /// free.
         owner: String,
         /// The datacenter, for a layout that has datacenters. Any datacenter by default.
         datacenter: u32 as "Lenient",
@@ -71,7 +72,7 @@ requests! {
     RenewRequest {
         /// The owner, as in the request for the lease.
         owner: String,
-        /// The lease, from the answer.
+        /// The lease, from the response to the lease request.
         lease: u128 as "OptionalDecimal",
     }
 
@@ -79,16 +80,16 @@ requests! {
     ReleaseRequest {
         /// The owner, as in the request for the lease.
         owner: String,
-        /// The lease, from the answer.
+        /// The lease, from the response to the lease request.
         lease: u128 as "OptionalDecimal",
-        /// The last tick in which a stopped generator made an ID, or the tick before `from_tick` if it
-        /// made none. Without it, the worker stays leased until its fence.
+        /// The last tick in which the stopped generator minted an ID, or the tick before
+        /// `from_tick` if it minted none. Without it, the worker stays leased until its fence.
         last_tick: u64 as "OptionalDecimal",
     }
 }
 
-/// A worker of the caller, which alone may make IDs with it in the ticks from `from_tick` up to, and
-/// excluding, `fence_tick`.
+/// A worker leased to the caller. Only the caller may mint IDs with it, in the ticks from
+/// `from_tick` up to, but excluding, `fence_tick`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lease {
     /// The worker within its datacenter.
@@ -99,18 +100,19 @@ pub struct Lease {
     pub id: u32,
     /// The owner.
     pub owner: String,
-    /// The secret name of the lease, with which it is renewed and released: an integer of 128 bits.
+    /// The secret name of the lease, an integer of 128 bits. The caller renews and releases the
+    /// lease with it.
     #[serde(with = "Decimal")]
     pub lease: u128,
     /// The first tick of the caller.
     #[serde(with = "Decimal")]
     pub from_tick: u64,
-    /// The first tick that no longer belongs to the caller.
+    /// The first tick after the window of the caller.
     #[serde(with = "Decimal")]
     pub fence_tick: u64,
     /// The start of the fence's tick, RFC 3339.
     pub fence_time: String,
-    /// The time until the renewal in milliseconds: a third of the window.
+    /// The time until the caller should renew the lease, in milliseconds: a third of the window.
     pub renew_after_ms: u64,
     /// The layout of the IDs.
     pub layout: Layout,

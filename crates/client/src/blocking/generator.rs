@@ -1,4 +1,4 @@
-//! The generator for programs without a runtime.
+//! The ID generator for programs without an async runtime.
 
 use std::time::Duration;
 
@@ -10,26 +10,29 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::generator::{GenerateError, GeneratorOptions, NotReleased, Status};
 
-/// As [`crate::IdGenerator`], for threads. Its lease is kept by the thread `seqd-generator`, which
-/// ends when it is dropped.
+/// Like [`crate::IdGenerator`], for threads. The thread `seqd-generator` keeps its lease and ends
+/// when the generator is dropped.
 ///
-/// It may be shared by reference between any number of threads. An ID that is there at once costs
-/// no change of thread; a call that waits stops its thread, so it must not be made by a task of a
-/// tokio runtime.
+/// Any number of threads may share it by reference. An ID that is available immediately is minted
+/// on the calling thread. A call that waits blocks its thread, so it must not be made from a task
+/// of a tokio runtime.
 #[derive(Debug)]
 pub struct IdGenerator {
-    /// Before the runtime that it runs on. There until it is dropped.
+    /// Declared before the handle of its runtime, so that it is dropped first. `None` only during
+    /// the drop.
     inner: Option<crate::IdGenerator>,
     handle: Option<Handle>,
-    /// Dropped, it ends the thread.
+    /// Ends the thread when it is dropped.
     ends: Option<Ends>,
 }
 
 impl IdGenerator {
-    /// Begins to take a worker and returns at once; the first call that asks for IDs waits for it.
+    /// Begins to lease a worker and returns immediately. The first call that requests IDs waits for
+    /// the lease.
     ///
     /// # Errors
-    /// [`GenerateError::Owner`]; [`GenerateError::Refused`] if the thread cannot be made.
+    /// [`GenerateError::Owner`] for an invalid owner, [`GenerateError::Refused`] if the thread
+    /// cannot be created.
     pub fn start(client: Client, options: GeneratorOptions) -> Result<Self, GenerateError> {
         let no_thread = |error: std::io::Error| {
             GenerateError::Refused(Box::new(Error::Setup(format!("no thread: {error}"))))
@@ -46,10 +49,10 @@ impl IdGenerator {
         })
     }
 
-    /// One ID.
+    /// Returns one ID.
     ///
     /// # Errors
-    /// As from [`crate::IdGenerator::ids`].
+    /// As for [`crate::IdGenerator::ids`].
     pub fn id(&self) -> Result<SnowflakeId, GenerateError> {
         let (inner, handle) = self.parts()?;
         match inner.try_id() {
@@ -58,19 +61,20 @@ impl IdGenerator {
         }
     }
 
-    /// `count` IDs, 1 to [`MAX_COUNT`](crate::MAX_COUNT), strictly increasing, all of one worker.
+    /// Returns `count` IDs, 1 to [`MAX_COUNT`](crate::MAX_COUNT), strictly increasing and from a
+    /// single worker.
     ///
     /// # Errors
-    /// As from [`crate::IdGenerator::ids`].
+    /// As for [`crate::IdGenerator::ids`].
     pub fn ids(&self, count: u32) -> Result<Vec<SnowflakeId>, GenerateError> {
         let (inner, handle) = self.parts()?;
         handle.block_on(inner.ids(count))
     }
 
-    /// As [`IdGenerator::ids`], waiting for `patience` at most; zero refuses at once.
+    /// Like [`IdGenerator::ids`], but waits for at most `patience`. With zero, it never waits.
     ///
     /// # Errors
-    /// As from [`crate::IdGenerator::ids`].
+    /// As for [`crate::IdGenerator::ids`].
     pub fn ids_within(
         &self,
         count: u32,
@@ -80,25 +84,26 @@ impl IdGenerator {
         handle.block_on(inner.ids_within(count, patience))
     }
 
-    /// Waits until an ID can be made.
+    /// Waits until an ID can be minted.
     ///
     /// # Errors
-    /// As from [`crate::IdGenerator::ready`].
+    /// As for [`crate::IdGenerator::ready`].
     pub fn ready(&self) -> Result<(), GenerateError> {
         let (inner, handle) = self.parts()?;
         handle.block_on(inner.ready())
     }
 
-    /// What it has at this moment; `None` in a fork.
+    /// Returns the current state, or `None` in a forked process.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.parts().ok().map(|(inner, _)| inner.status())
     }
 
-    /// Ends the minting for good and gives the worker back.
+    /// Permanently stops minting and releases the worker.
     ///
     /// # Errors
-    /// As from [`crate::IdGenerator::close`]. In a fork it does nothing: the lease is the parent's.
+    /// As for [`crate::IdGenerator::close`]. In a forked process it does nothing: the lease belongs
+    /// to the parent.
     pub fn close(&self) -> Result<(), NotReleased> {
         match self.parts() {
             Ok((inner, handle)) => handle.block_on(inner.close()),
@@ -106,7 +111,8 @@ impl IdGenerator {
         }
     }
 
-    /// The generator and its runtime, whose thread a fork does not have.
+    /// Returns the generator and its runtime. Fails in a forked process, which does not have the
+    /// thread of the runtime.
     fn parts(&self) -> Result<(&crate::IdGenerator, &Handle), GenerateError> {
         match (&self.inner, &self.handle) {
             (Some(inner), Some(handle)) => {
@@ -122,7 +128,7 @@ impl Drop for IdGenerator {
     fn drop(&mut self) {
         let is_forked = self.inner.as_ref().is_some_and(|inner| inner.is_forked());
         if is_forked {
-            // A lock of the runtime may be held by a thread that the fork does not have.
+            // A thread that does not exist in the forked process may hold a lock of the runtime.
             std::mem::forget((self.inner.take(), self.handle.take(), self.ends.take()));
         }
     }

@@ -1,4 +1,4 @@
-//! The guard of a lock for programs without a runtime.
+//! The lock guard for programs without an async runtime.
 
 use tokio::runtime::Handle;
 
@@ -8,11 +8,11 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::hold::{LockError, LockLost, LockOptions};
 
-/// As [`crate::LockGuard`], for threads. It is renewed by the thread `seqd-lock`, which ends when it is
-/// released or dropped.
+/// Like [`crate::LockGuard`], for threads. The thread `seqd-lock` renews the hold and ends when the
+/// guard is released or dropped.
 ///
-/// Dropped without [`LockGuard::release`] it is renewed no more and runs out by itself: nobody is left
-/// to give it back. Not to be used by a task of a tokio runtime.
+/// A guard that is dropped without [`LockGuard::release`] does not release the lock: the hold is no
+/// longer renewed and expires. It must not be used by a task of a tokio runtime.
 #[derive(Debug)]
 pub struct LockGuard {
     inner: crate::LockGuard,
@@ -21,10 +21,11 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// Takes the lock, waiting for it as the options have it.
+    /// Acquires the lock, and waits for it as set in the options.
     ///
     /// # Errors
-    /// As from [`crate::LockGuard::acquire`]; [`LockError::Request`] if the thread cannot be made.
+    /// As for [`crate::LockGuard::acquire`], and [`LockError::Request`] if the thread cannot be
+    /// created.
     pub fn acquire(client: &Client, name: &str, options: LockOptions) -> Result<Self, LockError> {
         let no_thread = |error| LockError::Request(Error::Setup(format!("no thread: {error}")));
         let (handle, ends) = start("seqd-lock").map_err(no_thread)?;
@@ -36,43 +37,44 @@ impl LockGuard {
         })
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock.
     #[must_use]
     pub fn name(&self) -> &str {
         self.inner.name()
     }
 
-    /// The fencing token: larger than that of every grant before it, of any lock.
+    /// Returns the fencing token, which is greater than that of every earlier grant of any lock.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.inner.token()
     }
 
-    /// Until when the lock is held at least, as far as is known: to be asked before each step that
-    /// rests on it.
+    /// Returns the time until which the lock is held at least. Call it before each step that
+    /// depends on the lock.
     ///
     /// # Errors
-    /// As from [`crate::LockGuard::check`].
+    /// As for [`crate::LockGuard::check`].
     pub fn check(&self) -> Result<BootTime, LockLost> {
         self.inner.check()
     }
 
-    /// Whether the lock is held.
+    /// Returns whether the lock is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.inner.is_held()
     }
 
-    /// Waits until the lock is lost, for a thread that ends what rests on it.
+    /// Blocks until the lock is lost. It is for a thread that then stops the work that depends on
+    /// the lock.
     #[must_use]
     pub fn wait_until_lost(&self) -> LockLost {
         self.handle.block_on(self.inner.lost())
     }
 
-    /// Gives the lock back and waits for the answer.
+    /// Releases the lock and waits for the response.
     ///
     /// # Errors
-    /// As from [`crate::LockGuard::release`].
+    /// As for [`crate::LockGuard::release`].
     pub fn release(self) -> Result<(), Error> {
         self.handle.block_on(self.inner.release())
     }

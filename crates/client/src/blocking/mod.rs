@@ -1,4 +1,4 @@
-//! For programs without a runtime: what is held is kept by a thread of its own.
+//! Generators and locks for programs without an async runtime. Each runs on a thread of its own.
 
 mod generator;
 mod lock;

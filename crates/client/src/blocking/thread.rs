@@ -1,14 +1,14 @@
-//! A thread with a runtime, which ends when its owner lets go of it.
+//! A thread with a runtime. It ends when its owner drops the `Ends` value.
 
 use std::io;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// Dropped, it ends the thread.
+/// Ends the thread when it is dropped.
 pub(super) type Ends = oneshot::Sender<()>;
 
-/// Starts it; its runtime is entered by the handle.
+/// Starts the thread. The handle gives access to its runtime.
 pub(super) fn start(name: &str) -> io::Result<(Handle, Ends)> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();

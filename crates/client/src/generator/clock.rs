@@ -1,8 +1,10 @@
-//! The wall clock of a generator against its monotonic clock: whether a reading may be minted with.
+//! Compares the wall clock of a generator with its monotonic clock, and decides whether a reading
+//! may be used for minting.
 //!
-//! There are no other clocks to ask, so a jump ahead is trusted once it has been steady. What mints
-//! compares a reading with two bounds; a reading outside of them, and the keeper's regular ones, go
-//! through the guard. Uniqueness rests on none of it.
+//! There are no peer clocks to compare with, so a forward jump is trusted once the clock has been
+//! steady. Minting compares a reading with two bounds. A reading outside these bounds, and the
+//! regular readings of the keeper, are judged by the guard. Uniqueness does not depend on any of
+//! this.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,11 +15,11 @@ use tokio::time::Instant;
 pub(super) struct ClockWatch {
     clock: Arc<dyn WallClock>,
     guard: Mutex<ClockGuard>,
-    /// What the monotonic clock counts from.
+    /// The origin of the monotonic time.
     since: Instant,
-    /// Lines after this one are judged by the guard one by one, in milliseconds.
+    /// A reading whose line is above this one is judged by the guard. In milliseconds.
     last_line: AtomicI64,
-    /// When the last tick began that a closed generator has used, in milliseconds.
+    /// The start of the last tick that a closed generator used, in milliseconds.
     last_used: AtomicU64,
 }
 
@@ -27,7 +29,7 @@ impl ClockWatch {
             clock,
             guard: Mutex::new(ClockGuard::new(policy, None)),
             since: Instant::now(),
-            // Nothing is before it until the first judgement.
+            // The first reading is therefore always judged by the guard.
             last_line: AtomicI64::new(i64::MIN),
             last_used: AtomicU64::new(0),
         }
@@ -37,7 +39,8 @@ impl ClockWatch {
         self.clock.wall()
     }
 
-    /// Whether the generator in force may be asked with this reading; it judges its own rollbacks.
+    /// Returns whether the current generator may mint with this reading. The generator judges its
+    /// own rollbacks.
     pub(super) fn judge_for_minting(&self, now: WallMs) -> ClockVerdict {
         let line = Line::of(now, self.since.elapsed(), 0).ms;
         let is_near = line <= self.last_line.load(Ordering::Relaxed);
@@ -47,7 +50,7 @@ impl ClockWatch {
         self.judge(now)
     }
 
-    /// Judges a reading and learns from it.
+    /// Judges a reading and records it in the guard.
     pub(super) fn judge(&self, now: WallMs) -> ClockVerdict {
         let last_used = Some(self.last_used.load(Ordering::Relaxed)).filter(|last| *last > 0);
         let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +61,7 @@ impl ClockWatch {
         verdict
     }
 
-    /// Records when the last tick began that a generator has used, which is closed.
+    /// Records the start of the last tick that a closed generator used.
     pub(super) fn used(&self, last: WallMs) {
         self.last_used.fetch_max(last.0, Ordering::Relaxed);
     }

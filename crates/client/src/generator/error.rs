@@ -1,4 +1,4 @@
-//! Why a generator makes no ID, and why a worker was not given back.
+//! The reasons why a generator mints no ID, and why a worker was not released.
 
 use seqd_api::{ErrorCode, Problem};
 use seqd_idgen::{ClockVerdict, WallMs};
@@ -6,81 +6,81 @@ use seqd_idgen::{ClockVerdict, WallMs};
 use super::MAX_COUNT;
 use crate::error::Error;
 
-/// Why no ID is made.
+/// The reason why no ID is minted.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
     /// The owner is empty, too long or has control characters.
     #[error("{owner:?} is no owner: 1 to 255 bytes without control characters")]
     Owner {
-        /// The owner as given.
+        /// The given owner.
         owner: String,
     },
     /// The count is 0 or above [`MAX_COUNT`].
     #[error("a count is 1 to {MAX_COUNT}, not {count}")]
     Count {
-        /// The count as given.
+        /// The given count.
         count: u32,
     },
-    /// No lease was taken yet.
+    /// No lease has been taken yet.
     #[error("there is no worker lease yet{}", because(.why))]
     NoLease {
-        /// Why the last attempt failed; `None` if the first one is under way.
+        /// The reason why the last attempt failed. `None` while the first attempt is in progress.
         why: Option<Box<GenerateError>>,
     },
-    /// The window has ended and was not renewed.
+    /// The window has ended without a renewal.
     #[error("the window ended at {}{}", time(*.at), because(.why))]
     WindowEnded {
         /// The end of the window, by the wall clock.
         at: WallMs,
-        /// Why it was not renewed; `None` if no attempt was due yet.
+        /// The reason why it was not renewed. `None` if no attempt was due yet.
         why: Option<Box<GenerateError>>,
     },
-    /// The cluster could not be asked, or could not answer; it is asked again.
+    /// The cluster could not be reached or could not respond. The request is retried.
     #[error("{0}")]
     Unavailable(Box<Error>),
-    /// The cluster refuses the lease for a reason that stays, such as a token without the right or
-    /// a layout that does not exist.
+    /// The cluster refuses the lease for a permanent reason, such as a token without the permission
+    /// or a layout that does not exist.
     #[error("{0}")]
     Refused(Box<Error>),
-    /// All workers of the layout, or of the datacenter, are taken.
+    /// All workers of the layout, or of the datacenter, are leased.
     #[error("all workers are taken; the next may be free at {} ({detail})", time(*.until))]
     WorkersExhausted {
-        /// When the next may be free, by the wall clock.
+        /// The time when the next worker may be free, by the wall clock.
         until: WallMs,
-        /// What the cluster answered.
+        /// The detail of the cluster's response.
         detail: String,
     },
-    /// The layout's time field is full. It stays so.
+    /// The time field of the layout is full. This is permanent.
     #[error("layout {layout} has no ticks left: {detail}")]
     LayoutExhausted {
         /// The layout.
         layout: String,
-        /// When it ended, or what the cluster answered.
+        /// The time when it was exhausted, or the detail of the cluster's response.
         detail: String,
     },
-    /// The lease names a definition that this version does not know; nothing is minted by a guess.
+    /// The lease has a layout that this version does not support. Nothing is minted on a guess.
     #[error("layout {layout} has {field} {value:?}, which this version does not know")]
     UnknownLayout {
         /// The layout.
         layout: String,
-        /// The field of the definition.
+        /// The unsupported field of the definition.
         field: &'static str,
         /// Its value.
         value: String,
     },
-    /// The lease does not fit its own layout, or a renewal is not of the lease that was asked for.
+    /// The lease does not fit its own layout, or a renewal belongs to another lease.
     #[error("the cluster's answer cannot be used: {detail}")]
     BadLease {
-        /// What does not fit.
+        /// The mismatch.
         detail: String,
     },
     /// The wall clock is behind the last tick, the window or the layout's epoch.
     #[error("the wall clock is {by_ms} ms behind; it serves again at {}", time(*.until))]
     ClockBehind {
-        /// By how many milliseconds.
+        /// The difference in milliseconds.
         by_ms: u64,
-        /// The reading from which on IDs are made again.
+        /// The reading from which IDs are minted again.
         until: WallMs,
     },
     /// The wall clock jumped ahead of the monotonic clock. It is trusted once it has been steady
@@ -89,44 +89,44 @@ pub enum GenerateError {
         "the wall clock jumped {by_ms} ms ahead; it is trusted once it has been steady for 5 s"
     )]
     ClockJumped {
-        /// By how many milliseconds.
+        /// The size of the jump in milliseconds.
         by_ms: u64,
     },
-    /// The wall clock is past a window that was renewed only just now: it is ahead of the
-    /// cluster's.
+    /// The wall clock is past the end of a window that was renewed a moment ago, so it is ahead of
+    /// the cluster's clock.
     #[error("the wall clock is past the new window by {by_ms} ms: it is ahead of the cluster's")]
     ClockAhead {
-        /// By how many milliseconds it is past the end of the window.
+        /// The milliseconds since the end of the window.
         by_ms: u64,
     },
-    /// Others use the ticks of the worker up, and the patience is over.
+    /// Other callers use all IDs of the worker's ticks until the deadline of this call.
     #[error("the worker's ticks are used up; the next begins in {ms} ms")]
     Busy {
-        /// When the next tick begins, in milliseconds.
+        /// The milliseconds until the next tick.
         ms: u64,
     },
-    /// This process is a fork of the one that made the generator: it makes one of its own.
+    /// This process is a fork of the process that created the generator. It must create its own.
     #[error("process {here} is a fork of {made_in}, which made this generator: make another")]
     Forked {
-        /// The process that made the generator.
+        /// The ID of the process that created the generator.
         made_in: u32,
-        /// This process.
+        /// The ID of this process.
         here: u32,
     },
-    /// The generator was closed. It stays so.
+    /// The generator was closed. This is permanent.
     #[error("the generator is closed")]
     Closed,
 }
 
 impl GenerateError {
-    /// What a failed request for a lease means, at this reading of the wall clock.
+    /// Maps a failed lease request to an error. `now` is a reading of the wall clock.
     pub(super) fn of_request(error: Error, layout: &str, now: WallMs) -> Self {
         let Some(problem) = error.problem() else {
             return match error {
                 Error::Unreachable(_) | Error::NoAnswer(_) | Error::OutcomeUnknown(_) => {
                     Self::Unavailable(Box::new(error))
                 }
-                // A proxy's page, most likely: it may be gone with the next attempt.
+                // Most likely a page of a proxy. The next attempt may succeed.
                 Error::BadAnswer { .. } => Self::Unavailable(Box::new(error)),
                 _ => Self::Refused(Box::new(error)),
             };
@@ -152,7 +152,8 @@ impl GenerateError {
         match verdict {
             ClockVerdict::Behind { by_ms, until } => Self::ClockBehind { by_ms, until },
             ClockVerdict::ForwardJump { by_ms } => Self::ClockJumped { by_ms },
-            // The rest comes from peers, which a generator does not have.
+            // The other verdicts come from the comparison with peers, which a generator does not
+            // have.
             ClockVerdict::Good
             | ClockVerdict::Wait { .. }
             | ClockVerdict::Skewed { .. }
@@ -160,7 +161,7 @@ impl GenerateError {
         }
     }
 
-    /// Whether another attempt would most likely end in the same way.
+    /// Returns whether another attempt would most likely fail in the same way.
     pub(super) fn is_for_good(&self) -> bool {
         matches!(
             self,
@@ -171,7 +172,7 @@ impl GenerateError {
         )
     }
 
-    /// The same with the reason for which no lease was taken or renewed.
+    /// Adds the reason why no lease was taken or renewed.
     pub(super) fn with(mut self, reason: Option<GenerateError>) -> Self {
         if let Self::NoLease { why } | Self::WindowEnded { why, .. } = &mut self {
             *why = reason.map(Box::new);
@@ -179,7 +180,7 @@ impl GenerateError {
         self
     }
 
-    /// The problem that a node answered with, if one did.
+    /// Returns the problem that a node responded with, if any.
     pub(super) fn problem(&self) -> Option<&Problem> {
         match self {
             Self::Unavailable(error) | Self::Refused(error) => error.problem(),
@@ -188,16 +189,16 @@ impl GenerateError {
     }
 }
 
-/// Why a worker was not given back. Nothing is minted with it any more, and it is free once its
-/// window has ended.
+/// The reason why a worker was not released. Nothing is minted with it any more, and it is free
+/// after the end of its window.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("worker {worker} was not given back and stays taken until {}: {why}", time(*.until))]
 pub struct NotReleased {
-    /// The whole worker field, datacenter bits included.
+    /// The whole worker field, including the datacenter bits.
     pub worker: u32,
     /// The end of its window, by the wall clock.
     pub until: WallMs,
-    /// What the last attempt met.
+    /// The result of the last attempt.
     pub why: String,
 }
 
@@ -206,7 +207,7 @@ fn because(why: &Option<Box<GenerateError>>) -> String {
         .map_or_else(String::new, |why| format!(": {why}"))
 }
 
-/// The time as `2026-11-21T02:26:41.118Z`.
+/// Formats the time as `2026-11-21T02:26:41.118Z`.
 pub(super) fn time(at: WallMs) -> String {
     let known = i64::try_from(at.0)
         .ok()

@@ -1,8 +1,8 @@
-//! Keeps the window of one generator ahead: takes a lease, renews it, takes another when it is
-//! lost, and gives it back at the end.
+//! Keeps the window of one generator ahead: takes a lease, renews it, takes another if it is lost,
+//! and releases it at the end.
 //!
-//! The fence comes from the cluster's clocks and not from this process's, so it is renewed whatever
-//! this clock shows.
+//! The fence comes from the cluster's clocks and not from the clock of this process, so the lease
+//! is renewed whatever this clock shows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,19 +19,20 @@ use super::minter::{Holder, Minter, not_released};
 use super::pace::Pace;
 use crate::error::Error;
 
-/// The longest pause between two readings of the clock, from which the guard learns what a jump is.
+/// The longest pause between two readings of the clock. The guard needs regular readings to detect
+/// jumps.
 const LONGEST_READING: Duration = Duration::from_secs(1);
 
-/// Calls that find the window ended have it renewed before its time, but not more often than this.
+/// A call that finds the window ended triggers an early renewal, but not more often than this.
 const BETWEEN_WOKEN: Duration = Duration::from_secs(1);
 
-/// The shortest time that a renewal is given: a round of consensus on a slow day.
+/// The shortest timeout of a renewal: a slow round of consensus.
 const LEAST_LIMIT: Duration = Duration::from_secs(1);
 
-/// The shortest time between two renewals: a third of the shortest window is above it.
+/// The shortest time between two renewals. A third of the shortest window is longer.
 const LEAST_RENEW_AFTER: Duration = Duration::from_millis(250);
 
-/// The wait between two attempts to give a worker back.
+/// The pause between two attempts to release a worker.
 const AGAIN: Duration = Duration::from_millis(300);
 
 pub(super) struct Keeper<L> {
@@ -41,7 +42,7 @@ pub(super) struct Keeper<L> {
     layout: String,
     policy: ClockPolicy,
     pace: Pace,
-    /// When the lease in force asks to be renewed, after it was taken or renewed.
+    /// The time from a grant or renewal of the current lease to its next renewal.
     renew_after: Duration,
 }
 
@@ -87,7 +88,7 @@ impl<L: Leases> Keeper<L> {
         self.minter.report_closed(result);
     }
 
-    /// How long an exhausted layout asks to be left alone.
+    /// Returns the time after which a worker may be free, if all are leased.
     fn asked(&self, error: &GenerateError) -> Option<Duration> {
         match error {
             GenerateError::WorkersExhausted { until, .. } => {
@@ -98,8 +99,8 @@ impl<L: Leases> Keeper<L> {
         }
     }
 
-    /// Waits for the next attempt, reading the clock meanwhile. After a failure no call shortens
-    /// it: that bounds the requests of a generator.
+    /// Waits until the next attempt is due, and reads the clock in the meantime. After a failure,
+    /// calls cannot shorten the wait, which bounds the request rate of a generator.
     async fn rest(&self, mut until: Instant, failed: bool) {
         let began = Instant::now();
         loop {
@@ -112,7 +113,8 @@ impl<L: Leases> Keeper<L> {
             tokio::select! {
                 () = sleep(reading) => {}
                 () = self.minter.wake.notified(), if !failed => {
-                    // A call may have asked before the attempt that has just succeeded.
+                    // The call may have sent its notification before the attempt that just
+                    // succeeded.
                     if self.is_over() {
                         until = until.min(began + BETWEEN_WOKEN);
                     }
@@ -122,7 +124,7 @@ impl<L: Leases> Keeper<L> {
         }
     }
 
-    /// Whether this clock shows no window any more.
+    /// Returns whether there is no window, or it has ended by this clock.
     fn is_over(&self) -> bool {
         let holder = self.minter.holder();
         holder.is_none_or(|holder| holder.ends() <= self.minter.clock.wall())
@@ -134,7 +136,7 @@ impl<L: Leases> Keeper<L> {
         };
         let renewed = tokio::select! {
             renewed = self.renew(&holder) => renewed,
-            // It is given back instead.
+            // The lease is released instead.
             _ = self.minter.until_closing() => return Ok(()),
         };
         match renewed {
@@ -153,7 +155,7 @@ impl<L: Leases> Keeper<L> {
         let generator = match granted::generator(&lease, self.policy) {
             Ok(generator) => generator,
             Err(error) => {
-                // Nothing was minted and nothing will be: another holder may use the whole window.
+                // Nothing was minted or will be: the next holder may use the whole window.
                 let request = self.give_back(lease.lease, lease.from_tick.checked_sub(1));
                 let _ = self.leases.release(&self.layout, lease.id, &request).await;
                 return Err(error);
@@ -177,7 +179,7 @@ impl<L: Leases> Keeper<L> {
             .await
     }
 
-    /// The committed fence of the answer, if it is of this very lease.
+    /// Applies the committed fence of the response if it belongs to this lease.
     fn extend(&mut self, holder: &Holder, lease: &Lease) -> Result<(), GenerateError> {
         if lease.lease != holder.lease || lease.id != holder.generator.worker().0 {
             return Err(GenerateError::BadLease {
@@ -189,15 +191,15 @@ impl<L: Leases> Keeper<L> {
         Ok(())
     }
 
-    /// Closes the generator in force, then gives its worker back; again until `deadline` where that
-    /// is not confirmed, since a second release of one lease changes nothing.
+    /// Closes the current generator, then releases its worker. The release is retried until
+    /// `deadline` unless it is confirmed, since a second release of the same lease changes nothing.
     async fn release(&self, deadline: Instant) -> Result<(), NotReleased> {
         let Some(holder) = self.minter.seal() else {
             return Ok(());
         };
         let generator = &holder.generator;
         let last = generator.close().map(|tick| tick.0);
-        // Nothing minted means that the window may begin again where it began.
+        // If nothing was minted, the next window may begin where this one began.
         let last = last.or_else(|| generator.first_tick().0.checked_sub(1));
         let request = self.give_back(holder.lease, last);
         let mut why = "no time was left".to_owned();
@@ -207,8 +209,8 @@ impl<L: Leases> Keeper<L> {
                 .release(&self.layout, generator.worker().0, &request);
             match timeout_at(deadline, release).await {
                 Ok(Ok(())) => return Ok(()),
-                // It is over already: by an answer that was lost, or because another has the
-                // worker.
+                // The lease has already ended: an earlier release succeeded and its response was
+                // lost, or another holder has the worker.
                 Ok(Err(error)) if is_lost(&error) => return Ok(()),
                 Ok(Err(error)) => {
                     why = error.to_string();
@@ -237,8 +239,8 @@ impl<L: Leases> Keeper<L> {
     }
 }
 
-/// Whether it is the answering node's clock that is wrong: the next one's may be right, and no wait
-/// helps.
+/// Returns whether the problem is a wrong clock of the answering node. Another node may have a
+/// correct clock, so waiting does not help.
 fn is_of_one_node(problem: &Problem) -> bool {
     let code = problem.error_code();
     matches!(code, Some(ErrorCode::ClockBehind | ErrorCode::ClockSkewed))

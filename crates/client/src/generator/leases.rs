@@ -1,4 +1,4 @@
-//! The three requests of a generator, as a seam: tests put a cluster in memory behind it.
+//! The three requests of a generator as a trait, so that tests can use an in-memory cluster.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::client::Client;
 use crate::error::Error;
 
 pub(super) trait Leases: Send + Sync + 'static {
-    /// Takes a worker. A lost answer costs it for a window.
+    /// Leases a worker. If the response is lost, the worker stays leased for a window.
     fn lease(&self, request: &LeaseRequest) -> impl Future<Output = Result<Lease, Error>> + Send;
 
-    /// A later fence, or why not, within `limit`.
+    /// Requests a later fence, within `limit`.
     fn renew(
         &self,
         layout: &str,
@@ -21,7 +21,7 @@ pub(super) trait Leases: Send + Sync + 'static {
         limit: Duration,
     ) -> impl Future<Output = Result<Lease, Error>> + Send;
 
-    /// Gives a worker back.
+    /// Releases a worker.
     fn release(
         &self,
         layout: &str,

@@ -1,7 +1,7 @@
-//! What is minted from memory: the generator in force, and how it comes and goes.
+//! Mints from memory with the current generator, and installs and removes generators.
 //!
-//! The lock around the generator in force is held for an exchange of one pointer, never over a
-//! request, and no call that mints makes one.
+//! The lock around the current generator is held only while a pointer is exchanged, never during a
+//! request. A call that mints sends no request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -14,7 +14,7 @@ use super::clock::ClockWatch;
 use super::error::{GenerateError, NotReleased};
 use super::{GeneratorOptions, Status};
 
-/// A lease and the one generator that it will ever have.
+/// A lease and its only generator.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) generator: Generator,
@@ -22,42 +22,43 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// The end of its window by the wall clock.
+    /// Returns the end of its window by the wall clock.
     pub(super) fn ends(&self) -> WallMs {
         let generator = &self.generator;
         generator.layout().wall_at(generator.fence())
     }
 }
 
-/// The generator in force. Once closed it takes no other.
+/// The current generator. After it is closed, no other generator is accepted.
 #[derive(Debug, Default)]
 pub(super) struct Place {
     holder: Option<Arc<Holder>>,
     pub(super) is_closed: bool,
 }
 
-/// What the keeper last found. Each attempt makes a new value, so that waiters wake.
+/// The result of the keeper's last attempt. Each attempt sends a new value, which wakes the
+/// waiters.
 #[derive(Debug, Clone)]
 pub(super) struct LastAttempt {
-    /// When it ended; `None` before the first.
+    /// The end of the attempt. `None` before the first.
     pub(super) at: Option<Instant>,
     pub(super) error: Option<GenerateError>,
 }
 
-/// Mints for one [`IdGenerator`](super::IdGenerator); shared with its keeper.
+/// Mints for one [`IdGenerator`](super::IdGenerator), which shares it with its keeper.
 ///
-/// The holder is set by the keeper alone; a generator that left its place is closed first.
+/// Only the keeper sets the holder. A generator is closed before another one is installed.
 pub(super) struct Minter {
-    /// The process that made it.
+    /// The ID of the process that created it.
     made_in: u32,
     pub(super) clock: ClockWatch,
     place: RwLock<Place>,
-    /// Wakes the keeper before its time.
+    /// Wakes the keeper before its next attempt is due.
     pub(super) wake: Notify,
     pub(super) last_attempt: watch::Sender<LastAttempt>,
-    /// Held by the one call that looks at the clock until it shows another millisecond.
+    /// Held by the one call that polls the clock for the next millisecond.
     pub(super) looking: tokio::sync::Mutex<()>,
-    /// Until when the worker is to be given back, once it is to be.
+    /// The deadline for the release of the worker. `None` until the generator is closing.
     closing: watch::Sender<Option<Instant>>,
     closed: watch::Sender<Option<Result<(), NotReleased>>>,
     leases: AtomicU64,
@@ -90,7 +91,7 @@ impl Minter {
         }
     }
 
-    /// The refusal of a process that is a fork of the one that made this.
+    /// Returns an error if this process is a fork of the process that created the minter.
     pub(super) fn forked(&self) -> Option<GenerateError> {
         let here = std::process::id();
         let made_in = self.made_in;
@@ -101,7 +102,7 @@ impl Minter {
         self.forked().map_or(Ok(()), Err)
     }
 
-    /// One attempt without any wait.
+    /// One attempt to mint, without waiting.
     pub(super) fn step(&self, now: WallMs, count: u32) -> Result<Mint, GenerateError> {
         match self.clock.judge_for_minting(now) {
             ClockVerdict::Good => {}
@@ -114,10 +115,10 @@ impl Minter {
         }
     }
 
-    /// Ends the minting, has the keeper give the worker back, and waits for that.
+    /// Stops minting, lets the keeper release the worker, and waits for the result.
     pub(super) async fn close(&self, deadline: Instant) -> Result<(), NotReleased> {
         if self.forked().is_some() {
-            // The lease is the parent's.
+            // The lease belongs to the parent.
             return Ok(());
         }
         let held = self.seal();
@@ -140,11 +141,11 @@ impl Minter {
         }
     }
 
-    /// No generator is taken from here on; the one in force stays in its place.
+    /// Prevents the installation of another generator. The current one stays in place.
     pub(super) fn seal(&self) -> Option<Arc<Holder>> {
         let mut place = self.place_mut();
         place.is_closed = true;
-        // Who waits for a lease is refused.
+        // Wakes the callers that wait for a lease, so that they fail.
         self.last_attempt.send_modify(|_| ());
         place.holder.clone()
     }
@@ -153,7 +154,8 @@ impl Minter {
         self.closing.borrow().is_some()
     }
 
-    /// Until when the worker is to be given back, as soon as it is to be.
+    /// Waits until the generator is closing, and returns the deadline for the release of the
+    /// worker.
     pub(super) async fn until_closing(&self) -> Instant {
         let mut closing = self.closing.subscribe();
         match closing.wait_for(Option::is_some).await {
@@ -166,8 +168,8 @@ impl Minter {
         self.closed.send_replace(Some(result));
     }
 
-    /// Takes a new generator into its place; the one before was closed. One that comes after
-    /// [`Minter::seal`] is closed at once.
+    /// Installs a new generator. The previous one is already closed. A generator that arrives after
+    /// [`Minter::seal`] is closed immediately.
     pub(super) fn install(&self, holder: Holder) {
         self.leases.fetch_add(1, Ordering::Relaxed);
         let mut place = self.place_mut();
@@ -177,7 +179,7 @@ impl Minter {
         place.holder = Some(Arc::new(holder));
     }
 
-    /// Closes the generator in force, whose lease is lost.
+    /// Closes and removes the current generator, whose lease is lost.
     pub(super) fn drop_holder(&self) {
         let holder = self.place_mut().holder.take();
         if let Some(holder) = holder
@@ -191,7 +193,7 @@ impl Minter {
         self.place().holder.clone()
     }
 
-    /// When the last tick began that the generator in force has used.
+    /// Returns the start of the last tick that the current generator used.
     pub(super) fn last_used(&self) -> Option<WallMs> {
         let holder = self.holder()?;
         let generator = &holder.generator;

@@ -1,12 +1,13 @@
-//! IDs minted in this process, with a worker that the cluster has leased to it.
+//! Mints IDs in this process with a worker that the cluster has leased to it.
 //!
-//! What is minted rests on the fence alone: a lease is a window of ticks that is nobody else's, so
-//! a generator that is paused, cut off or has a wrong clock mints nothing that another mints. A
-//! task renews the lease at a third of its window; while it cannot, minting goes on up to the fence
-//! and is refused from there on, with the reason.
+//! Uniqueness depends only on the fence: a lease is a window of ticks that belongs to no other
+//! holder, so a generator that is paused, disconnected or has a wrong clock mints nothing that
+//! another generator mints. A task renews the lease at a third of its window. While it cannot,
+//! minting continues up to the fence and then fails with the reason.
 //!
-//! From below: `minter`, what is minted from memory; `waits`, the waits around it; `leases`, the
-//! three requests; `keeper`, the task that takes, renews and releases; this file, both together.
+//! From the bottom up: `minter` mints from memory, `waits` adds the waits around it, `leases` has
+//! the three requests, `keeper` is the task that takes, renews and releases a lease, and this file
+//! combines them.
 
 mod clock;
 mod error;
@@ -37,33 +38,34 @@ pub use options::GeneratorOptions;
 
 use crate::client::Client;
 
-/// The most IDs of one call: 800 KB, and 25 ms of the layout `default`.
+/// The largest number of IDs per call: 800 KB, or 25 ms of the layout `default`.
 pub const MAX_COUNT: u32 = 100_000;
 
-/// What a generator has at this moment.
+/// The current state of a generator.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// The whole worker field of the lease in force, datacenter bits included; `None` without one.
+    /// The whole worker field of the current lease, including the datacenter bits. `None` without a
+    /// lease.
     pub worker: Option<u32>,
-    /// The end of its window by the wall clock: nothing is minted from here on unless it is
+    /// The end of its window by the wall clock. Nothing is minted after it unless the lease is
     /// renewed.
     pub window_ends: Option<WallMs>,
-    /// Leases taken since the start; more than one if a lease was lost.
+    /// The number of leases taken since the start. It is above one if a lease was lost.
     pub leases: u64,
-    /// Why the last attempt to take or renew a lease failed; `None` if it succeeded.
+    /// The reason why the last attempt to take or renew a lease failed. `None` if it succeeded.
     pub error: Option<GenerateError>,
 }
 
-/// Makes IDs of one layout in this process, under a worker lease of the cluster.
+/// Mints IDs of one layout in this process, under a worker lease of the cluster.
 ///
-/// A task of the runtime takes the lease, renews it at a third of its window and takes another when
-/// it is lost; there is one generator per lease, closed before the next lease is asked for. Shared
-/// by reference (`Arc`) between any number of tasks; each call takes its IDs with one
+/// A task of the runtime takes the lease, renews it at a third of its window, and takes another one
+/// if it is lost. Each lease has one generator, which is closed before the next lease is requested.
+/// Any number of tasks may share the value by reference (`Arc`). Each call takes its IDs with one
 /// compare-and-swap and waits for no request.
 ///
-/// Dropped without [`IdGenerator::close`] it stops renewing, and its worker is free once the window
-/// has ended. Make one per process: after a fork the child's is refused
-/// ([`GenerateError::Forked`]) and leaves the parent's lease alone.
+/// A generator that is dropped without [`IdGenerator::close`] stops renewing, and its worker is
+/// free after the end of the window. Create one generator per process: after a fork, the generator
+/// of the child is refused ([`GenerateError::Forked`]) and does not affect the parent's lease.
 #[derive(Debug)]
 pub struct IdGenerator {
     minter: Arc<Minter>,
@@ -72,11 +74,11 @@ pub struct IdGenerator {
 }
 
 impl IdGenerator {
-    /// Begins to take a worker and returns at once; [`IdGenerator::ready`] waits for it, and so
-    /// does the first call that asks for IDs. To be called within a tokio runtime.
+    /// Begins to lease a worker and returns immediately. [`IdGenerator::ready`] and the first call
+    /// that requests IDs wait for the lease. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`GenerateError::Owner`] for an owner that no cluster takes.
+    /// [`GenerateError::Owner`] for an owner that no cluster accepts.
     pub fn start(client: Client, options: GeneratorOptions) -> Result<Self, GenerateError> {
         Self::with(client, options, std::process::id())
     }
@@ -97,49 +99,49 @@ impl IdGenerator {
         })
     }
 
-    /// Waits until an ID can be made, for the patience of the options at most.
+    /// Waits until an ID can be minted, for at most the patience set in the options.
     ///
     /// # Errors
-    /// Why none can be, as from [`IdGenerator::ids`].
+    /// As for [`IdGenerator::ids`].
     pub async fn ready(&self) -> Result<(), GenerateError> {
         self.minter.ready(self.deadline()).await
     }
 
-    /// One ID.
+    /// Returns one ID.
     ///
     /// # Errors
-    /// As from [`IdGenerator::ids`].
+    /// As for [`IdGenerator::ids`].
     pub async fn id(&self) -> Result<SnowflakeId, GenerateError> {
         match self.try_id() {
             Ok(Some(id)) => Ok(id),
-            // What is refused at once may be there within the patience.
+            // After an immediate refusal, an ID may become available within the patience.
             _ => self.minter.one(self.deadline()).await,
         }
     }
 
-    /// One ID if there is one at this moment; `None` where a wait would help: for the next tick, or
-    /// for a lease that is being taken. It never waits, and needs no runtime.
+    /// Returns one ID if one is available, or `None` if waiting would help: for the next tick, or
+    /// for a lease that is being taken. It never waits and needs no runtime.
     ///
     /// # Errors
-    /// As from [`IdGenerator::ids`].
+    /// As for [`IdGenerator::ids`].
     pub fn try_id(&self) -> Result<Option<SnowflakeId>, GenerateError> {
         self.minter.try_id()
     }
 
-    /// `count` IDs, 1 to [`MAX_COUNT`], strictly increasing, all of one worker. Waits for ticks,
-    /// for a lease that is being taken and for a worker that becomes free, for the patience of the
-    /// options at most.
+    /// Returns `count` IDs, 1 to [`MAX_COUNT`], strictly increasing and from a single worker. Waits
+    /// for ticks, for a lease that is being taken, and for a worker to become free, for at most the
+    /// patience set in the options.
     ///
     /// # Errors
-    /// Each variant of [`GenerateError`]; none of the IDs is used then, and some may be a gap.
+    /// Any variant of [`GenerateError`]. No ID is returned then, and some numbers may be skipped.
     pub async fn ids(&self, count: u32) -> Result<Vec<SnowflakeId>, GenerateError> {
         self.minter.mint(count, self.deadline()).await
     }
 
-    /// As [`IdGenerator::ids`], waiting for `patience` at most; zero refuses at once.
+    /// Like [`IdGenerator::ids`], but waits for at most `patience`. With zero, it never waits.
     ///
     /// # Errors
-    /// As from [`IdGenerator::ids`].
+    /// As for [`IdGenerator::ids`].
     pub async fn ids_within(
         &self,
         count: u32,
@@ -148,19 +150,18 @@ impl IdGenerator {
         self.minter.mint(count, Instant::now() + patience).await
     }
 
-    /// What it has at this moment, for a health check or a log line.
+    /// Returns the current state, for a health check or a log line.
     #[must_use]
     pub fn status(&self) -> Status {
         self.minter.status()
     }
 
-    /// Ends the minting for good, then gives the worker back with the last tick that was used, so
-    /// that the same owner gets the same worker again. Another call of it waits for the same
-    /// result.
+    /// Permanently stops minting, then releases the worker with the last used tick, so that the
+    /// same owner receives the same worker again. A second call waits for the same result.
     ///
     /// # Errors
-    /// [`NotReleased`] if that was not confirmed within the patience of the options: the worker stays
-    /// taken until its window ends. Nothing is minted in either case.
+    /// [`NotReleased`] if the release was not confirmed within the patience set in the options. The
+    /// worker then stays leased until its window ends. Nothing is minted in either case.
     pub async fn close(&self) -> Result<(), NotReleased> {
         self.minter.close(self.deadline()).await
     }
@@ -173,7 +174,8 @@ impl IdGenerator {
         self.minter.forked().map_or(Ok(()), Err)
     }
 
-    /// Whether this is a copy that a fork has made: its runtime has no threads here.
+    /// Returns whether this is the copy of a forked process, which does not have the threads of the
+    /// runtime.
     pub(crate) fn is_forked(&self) -> bool {
         self.minter.forked().is_some()
     }
@@ -185,7 +187,8 @@ impl Drop for IdGenerator {
             return;
         };
         if self.is_forked() {
-            // Its runtime is the parent's; a lock of it may be held by a thread that is not here.
+            // The runtime belongs to the parent. A thread that does not exist here may hold one of
+            // its locks.
             std::mem::forget(keeper);
         } else if !self.minter.is_closing() {
             keeper.abort();

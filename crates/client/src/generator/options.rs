@@ -1,4 +1,4 @@
-//! How a generator is set up.
+//! The options of a generator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,33 +9,34 @@ use seqd_idgen::{ClockPolicy, WallClock};
 use super::error::GenerateError;
 use crate::system_clock::SystemClock;
 
-/// The longest owner that a cluster takes, in bytes.
+/// The longest owner that a cluster accepts, in bytes.
 const MAX_OWNER_BYTES: usize = 255;
 
-/// The patience where none is set: an election and what follows it, on a slow day.
+/// The default patience: a slow election and the recovery after it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a generator is set up. [`GeneratorOptions::new`] gives the defaults.
+/// The options of a generator. [`GeneratorOptions::new`] returns the defaults.
 #[derive(Clone)]
 pub struct GeneratorOptions {
-    /// The layout of the IDs; `default` by default.
+    /// The layout of the IDs. The default is `default`.
     pub layout: String,
-    /// Who holds the worker: a host, pod or service name, 1 to 255 bytes without control
-    /// characters. After a clean end the same name gets the same worker again, where that is free.
-    /// Two generators with one name hold two workers.
+    /// The owner of the worker: a host, pod or service name of 1 to 255 bytes without control
+    /// characters. After a clean stop, the same owner receives the same worker again if it is free.
+    /// Two generators with the same owner hold two workers.
     pub owner: String,
-    /// The datacenter, for a layout that has some; any by default.
+    /// The datacenter, for a layout that has datacenters. Any datacenter by default.
     pub datacenter: Option<u32>,
-    /// How far the wall clock is trusted, in milliseconds; the defaults of the server.
+    /// The tolerances for the wall clock. The defaults are those of the server.
     pub clock: ClockPolicy,
-    /// How long a call waits for a tick, a lease or a free worker; 5 s by default.
+    /// The time for which a call waits for a tick, a lease or a free worker. The default is 5 s.
     pub patience: Duration,
-    /// Where readings of the wall clock come from; the operating system's clock by default.
+    /// The wall clock. The default is the clock of the operating system.
     pub wall_clock: Arc<dyn WallClock>,
 }
 
 impl GeneratorOptions {
-    /// The layout `default`, the system's clock and the server's limits for it, for this owner.
+    /// Returns the defaults for this owner: the layout `default`, the clock of the operating
+    /// system, and the tolerances of the server.
     pub fn new(owner: impl Into<String>) -> Self {
         Self {
             layout: "default".to_owned(),

@@ -1,4 +1,5 @@
-//! When the cluster is asked again: soon, not all generators at once, and never often.
+//! The intervals between requests to the cluster: short, spread over generators, and bounded from
+//! below.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -6,19 +7,20 @@ use std::time::Duration;
 
 use super::error::GenerateError;
 
-/// The first wait after a failure; it doubles up to [`MOST`].
+/// The first wait after a failure. It doubles up to [`MOST`].
 const FIRST: Duration = Duration::from_millis(300);
 
-/// The longest wait after a failure that may pass.
+/// The longest wait after a transient failure.
 const MOST: Duration = Duration::from_secs(2);
 
-/// The longest wait that an answer can ask for: a worker may be given back before its time.
+/// The longest wait that a response can request. A worker may be released before the announced
+/// time.
 const LONGEST_ASKED: Duration = Duration::from_secs(5);
 
-/// The wait after a refusal that stays one.
+/// The wait after a permanent refusal.
 const FOR_GOOD: Duration = Duration::from_secs(10);
 
-/// Waits of one generator.
+/// The waits of one generator.
 #[derive(Debug)]
 pub(super) struct Pace {
     failures: u32,
@@ -27,18 +29,19 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new() -> Self {
-        // The keys of a hasher are random in each process and differ from one to the next.
+        // The keys of a hasher are random in each process and differ between hashers.
         let drawn = RandomState::new().build_hasher().finish();
         Self { failures: 0, drawn }
     }
 
-    /// After a success: a little before `due`, so that generators that began together drift apart.
+    /// After a success: slightly before `due`, so that generators that started together drift
+    /// apart.
     pub(super) fn after_success(&mut self, due: Duration) -> Duration {
         self.failures = 0;
         due.mul_f64(0.85 + 0.15 * self.draw())
     }
 
-    /// After a failure.
+    /// After a failure. `asked` is the wait that the response requests.
     pub(super) fn after(&mut self, error: &GenerateError, asked: Option<Duration>) -> Duration {
         if error.is_for_good() {
             return FOR_GOOD.mul_f64(1.0 + 0.25 * self.draw());
@@ -50,7 +53,7 @@ impl Pace {
         least.mul_f64(1.0 + 0.25 * self.draw())
     }
 
-    /// A number in 0..1, by xorshift: it varies waits and nothing else.
+    /// A number in 0..1 by xorshift. It is used only to vary waits.
     fn draw(&mut self) -> f64 {
         let mut x = self.drawn | 1;
         x ^= x << 13;

@@ -1,5 +1,5 @@
-//! A cluster in memory that leases workers by the rules of the real one, and a clock that is set by
-//! hand, on paused time.
+//! An in-memory cluster that leases workers by the rules of the real one, and a manually adjustable
+//! clock, on paused time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,10 +14,10 @@ use super::leases::Leases;
 use crate::definition::layout_of;
 use crate::error::{Attempt, Error};
 
-/// When the tests begin, by the cluster's clock: 2026-11-23T19:00:00Z.
+/// The cluster's time at the start of the tests: 2026-11-23T19:00:00Z.
 pub(super) const BEGINS: u64 = 1_795_460_400_000;
 
-/// A wall clock that follows paused time, and is set by hand besides.
+/// A wall clock that follows paused time and can also be stepped.
 #[derive(Clone)]
 pub(super) struct Clock {
     since: Instant,
@@ -32,7 +32,7 @@ impl Clock {
         }
     }
 
-    /// Steps against the time that has passed.
+    /// Steps the clock relative to the elapsed time.
     pub(super) fn step_ms(&self, by: i64) {
         self.shift.fetch_add(by, Ordering::Relaxed);
     }
@@ -67,14 +67,14 @@ struct State {
     leases: u128,
     asked: Vec<(Duration, Asked)>,
     is_down: bool,
-    /// Answers of POST that are lost.
+    /// The number of responses to POST that will be lost.
     lost: u32,
-    /// What every request is refused with.
+    /// The problem that every request receives.
     refuses: Option<Problem>,
     layout: seqd_api::Layout,
 }
 
-/// Leases of one layout. Its clock is right, whatever that of a generator shows.
+/// Leases of one layout. Its clock is correct, whatever the clock of a generator shows.
 #[derive(Clone)]
 pub(super) struct Cluster {
     clock: Clock,
@@ -145,7 +145,7 @@ impl Cluster {
         self.with(|state| change(&mut state.layout));
     }
 
-    /// Ends all leases, as the cluster does once it did not hear of them for a window.
+    /// Ends all leases, as the cluster does after a window without a renewal.
     pub(super) fn end_leases(&self) {
         self.with(|state| {
             for record in state.workers.iter_mut().flatten() {
@@ -163,7 +163,7 @@ impl Cluster {
         self.asked().iter().filter(|(_, one)| asked(one)).count()
     }
 
-    /// The window of a worker, and its owner.
+    /// Returns the window of a worker: its first tick and its fence.
     pub(super) fn window(&self, worker: u32) -> (u64, u64) {
         self.with(|state| {
             let record = state.workers[worker as usize].as_ref().unwrap();
@@ -171,7 +171,7 @@ impl Cluster {
         })
     }
 
-    /// The tick of an ID of its layout, and the worker.
+    /// Returns the tick and the worker of an ID.
     pub(super) fn parts(&self, id: seqd_idgen::SnowflakeId) -> (u64, u32) {
         let layout = self.with(|state| layout_of(&state.layout).unwrap());
         let parts = layout.unpack(id).unwrap();

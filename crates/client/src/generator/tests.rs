@@ -1,4 +1,4 @@
-//! Generators against a cluster in memory, on paused time and on clocks that are set by hand.
+//! Generators against an in-memory cluster, on paused time and with manually adjusted clocks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ async fn without_the_cluster_it_mints_up_to_the_fence_then_names_the_reason_and_
 
     cluster.set_down(false);
     generator.id().await.unwrap();
-    // The worker was nobody else's meanwhile: the same lease goes on.
+    // No other holder had the worker in between: the same lease continues.
     assert_eq!(generator.status().leases, 1);
 }
 
@@ -157,7 +157,7 @@ async fn a_clock_set_back_is_refused_until_it_has_caught_up() {
     assert!(by_ms > 3900 && until.0 >= BEGINS, "{refused}");
     sleep(secs(5)).await;
     assert!(generator.id().await.unwrap() > before);
-    // A little is waited for.
+    // A small rollback is waited out.
     clock.step_ms(-20);
     let began = Instant::now();
     generator.id().await.unwrap();
@@ -258,7 +258,7 @@ async fn close_gives_the_worker_back_with_the_last_tick() {
         1
     );
 
-    // The same owner gets the same worker, another one does not have to wait.
+    // The same owner receives the same worker, and another owner does not have to wait.
     let again = start(&cluster, "a", &clock);
     let after = again.id().await.unwrap();
     assert_eq!(cluster.parts(after).1, worker);

@@ -1,5 +1,5 @@
-//! The waits of a generator: for a tick, for a clock that is a little behind, for the keeper; and
-//! what is reported where no wait helps.
+//! The waits of a generator: for a tick, for a clock that is slightly behind, and for the keeper.
+//! If no wait helps, it returns the error.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::MAX_COUNT;
 use super::error::{GenerateError, time};
 use super::minter::{LastAttempt, Minter};
 
-/// Looks at the clock while one millisecond passes: more than an idle runtime fits into one, so
-/// that only a clock that stands still ends in a sleep.
+/// The number of clock readings while one millisecond passes. It exceeds what an idle runtime can
+/// perform in a millisecond, so the polling ends in a sleep only if the clock does not advance.
 const LOOKS_PER_TICK: u32 = 20_000;
 
-/// A renewal that ended within this has happened just now.
+/// A renewal that ended within this time counts as recent.
 const FRESH: Duration = Duration::from_secs(1);
 
 impl Minter {
@@ -35,7 +35,7 @@ impl Minter {
             let left = count - ids.len() as u32;
             let run = self.run(left, deadline).await?;
             if worker != Some(run.worker) {
-                // IDs of two leases need not increase: the earlier ones stay a gap.
+                // IDs of two leases need not increase: the earlier ones are skipped.
                 ids.clear();
                 worker = Some(run.worker);
             }
@@ -68,15 +68,17 @@ impl Minter {
         }
     }
 
-    /// Waits until IDs can be made, without taking one.
+    /// Waits until IDs can be minted, without taking one.
     pub(super) async fn ready(&self, deadline: Instant) -> Result<(), GenerateError> {
         self.run(0, deadline).await.map(drop)
     }
 
-    /// Up to `count` IDs of one tick; with 0 none, once there could be one.
+    /// Returns up to `count` IDs of one tick. With 0, it returns no ID as soon as one could be
+    /// minted.
     async fn run(&self, count: u32, deadline: Instant) -> Result<IdRun, GenerateError> {
         self.refuse_fork()?;
-        // A reading may be older than another thread's: the first wait is a second look.
+        // The reading may be older than that of another thread, so the first wait is replaced by a
+        // second reading.
         let mut looked_again = false;
         loop {
             let mut attempts = self.last_attempt.subscribe();
@@ -94,7 +96,7 @@ impl Minter {
         }
     }
 
-    /// Waits for a tick, or for a clock that is a little behind.
+    /// Waits for a tick, or for a clock that is slightly behind.
     async fn pause(&self, now: WallMs, ms: u64, deadline: Instant) -> Result<(), GenerateError> {
         let until = Instant::now() + Duration::from_millis(ms);
         if until > deadline {
@@ -111,7 +113,8 @@ impl Minter {
             sleep(Duration::from_millis(ms)).await;
             return Ok(());
         }
-        // One looks at the clock; whoever comes meanwhile waits for its place, and finds the tick begun.
+        // One call polls the clock. Other calls wait for the lock and then find that the tick has
+        // begun.
         let Ok(_looking) = timeout_at(deadline, self.looking.lock()).await else {
             return Err(GenerateError::Busy { ms });
         };
@@ -121,9 +124,9 @@ impl Minter {
         Ok(())
     }
 
-    /// Lets other tasks run until the clock shows another millisecond; `false` if it does not. A
-    /// timer's grain is a millisecond and it rounds up, so that a sleep would lose every other
-    /// tick.
+    /// Lets other tasks run until the clock shows another millisecond. Returns `false` if it does
+    /// not. Timers have a resolution of a millisecond and round up, so a sleep would miss every
+    /// other tick.
     async fn next_tick(&self) -> bool {
         let before = self.clock.wall();
         for _ in 0..LOOKS_PER_TICK {
@@ -135,7 +138,7 @@ impl Minter {
         false
     }
 
-    /// Waits for the keeper where that helps; the error where it does not.
+    /// Waits for the keeper if that helps, and returns the error otherwise.
     async fn after(
         &self,
         error: GenerateError,
@@ -152,12 +155,13 @@ impl Minter {
                     return Ok(());
                 }
                 Err(match self.last_attempt.borrow().error.clone() {
-                    // Both name a time of their own.
+                    // Both errors contain a time of their own.
                     Some(last @ GenerateError::WorkersExhausted { .. }) => last,
                     why => error.with(why),
                 })
             }
-            // The window begins later than now: within the deadline it is waited for.
+            // The window begins in the future. The call waits for it if it begins before the
+            // deadline.
             GenerateError::ClockBehind { by_ms, .. } if self.last_used().is_none() => {
                 let until = Instant::now() + Duration::from_millis(*by_ms);
                 if until > deadline {
@@ -208,15 +212,14 @@ impl Minter {
         }
     }
 
-    /// A window that was renewed just now and has ended by this clock has not ended by the
-    /// cluster's.
+    /// A recently renewed window that has ended by this clock has not ended by the cluster's clock.
     fn window_ended(&self, fence: Tick, at: WallMs, now: WallMs) -> GenerateError {
         let renewed = {
             let last = self.last_attempt.borrow();
             let is_fresh = last.at.is_some_and(|at| at.elapsed() < FRESH);
             is_fresh && last.error.is_none()
         };
-        // Read after the attempt: a fence that was raised meanwhile is a later one.
+        // Read after the attempt: if the fence was raised in the meantime, it differs.
         let latest = self.holder().map(|holder| holder.generator.fence());
         if renewed && latest == Some(fence) {
             let by_ms = now.0.saturating_sub(at.0);
@@ -225,7 +228,8 @@ impl Minter {
         GenerateError::WindowEnded { at, why: None }
     }
 
-    /// The last attempt's error, if it would most likely be the next one's too.
+    /// Returns the error of the last attempt if the next attempt would most likely fail in the same
+    /// way.
     fn final_error(&self) -> Option<GenerateError> {
         let last = self.last_attempt.borrow();
         last.error.clone().filter(GenerateError::is_for_good)

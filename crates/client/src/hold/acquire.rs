@@ -1,4 +1,4 @@
-//! How a lock is taken: one acquisition, repeated under its nonce until it has an answer.
+//! Acquires a lock. One acquisition is retried with the same nonce until it has a response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use super::options::LockOptions;
 use crate::boot_clock::BootTime;
 use crate::nonce;
 
-/// The longest wait of one request, as the cluster has it.
+/// The longest wait of one request that the cluster accepts.
 const ROUND: Duration = Duration::from_secs(10 * 60);
 
-/// The pause before a request that failed is repeated.
+/// The pause before a failed request is retried.
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// The shortest time that a renewal is given.
+/// The shortest timeout of a renewal.
 pub(super) const LEAST_LIMIT: Duration = Duration::from_secs(1);
 
-/// A grant whose holder does not have it yet. Dropped, it is given back by a task, without an
-/// answer to wait for: until then others would wait for its end.
+/// A grant that has not been returned to the caller. When it is dropped, a task releases it without
+/// waiting for the response. Otherwise other waiters would have to wait until it expires.
 struct Granted<A: Asks> {
     asks: Arc<A>,
     name: String,
@@ -33,13 +33,13 @@ struct Granted<A: Asks> {
 }
 
 impl<A: Asks> Granted<A> {
-    /// Its holder has it.
+    /// Marks the grant as returned to the caller.
     fn done(mut self) {
         self.is_over = true;
     }
 
     async fn give_back(mut self) {
-        // Where the cluster does not answer either, it ends by its own time.
+        // If the cluster does not respond, the hold expires.
         let _ = release(&*self.asks, &self.name, &self.lease).await;
         self.is_over = true;
     }
@@ -50,7 +50,7 @@ impl<A: Asks> Drop for Granted<A> {
         if self.is_over {
             return;
         }
-        // Without a runtime the process ends, and the hold by its own time.
+        // Without a runtime the process is ending, and the hold expires.
         if let Ok(runtime) = Handle::try_current() {
             let (asks, name) = (Arc::clone(&self.asks), std::mem::take(&mut self.name));
             let lease = std::mem::take(&mut self.lease);
@@ -59,14 +59,14 @@ impl<A: Asks> Drop for Granted<A> {
     }
 }
 
-/// A hold: its token, its lease, and until when it lasts at least.
+/// A hold: its token, its lease, and the time until which it lasts at least.
 pub(super) struct Taken {
     pub(super) token: u64,
     pub(super) lease: String,
     pub(super) until: BootTime,
 }
 
-/// Takes the lock.
+/// Acquires the lock.
 pub(super) async fn acquire<A: Asks>(
     asks: &Arc<A>,
     name: &str,
@@ -93,8 +93,8 @@ pub(super) async fn acquire<A: Asks>(
                     granted.done();
                     return Ok(taken);
                 }
-                // It ran out before it was known of, or a renewal was applied whose answer was
-                // lost.
+                // The hold expired before it was confirmed, or the response to an applied renewal
+                // was lost.
                 granted.give_back().await;
                 confirmed?;
                 nonce = nonce::draw();
@@ -105,7 +105,7 @@ pub(super) async fn acquire<A: Asks>(
         let is_over = ends.is_some_and(|ends| ends <= clock());
         match failed {
             Verdict::Held(problem) if is_over => return Err(LockError::Held(problem)),
-            // The wait of one request was over; its place in the queue with it.
+            // The wait of one request has ended, and with it the place in the queue.
             Verdict::Held(_) => nonce = nonce::draw(),
             Verdict::Again(error) if is_over => return Err(LockError::Request(error)),
             Verdict::Again(_) => sleep(AGAIN).await,
@@ -130,18 +130,19 @@ fn request(options: &LockOptions, nonce: &str, wait: Duration) -> AcquireRequest
     }
 }
 
-/// Until when a hold lasts at least, by its answer to a request that was sent then. What is left of
-/// it was counted after the request had come to the cluster.
+/// Returns the time until which a hold lasts at least. `held` is the response to a request sent at
+/// `sent`. The remaining time was measured after the request had arrived at the cluster.
 pub(super) fn lasts(held: &HeldLock, sent: BootTime, ttl: Duration) -> BootTime {
     let left = Duration::from_millis(held.expires_in_ms).min(ttl);
     sent.after(left.saturating_sub(left / DRIFT))
 }
 
-/// A clock may run so much slower than the leader's: one part in a thousand, ten times what is usual.
+/// The assumed drift: this clock may be slower than the leader's by one part in a thousand, ten
+/// times the usual.
 const DRIFT: u32 = 1000;
 
-/// A hold that was waited for is renewed at once: what is known of its end is counted from before the
-/// wait. `None` if it ran out.
+/// Renews a hold immediately after a wait, because the known remaining time is counted from before
+/// the wait. Returns `None` if the hold expired.
 async fn confirm<A: Asks>(
     asks: &A,
     name: &str,
@@ -163,7 +164,7 @@ async fn confirm<A: Asks>(
         lease: Some(lease.clone()),
         ttl_ms: Some(millis(options.ttl)),
     };
-    // The grant may be as young as the answer.
+    // The grant may be as recent as the response.
     let over = clock().after(options.ttl);
     loop {
         let sent = clock();

@@ -1,4 +1,4 @@
-//! The three requests of a holder, as a seam: tests put a cluster in memory behind it.
+//! The three requests of a lock holder as a trait, so that tests can use an in-memory cluster.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,14 +9,15 @@ use crate::client::Client;
 use crate::error::Error;
 
 pub(super) trait Asks: Send + Sync + 'static {
-    /// Takes the lock, waiting as the request has it. Safe to repeat, with the same nonce.
+    /// Acquires the lock, and waits for it as set in the request. Safe to retry with the same
+    /// nonce.
     fn acquire(
         &self,
         name: &str,
         request: &AcquireRequest,
     ) -> impl Future<Output = Result<HeldLock, Error>> + Send;
 
-    /// A later end, or why not, within `limit`.
+    /// Requests a later end of the hold, within `limit`.
     fn renew(
         &self,
         name: &str,
@@ -24,7 +25,7 @@ pub(super) trait Asks: Send + Sync + 'static {
         limit: Duration,
     ) -> impl Future<Output = Result<HeldLock, Error>> + Send;
 
-    /// Gives the lock back.
+    /// Releases the lock.
     fn release(
         &self,
         name: &str,

@@ -1,39 +1,41 @@
-//! Why a lock was not had, and why it is not held any more.
+//! The reasons why a lock was not acquired, and why it is no longer held.
 
 use seqd_api::{ErrorCode, Problem};
 
 use crate::error::Error;
 
-/// Why a lock was not taken.
+/// The reason why a lock was not acquired.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LockError {
-    /// Options that no cluster takes.
+    /// The options are not accepted by any cluster.
     #[error("{0}")]
     Options(String),
-    /// Another holds it, and the wait is over. The problem names the holder.
+    /// Another caller holds the lock, and the wait has ended. The problem names the holder.
     #[error("{0}")]
     Held(Box<Problem>),
-    /// The cluster refused, or could not be asked.
+    /// The cluster refused, or could not be reached.
     #[error(transparent)]
     Request(Error),
 }
 
-/// Why a lock is not held any more.
+/// The reason why a lock is no longer held.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LockLost {
-    /// The cluster says so: the hold ran out before it was renewed, and another may have it.
+    /// The cluster reports that the hold expired before it was renewed. Another caller may hold the
+    /// lock.
     #[error("the cluster says that the lock is not held any more: {0}")]
     TakenAway(Box<Problem>),
-    /// It was not renewed in time. The cluster may count it as held for a little longer.
+    /// It was not renewed in time. The cluster may treat it as held for slightly longer.
     #[error("the lock ran out, as it was not renewed in time{}", because(.why.as_deref()))]
     RanOut {
-        /// Why the last renewal failed; `None` if this process was stopped meanwhile.
+        /// The reason why the last renewal failed. `None` if this process was suspended in the
+        /// meantime.
         why: Option<Box<Error>>,
     },
-    /// It was given back.
+    /// It was released.
     #[error("the lock was given back")]
     Released,
-    /// This process is a fork of the one that took the lock, which holds it alone.
+    /// This process is a fork of the process that acquired the lock. Only the parent holds it.
     #[error("the lock is held by the process that this one was forked from")]
     Forked,
 }
@@ -42,16 +44,16 @@ fn because(why: Option<&Error>) -> String {
     why.map_or(String::new(), |why| format!(": {why}"))
 }
 
-/// What an error means for a request about a lock.
+/// The meaning of an error for a request about a lock.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// Another holds it.
+    /// Another caller holds the lock.
     Held(Box<Problem>),
-    /// The token is not that of a hold.
+    /// The token does not belong to a hold.
     NotHeld(Box<Problem>),
-    /// The same request may succeed later; it is safe to repeat.
+    /// The same request may succeed later and is safe to retry.
     Again(Error),
-    /// It will not.
+    /// The request cannot succeed.
     Never(Error),
 }
 
@@ -68,7 +70,7 @@ impl Verdict {
             Error::Unreachable(_) | Error::NoAnswer(_) | Error::OutcomeUnknown(_) => {
                 Self::Again(error)
             }
-            // Of a proxy in between, as likely as not.
+            // Most likely a response of a proxy.
             Error::BadAnswer { status, .. } if status >= 500 => Self::Again(error),
             _ => Self::Never(error),
         }

@@ -1,4 +1,4 @@
-//! Renews a hold at a third of its time, and gives it back at the end.
+//! Renews a hold when two thirds of its time remain, and releases it at the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,14 @@ use super::error::{LockLost, Verdict};
 use crate::boot_clock::BootTime;
 use crate::error::Error;
 
-/// How often a clock that goes on while the machine is suspended is looked at.
+/// The interval at which the boot clock is read, because timers do not advance while the machine is
+/// suspended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The state of a hold, as the guard reads it.
+/// The known state of a hold.
 #[derive(Clone, Debug)]
 pub(super) enum Hold {
-    /// Held until then at least.
+    /// Held at least until this time.
     Until(BootTime),
     Lost(Arc<LockLost>),
 }
@@ -34,14 +35,14 @@ pub(super) struct Keeper<A> {
 }
 
 impl<A: Asks> Keeper<A> {
-    /// Until the guard is dropped or the lock is lost. Answers what the release did.
+    /// Runs until the guard is dropped or the lock is lost. Returns the result of the release.
     pub(super) async fn keep(self, mut ended: oneshot::Receiver<()>) -> Result<(), Error> {
         tokio::select! {
             lost = self.renew() => {
                 self.known.send_replace(Hold::Lost(Arc::new(lost)));
                 let _ = (&mut ended).await;
-                // Lost to this process's knowledge: the cluster may have it as held for a little
-                // longer, and others wait.
+                // The lock is lost as far as this process can determine. The cluster may treat it
+                // as held for slightly longer while others wait.
             }
             _ = &mut ended => {
                 self.known.send_replace(Hold::Lost(Arc::new(LockLost::Released)));
@@ -57,10 +58,10 @@ impl<A: Asks> Keeper<A> {
         }
     }
 
-    /// Returns when the lock is lost.
+    /// Renews the hold, and returns when the lock is lost.
     async fn renew(&self) -> LockLost {
         loop {
-            // Two thirds of what is known are left for what may go wrong.
+            // Two thirds of the known time remain as a reserve for failed renewals.
             self.sleep_until(self.until().before(self.ttl / 3 * 2))
                 .await;
             let mut why = None;
@@ -113,8 +114,8 @@ impl<A: Asks> Keeper<A> {
     }
 }
 
-/// Gives a hold back: a few times, as others wait for it. One that is not held any more is given
-/// back.
+/// Releases a hold, with a few retries because others wait for it. A hold that has already ended
+/// counts as released.
 pub(super) async fn release<A: Asks>(asks: &A, name: &str, lease: &str) -> Result<(), Error> {
     let request = ReleaseLockRequest {
         lease: Some(lease.to_owned()),

@@ -1,15 +1,15 @@
-//! A lock that this process holds: taken, renewed by a task, given back.
+//! A lock that this process holds: acquired, renewed by a task, and released.
 //!
-//! What is known of a hold is until when it lasts *at least*: counted from before the request that was
-//! answered was sent, by a clock that goes on while the machine is suspended. From that moment on the
-//! guard says that the lock is lost, whether or not the cluster can be asked. It may be lost sooner,
-//! when the cluster says so. It is never said to be held because nobody has said otherwise.
+//! The process knows until when a hold lasts *at least*. This time is counted from before the
+//! answered request was sent, by a clock that includes suspended time. From then on the guard
+//! reports the lock as lost, whether or not the cluster can be reached. The cluster may report an
+//! earlier loss. The guard never reports the lock as held merely because no loss has been reported.
 //!
-//! What is protected should check the token all the same: a process can be stopped between looking
-//! and acting.
+//! The protected resource should check the token nevertheless: a process can be suspended between
+//! the check and the action.
 //!
-//! From below: `asks`, the three requests; `acquire`, how the lock is taken; `keeper`, the task that
-//! renews and releases; this file, what the holder has.
+//! From the bottom up: `asks` has the three requests, `acquire` acquires the lock, `keeper` is the
+//! task that renews and releases it, and this file has the guard.
 
 mod acquire;
 mod asks;
@@ -36,29 +36,31 @@ use crate::error::Error;
 
 /// A lock that is held until it is released, dropped or lost.
 ///
-/// A task of the runtime renews it at a third of its `ttl`. Dropped without
-/// [`LockGuard::release`] it is given back by that task, without an answer to wait for.
+/// A task of the runtime renews it when two thirds of its `ttl` remain. If the guard is dropped
+/// without [`LockGuard::release`], the task releases the lock without waiting for the response.
 #[derive(Debug)]
 pub struct LockGuard {
     name: String,
     token: u64,
     process: u32,
     hold: watch::Receiver<Hold>,
-    /// Dropped, it has the keeper release the lock.
+    /// Makes the keeper release the lock when it is dropped.
     ends: Option<oneshot::Sender<()>>,
     keeper: JoinHandle<Result<(), Error>>,
     clock: fn() -> BootTime,
 }
 
 impl LockGuard {
-    /// Takes the lock, waiting for it as the options have it. To be called within a tokio runtime.
-    /// Dropped before it returns, the wait ends, and what was granted meanwhile is given back by a
-    /// task of the runtime; a grant whose answer was on its way ends after its `ttl`.
+    /// Acquires the lock, and waits for it as set in the options. Must be called within a tokio
+    /// runtime. If the future is dropped, the wait ends, and a task of the runtime releases a hold
+    /// that was granted in the meantime. A grant whose response had not arrived expires after its
+    /// `ttl`.
     ///
     /// # Errors
-    /// [`LockError::Held`] if another holds it for longer than the wait; [`LockError::Options`] for
-    /// options that no cluster takes; [`LockError::Request`] if the cluster refuses for good, or where
-    /// the wait has an end and it cannot be asked until then.
+    /// [`LockError::Held`] if another caller holds it for longer than the wait,
+    /// [`LockError::Options`] for options that no cluster accepts, and [`LockError::Request`] if
+    /// the cluster refuses permanently, or if the wait is limited and the cluster cannot be reached
+    /// before it ends.
     pub async fn acquire(
         client: &Client,
         name: &str,
@@ -97,47 +99,48 @@ impl LockGuard {
         })
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The fencing token: larger than that of every grant before it, of any lock.
+    /// Returns the fencing token, which is greater than that of every earlier grant of any lock.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// Until when the lock is held at least, as far as is known.
+    /// Returns the time until which the lock is held at least.
     ///
     /// # Errors
-    /// Why it is not held any more; in a forked child [`LockLost::Forked`].
+    /// The reason why it is no longer held. In a forked child, [`LockLost::Forked`].
     pub fn check(&self) -> Result<BootTime, LockLost> {
         if std::process::id() != self.process {
             return Err(LockLost::Forked);
         }
         match &*self.hold.borrow() {
             Hold::Until(until) if *until > (self.clock)() => Ok(*until),
-            // The task that would say so may have been stopped with the process.
+            // The task that would report the loss may have been suspended with the process.
             Hold::Until(_) => Err(LockLost::RanOut { why: None }),
             Hold::Lost(lost) => Err(lost.as_ref().clone()),
         }
     }
 
-    /// Whether the lock is held.
+    /// Returns whether the lock is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.check().is_ok()
     }
 
-    /// Waits until the lock is lost: the signal to end what rests on it.
+    /// Waits until the lock is lost. Work that depends on the lock must then stop.
     pub async fn lost(&self) -> LockLost {
         let mut hold = self.hold.clone();
         loop {
             match self.check() {
                 Err(lost) => return lost,
-                // The keeper sends what changes; a clock that was suspended is looked at besides.
+                // The keeper sends changes. The timeout also detects the end of the hold after a
+                // suspension.
                 Ok(_) => {
                     let _ = tokio::time::timeout(Duration::from_millis(100), hold.changed()).await;
                 }
@@ -145,10 +148,10 @@ impl LockGuard {
         }
     }
 
-    /// Waits for the later end of a hold that is renewed, or its loss.
+    /// Waits until a renewal moves the end of the hold beyond `known`, or until the lock is lost.
     ///
     /// # Errors
-    /// Why it is not held any more.
+    /// The reason why it is no longer held.
     pub async fn renewed(&self, known: BootTime) -> Result<BootTime, LockLost> {
         let mut hold = self.hold.clone();
         loop {
@@ -161,10 +164,10 @@ impl LockGuard {
         }
     }
 
-    /// Runs what rests on the lock, and drops it as soon as the lock is lost.
+    /// Runs work that depends on the lock, and drops it as soon as the lock is lost.
     ///
     /// # Errors
-    /// Why the lock was lost before the work was done.
+    /// The reason why the lock was lost before the work completed.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, LockLost> {
         tokio::select! {
             biased;
@@ -173,10 +176,10 @@ impl LockGuard {
         }
     }
 
-    /// Gives the lock back and waits for the answer.
+    /// Releases the lock and waits for the response.
     ///
     /// # Errors
-    /// What the cluster answered; a lock that was lost already is not an error of its release.
+    /// The error of the release request. A lock that was already lost is not an error.
     pub async fn release(mut self) -> Result<(), Error> {
         drop(self.ends.take());
         match (&mut self.keeper).await {

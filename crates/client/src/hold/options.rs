@@ -1,31 +1,33 @@
-//! How a lock is taken.
+//! The options of a lock.
 
 use std::time::Duration;
 
 use super::error::LockError;
 
-/// How a lock is taken and kept.
+/// The options for acquiring and keeping a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockOptions {
-    /// Who takes it, for people to see: a host, pod or service name, 1 to 128 printable ASCII
-    /// characters.
+    /// The owner, for display: a host, pod or service name of 1 to 128 printable ASCII characters.
     pub owner: String,
-    /// How long it is held without a renewal, 100 ms to 24 h; 30 s by default. It is renewed at a third
-    /// of it, and what dies without a word keeps others waiting for the whole.
+    /// The duration of the hold without a renewal, 100 ms to 24 h, 30 s by default. It is renewed
+    /// when two thirds remain. If the holder dies without releasing it, others wait for up to the
+    /// whole duration.
     pub ttl: Duration,
-    /// How long to wait for it; `None`, the default, as long as it takes. After each ten minutes of
-    /// waiting the place in the queue is a new one.
+    /// The longest wait for the lock. `None`, the default, waits without a limit. After every ten
+    /// minutes the request takes a new place in the queue.
     pub wait: Option<Duration>,
-    /// How many hold it at once, 1 to 1024; 1 by default. All who use a lock at a time name the same.
+    /// The number of simultaneous holders, 1 to 1024, 1 by default. All concurrent users of a lock
+    /// must use the same number.
     pub permits: u32,
-    /// Together with others that share it, and with nobody else; not by default.
+    /// If `true`, the hold is shared with other shared holds only. `false` by default.
     pub shared: bool,
-    /// For how long nobody is granted the lock if this hold runs out, up to 60 s; zero by default.
+    /// The time after the hold expires during which the lock is granted to nobody, up to 60 s, zero
+    /// by default.
     pub lock_delay: Duration,
 }
 
 impl LockOptions {
-    /// The defaults, for this owner.
+    /// Returns the defaults for this owner.
     #[must_use]
     pub fn of_owner(owner: impl Into<String>) -> Self {
         Self {
@@ -38,7 +40,7 @@ impl LockOptions {
         }
     }
 
-    /// Refuses what cannot be kept: the cluster checks the rest.
+    /// Rejects a `ttl` that the keeper could not maintain. The cluster checks the other options.
     pub(super) fn check(&self) -> Result<(), LockError> {
         const LEAST: Duration = Duration::from_millis(100);
         const MOST: Duration = Duration::from_secs(24 * 60 * 60);

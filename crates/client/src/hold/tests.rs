@@ -1,5 +1,5 @@
-//! A holder against a cluster in memory, on paused time: what it says of its hold is never later than
-//! what the cluster has.
+//! A lock holder against an in-memory cluster, on paused time. The reported end of the hold is
+//! never later than the end in the cluster.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,24 +14,25 @@ use crate::error::Attempt;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// As the boot clock, on paused time.
+/// The boot clock on paused time.
 fn clock() -> BootTime {
     static BEGAN: OnceLock<std::time::Instant> = OnceLock::new();
     let now = Instant::now().into_std();
-    // Other tests may have begun a little before.
+    // Other tests may have started slightly earlier.
     let began = BEGAN.get_or_init(|| now - Duration::from_secs(1));
     BootTime::from_millis(0).after(now - *began)
 }
 
-/// What the cluster does with the next requests; grants and renews once there is no more.
+/// The behavior of the cluster for the next requests. After the last one, it grants and renews.
 #[derive(Clone, Debug)]
 enum Does {
-    /// Answers after so long; what was asked for is done at once, or when it answers.
+    /// Responds after this delay. The request takes effect immediately or, with `done_late`, when
+    /// the response is sent.
     Grants {
         after: Duration,
         done_late: bool,
     },
-    /// Does what was asked, and the answer is lost.
+    /// Performs the request and loses the response.
     Loses,
     IsGone,
     SaysHeld,
@@ -47,10 +48,10 @@ const AT_ONCE: Does = Does::Grants {
 #[derive(Default, Debug)]
 struct Cluster {
     does: VecDeque<Does>,
-    /// What it does once `does` is empty.
+    /// The behavior once `does` is empty.
     then: Option<Does>,
     token: u64,
-    /// The hold that counts, and its nonce.
+    /// The end and the nonce of the current hold.
     held: Option<(BootTime, String)>,
     acquisitions: u32,
     renewals: u32,
@@ -245,7 +246,7 @@ async fn an_acquisition_whose_answer_is_lost_is_repeated_as_the_same() {
     assert!(guard.check().unwrap() <= fake.held().unwrap().0);
 }
 
-/// The hold began in the middle of the wait, and most of it was over when the answer came.
+/// The hold began during the wait, and most of it had passed when the response arrived.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_was_waited_for_is_confirmed_before_it_is_had() {
     let late = |done_late| Does::Grants {
@@ -260,7 +261,8 @@ async fn a_hold_that_was_waited_for_is_confirmed_before_it_is_had() {
         assert!(left > TTL * 9 / 10, "{left:?}");
         assert!(guard.check().unwrap() <= fake.held().unwrap().0);
     }
-    // It ran out on the way: another acquisition, with another nonce.
+    // The hold expired before the response arrived, so there is a second acquisition with a new
+    // nonce.
     let fake = Fake::that([late(false), Does::SaysLost, AT_ONCE]);
     let guard = taken(&fake, options()).await.unwrap();
     assert_eq!((guard.token(), fake.0.lock().unwrap().acquisitions), (2, 2));
@@ -296,14 +298,15 @@ async fn a_guard_that_is_dropped_gives_the_lock_back() {
     assert_eq!(fake.0.lock().unwrap().releases, 1);
 }
 
-/// Others would wait for the whole of its time.
+/// Otherwise other waiters would wait for its whole duration.
 #[tokio::test(start_paused = true)]
 async fn a_hold_whose_taker_leaves_while_it_is_confirmed_is_given_back() {
     let late = Does::Grants {
         after: Duration::from_secs(25),
         done_late: true,
     };
-    // The renewal that confirms it takes longer than its taker stays, or is refused for good.
+    // The caller leaves before the confirming renewal completes, or the renewal is permanently
+    // refused.
     let fake = Fake::that([late.clone(), late.clone()]);
     let left = timeout(Duration::from_secs(27), taken(&fake, options())).await;
     assert!(left.is_err() && fake.0.lock().unwrap().renewals == 1);

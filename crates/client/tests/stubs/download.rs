@@ -1,4 +1,4 @@
-//! A snapshot is taken from the first endpoint that has one, and kept only when it is whole.
+//! A snapshot is downloaded from the first endpoint that has one, and kept only if it is complete.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,12 +13,12 @@ const HEAD: &str = "seqd-cluster: 01J9\r\nseqd-snapshot-index: 42\r\nseqd-snapsh
                     seqd-snapshot-rows: 7\r\nseqd-snapshot-digest: ab\r\nseqd-node: n2\r\n";
 const INTERNAL: &str = r#"{"status":500,"code":"internal","detail":"disk","retryable":false}"#;
 
-/// A stub that announces the snapshot and sends this.
+/// A stub that announces the snapshot and sends this body.
 fn sends(head: &str, body: &[u8]) -> SocketAddr {
     stub(answer(200, head, BODY.len(), body))
 }
 
-/// The bytes, the progress on the way, and the node; or the error.
+/// Returns the bytes, the reported progress and the node, or the error.
 async fn download(addresses: &[SocketAddr]) -> Result<(Vec<u8>, Vec<u64>, String), Error> {
     let client = client(addresses, Some(Duration::from_secs(20)));
     let download = client.snapshot(&SnapshotQuery::default()).await?;

@@ -1,4 +1,4 @@
-//! Which endpoint is asked, and the error when none gives a good answer.
+//! The selection of endpoints, and the error if none of them gives a good response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -158,7 +158,7 @@ async fn an_answer_without_end_is_not_read_to_its_end() {
     let error = asked.id(&IdQuery::default()).await.unwrap_err();
     assert!(error.to_string().contains("it is longer than"), "{error}");
     drop(asked);
-    // The connection is closed by the runtime, which must not be held up here.
+    // The runtime closes the connection, so it must not be blocked here.
     let sent = tokio::task::spawn_blocking(|| sent.join().unwrap()).await;
     assert!(sent.unwrap() < 128 << 20);
 }

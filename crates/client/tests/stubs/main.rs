@@ -1,5 +1,5 @@
-//! The client against stubs, each of which answers `/livez` and does the same with every other
-//! request.
+//! The client against stubs. Each stub responds to `/livez` and handles every other request in the
+//! same way.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
@@ -18,19 +18,19 @@ use seqd_client::{Client, Options, parse_endpoints};
 
 const BUSY: &str = r#"{"status":503,"code":"overloaded","detail":"full","retryable":true}"#;
 
-/// What is done with a connection once its request was read.
+/// The handling of a connection after its request was read.
 enum Stub {
     Send(Vec<u8>),
     Hang,
     Close,
 }
 
-/// Serves in a thread that ends with the test process; gives back where.
+/// Serves on a thread that ends with the test process. Returns the address.
 fn stub(what: Stub) -> SocketAddr {
     counted(what).0
 }
 
-/// As [`stub`], with the number of requests but those for `/livez`.
+/// Like [`stub`], with the number of requests other than `/livez`.
 fn counted(what: Stub) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -57,13 +57,13 @@ fn counted(what: Stub) -> (SocketAddr, Arc<AtomicUsize>) {
     (address, requests)
 }
 
-/// A node that hangs: the system accepts its connections, and nobody answers.
+/// A node that hangs: the system accepts its connections, but no request receives a response.
 fn hung() -> (SocketAddr, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     (listener.local_addr().unwrap(), listener)
 }
 
-/// An answer that announces so many bytes and has these.
+/// A response that announces this many bytes and has this body.
 fn answer(status: u16, head: &str, announced: usize, body: &[u8]) -> Stub {
     let head = format!(
         "HTTP/1.1 {status} X\r\n{head}content-length: {announced}\r\nconnection: close\r\n\r\n"
@@ -75,7 +75,7 @@ fn answers(status: u16, body: &str) -> SocketAddr {
     stub(answer(status, "", body.len(), body.as_bytes()))
 }
 
-/// An address at which nothing listens.
+/// Returns an address on which nothing listens.
 fn nobody() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()

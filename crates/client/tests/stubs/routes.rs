@@ -1,4 +1,4 @@
-//! Every route of the contract has a call, and every call is of a route.
+//! Every route of the contract has a call, and every call has a route.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -21,7 +21,7 @@ use super::client;
 
 type Asked = Arc<Mutex<BTreeSet<(String, String)>>>;
 
-/// Notes the method and the path of each request, and answers nothing that anybody could use.
+/// Records the method and the path of each request, and returns no usable response.
 fn noting() -> (SocketAddr, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -44,7 +44,7 @@ fn noting() -> (SocketAddr, Asked) {
     (address, asked)
 }
 
-/// Each call once; a parameter of a path is `P`, and a grant is 7.
+/// Makes each call once. A path parameter is `P`, and a grant is 7.
 async fn call_all(client: &Client) {
     let list = ListQuery::default();
     let member = AddMember {
@@ -124,7 +124,7 @@ async fn call_all(client: &Client) {
     drop(client.openapi().await);
 }
 
-/// The path as [`call_all`] fills it.
+/// Returns the path as filled by [`call_all`].
 fn filled(template: &str) -> String {
     let parts = template.split('/').map(|part| match part {
         "{grant}" => "7",

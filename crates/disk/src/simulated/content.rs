@@ -1,4 +1,5 @@
-//! A simulated file: what its readers see, what the disk has, and what lies between.
+//! A simulated file: its content as readers see it, its durable content, and the versions between
+//! them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,17 +7,17 @@ use std::sync::Arc;
 
 use super::dice::Dice;
 
-/// What a disk writes wholly or not at all.
+/// The unit that a disk writes completely or not at all.
 const SECTOR: usize = 512;
 /// Blocks are shared between copies of a disk until one of them writes.
 const BLOCK: usize = 4096;
 const SECTORS: u64 = (BLOCK / SECTOR) as u64;
-/// Of a sector that is written again and again unsynced, so many older versions are remembered.
+/// The number of older versions kept for a sector that is written repeatedly without a sync.
 const MAX_VERSIONS: usize = 8;
 
 type Sector = [u8; SECTOR];
 
-/// Bytes in blocks; `None` is zeroes. Nothing but zeroes is beyond the length.
+/// Bytes in blocks. `None` is a block of zeros. All bytes beyond the length are zeros.
 #[derive(Clone, Default)]
 struct Bytes {
     len: u64,
@@ -114,12 +115,13 @@ impl Bytes {
     }
 }
 
-/// A sector whose cached bytes the disk may lack.
+/// A sector whose cached bytes may not be on the disk.
 #[derive(Clone, Default)]
 struct Unsynced {
-    /// What it held between the durable version and the cached one.
+    /// The versions between the durable one and the cached one.
     older: Vec<Sector>,
-    /// The next sync writes it. Not so after a failed one: the page counts as clean then.
+    /// `true` if the next sync writes it. After a failed sync it does not, because the page counts
+    /// as clean.
     dirty: bool,
 }
 
@@ -128,13 +130,13 @@ pub(super) struct Content {
     cached: Bytes,
     durable: Bytes,
     sectors: BTreeMap<u64, Unsynced>,
-    /// The lengths it has had since the durable one.
+    /// The lengths since the durable one.
     lens: Vec<u64>,
     len_dirty: bool,
 }
 
 impl Content {
-    /// A file that is durable as it is.
+    /// A file that is completely durable.
     pub(super) fn durable(bytes: &[u8]) -> Self {
         let mut content = Self::default();
         content.cached.write(bytes, 0);
@@ -175,14 +177,14 @@ impl Content {
     pub(super) fn set_len(&mut self, len: u64) {
         let before = self.cached.len;
         if len < before {
-            // What is cut off reads as zeroes if the file grows again.
+            // The truncated part reads as zeros if the file grows again.
             self.touch(len, before);
         }
         self.cached.set_len(len);
         self.note_len(before);
     }
 
-    /// Remembers what the sectors hold before they are written.
+    /// Stores the content of the sectors before they are written.
     fn touch(&mut self, from: u64, to: u64) {
         let sectors = from / SECTOR as u64..to.div_ceil(SECTOR as u64);
         for sector in sectors {
@@ -212,7 +214,7 @@ impl Content {
         }
     }
 
-    /// Makes durable what is dirty, and no more, as a kernel does.
+    /// Makes only the dirty sectors durable, as a kernel does.
     pub(super) fn sync(&mut self) {
         let Self {
             cached,
@@ -237,7 +239,7 @@ impl Content {
         }
     }
 
-    /// A sync that failed: the pages count as clean, and who knows what the disk has of them.
+    /// A failed sync: the pages count as clean, and it is unknown which of them are on the disk.
     pub(super) fn fail_sync(&mut self) {
         for unsynced in self.sectors.values_mut() {
             unsynced.dirty = false;
@@ -245,8 +247,8 @@ impl Content {
         self.len_dirty = false;
     }
 
-    /// What a power cut leaves. Each unsynced sector has its durable bytes, its last ones, or
-    /// some that it had in between; and so has the length.
+    /// Returns the file after a power cut. Each unsynced sector has its durable version, its last
+    /// version, or one in between. The same applies to the length.
     pub(super) fn cut(&self, dice: &mut Dice) -> Self {
         if self.sectors.is_empty() && self.lens.is_empty() {
             return self.kept();
@@ -276,7 +278,7 @@ impl Content {
         Self::left(left, len)
     }
 
-    /// One of the lengths since the durable one, or, of a growth, a part.
+    /// Returns one of the lengths since the durable one or, for a growth, possibly a part of it.
     fn some_len(&self, dice: &mut Dice) -> u64 {
         if dice.chance(10) {
             return self.cached.len;
@@ -290,7 +292,7 @@ impl Content {
         }
     }
 
-    /// As if all of it had been synced.
+    /// Returns the file as if all of it had been synced.
     pub(super) fn kept(&self) -> Self {
         Self {
             cached: self.cached.clone(),
@@ -299,7 +301,7 @@ impl Content {
         }
     }
 
-    /// As if nothing unsynced had reached the disk.
+    /// Returns the file as if nothing unsynced had reached the disk.
     pub(super) fn lost(&self) -> Self {
         Self::left(self.durable.clone(), self.durable.len)
     }
@@ -333,7 +335,7 @@ mod tests {
                 (Some(ours), Some(theirs)) => !Arc::ptr_eq(ours, theirs),
                 _ => true,
             };
-            // The first one for what was unsynced, and that of the write.
+            // The first block, which was unsynced, and the block of the write.
             let own = pairs.filter(is_own).count();
             assert!((1..=2).contains(&own), "{own} blocks were copied");
         }

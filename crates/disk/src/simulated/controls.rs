@@ -11,10 +11,10 @@ use super::operation::{Call, Failure, Fault, Operation, mix};
 use super::{Node, SimulatedDisk, State, Tree};
 
 impl SimulatedDisk {
-    /// A disk on which this folder is, durably.
+    /// Creates a disk that durably contains this folder.
     ///
     /// # Panics
-    /// If there is no such path.
+    /// If the path is invalid.
     #[must_use]
     pub fn holding(folder: impl AsRef<Path>) -> Self {
         let disk = Self::from_tree(Tree::new(), None);
@@ -23,11 +23,11 @@ impl SimulatedDisk {
         disk.kept()
     }
 
-    /// The disk as a power cut in this moment leaves it, by the dice. Lies go on; faults, held
-    /// syncs and the record of operations are gone.
+    /// Returns the disk as a power cut at this moment leaves it, as decided by the dice. Lies
+    /// remain in effect; faults, held syncs and the recorded operations are discarded.
     #[must_use]
     pub fn cut(&self, dice: &mut Dice) -> Self {
-        // In the order of the tree: the same seed must roll for the same things.
+        // In the order of the tree, so that the same seed decides for the same objects.
         let mut for_names = Dice::new(dice.roll());
         self.copy(
             |content| content.cut(dice),
@@ -35,20 +35,20 @@ impl SimulatedDisk {
         )
     }
 
-    /// The disk after a power cut that every unsynced byte and name survived.
+    /// Returns the disk after a power cut that every unsynced byte and name survived.
     #[must_use]
     pub fn kept(&self) -> Self {
         self.copy(Content::kept, Names::kept)
     }
 
-    /// The disk after a power cut that nothing unsynced survived.
+    /// Returns the disk after a power cut that nothing unsynced survived.
     #[must_use]
     pub fn lost(&self) -> Self {
         self.copy(Content::lost, Names::lost)
     }
 
-    /// What a killed process leaves on a machine that lives on: all that was written is read, and
-    /// what was not synced can still be lost.
+    /// Returns the disk as a killed process leaves it on a machine that keeps running: all written
+    /// data is readable, and unsynced data can still be lost.
     #[must_use]
     pub fn killed(&self) -> Self {
         let left = self.copy(Content::clone, Names::clone);
@@ -65,14 +65,14 @@ impl SimulatedDisk {
         Self::from_tree(state.tree.left(content, names), state.lie.clone())
     }
 
-    /// The power fails under the operation of this number (the next one is
-    /// [`Self::operation_count`] + 1). That one may reach the disk or not; its caller and
-    /// every later one get an error. [`Self::cut`] then shows what is left.
+    /// Makes the power fail during the operation with this number (the next one is
+    /// [`Self::operation_count`] + 1). That operation may reach the disk or not. It and all later
+    /// ones return an error. [`Self::cut`] then returns the remaining disk.
     pub fn cut_at(&self, number: u64) {
         self.lock().power_fails_at = Some(number);
     }
 
-    /// Every call fails from here on.
+    /// Makes every call fail from here on.
     pub fn switch_off(&self) {
         self.lock().power_is_off = true;
     }
@@ -82,7 +82,7 @@ impl SimulatedDisk {
         self.lock().power_is_off
     }
 
-    /// Whether a failed sync of a folder has made it read-only.
+    /// Returns whether a failed sync of a folder has made the disk read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.lock().read_only
@@ -92,12 +92,13 @@ impl SimulatedDisk {
         self.lock().faults.push(fault);
     }
 
-    /// While the disk is full, no file grows.
+    /// Sets whether the disk is full. While it is, no file grows.
     pub fn set_full(&self, full: bool) {
         self.lock().full = full;
     }
 
-    /// Operations that `lie` picks return `Ok` and are not done. Not for the creation of a file.
+    /// Operations selected by `lie` return `Ok` without being performed. Not supported for the
+    /// creation of a file.
     pub fn set_lie(&self, lie: impl Fn(&Operation) -> bool + Send + Sync + 'static) {
         self.lock().lie = Some(Arc::new(lie));
     }
@@ -112,7 +113,7 @@ impl SimulatedDisk {
         self.lock().numbered
     }
 
-    /// How many operations of one kind there were.
+    /// Returns the number of operations of one kind.
     #[must_use]
     pub fn count(&self, call: Call) -> u64 {
         let state = self.lock();
@@ -123,7 +124,7 @@ impl SimulatedDisk {
             .count() as u64
     }
 
-    /// A hash of all operations, the bytes written included: equal for equal runs.
+    /// Returns a hash of all operations, including the written bytes. It is equal for equal runs.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let mut hash = 0;
@@ -134,7 +135,7 @@ impl SimulatedDisk {
         hash
     }
 
-    /// From here on `sync_data` waits until [`Self::release_syncs`], or twenty seconds.
+    /// From here on `sync_data` waits until [`Self::release_syncs`], or for twenty seconds.
     pub fn hold_syncs(&self) {
         self.lock().syncs_held = true;
     }
@@ -144,7 +145,7 @@ impl SimulatedDisk {
         self.shared.changed.notify_all();
     }
 
-    /// Lets the one held sync end; later ones are held again.
+    /// Lets the held sync complete. Later ones are held again.
     pub fn release_one_sync(&self) {
         let mut state = self.lock();
         state.let_through = 1;
@@ -162,7 +163,7 @@ impl SimulatedDisk {
         drop(woken.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// What readers see in a file; `None` if there is none.
+    /// Returns the content of a file as readers see it, or `None` if it does not exist.
     #[must_use]
     pub fn contents(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let state = self.lock();
@@ -173,11 +174,11 @@ impl SimulatedDisk {
         }
     }
 
-    /// Puts a file there, durably, without an operation; one of that name is replaced, also for open
-    /// handles. Its folder's unsynced names become durable with it.
+    /// Creates a file durably, without a recorded operation. An existing file with this name is
+    /// replaced, also for open handles. Unsynced names of its folder become durable too.
     ///
     /// # Panics
-    /// If its folder is not there.
+    /// If its folder does not exist.
     pub fn put(&self, path: impl AsRef<Path>, bytes: &[u8]) {
         let path = path.as_ref();
         let mut state = self.lock();
@@ -185,10 +186,10 @@ impl SimulatedDisk {
         assert!(put.is_ok(), "{}: {put:?}", path.display());
     }
 
-    /// Changes a file, durably, without an operation.
+    /// Changes a file durably, without a recorded operation.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it does not exist.
     pub fn edit(&self, path: impl AsRef<Path>, edit: impl FnOnce(&mut Vec<u8>)) {
         let path = path.as_ref();
         let mut bytes = self.contents(path).unwrap_or_default();
@@ -196,10 +197,10 @@ impl SimulatedDisk {
         self.put(path, &bytes);
     }
 
-    /// Removes a file or folder, durably, without an operation.
+    /// Removes a file or folder durably, without a recorded operation.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it does not exist.
     pub fn delete(&self, path: impl AsRef<Path>) {
         let path = path.as_ref();
         let mut state = self.lock();
@@ -209,7 +210,7 @@ impl SimulatedDisk {
 }
 
 impl State {
-    /// The length after which a planted fault ends this write.
+    /// Returns the length after which a planted fault ends this write.
     pub(super) fn short_write(&mut self, operation: &Operation) -> Option<usize> {
         if self.power_is_off {
             return None;

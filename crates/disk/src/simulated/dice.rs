@@ -1,5 +1,5 @@
-//! The random numbers of a simulation: the same seed, the same numbers, on every machine and in
-//! every version.
+//! The random numbers of a simulation. The same seed yields the same numbers on every machine and
+//! in every version.
 
 /// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
 #[derive(Debug, Clone)]
@@ -22,19 +22,20 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 if that is 0. The bias of the remainder is far below what any
-    /// simulation could notice.
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The bias of the remainder is too small
+    /// to affect a simulation.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.roll().checked_rem(bound).unwrap_or(0)
     }
 
-    /// Whether a chance of `in_16` sixteenths came true.
+    /// Returns `true` with a probability of `in_16` sixteenths.
     pub fn chance(&mut self, in_16: u64) -> bool {
         self.below(16) < in_16
     }
 
-    /// How likely things survive from here on, in sixteenths: all, none, or something between.
-    /// One fair coin for each would hardly ever show a disk that lost all, or one sector alone.
+    /// Draws the probability of survival for the following objects, in sixteenths: none, all, or
+    /// something between. With a fair coin per object, a disk that lost everything, or only one
+    /// sector, would hardly ever occur.
     pub(super) fn survival(&mut self) -> u64 {
         [0, 1, 4, 8, 12, 15, 16][self.below(7) as usize]
     }

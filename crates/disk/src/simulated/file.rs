@@ -11,7 +11,7 @@ use crate::DiskFile;
 pub(super) struct SimulatedFile {
     pub(super) disk: SimulatedDisk,
     pub(super) node: NodeId,
-    /// As the operating system has it: changes of it are refused with `EBADF`.
+    /// As with the operating system, changes to such a file fail with `EBADF`.
     pub(super) read_only: bool,
 }
 
@@ -20,7 +20,7 @@ impl SimulatedFile {
         Operation::new(call, &state.tree.path_of(self.node))
     }
 
-    /// The disk, if the file was opened for writing.
+    /// Returns the disk if the file was opened for writing.
     fn writable(&self) -> io::Result<MutexGuard<'_, State>> {
         if self.read_only {
             return Err(rustix::io::Errno::BADF.into());

@@ -1,25 +1,25 @@
-//! A disk in memory whose power can fail: for tests.
+//! A disk in memory whose power can fail, for tests.
 //!
-//! It knows what was synced and what was only written. [`SimulatedDisk::cut`] returns a disk as a
-//! power cut in this moment may leave it:
+//! It distinguishes synced data from data that was only written. [`SimulatedDisk::cut`] returns a
+//! disk as a power cut at this moment may leave it:
 //!
-//! - Of the bytes that were written since the last sync of their file, each sector of 512 bytes
-//!   is there or not, also in a version in between; the length too. No order holds between
-//!   sectors or between files.
-//! - Of the names that were made, changed and removed since the last sync of their folder, each
-//!   change is there or not. A rename is whole or not at all: over an existing file it leaves the
-//!   old or the new.
-//! - `fdatasync` and `fsync` make bytes and length durable, not the name; [`Disk::sync_dir`] makes
-//!   the names in one folder durable, not the name of that folder.
-//! - After a sync of a file that failed, what it should have written counts as clean: the next
-//!   sync returns `Ok`, and the disk has it or not, as Linux does.
-//! - After a sync of a folder that failed with `EIO` the journal has aborted: nothing is changed or
-//!   synced any more until the machine starts again. So it is with ext4 and xfs.
+//! - Of the bytes written since the last sync of their file, each sector of 512 bytes has survived
+//!   or not, possibly in an intermediate version. The same applies to the length. There is no order
+//!   between sectors or between files.
+//! - Of the names created, changed and removed since the last sync of their folder, each change has
+//!   survived or not. A rename is atomic: over an existing file it leaves the old or the new one.
+//! - `fdatasync` and `fsync` make bytes and length durable, but not the name. [`Disk::sync_dir`]
+//!   makes the names in one folder durable, but not the name of that folder.
+//! - After a failed sync of a file, the data that it should have written counts as clean: the next
+//!   sync returns `Ok`, and the data may or may not be on the disk, as with Linux.
+//! - After a sync of a folder failed with `EIO`, the journal has aborted: nothing is changed or
+//!   synced any more until the machine restarts, as with ext4 and xfs.
 //!
-//! [`SimulatedDisk::cut_at`] cuts in the middle of running code. Faults ([`Fault`]) make chosen
-//! calls fail; lies ([`SimulatedDisk::set_lie`]) swallow them. Every operation is recorded.
+//! [`SimulatedDisk::cut_at`] cuts the power in the middle of running code. Faults ([`Fault`]) make
+//! selected calls fail. Lies ([`SimulatedDisk::set_lie`]) make them return `Ok` without effect.
+//! Every operation is recorded.
 //!
-//! It does not model a file system's own metadata going bad, sectors that rot, or hard links.
+//! It does not model damaged file system metadata, decaying sectors, or hard links.
 
 mod content;
 mod controls;
@@ -46,13 +46,13 @@ use names::{Names, NodeId};
 use operation::{Lie, power_is_off};
 use tree::{Node, Tree, parts};
 
-/// A held sync goes on after this long: a test that fails must still be able to close its log.
+/// A held sync continues after this time, so that a failing test can still close its log.
 const HOLD_LIMIT: Duration = Duration::from_secs(20);
 
-/// The size that [`Disk::space`] reports: more than any test writes.
+/// The size that [`Disk::space`] reports, more than any test writes.
 const BYTES: u64 = 1 << 40;
 
-/// A disk in memory; clones share it.
+/// A disk in memory. Clones share it.
 #[derive(Clone)]
 pub struct SimulatedDisk {
     shared: Arc<Shared>,
@@ -79,12 +79,12 @@ struct State {
     let_through: usize,
 }
 
-/// What becomes of a call.
+/// The handling of a call.
 enum Verdict {
     Go,
-    /// Returns `Ok` and does nothing.
+    /// Return `Ok` and do nothing.
     Lie,
-    /// Done or not; its caller gets an error.
+    /// Perform the call or not, and return an error.
     PowerFails,
     Fail(Failure),
 }
@@ -159,7 +159,7 @@ impl SimulatedDisk {
 }
 
 impl State {
-    /// Records an operation and decides what becomes of it.
+    /// Records an operation and decides how it is handled.
     fn begin(&mut self, operation: Operation) -> io::Result<Verdict> {
         self.record(operation)?;
         Ok(self.judge())
@@ -178,7 +178,7 @@ impl State {
         Ok(())
     }
 
-    /// What becomes of the operation that was recorded last.
+    /// Decides how the last recorded operation is handled.
     fn judge(&mut self) -> Verdict {
         let Some(operation) = self.operations.last_mut() else {
             return Verdict::Go;
@@ -192,7 +192,7 @@ impl State {
         let struck = self
             .faults
             .iter_mut()
-            // A short write was asked about before it was begun.
+            // A short write was already handled before it began.
             .filter(|fault| call != Call::Write || fault.short_len().is_none())
             .find_map(|fault| fault.strikes(call, path));
         if let Some(failure) = struck {
@@ -214,7 +214,7 @@ impl State {
         Err(error)
     }
 
-    /// A call that changes nothing: it is not recorded, but may fail.
+    /// A call that changes nothing. It is not recorded but may fail.
     fn begin_look(&mut self, call: Call, path: &Path) -> io::Result<()> {
         if self.power_is_off {
             return Err(power_is_off());
@@ -229,7 +229,7 @@ impl State {
         }
     }
 
-    /// A change of names: `change` does it, if it is possible.
+    /// Changes names by `change`, if that is possible.
     fn change(
         &mut self,
         operation: Operation,
@@ -243,7 +243,7 @@ impl State {
                 Err(error) => self.refused(error),
             },
             Verdict::PowerFails => {
-                // It may have got as far as the cache, and from there to the disk.
+                // The change may have reached the cache, and from there the disk.
                 let _ = change(&mut self.tree);
                 Err(power_is_off())
             }
@@ -257,7 +257,7 @@ impl State {
         }
     }
 
-    /// A change of a file's content.
+    /// Changes the content of a file.
     fn change_content(
         &mut self,
         node: NodeId,
@@ -366,7 +366,7 @@ impl Disk for SimulatedDisk {
         })?;
         match made {
             Some(node) => Ok(self.handle(node, false)),
-            // A creation that was lied about has no file to answer.
+            // A lie skipped the creation, so there is no file to return.
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }

@@ -1,22 +1,21 @@
-//! A simulated folder: the names that its readers see, those that the disk has, and the changes
-//! between.
+//! A simulated folder: the names that readers see, the durable names, and the changes between them.
 
 use std::collections::BTreeMap;
 
 use super::dice::Dice;
 
-/// The identity of a file or folder, whatever its name.
+/// The identity of a file or folder, independent of its name.
 pub(super) type NodeId = u64;
 
 #[derive(Clone)]
 enum Action {
-    /// The name stands for this node, and no other name does: a creation, or a rename.
+    /// Binds the name to this node, as its only name: a creation or a rename.
     Bind(NodeId),
     Remove,
 }
 
-/// A change of one name that the disk may lack. A rename is one, of its new name: it survives
-/// whole or not at all.
+/// A change of one name that may not be on the disk. A rename is one change, of the new name: it is
+/// atomic.
 #[derive(Clone)]
 struct Unsynced {
     name: String,
@@ -39,7 +38,7 @@ impl Names {
         self.cached.iter().map(|(name, node)| (name, *node))
     }
 
-    /// Gives the node this name and takes its old one from it, in one step.
+    /// Gives the node this name and removes its old one, in one step.
     pub(super) fn bind(&mut self, name: &str, node: NodeId) {
         self.change(name, Action::Bind(node));
     }
@@ -62,7 +61,7 @@ impl Names {
         self.unsynced.clear();
     }
 
-    /// What a power cut leaves: of the unsynced changes any.
+    /// Returns the folder after a power cut that any of the unsynced changes may have survived.
     pub(super) fn cut(&self, dice: &mut Dice) -> Self {
         let survival = dice.survival();
         let mut left = self.durable.clone();
@@ -74,12 +73,12 @@ impl Names {
         Self::all_durable(left)
     }
 
-    /// As if all of it had been synced.
+    /// Returns the folder as if all of it had been synced.
     pub(super) fn kept(&self) -> Self {
         Self::all_durable(self.cached.clone())
     }
 
-    /// As if nothing unsynced had reached the disk.
+    /// Returns the folder as if nothing unsynced had reached the disk.
     pub(super) fn lost(&self) -> Self {
         Self::all_durable(self.durable.clone())
     }
@@ -92,7 +91,7 @@ impl Names {
         }
     }
 
-    /// Every node that it names or may come to name.
+    /// Returns every node that the folder names or may name after a cut.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
         let bound = self
             .unsynced

@@ -5,21 +5,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A kind of call. All but the last three change the disk, are recorded and numbered.
+/// A kind of call. All but the last three change the disk, and are recorded and numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     CreateDir,
     Create,
-    /// A file or folder gets another name.
+    /// Renames a file or folder.
     Rename,
     Remove,
-    /// A folder is removed with all that is in it.
+    /// Removes a folder with its content.
     RemoveDir,
     /// `fsync` of a folder.
     SyncDir,
     Write,
     Reserve,
-    /// A file is cut off or extended.
+    /// Truncates or extends a file.
     SetLen,
     /// `fdatasync`.
     SyncData,
@@ -27,7 +27,7 @@ pub enum Call {
     SyncAll,
     Open,
     Read,
-    /// A folder is listed, or a name or a length is looked up.
+    /// Lists a folder, or looks up a name or a length.
     Look,
 }
 
@@ -36,14 +36,14 @@ pub enum Call {
 pub struct Operation {
     pub number: u64,
     pub call: Call,
-    /// Of what, by the name that it had then.
+    /// The path of the object at that time.
     pub path: PathBuf,
     pub to: Option<PathBuf>,
-    /// Where a write begins.
+    /// The offset of a write.
     pub offset: u64,
-    /// How many bytes are written, or the length that is asked for.
+    /// The number of written bytes, or the requested length.
     pub len: u64,
-    /// A hash of the bytes that are written.
+    /// A hash of the written bytes.
     pub digest: u64,
     pub zeroes: bool,
     pub outcome: Outcome,
@@ -64,7 +64,7 @@ impl Operation {
         }
     }
 
-    /// Whether the path contains `part`.
+    /// Returns whether the path contains `part`.
     #[must_use]
     pub fn is_on(&self, part: &str) -> bool {
         self.path.to_string_lossy().contains(part)
@@ -81,14 +81,14 @@ impl Operation {
     }
 }
 
-/// How an operation ended.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
     Failed,
-    /// It was not possible: nothing of that name, something of that name, no room.
+    /// It was not possible: the name does not exist or already exists, or there is no space.
     Refused,
-    /// Its caller got `Ok`, and it was not done.
+    /// It returned `Ok` but was not performed.
     Lied,
     PowerFailed,
 }
@@ -122,12 +122,12 @@ impl fmt::Display for Operation {
     }
 }
 
-/// FNV-1a over words: quick, and the same everywhere.
+/// FNV-1a over words. It is fast and the same on every machine.
 pub(super) fn mix(hash: &mut u64, word: u64) {
     *hash = (*hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
 }
 
-/// A hash of bytes, eight at a time.
+/// Returns a hash of bytes, eight at a time.
 pub(super) fn digest(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325;
     let mut chunks = bytes.chunks_exact(8);
@@ -142,14 +142,15 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
     hash
 }
 
-/// What a planted fault makes of a call.
+/// The effect of a planted fault on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// `EIO`. For a sync: what should have become durable counts as clean afterwards, and is not.
+    /// `EIO`. For a sync, the data that should have become durable counts as clean afterwards, but
+    /// is not durable.
     InputOutput,
     /// `ENOSPC`.
     NoSpace,
-    /// A write ends after this many bytes with `ENOSPC`; any other call just fails with it.
+    /// A write ends after this many bytes with `ENOSPC`. Any other call fails with `ENOSPC`.
     ShortWrite(usize),
 }
 
@@ -162,7 +163,7 @@ impl Failure {
     }
 }
 
-/// An error on chosen calls.
+/// An error on selected calls.
 #[derive(Clone, Debug)]
 pub struct Fault {
     call: Call,
@@ -173,7 +174,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// The next such call fails, once.
+    /// Makes the next such call fail, once.
     #[must_use]
     pub fn on(call: Call, failure: Failure) -> Self {
         Self {
@@ -185,14 +186,14 @@ impl Fault {
         }
     }
 
-    /// Only on paths that contain this.
+    /// Limits the fault to paths that contain `part`.
     #[must_use]
     pub fn at(mut self, part: impl Into<String>) -> Self {
         self.part = part.into();
         self
     }
 
-    /// So many such calls go well first.
+    /// Lets this many such calls succeed first.
     #[must_use]
     pub fn after(mut self, calls: u64) -> Self {
         self.skip = calls;
@@ -221,10 +222,10 @@ impl Fault {
     }
 }
 
-/// Picks the operations that return `Ok` and are not done.
+/// Selects the operations that return `Ok` without being performed.
 pub(super) type Lie = Arc<dyn Fn(&Operation) -> bool + Send + Sync>;
 
-/// The error of every call once the power is off.
+/// The error of every call after the power is off.
 pub(super) fn power_is_off() -> io::Error {
     io::Error::other("the power is off")
 }

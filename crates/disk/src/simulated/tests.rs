@@ -1,4 +1,4 @@
-//! Each rule of the simulated disk, one test.
+//! One test for each rule of the simulated disk.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,13 +15,13 @@ fn path(name: &str) -> PathBuf {
     Path::new("/data").join(name)
 }
 
-/// A file that is there durably, open.
+/// Returns an open file that is durable.
 fn file(disk: &SimulatedDisk, name: &str, bytes: &[u8]) -> Arc<dyn DiskFile> {
     disk.put(path(name), bytes);
     disk.open(&path(name)).unwrap()
 }
 
-/// All that power cuts in this moment leave, by what `look` sees of it.
+/// Returns all results of `look` on the disks that power cuts at this moment may leave.
 fn after_cuts<T: Ord>(disk: &SimulatedDisk, look: impl Fn(&SimulatedDisk) -> T) -> BTreeSet<T> {
     let mut dice = Dice::new(7);
     (0..400).map(|_| look(&disk.cut(&mut dice))).collect()
@@ -123,7 +123,7 @@ fn a_new_file_has_no_name_until_its_folder_is_synced() {
     file.write_at(b"abc", 0).unwrap();
     file.sync_all().unwrap();
     assert_eq!(after_cuts(&disk, names), set(["", "a"]));
-    // Where the name survived, so did what was synced.
+    // If the name survived, the synced content did too.
     let with = |disk: &SimulatedDisk| disk.contents(path("a"));
     assert_eq!(
         after_cuts(&disk, with),
@@ -227,10 +227,10 @@ fn after_a_failed_sync_the_next_one_says_ok_and_saves_nothing() {
     assert_eq!(file.sync_data().unwrap_err().raw_os_error(), Some(5));
     file.sync_data().unwrap();
     file.sync_all().unwrap();
-    // Readers see it, so a process that only reads back is none the wiser.
+    // Readers see it, so a process that only reads the data back cannot detect the loss.
     assert_eq!(disk.killed().contents(path("a")).unwrap(), b"1");
     assert_eq!(disk.lost().contents(path("a")).unwrap(), b"0");
-    // Written again, it is dirty again.
+    // A further write makes it dirty again.
     file.write_at(b"1", 0).unwrap();
     file.sync_data().unwrap();
     assert_eq!(disk.lost().contents(path("a")).unwrap(), b"1");

@@ -15,11 +15,11 @@ pub(super) enum Node {
     Folder(Names),
 }
 
-/// What is there, and where each node hangs.
+/// The nodes and their places in the tree.
 #[derive(Clone)]
 pub(super) struct Tree {
     pub(super) nodes: BTreeMap<NodeId, Node>,
-    /// The folder and the name of each node, as readers see it; for the record of operations.
+    /// The folder and the name of each node as readers see them, for the recorded operations.
     places: BTreeMap<NodeId, (NodeId, String)>,
     next: NodeId,
 }
@@ -44,7 +44,7 @@ impl Tree {
         Ok(node)
     }
 
-    /// The folder that a path's last name is in, and that name.
+    /// Returns the folder of a path's last name, and that name.
     pub(super) fn place<'a>(&self, path: &'a Path) -> io::Result<(NodeId, &'a str)> {
         let name = parts(path).last().ok_or(io::ErrorKind::InvalidInput)?;
         let folder = self.find(path.parent().unwrap_or(Path::new("")))?;
@@ -65,7 +65,7 @@ impl Tree {
         }
     }
 
-    /// Adds a node under a name that is free.
+    /// Adds a node under a free name.
     pub(super) fn add(&mut self, path: &Path, node: Node) -> io::Result<NodeId> {
         let (folder, name) = self.place(path)?;
         if self.names(folder)?.get(name).is_some() {
@@ -151,7 +151,7 @@ impl Tree {
         path
     }
 
-    /// The same tree with each node replaced by what is left of it, without what no name leads to.
+    /// Returns the same tree with each node replaced by its remains, without unreachable nodes.
     pub(super) fn left(
         &self,
         mut content: impl FnMut(&Content) -> Content,
@@ -185,7 +185,7 @@ impl Tree {
     }
 }
 
-/// The names in a path; a disk in memory has one root, and every path begins there.
+/// Returns the names in a path. A disk in memory has one root, and every path begins there.
 pub(super) fn parts(path: &Path) -> impl Iterator<Item = &str> {
     path.components().filter_map(|part| match part {
         std::path::Component::Normal(name) => name.to_str(),

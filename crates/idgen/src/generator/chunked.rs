@@ -1,7 +1,8 @@
-//! Chunks: how one thread takes single IDs from a shared generator without an atomic for each.
+//! Chunks: let one thread take single IDs from a shared generator without an atomic operation for
+//! each.
 //!
-//! A chunk is a run of one tick, taken with one compare-and-swap like any batch; its IDs are then
-//! handed out with a comparison and an addition each.
+//! A chunk is a run of one tick, taken with one compare-and-swap like any batch. Each of its IDs
+//! then costs a comparison and an addition.
 
 use std::num::NonZeroU32;
 use std::ops::Deref;
@@ -10,48 +11,49 @@ use super::{Generator, IdRunIter, Mint, Refusal};
 use crate::id::SnowflakeId;
 use crate::time::WallMs;
 
-/// The answer to a request for one ID.
+/// The result of a request for one ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MintOne {
     /// The ID.
     Ready(SnowflakeId),
-    /// Nothing yet: read the clock again and ask again after this many milliseconds (at least 1).
+    /// No ID is available yet. Read the clock and request again after this many milliseconds (at
+    /// least 1).
     Wait {
-        /// How long, in milliseconds.
+        /// The duration in milliseconds.
         ms: u64,
     },
-    /// No ID, and waiting a moment would not help.
+    /// No ID is available, and a short wait would not help.
     Refused(Refusal),
 }
 
-/// Hands out a generator's IDs one by one, from a chunk of its own. One for each thread, with a
-/// reference of any kind to the generator that they share: `&Generator` or `Arc<Generator>`.
+/// Returns the IDs of a generator one by one from its own chunk. Create one per thread, with a
+/// reference of any kind to the shared generator: `&Generator` or `Arc<Generator>`.
 ///
-/// Order, in the place of the generator's own:
+/// Its order replaces the order of the generator:
 /// 1. The IDs of one `Chunked` strictly increase.
-/// 2. Those of several are in the order of their ticks, and in none within a tick.
-/// 3. Under [`OnRollback::Refuse`](crate::OnRollback) an ID's tick is that of the reading that it was
-///    asked with: what is left of a chunk is dropped, and stays a gap, once a reading is in a later
-///    tick. A reading before the chunk's tick is answered by the generator, as ever.
+/// 2. The IDs of several `Chunked` are ordered by tick, but not within a tick.
+/// 3. With [`OnRollback::Refuse`](crate::OnRollback) the tick of an ID is the tick of the reading
+///    of its request: when a reading is in a later tick, the rest of the chunk is discarded and its
+///    IDs are skipped. A reading before the tick of the chunk is passed to the generator.
 ///
-/// What is in a chunk counts as minted when the chunk is taken: the tick that
-/// [`Generator::close`] returns is at or above that of every chunk, and what is left of one may still
-/// be handed out after it.
+/// The IDs of a chunk count as minted when the chunk is taken: [`Generator::close`] returns a tick
+/// at or after that of every chunk, and the rest of a chunk may still be returned after the
+/// generator is closed.
 ///
-/// Each chunk costs the others of its tick as many IDs as are left of it: choose `chunk` well below
-/// [`Layout::sequences`](crate::Layout::sequences) divided by the number of threads.
+/// The discarded rest of each chunk is lost for the other threads in its tick: choose `chunk` well
+/// below [`Layout::sequences`](crate::Layout::sequences) divided by the number of threads.
 #[derive(Debug)]
 pub struct Chunked<G> {
     generator: G,
     chunk: NonZeroU32,
     ids: IdRunIter,
-    /// When the chunk's tick begins and how long it lasts, in milliseconds.
+    /// The start of the chunk's tick and its length, in milliseconds.
     begins_ms: u64,
     lasts_ms: u64,
 }
 
 impl<G: Deref<Target = Generator>> Chunked<G> {
-    /// Takes chunks of up to so many IDs; nothing before the first request.
+    /// Takes chunks of up to `chunk` IDs. Nothing is taken before the first request.
     pub fn new(generator: G, chunk: NonZeroU32) -> Self {
         Self {
             generator,
@@ -62,7 +64,8 @@ impl<G: Deref<Target = Generator>> Chunked<G> {
         }
     }
 
-    /// One ID for a clock reading of `now`, which may serve many requests as long as it is fresh.
+    /// Returns one ID for the clock reading `now`. A reading may be reused for many requests while
+    /// it is fresh.
     #[inline]
     pub fn mint(&mut self, now: WallMs) -> MintOne {
         let is_in_tick = now.0.wrapping_sub(self.begins_ms) < self.lasts_ms;
@@ -74,7 +77,8 @@ impl<G: Deref<Target = Generator>> Chunked<G> {
 
     #[cold]
     fn mint_slowly(&mut self, now: WallMs) -> MintOne {
-        // A reading before the chunk's tick takes no chunk: in logical time the next ID is of this one.
+        // A reading before the tick of the chunk takes no new chunk: in logical time, the next ID
+        // is in this one.
         let is_behind = now.0 < self.begins_ms && self.ids.len() > 0;
         let count = if is_behind { 0 } else { self.chunk.get() };
         match self.generator.mint(now, count) {
@@ -90,7 +94,7 @@ impl<G: Deref<Target = Generator>> Chunked<G> {
         }
         match self.ids.next() {
             Some(id) => MintOne::Ready(id),
-            // A run that was asked for has an ID at least.
+            // A run with a requested count above zero has at least one ID.
             None => MintOne::Wait { ms: 1 },
         }
     }

@@ -1,12 +1,13 @@
-//! The generator's one atomic word, and the decision what to take from it.
+//! The single atomic word of the generator, and the decision what to take from it.
 //!
-//! The word is the number of the *next slot*, `tick << sequence_bits | sequence`, and a closed bit.
-//! Slots are taken in order, so the word only grows. That leaves no need for a value that means
-//! "nothing yet": nothing was minted while the word still is the window's first slot, and else the
-//! slot before it gives the last tick. A full tick is the next tick's first slot, and a slot with
-//! sequence 0 always stands for a tick in which nothing was minted.
+//! The word contains the number of the *next slot*, `tick << sequence_bits | sequence`, and a
+//! closed bit. Slots are taken in order, so the word only grows. No value has to stand for "nothing
+//! yet": nothing was minted while the word is the first slot of the window, and otherwise the
+//! preceding slot gives the last tick. If a tick is full, the word is the first slot of the next
+//! tick, and a slot with sequence 0 always means that nothing was minted in its tick.
 //!
-//! The layout's invariant keeps the slot behind the last one below 2^63, so the closed bit is free.
+//! An invariant of the layout keeps the slot after the last one below 2^63, so the closed bit is
+//! free.
 
 use seqd_guards::is_out;
 
@@ -17,10 +18,10 @@ use crate::layout::{FirstSequence, Geometry, Layout, TickError, WorkerId};
 use crate::policy::{ClockPolicy, OnRollback};
 use crate::time::{Tick, WallMs};
 
-/// Set in the word once the generator is closed.
+/// Set in the word when the generator is closed.
 const CLOSED: u64 = 1 << 63;
 
-/// What does not change over a generator's life.
+/// The constant properties of a generator.
 #[derive(Debug)]
 pub(super) struct Rules {
     geometry: Geometry,
@@ -31,7 +32,7 @@ pub(super) struct Rules {
     policy: ClockPolicy,
 }
 
-/// What to do for one request, given one state of the word.
+/// The action for one request, given one state of the word.
 enum Step {
     Take { tick: Tick, first: u32 },
     Answer(Mint),
@@ -74,7 +75,7 @@ impl Rules {
         Tick(slot >> self.geometry.sequence_bits)
     }
 
-    /// The last tick in which something was minted, when `next` is the next slot.
+    /// Returns the last tick in which something was minted, if `next` is the next slot.
     fn last_tick(&self, next: u64) -> Option<Tick> {
         let used = if is_out!(LastTickKept) {
             next.saturating_sub(u64::from(self.sequences()) + 1)
@@ -88,12 +89,13 @@ impl Rules {
         1 << self.geometry.sequence_bits
     }
 
-    /// The sequence with which a batch of `count` begins a fresh tick, when `next` is the next slot.
+    /// Returns the first sequence of a batch of `count` in a fresh tick, if `next` is the next
+    /// slot.
     fn first_of(&self, next: u64, tick: Tick, count: u32) -> u32 {
         match self.first_sequence {
             FirstSequence::Zero => 0,
             FirstSequence::RandomBelow(bound) => self.draw(tick, bound),
-            // The tick before was used to its end: more is asked for than a draw may leave out.
+            // The previous tick was used completely: the demand is too high to skip sequences.
             FirstSequence::Spread
                 if tick == self.tick_of(next) && self.last_tick(next).is_some() =>
             {
@@ -101,21 +103,21 @@ impl Rules {
             }
             FirstSequence::Spread => {
                 let sequences = self.sequences();
-                // No batch is empty here: one of none is placed like one of one.
+                // A batch of zero is placed like a batch of one.
                 self.draw(tick, sequences - count.clamp(1, sequences) + 1)
             }
         }
     }
 
-    /// A number below `bound`, the same for the same tick.
+    /// Returns a number below `bound`, always the same for the same tick.
     fn draw(&self, tick: Tick, bound: u32) -> u32 {
         let drawn = mix(self.seed ^ mix(tick.0));
-        // The upper half of the product is below the bound.
+        // The upper half of the product is less than the bound.
         ((u128::from(drawn) * u128::from(bound)) >> 64) as u32
     }
 
-    /// The decision. The rollback check comes before anything that depends on the reading's tick:
-    /// a sequence that is reset first repeats IDs.
+    /// Decides what to do. The rollback check comes before anything that depends on the tick of the
+    /// reading, because resetting the sequence first would repeat IDs.
     fn decide(&self, next: u64, fence: Tick, now: WallMs, count: u32) -> Step {
         let open = self.tick_of(next);
         let last = self.last_tick(next);
@@ -145,7 +147,7 @@ impl Rules {
         self.take(next, fence, now_tick, count)
     }
 
-    /// The clock is behind the last tick, which began at `last_begins`.
+    /// Decides if the clock is behind the last tick, which began at `last_begins`.
     fn decide_behind(
         &self,
         next: u64,
@@ -167,12 +169,12 @@ impl Rules {
                     until: last_begins,
                 })
             }
-            // The last tick may be full: the wait is for the tick of the next slot.
+            // The last tick may be full, so the wait is for the tick of the next slot.
             OnRollback::Refuse => Step::wait(self.geometry.wall_at(open).0 - now.0),
         }
     }
 
-    /// Takes from `tick`, which is not before the next slot's and within the time field.
+    /// Takes from `tick`, which is not before the tick of the next slot and within the time field.
     fn take(&self, next: u64, fence: Tick, tick: Tick, count: u32) -> Step {
         if tick >= fence && !is_out!(MintBelowFence) {
             return Step::refuse(Refusal::FenceReached { fence });
@@ -189,10 +191,10 @@ impl Rules {
     }
 }
 
-/// The state that threads share: the word, and the fence beside it.
+/// The state that threads share: the word and the fence.
 ///
-/// The fence is a word of its own because it only rises: a mint that reads an old one is held back
-/// by a limit that was true.
+/// The fence is a separate word because it only rises: a mint that reads an old fence applies a
+/// limit that was valid.
 #[derive(Debug)]
 pub(super) struct Cursor<W> {
     rules: Rules,
@@ -273,7 +275,7 @@ impl<W: Word> Cursor<W> {
     }
 }
 
-/// SplitMix64's finaliser (Steele, Lea, Flood 2014): spreads nearby ticks over all bits.
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014). It spreads nearby ticks over all bits.
 fn mix(value: u64) -> u64 {
     let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,5 @@
-//! Every interleaving of two threads on one generator, by loom: mint with mint, close, extend.
+//! Tests every interleaving of two threads on one generator with loom: mint with mint, close and
+//! extend.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::layout::{FieldOrder, FirstSequence, Layout, LayoutSpec, WorkerId};
 use crate::policy::ClockPolicy;
 use crate::time::{Tick, WallMs};
 
-/// Four IDs to a tick of one millisecond, epoch 0: a tick is the reading.
+/// Four IDs per tick of one millisecond and epoch 0, so that the tick equals the reading.
 fn cursor(from: u64, fence: u64) -> Arc<Cursor<AtomicU64>> {
     cursor_of(FirstSequence::Zero, from, fence)
 }
@@ -34,7 +35,7 @@ fn cursor_of(first_sequence: FirstSequence, from: u64, fence: u64) -> Arc<Cursor
     Arc::new(Cursor::new(rules, Tick(fence)))
 }
 
-/// Slots as (tick, sequence) in the order they were handed to this thread.
+/// Returns the slots as (tick, sequence) in the order in which this thread received them.
 fn mint(cursor: &Cursor<AtomicU64>, readings: &[(u64, u32)]) -> Vec<(u64, u32)> {
     let mut slots = Vec::new();
     for (now, count) in readings {
@@ -56,7 +57,7 @@ fn assert_distinct_and_ordered(a: &[(u64, u32)], b: &[(u64, u32)]) {
 
 #[test]
 fn two_threads_that_mint_never_get_the_same_slot() {
-    // Batches of several sizes, over a tick's end, with one clock ahead of the other.
+    // Batches of several sizes, across the end of a tick, with one clock ahead of the other.
     let scripts: [[&[(u64, u32)]; 2]; 4] = [
         [&[(5, 1), (5, 1)], &[(5, 1), (5, 1)]],
         [&[(5, 3), (6, 1)], &[(5, 2), (6, 4)]],

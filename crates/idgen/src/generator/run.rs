@@ -1,4 +1,4 @@
-//! A run of consecutive IDs of one tick: what one `mint` takes.
+//! A run of consecutive IDs of one tick, as taken by one `mint`.
 
 use std::iter::FusedIterator;
 
@@ -6,14 +6,14 @@ use crate::id::SnowflakeId;
 use crate::layout::{Geometry, WorkerId};
 use crate::time::Tick;
 
-/// IDs with consecutive sequence numbers of one worker and one tick. Iterating packs them.
+/// IDs with consecutive sequence numbers of one worker and one tick. Iteration packs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IdRun {
-    /// Their tick.
+    /// The tick.
     pub tick: Tick,
-    /// Their worker.
+    /// The worker.
     pub worker: WorkerId,
-    /// The sequence number of the first one.
+    /// The sequence number of the first ID.
     pub first_sequence: u32,
     /// The number of IDs; 0 only if none was requested.
     pub count: u32,
@@ -22,7 +22,7 @@ pub struct IdRun {
 }
 
 impl IdRun {
-    /// The caller has checked that all parts fit the layout.
+    /// The caller must have checked that all parts fit the layout.
     pub(super) fn new(
         geometry: &Geometry,
         tick: Tick,
@@ -40,18 +40,18 @@ impl IdRun {
         }
     }
 
-    /// The first ID, which is the smallest; `None` in an empty run.
+    /// Returns the first and smallest ID, or `None` for an empty run.
     pub fn first(&self) -> Option<SnowflakeId> {
         (self.count > 0).then(|| SnowflakeId::from_u64(self.base))
     }
 
-    /// The last ID, which is the greatest; `None` in an empty run.
+    /// Returns the last and greatest ID, or `None` for an empty run.
     pub fn last(&self) -> Option<SnowflakeId> {
         let steps = u64::from(self.count.checked_sub(1)?);
         Some(SnowflakeId::from_u64(self.base + steps * self.step))
     }
 
-    /// The IDs in increasing order.
+    /// Returns the IDs in increasing order.
     pub fn iter(&self) -> IdRunIter {
         IdRunIter {
             next: self.base,

@@ -1,5 +1,5 @@
-//! The few atomic operations that the generator needs, so that a test can put loom's in their
-//! place and run every interleaving in a plain `cargo test`.
+//! The few atomic operations of the generator as a trait, so that a test can use those of loom and
+//! run every interleaving in a plain `cargo test`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,14 +9,15 @@ pub(super) trait Word {
     fn load(&self) -> u64;
     /// Replaces `current` by `new`, or returns the actual value. May fail spuriously.
     fn replace(&self, current: u64, new: u64) -> Result<u64, u64>;
-    /// Sets bits; returns the value before.
+    /// Sets bits and returns the previous value.
     fn set_bits(&self, bits: u64) -> u64;
     /// Raises the value to at least `value`.
     fn raise(&self, value: u64);
 }
 
-/// Uniqueness and order rest on the word's own modification order alone. Acquire and release make
-/// what its holder did before a `close` or an `extend` visible to each thread that sees its effect.
+/// Uniqueness and order depend only on the modification order of the word. Acquire and release make
+/// everything that happened before a `close` or an `extend` visible to each thread that sees its
+/// effect.
 macro_rules! impl_word {
     ($atomic:ty) => {
         impl Word for $atomic {

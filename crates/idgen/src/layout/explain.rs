@@ -1,5 +1,5 @@
-//! What a layout is good for, in figures: how its IDs spread over remainders, and which numbers it
-//! shares with another layout.
+//! The properties of a layout in numbers: the distribution of its IDs over remainders, and the
+//! numbers that it shares with another layout.
 
 use std::ops::RangeInclusive;
 
@@ -9,35 +9,36 @@ use crate::layout::WorkerId;
 use crate::policy::ClockPolicy;
 use crate::time::{Tick, WallMs};
 
-/// IDs that are counted for each remainder: the count of one is then off by a tenth by chance alone.
+/// The number of IDs counted per remainder. The random deviation of a count is then about a tenth.
 const IDS_PER_REMAINDER: u64 = 100;
 
-/// The most IDs that are counted: a node counts them within a request, and these take a quarter of a
-/// millisecond. Twelve for each remainder of the largest divisor: in a layout that spreads its IDs
-/// evenly, one remainder in 160 000 does not come up by chance.
+/// The largest number of counted IDs. A node counts them within a request, and this many take a
+/// quarter of a millisecond. It is twelve for each remainder of the largest modulus: in a layout
+/// that distributes its IDs evenly, a remainder is missing by chance with a probability of 1 in 160
+/// 000.
 const MAX_COUNTED: u64 = 12 * Layout::MAX_MODULUS as u64;
 
-/// How the IDs of one worker spread over `id mod modulus`.
+/// The distribution of the IDs of one worker over `id mod modulus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remainders {
-    /// IDs that were counted.
+    /// The number of counted IDs.
     pub ids: u64,
-    /// Remainders that came up.
+    /// The number of remainders that occurred.
     pub used: u32,
-    /// IDs of the most frequent remainder.
+    /// The number of IDs with the most frequent remainder.
     pub most: u64,
-    /// IDs of the least frequent one.
+    /// The number of IDs with the least frequent remainder.
     pub least: u64,
 }
 
 impl Layout {
-    /// Counts the remainders of IDs that one worker makes one by one at random times, `rate` a
-    /// second on average: by the generator itself, with readings in place of a clock. The same
-    /// arguments give the same counts.
+    /// Counts the remainders of IDs that one worker mints one by one at random times, `rate` per
+    /// second on average. It uses the generator itself, with computed readings instead of a clock.
+    /// The same arguments give the same counts.
     ///
-    /// It takes a hundred IDs for each remainder, at most 12 288; `modulus` is 1 to
-    /// [`Layout::MAX_MODULUS`]. `None` if it is not, if the rate is 0, or if the time field ends
-    /// before so many IDs are made.
+    /// It mints a hundred IDs per remainder, at most 12 288. `modulus` is 1 to
+    /// [`Layout::MAX_MODULUS`]. Returns `None` if `modulus` is out of range, if the rate is 0, or
+    /// if the time field ends before enough IDs are minted.
     pub fn remainders(&self, rate: u64, modulus: u32) -> Option<Remainders> {
         if rate == 0 || !(1..=Self::MAX_MODULUS).contains(&modulus) {
             return None;
@@ -72,13 +73,14 @@ impl Layout {
         })
     }
 
-    /// The largest divisor of [`Layout::remainders`].
+    /// The largest modulus of [`Layout::remainders`].
     pub const MAX_MODULUS: u32 = 1024;
 
-    /// The numbers that both layouts can emit from a time on, if there are any: first and last.
+    /// Returns the range of the numbers that both layouts can emit from a given time on, if there
+    /// are any.
     ///
-    /// Both count from different epochs or shift by different widths, so the same number stands for
-    /// different times; two columns of one table that hold IDs of both can hold it twice.
+    /// The layouts have different epochs or shifts, so the same number denotes different times. A
+    /// table with IDs of both layouts can contain such a number twice.
     pub fn shared_numbers(&self, other: &Self, from: WallMs) -> Option<RangeInclusive<u64>> {
         let (own, others) = (self.numbers_from(from)?, other.numbers_from(from)?);
         let first = *own.start().max(others.start());
@@ -86,28 +88,29 @@ impl Layout {
         (first <= last).then_some(first..=last)
     }
 
-    /// The numbers that the layout can emit from a time on; `None` once its time field is full.
+    /// Returns the numbers that the layout can emit from a given time on, or `None` if its time
+    /// field is full by then.
     fn numbers_from(&self, from: WallMs) -> Option<RangeInclusive<u64>> {
         let begins = WallMs(from.0.max(self.spec().epoch_ms));
         let first = self.tick_at(begins).ok()?;
         Some(self.tick_numbers(first).0..=self.largest())
     }
 
-    /// The smallest and the largest number of a tick, whatever worker and sequence. The tick is one
-    /// of the layout's.
+    /// Returns the smallest and the largest number of a tick, over all workers and sequences. The
+    /// tick must belong to the layout.
     pub fn tick_numbers(&self, tick: Tick) -> (u64, u64) {
         let shift = self.bits() - u32::from(self.spec().time_bits);
         let first = tick.0 << shift;
         (first, first | ((1 << shift) - 1))
     }
 
-    /// The largest number that an ID of this layout can be.
+    /// Returns the largest ID of this layout.
     pub fn largest(&self) -> u64 {
         (1 << self.bits()) - 1
     }
 }
 
-/// A fixed sequence of numbers that look random (SplitMix64).
+/// A deterministic sequence of pseudorandom numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {

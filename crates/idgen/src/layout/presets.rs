@@ -1,7 +1,8 @@
 //! The layouts that every cluster has from its first entry on.
 //!
-//! Their numbers are those of the systems they are named after, so that IDs from there decode here
-//! and go on above. None of them may ever change: IDs made with them exist.
+//! Their definitions are those of the systems they are named after, so that the IDs of these
+//! systems can be decoded here and new IDs continue above them. A preset must never change, because
+//! IDs minted with it exist.
 
 use super::{FieldOrder, FirstSequence, Layout, LayoutSpec};
 
@@ -9,22 +10,22 @@ use super::{FieldOrder, FirstSequence, Layout, LayoutSpec};
 const EPOCH_2026_MS: u64 = 1_767_225_600_000;
 /// 2025-01-01T00:00:00Z.
 const EPOCH_2025_MS: u64 = 1_735_689_600_000;
-/// 2016-05-20T00:00:00Z. Baidu's default starts at midnight in China; this one in UTC.
+/// 2016-05-20T00:00:00Z. Baidu's default begins at midnight in China, this one at midnight UTC.
 const EPOCH_2016_05_20_MS: u64 = 1_463_702_400_000;
-/// Twitter's: 2010-11-04T01:42:54.657Z.
+/// The epoch of Twitter, 2010-11-04T01:42:54.657Z.
 const EPOCH_TWITTER_MS: u64 = 1_288_834_974_657;
 
 struct Preset {
     name: &'static str,
     epoch_ms: u64,
     tick_ms: u32,
-    /// Of time, datacenter, worker, sequence.
+    /// The widths of time, datacenter, worker and sequence.
     bits: [u8; 4],
     order: FieldOrder,
     first_sequence: FirstSequence,
 }
 
-/// Ticks of a millisecond, fields in the usual order, sequences from 0.
+/// A preset with ticks of a millisecond, the usual order of fields, and sequences from 0.
 const fn usual(name: &'static str, epoch_ms: u64, bits: [u8; 4]) -> Preset {
     Preset {
         name,
@@ -49,7 +50,7 @@ const PRESETS: [Preset; 6] = [
         ..usual("sonyflake", EPOCH_2025_MS, [39, 0, 16, 8])
     },
     usual("js53", EPOCH_2026_MS, [41, 0, 5, 7]),
-    // Full since 2024-11-20: it decodes, and minting with it is refused.
+    // Full since 2024-11-20: it decodes, but minting with it is refused.
     Preset {
         tick_ms: 1000,
         ..usual("uid-generator", EPOCH_2016_05_20_MS, [28, 0, 22, 13])
@@ -57,12 +58,12 @@ const PRESETS: [Preset; 6] = [
 ];
 
 impl Layout {
-    /// The preset of that name, if there is one.
+    /// Returns the preset with this name.
     pub fn preset(name: &str) -> Option<Self> {
         PRESETS.iter().find(|preset| preset.name == name).map(build)
     }
 
-    /// All presets: default, twitter, leaf, sonyflake, js53, uid-generator.
+    /// Returns all presets: default, twitter, leaf, sonyflake, js53, uid-generator.
     pub fn presets() -> Vec<Self> {
         PRESETS.iter().map(build).collect()
     }

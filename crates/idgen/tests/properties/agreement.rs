@@ -1,4 +1,4 @@
-//! Which clocks agree: the known cases by hand, and what holds of any clocks.
+//! The agreement of clocks: known cases, and properties of arbitrary clocks.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ fn a_line_gives_back_the_reading_that_it_was_made_of() {
     assert_eq!(line.wall_at(monotonic), wall);
     let later = monotonic + Duration::from_millis(250);
     assert_eq!(line.wall_at(later), WallMs(wall.0 + 250));
-    // Before 1970 there is no reading.
+    // There are no readings before 1970.
     assert_eq!(line.wall_at(Duration::ZERO).0, wall.0 - 77_123);
     assert_eq!(
         Line::of(WallMs(0), monotonic, 0).wall_at(Duration::ZERO),
@@ -95,14 +95,14 @@ fn clocks() -> impl Strategy<Value = Vec<Line>> {
     prop::collection::vec(one, 1..8)
 }
 
-/// Whether two clocks agree, as far as they are known.
+/// Returns whether two clocks agree, as far as they are known.
 fn agree(one: Line, other: Line) -> bool {
     one.ms.abs_diff(other.ms) <= LIMIT_MS + one.uncertain_ms + other.uncertain_ms
 }
 
 proptest! {
-    /// Whoever agrees with a majority in which all agree with each other is right; whoever agrees
-    /// with nobody is not.
+    /// A clock that agrees with a majority whose clocks all agree with each other is right. A clock
+    /// that agrees with no other clock is not.
     #[test]
     fn right_is_who_agrees_with_a_majority(clocks in clocks()) {
         let majority = clocks.len() / 2 + 1;
@@ -120,7 +120,7 @@ proptest! {
         }
     }
 
-    /// Never a majority that is called wrong.
+    /// A majority is never judged wrong.
     #[test]
     fn fewer_than_half_are_wrong(clocks in clocks()) {
         let agreement = Agreement::of(clocks.len(), &clocks, LIMIT_MS);
@@ -129,7 +129,7 @@ proptest! {
         prop_assert!(2 * wrong < clocks.len(), "{} of {}", wrong, clocks.len());
     }
 
-    /// What is said does not depend on who measures: all lines move together.
+    /// The result does not depend on the measuring node: all lines are shifted by the same amount.
     #[test]
     fn nodes_that_measure_the_same_say_the_same(clocks in clocks(), moved in -1_000_000_i64..1_000_000) {
         let elsewhere: Vec<Line> =
@@ -146,7 +146,7 @@ proptest! {
         }
     }
 
-    /// The ends that a fast path compares with are those of the judgement.
+    /// The bounds that a fast path compares with equal those of `judge`.
     #[test]
     fn the_ends_of_what_is_right_are_exact(clocks in clocks()) {
         if let Agreement::Agreed(agreed) = Agreement::of(clocks.len(), &clocks, LIMIT_MS) {

@@ -1,4 +1,5 @@
-//! Chunks: several hands on one generator, each with its own, under a clock that goes both ways.
+//! Chunks: several users of one generator, each with its own chunk, under a clock that moves in
+//! both directions.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -15,7 +16,7 @@ use crate::{cases, layout, small_layout};
 
 const CHUNK: NonZeroU32 = NonZeroU32::new(5).unwrap();
 
-/// A request of one of three hands, so many milliseconds after the last one or before it.
+/// A request of one of three users, this many milliseconds after or before the previous one.
 fn step() -> impl Strategy<Value = (usize, i64)> {
     let by_ms = prop_oneof![6 => Just(0i64), 3 => 0i64..4, 1 => -60i64..60];
     (0usize..3, by_ms)

@@ -1,5 +1,5 @@
-//! The end of the time field: the last year, day, second and tick give IDs like any other, and from
-//! the end on there is a refusal, never a negative ID or one that was made before.
+//! The end of the time field: the last year, day, second and tick yield IDs as usual, and after the
+//! end minting is refused. It never yields a negative or a repeated ID.
 
 use seqd_idgen::{
     ClockPolicy, FirstSequence, Generator, Layout, LayoutSpec, Mint, OnRollback, Refusal, Tick,
@@ -8,7 +8,7 @@ use seqd_idgen::{
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Every preset, with each way to begin a tick.
+/// Returns every preset with each way to begin a tick.
 fn layouts() -> Vec<Layout> {
     let firsts = [
         FirstSequence::Zero,
@@ -30,7 +30,7 @@ fn layouts() -> Vec<Layout> {
         .collect()
 }
 
-/// A generator of the last worker whose window was asked for at `now` and is a minute long.
+/// Returns a generator of the last worker whose window was requested at `now` and lasts a minute.
 fn generator(layout: &Layout, now: WallMs) -> Generator {
     let from = layout.tick_at(now).unwrap();
     let fence = layout.fence_at(WallMs(now.0 + 60_000));
@@ -74,7 +74,7 @@ fn from_the_end_on_the_layout_is_full_and_stays_so() {
             assert_eq!(layout.tick_at(now), Err(TickError::TimeFull));
             assert_eq!(layout.fence_at(now), Tick(layout.max_tick().0 + 1));
         }
-        // No later fence opens it.
+        // A later fence does not reopen it.
         generator.extend(Tick(u64::MAX));
         assert_eq!(generator.mint(end, 1), Mint::Refused(Refusal::TimeFull));
         assert_eq!(generator.close(), Some(layout.max_tick()));

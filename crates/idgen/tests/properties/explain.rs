@@ -1,5 +1,5 @@
-//! What a layout is good for: its remainders, the numbers that it shares with others, and the published
-//! rules of the systems that the presets are named after.
+//! The properties of a layout: its remainders, the numbers that it shares with others, and the
+//! published rules of the systems after which the presets are named.
 
 use seqd_idgen::{FirstSequence, Layout, LayoutSpec, SnowflakeId, Tick, WallMs, WorkerId};
 
@@ -24,7 +24,7 @@ fn remainders_show_the_shards_that_stay_empty() {
     assert!(fixed.used <= 2 && fixed.least == 0, "{fixed:?}");
     for (rate, modulus) in [(20, 16), (20, 1000), (2000, 64), (1_000_000, 10)] {
         let counted = spread("default").remainders(rate, modulus).unwrap();
-        // A request counts them: more would take a thread of the node for milliseconds.
+        // A request counts them: more would occupy a thread of the node for milliseconds.
         let ids = (100 * u64::from(modulus)).min(12_288);
         assert_eq!((counted.used, counted.ids), (modulus, ids));
         // Six standard deviations of the count of one remainder.
@@ -43,7 +43,7 @@ fn remainders_show_the_shards_that_stay_empty() {
     for (rate, modulus) in [(0, 16), (20, 0), (20, Layout::MAX_MODULUS + 1)] {
         assert_eq!(of("default").remainders(rate, modulus), None);
     }
-    // Its 64 ticks of a second are over before so many IDs are made.
+    // Its 64 ticks of a second end before enough IDs are minted.
     let short = Layout::new(LayoutSpec {
         tick_ms: 1000,
         time_bits: 6,
@@ -56,14 +56,14 @@ fn remainders_show_the_shards_that_stay_empty() {
 fn layouts_share_the_numbers_that_both_can_emit_from_now_on() {
     let (default, twitter, js53) = (of("default"), of("twitter"), of("js53"));
     let shared = default.shared_numbers(&twitter, NOW).unwrap();
-    // Twitter's are ahead by its older epoch; default gets there later.
+    // The numbers of Twitter are ahead because of its older epoch; default reaches them later.
     let first = twitter.tick_at(NOW).unwrap().0 << 22;
     assert_eq!((*shared.start(), *shared.end()), (first, i64::MAX as u64));
     assert_eq!(twitter.shared_numbers(&default, NOW), Some(shared));
-    // Today's numbers of default are above all of js53.
+    // The present numbers of default are above all numbers of js53.
     assert_eq!(default.shared_numbers(&js53, NOW), None);
     assert!(default.shared_numbers(&js53, WallMs(0)).is_some());
-    // A layout that is full emits nothing.
+    // A full layout emits nothing.
     let full = of("uid-generator");
     assert_eq!(full.shared_numbers(&default, NOW), None);
     assert!(full.shared_numbers(&default, WallMs(0)).is_some());
@@ -85,7 +85,8 @@ fn the_numbers_of_a_tick_are_those_of_its_first_and_last_worker_and_sequence() {
     }
 }
 
-/// Each rule as its system publishes it: shifts of a time since its epoch, machine and sequence.
+/// Each rule as published by its system: the shifts of the time since its epoch, of the machine and
+/// of the sequence.
 #[test]
 fn presets_follow_the_published_rules_of_their_systems() {
     let at_ms = 1_700_000_000_000_u64;
@@ -95,7 +96,8 @@ fn presets_follow_the_published_rules_of_their_systems() {
         assert_eq!(id, SnowflakeId::from_u64(number), "{name}");
         assert_eq!(layout.tick_at(WallMs(at_ms)), Ok(Tick(tick)), "{name}");
     };
-    // Twitter (snowflake, 2010): timestamp - twepoch, shifted by 22; datacenter by 17; worker by 12.
+    // Twitter (snowflake, 2010): timestamp - twepoch, shifted by 22; datacenter by 17; worker by
+    // 12.
     let twitter = at_ms - 1_288_834_974_657;
     let number = twitter << 22 | 11 << 17 | 26 << 12 | 4095;
     check("twitter", twitter, 11 << 5 | 26, 4095, number);
@@ -105,7 +107,7 @@ fn presets_follow_the_published_rules_of_their_systems() {
     let seconds = at_ms / 1000 - 1_463_702_400;
     let number = seconds << 35 | 4_194_303 << 13 | 8191;
     check("uid-generator", seconds, 4_194_303, 8191, number);
-    // The presets of its own: default and js53.
+    // The presets of seqd itself: default and js53.
     let at_ms = 1_795_219_200_000_u64;
     let own = at_ms - 1_767_225_600_000;
     let default = of("default").pack(Tick(own), WorkerId(1023), 1).unwrap();

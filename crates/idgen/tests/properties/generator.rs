@@ -1,5 +1,5 @@
-//! The generator under random clocks, batches, extensions and closes, against a naive model that
-//! keeps a list of what was handed out.
+//! The generator under random clocks, batches, extensions and closes, compared with a naive model
+//! that keeps a list of all returned IDs.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +16,17 @@ use crate::{cases, layout, small_layout};
 enum Op {
     /// Small steps forward, as time passes.
     Pass(u64),
-    /// A jump in either direction, perhaps far out of the layout.
+    /// A jump in either direction, possibly far outside the layout.
     Jump(i64),
-    /// Back, then forward into the very reading that was left, with a request at either end.
+    /// Back, then forward to exactly the previous reading, with a request at each end.
     BackAndForth(u64, u32),
-    /// To and fro with every request.
+    /// Back and forth with every request.
     Strobe(u64, u8),
     Mint(u32),
-    /// Waits as long as the generator says, then asks again.
+    /// Waits as long as the generator returns, then requests again.
     MintAndWait(u32),
-    /// The fence to this many ticks past the reading's tick; may be a delayed lower one.
+    /// Sets the fence to this many ticks after the tick of the reading. It may be a delayed, lower
+    /// one.
     Extend(u64),
     Close,
 }
@@ -78,7 +79,7 @@ fn setup() -> impl Strategy<Value = Setup> {
                     on_rollback,
                     ..ClockPolicy::default()
                 },
-                // At most one past the last tick, which is what follows a used-up layout.
+                // At most one past the last tick, as after a completely used layout.
                 from: from.min(1 << time),
                 fence: from + ahead,
                 seed,
@@ -87,7 +88,7 @@ fn setup() -> impl Strategy<Value = Setup> {
     )
 }
 
-/// What was handed out, and what the generator must answer.
+/// The returned IDs, and the expected results of the generator.
 struct Model {
     layout: Layout,
     policy: ClockPolicy,
@@ -98,7 +99,7 @@ struct Model {
     closed: bool,
 }
 
-/// The model's answer: the tick to take from, or the exact answer of the generator.
+/// The result of the model: the tick to take from, or the exact result of the generator.
 enum Expected {
     From(Tick),
     Answer(Mint),
@@ -109,7 +110,7 @@ impl Model {
         self.taken.last().copied()
     }
 
-    /// The first tick in which there is still room.
+    /// Returns the first tick that is not full.
     fn open(&self) -> Tick {
         match self.last() {
             None => self.from,
@@ -168,7 +169,7 @@ impl Model {
         }
     }
 
-    /// The greatest sequence with which a batch may begin a fresh tick.
+    /// Returns the greatest sequence with which a batch may begin a fresh tick.
     fn greatest_first(&self, tick: Tick, count: u32) -> u32 {
         let sequences = self.layout.sequences();
         let follows_a_full_tick = self.last().is_some() && self.open() == tick;
@@ -180,7 +181,7 @@ impl Model {
         }
     }
 
-    /// Checks an answer against the model and records what it hands out.
+    /// Checks a result against the model and records the returned IDs.
     fn check(&mut self, now: WallMs, count: u32, answer: Mint) {
         let expected = self.expect(now);
         let Mint::Ready(run) = answer else {
@@ -358,8 +359,8 @@ proptest! {
         lives in proptest::collection::vec(
             (proptest::collection::vec(op(), 1..20), any::<bool>()), 2..5),
     ) {
-        // Each holder begins at the fence of the one before it, or behind the last tick that a
-        // clean close told, whatever their clocks do.
+        // Each holder begins at the fence of the previous one, or after the last tick returned by a
+        // clean close, whatever their clocks do.
         let mut setup = setup;
         let mut ids = BTreeSet::new();
         let max = layout(setup.spec.clone()).max_tick().0;
@@ -426,7 +427,8 @@ fn the_first_sequence_of_leafs_ticks_varies_below_a_hundred() {
         };
         seen[run.first_sequence as usize] += 1;
     }
-    // A fair draw misses one of a hundred in ten thousand about never, and hits none 200 times.
+    // With a fair draw, it practically never happens that one of a hundred values is missed in ten
+    // thousand draws or is hit 200 times.
     assert!(
         seen.iter().all(|times| (20..200).contains(times)),
         "{seen:?}"

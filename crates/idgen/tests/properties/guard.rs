@@ -1,4 +1,4 @@
-//! The clock guard: starts with a mark, rollbacks while running, forward jumps.
+//! The clock guard: starts with a mark, rollbacks while running, and forward jumps.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A guard and the clocks that it reads: the wall clock is `offset_ms` off the monotonic one.
+/// A guard and its clocks: the wall clock differs from the monotonic clock by `offset_ms`.
 struct Bench {
     guard: ClockGuard,
     mono_ms: u64,
     offset_ms: i64,
     last_used: Option<WallMs>,
-    /// What the peers' clocks say.
+    /// The result of the comparison with the peers' clocks.
     standing: Standing,
 }
 
@@ -64,7 +64,7 @@ fn behind(by_ms: u64, until: WallMs) -> ClockVerdict {
     Behind { by_ms, until }
 }
 
-/// The last tick used at `BASE_MS`, and a mark that reaches 500 ms further.
+/// Returns a mark whose last used tick is at `BASE_MS` and that reaches 500 ms further.
 fn crashed() -> StoredMark {
     StoredMark::running(WallMs(BASE_MS), WallMs(BASE_MS), WallMs(BASE_MS + 30_000))
 }
@@ -126,7 +126,7 @@ fn a_jump_that_the_peers_agree_with_is_good_at_once_and_one_that_they_do_not_nev
     assert_eq!(bench.after(1_000), Split);
     bench.standing = Standing::Right;
     assert_eq!(bench.after(1_000), Good);
-    // Without the peers it is still the line that they agreed with.
+    // Without the peers, the trusted line is still the one that they agreed with.
     bench.standing = Standing::Unknown;
     assert_eq!(bench.after(1_000), Good);
     assert_eq!(bench.guard.last_line_ms(), Some(BASE_MS as i64 + 3_601_000));
@@ -183,7 +183,7 @@ fn behind_its_last_tick_is_said_before_wrong() {
 
 #[test]
 fn a_clock_that_is_set_right_after_a_start_behind_serves_at_once() {
-    // The correction is what was waited for, even if it is by years.
+    // The correction is the expected event, even if it is by years.
     for behind_ms in [10_000, 10_000 * DAY_MS as i64] {
         let mut bench = Bench::new(ClockPolicy::default(), Some(crashed()));
         bench.step(-behind_ms);
@@ -202,7 +202,7 @@ fn a_rollback_while_running_is_refused_and_its_correction_is_no_jump() {
     let until = bench.wall();
     bench.step(-10_000);
     assert_eq!(bench.after(1_000), behind(9_000, until));
-    // Long enough for a line to be believed, were it not known to be wrong.
+    // Long enough for a line to be trusted if it were not known to be wrong.
     assert_eq!(bench.after(7_000), behind(2_000, until));
     bench.step(10_000);
     assert_eq!(bench.after(1), Good);
@@ -254,7 +254,7 @@ fn a_forward_jump_that_is_taken_back_was_a_passing_error() {
     assert_eq!(bench.after(1_000), ForwardJump { by_ms: DAY_MS });
     bench.step(-(DAY_MS as i64));
     assert_eq!(bench.after(1_000), Good);
-    // A later jump begins its time anew.
+    // A later jump starts the confirmation time again.
     bench.step(DAY_MS as i64);
     assert_eq!(bench.after(4_000), ForwardJump { by_ms: DAY_MS });
     assert_eq!(bench.after(4_000), ForwardJump { by_ms: DAY_MS });
@@ -373,7 +373,8 @@ proptest! {
                 Skewed { .. } | Split => prop_assert!(false, "nobody was asked"),
             }
         }
-        // Heal: a steady clock that has passed all marks is good again in the time of a jump.
+        // Recovery: a steady clock that has passed all marks is good again after the confirmation
+        // time of a jump.
         bench.mono_ms += 2_000 * 60 + 20_000 * 60;
         bench.read();
         prop_assert_eq!(bench.after(FORWARD_JUMP_CONFIRM.as_millis() as u64), Good);

@@ -1,5 +1,5 @@
-//! Ways in which other generators have repeated IDs or failed, each as a scenario. They are pinned
-//! here although the properties cover them, because each names a mistake that is easy to make.
+//! Scenarios in which other generators have repeated IDs or failed. They are included although the
+//! properties cover them, because each documents a mistake that is easy to make.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use seqd_idgen::{
 
 const START_MS: u64 = 1_800_000_000_000;
 
-/// A generator of the default layout whose window begins at `START_MS` and lasts 30 s.
+/// Returns a generator of the default layout whose window begins at `START_MS` and lasts 30 s.
 fn generator() -> Generator {
     let layout = Layout::preset("default").unwrap();
     let from = layout.tick_at(WallMs(START_MS)).unwrap();
@@ -22,7 +22,7 @@ fn at(ms: i64) -> WallMs {
     WallMs(START_MS.saturating_add_signed(ms))
 }
 
-/// Mints at each reading and panics at an ID that came before.
+/// Mints at each reading and panics if an ID is repeated.
 fn mint_all(generator: &Generator, readings: impl IntoIterator<Item = i64>) -> BTreeSet<u64> {
     let mut ids = BTreeSet::new();
     for reading in readings {
@@ -72,8 +72,8 @@ fn a_strobing_clock_repeats_nothing() {
 
 #[test]
 fn a_restart_inside_the_gap_of_reports_with_a_clock_set_back_waits_or_refuses() {
-    // A mark that is written only every few seconds lets a small step back pass the check. Here
-    // the mark reaches ahead of what was used, so the true last tick is below `ahead`.
+    // A mark that is written only every few seconds lets a small step back pass the check. Here the
+    // mark is ahead of the used ticks, so the true last tick is below `ahead`.
     let mark = StoredMark::running(at(1000), at(1000), at(30_000));
     let used_since = at(1240);
     assert!(used_since < mark.ahead);
@@ -154,7 +154,7 @@ fn the_end_of_the_time_field_refuses_and_does_not_wrap_or_go_negative() {
 
 #[test]
 fn tick_zero_is_a_tick_like_any_other() {
-    // Where 0 means "nothing yet", the first ID at the epoch comes again after a restart.
+    // If 0 meant "nothing yet", the first ID at the epoch would be repeated after a restart.
     let layout = Layout::preset("default").unwrap();
     let epoch = WallMs(layout.spec().epoch_ms);
     let first = Generator::new(layout.clone(), WorkerId(0), Tick(0), Tick(5), 0).unwrap();

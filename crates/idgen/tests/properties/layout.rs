@@ -1,4 +1,4 @@
-//! Layouts: packing there and back, exact refusals, the presets' numbers.
+//! Layouts: packing and unpacking, exact refusals, and the numbers of the presets.
 
 use proptest::prelude::*;
 use seqd_idgen::{
@@ -130,7 +130,7 @@ fn presets_have_the_numbers_of_their_origins() {
             layout.exhausted_at().0 / 1000,
         )
     };
-    // The last figure in date's words: 2095-09-07, 2080-07-10, 2080-07-10, 2199-03-19, 2095-09-07,
+    // The last number as a date: 2095-09-07, 2080-07-10, 2080-07-10, 2199-03-19, 2095-09-07,
     // 2024-11-20.
     assert_eq!(figures("default"), (63, 1024, 4096, 3_966_248_855));
     assert_eq!(figures("twitter"), (63, 1024, 4096, 3_487_858_230));
@@ -145,7 +145,7 @@ fn presets_have_the_numbers_of_their_origins() {
 
 #[test]
 fn ids_of_other_systems_decode() {
-    // A tweet's ID, whose time X shows as 2022-06-28T16:07:40.105Z.
+    // The ID of a tweet. X shows its time as 2022-06-28T16:07:40.105Z.
     let twitter = Layout::preset("twitter").unwrap();
     let parts = twitter
         .unpack(SnowflakeId::from_u64(1_541_815_603_606_036_480))

@@ -1,5 +1,5 @@
-//! What the crate promises, checked from outside: against naive models under random scripts, and
-//! as named scenarios. A failing property prints its seed and the smallest script it found.
+//! The guarantees of the crate, tested from outside: against naive models with random scripts, and
+//! as named scenarios. A failing property prints its seed and the smallest failing script.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +22,7 @@ mod threads;
 use proptest::test_runner::Config;
 use seqd_idgen::{FieldOrder, FirstSequence, Layout, LayoutSpec};
 
-/// How many random scripts a property plays.
+/// Sets the number of random scripts of a property.
 fn cases(cases: u32) -> Config {
     Config {
         cases,
@@ -30,7 +30,7 @@ fn cases(cases: u32) -> Config {
     }
 }
 
-/// A layout that is small enough for scripts to reach its edges.
+/// Returns a layout that is small enough for scripts to reach its limits.
 fn small_layout(tick_ms: u32, time_bits: u8, sequence_bits: u8) -> LayoutSpec {
     LayoutSpec {
         name: "small".to_owned(),

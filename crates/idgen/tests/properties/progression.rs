@@ -1,11 +1,11 @@
-//! Progressions against a naive `nextval` that steps one by one.
+//! Progressions compared with a naive `nextval` that steps one value at a time.
 
 use proptest::prelude::*;
 use seqd_idgen::{Progression, ProgressionError};
 
 use crate::cases;
 
-/// The first values and, for each, whether it begins a pass; ends where the sequence does.
+/// Returns the first values, each with whether it begins a pass. Ends where the sequence ends.
 fn naive(p: &Progression, most: usize) -> Vec<(i64, bool)> {
     let mut values = vec![(p.start(), true)];
     while values.len() < most {
@@ -21,7 +21,7 @@ fn naive(p: &Progression, most: usize) -> Vec<(i64, bool)> {
     values
 }
 
-/// Narrow bounds anywhere in the range of i64, its ends included, and steps of all sizes.
+/// Narrow bounds anywhere in the range of i64, including its ends, and steps of all sizes.
 fn any_progression() -> impl Strategy<Value = Progression> {
     let min = prop_oneof![
         Just(i64::MIN),
@@ -114,7 +114,8 @@ fn defaults_are_postgresqls() {
     );
     let p = Progression::with_defaults(None, Some(5), Some(10), Some(30), true).unwrap();
     assert_eq!((p.start(), p.cycle()), (10, true));
-    // As there: a start below the default minimum is an error, not a lower minimum.
+    // As in PostgreSQL: a start below the default minimum is an error and does not lower the
+    // minimum.
     assert_eq!(
         Progression::with_defaults(Some(0), None, None, None, false),
         Err(ProgressionError::StartOutside {

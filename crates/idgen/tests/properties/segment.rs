@@ -1,5 +1,5 @@
-//! The segment buffer: two of them on one replicated record, under any order of grants, failures,
-//! late and repeated replies, advances, returns and closes.
+//! The segment buffer: two buffers on one replicated record, under any order of grants, failures,
+//! late and repeated responses, advances, returns and closes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn policy(min: u64, max: u64) -> SegmentPolicy {
     SegmentPolicy::new(min, max, secs(60)).unwrap()
 }
 
-/// The record of a sequence as the cluster keeps it: the naive rules of the design.
+/// The record of a sequence in the cluster, with the naive rules of the design.
 #[derive(Debug)]
 struct Record {
     mark: u64,
@@ -78,7 +78,7 @@ impl Record {
         self.latest = None;
     }
 
-    /// Whether the tail was taken back.
+    /// Returns whether the tail was accepted.
     fn take_back(&mut self, token: u64, first: u64) -> bool {
         let Some((latest, run)) = self.latest else {
             return false;
@@ -95,16 +95,16 @@ impl Record {
 #[derive(Clone, Debug)]
 enum Op {
     Take(u64),
-    /// The reply of the refill in flight arrives.
+    /// The response of the refill in flight arrives.
     Deliver,
-    /// It is given up; its reply may arrive later or never.
+    /// The refill is abandoned. Its response may arrive later or never.
     GiveUp,
-    /// A reply that was given up, or one that came before, arrives (again).
+    /// An abandoned or repeated response arrives.
     Late(prop::sample::Index),
     Advance(u64),
-    /// The node learns of the applied epoch.
+    /// The node receives the applied epoch.
     Discard,
-    /// Clean stop: the tail is given back, twice if the reply is lost, and a new buffer begins.
+    /// A clean stop: the tail is returned, twice if the response is lost, and a new buffer begins.
     Restart(bool),
     Pass(u64),
 }
@@ -124,10 +124,10 @@ fn op() -> impl Strategy<Value = Op> {
 
 struct Node {
     buffer: Buffer,
-    /// The reply of the refill in flight, as the cluster has decided it.
+    /// The response of the refill in flight, as decided by the cluster.
     in_flight: Option<Reply>,
     replies: Vec<Reply>,
-    /// What this buffer handed out last.
+    /// The last index that this buffer returned.
     last: Option<u64>,
     lowest_epoch: u64,
 }
@@ -192,7 +192,7 @@ impl World {
         if let Some(refill) = take.refill {
             assert!(node.in_flight.is_none(), "one refill in flight");
             assert!((10..=80).contains(&refill.size), "{refill:?}");
-            // The cluster decides at once; only the reply is on its way.
+            // The cluster decides immediately. Only the response is delayed.
             let reply = self.record.grant(refill);
             node.in_flight = Some(reply);
             node.replies.push(reply);
@@ -227,7 +227,7 @@ impl World {
                 }
             }
             Op::Late(index) => {
-                // A repeated reply ends the wait for the one in flight, which then comes late.
+                // A repeated response ends the wait for the one in flight, which then arrives late.
                 if !self.nodes[at].replies.is_empty() {
                     let reply = *index.get(&self.nodes[at].replies);
                     self.nodes[at].in_flight = None;
@@ -265,7 +265,7 @@ impl World {
             );
             assert_eq!(tail.range.end(), tail.latest.end());
             assert!(tail.range.first <= tail.latest.first);
-            // The whole run at first; where the record began a new one, the latest grant's part.
+            // The whole run first. If the record began a new run, the part of the latest grant.
             let whole = self.record.take_back(tail.token, tail.range.first);
             if !whole {
                 self.record.take_back(tail.token, tail.latest.first);

@@ -1,5 +1,5 @@
-//! IDs over shards by remainder: 100,000 of them at a low and at a middle rate, judged by Pearson's
-//! chi-square test, and what spreading costs a worker at its limit.
+//! The distribution of IDs over shards by remainder: 100,000 IDs at a low and at a medium rate,
+//! tested with Pearson's chi-square test, and the cost of spreading for a worker at its limit.
 
 use seqd_idgen::{
     FirstSequence, Generator, Layout, LayoutSpec, Mint, SnowflakeId, Tick, WallMs, WorkerId,
@@ -9,7 +9,7 @@ const START_MS: u64 = 1_800_000_000_000;
 
 const IDS: usize = 100_000;
 
-/// Numbers of shards, each with the value that chi-square passes once in a thousand fair draws.
+/// Numbers of shards, each with the chi-square value that one in a thousand fair draws exceeds.
 const SHARDS: [(u64, f64); 5] = [
     (2, 10.83),
     (10, 27.88),
@@ -45,7 +45,7 @@ fn generator(layout: &Layout, seed: u64) -> Generator {
     Generator::new(layout.clone(), WorkerId(3), from, layout.max_tick(), seed).unwrap()
 }
 
-/// IDs asked for one by one, so many a second on average, at moments drawn by `seed`.
+/// Returns IDs requested one by one, `rate` per second on average, at times drawn with `seed`.
 fn ids_at(rate: u64, first_sequence: FirstSequence, seed: u64) -> Vec<SnowflakeId> {
     let layout = layout(first_sequence);
     let generator = generator(&layout, seed);
@@ -63,7 +63,7 @@ fn ids_at(rate: u64, first_sequence: FirstSequence, seed: u64) -> Vec<SnowflakeI
     ids
 }
 
-/// Pearson's sum of squares over the remainders of `shards`.
+/// Returns Pearson's sum of squares over the remainders of `shards`.
 fn chi_square(ids: &[SnowflakeId], shards: u64) -> f64 {
     let mut counts = vec![0_u32; shards as usize];
     for id in ids {
@@ -77,7 +77,7 @@ fn chi_square(ids: &[SnowflakeId], shards: u64) -> f64 {
     squares.sum()
 }
 
-/// The chi-square of each number of shards, and whether it is below the critical value.
+/// Returns the chi-square of each number of shards, and whether it is below the critical value.
 fn judge(rate: u64, first_sequence: FirstSequence, seed: u64) -> Vec<(u64, f64, bool)> {
     let ids = ids_at(rate, first_sequence, seed);
     let judged = SHARDS.map(|(shards, critical)| {
@@ -113,7 +113,7 @@ fn a_worker_at_its_limit_loses_no_id_to_spreading() {
         while let Mint::Ready(run) = generator.mint(now, 1000) {
             taken += run.count;
         }
-        // Before the first tick nobody knew of the load.
+        // The load was unknown before the first tick.
         assert!(tick == start.0 || taken == 4096, "{taken} in {tick}");
     }
 }

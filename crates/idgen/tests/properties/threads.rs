@@ -1,5 +1,5 @@
-//! Real threads on one generator with one unsteady clock. The exhaustive check of two threads is
-//! loom's, inside the crate; this one has more threads, more IDs, and the processor's own races.
+//! Real threads on one generator with one unsteady clock. loom tests two threads exhaustively
+//! inside the crate; this test has more threads, more IDs, and the races of the processor.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ fn threads_on_a_strobing_clock_never_share_an_id() {
     let work = || {
         let mut ids = Vec::new();
         while ids.len() < 50_000 {
-            // Every reading moves the clock; every eighth one is up to 7 ms behind.
+            // Every reading advances the clock. Every eighth reading is up to 7 ms behind.
             let reading = readings.fetch_add(1, Ordering::Relaxed);
             let back = if reading.is_multiple_of(8) {
                 reading % 7

@@ -1,4 +1,4 @@
-//! The statements of a certificate: its subject, its purpose, and its validity.
+//! The content of a certificate: its subject, its purpose, and its validity.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,10 +12,10 @@ use crate::tls::error::TlsError;
 /// The prefix of a node's name in the URI of its certificate.
 const NODE_URI: &str = "seqd:node:";
 
-/// Seconds of a day.
+/// The number of seconds of a day.
 const DAY: i64 = 24 * 3600;
 
-/// The URI that names the node of a certificate.
+/// Returns the URI that names the node of a certificate.
 #[must_use]
 pub fn node_uri(node: &str) -> String {
     format!("{NODE_URI}{node}")
@@ -29,7 +29,8 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// A certificate is renewed once less than a tenth of its period is left, at most two weeks.
+    /// A certificate should be renewed once less than a tenth of its period remains, at most two
+    /// weeks.
     const SOON: i64 = 14 * DAY;
 
     /// Returns whether the certificate should be renewed.
@@ -39,13 +40,13 @@ impl Validity {
         left < Self::SOON.min((self.until - self.from) / 10)
     }
 
-    /// The whole days that are left; 0 for an expired certificate.
+    /// Returns the remaining whole days, or 0 for an expired certificate.
     #[must_use]
     pub fn days_left(self, now: i64) -> i64 {
         ((self.until - now) / DAY).max(0)
     }
 
-    /// The reason for which it is not valid; `None` if it is.
+    /// Returns the reason why it is not valid, or `None` if it is.
     #[must_use]
     pub fn state(self, now: i64) -> Option<String> {
         self.check(now).err()
@@ -63,7 +64,7 @@ impl Validity {
     }
 }
 
-/// A moment as RFC 3339.
+/// Formats a moment as RFC 3339.
 pub(crate) fn date(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds)
         .map_or_else(|_| format!("{seconds} s"), |at| at.to_string())
@@ -80,7 +81,7 @@ pub struct Certificate {
     pub node: Option<String>,
     pub validity: Validity,
     pub is_ca: bool,
-    /// Whether a server may present it, and whether a client may.
+    /// `true` if a server, or a client, may present it.
     pub for_server: bool,
     pub for_client: bool,
 }
@@ -141,7 +142,7 @@ impl Certificate {
         }
     }
 
-    /// The owner, for messages: `n1`, or its subject.
+    /// Returns the owner, for messages: `n1`, or its subject.
     #[must_use]
     pub fn owner(&self) -> &str {
         self.node.as_deref().unwrap_or(&self.subject)

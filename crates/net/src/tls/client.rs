@@ -13,7 +13,7 @@ use crate::tls::server::HTTP;
 /// The files of a client. All are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// The CAs of the nodes' certificates; by default those of the operating system.
+    /// The CAs of the nodes' certificates. The default is the CAs of the operating system.
     pub cacert: Option<PathBuf>,
     /// The client's own certificate and key.
     pub cert: Option<PathBuf>,
@@ -28,8 +28,8 @@ impl ClientFiles {
     }
 }
 
-/// The TLS configuration of a client. The CAs of the operating system are read only for `https`
-/// endpoints.
+/// Returns the TLS configuration of a client. The CAs of the operating system are read only for
+/// `https` endpoints.
 ///
 /// # Errors
 /// The files cannot be used.

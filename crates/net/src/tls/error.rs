@@ -1,4 +1,4 @@
-//! Errors of files and certificates, in words for an operator.
+//! Errors of files and certificates, as messages for an operator.
 
 /// A sentence that states the error and, if there is one, the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

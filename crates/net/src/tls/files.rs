@@ -1,4 +1,4 @@
-//! PEM files: certificates and private keys, read with a bound.
+//! PEM files: certificates and private keys, read with a size limit.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,11 +10,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::tls::error::TlsError;
 
-/// The longest file: some hundred certificates, and the bundles of operating systems.
+/// The largest file. It fits several hundred certificates, and the bundles of operating systems.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The bits of a mode with which every user of the machine can read or write. The group may read,
-/// so that a service can use a key of root.
+/// The mode bits that let every user of the machine access the file. Its group may read it, so that
+/// a service can use a key owned by root.
 const EVERYBODY: u32 = 0o007;
 
 /// The bytes of a file.
@@ -37,10 +37,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     Ok(bytes)
 }
 
-/// Refuses a key that every user of the machine can read.
+/// Rejects a key that every user of the machine can read.
 pub(crate) fn check_private(path: &Path) -> Result<(), TlsError> {
     let Ok(known) = std::fs::metadata(path) else {
-        // The reader of the file reports the error.
+        // The code that reads the file reports the error.
         return Ok(());
     };
     let mode = known.mode() & 0o777;

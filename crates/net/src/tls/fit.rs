@@ -29,7 +29,8 @@ impl fmt::Display for KeyFit {
     }
 }
 
-/// Checks that the file `key` has the private key of a certificate and is closed to other users.
+/// Checks that the file `key` contains the private key of a certificate and is inaccessible to
+/// other users.
 #[must_use]
 pub fn key_fit(cert: &CertificateDer<'static>, key: &Path) -> KeyFit {
     let read = files::check_private(key).and_then(|()| files::read_key(key));

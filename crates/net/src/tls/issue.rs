@@ -1,4 +1,4 @@
-//! Makes certificates: the CA of a cluster, and the certificates that it signs.
+//! Creates certificates: the CA of a cluster, and the certificates that it signs.
 
 use std::net::IpAddr;
 
@@ -42,16 +42,17 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new CA. Its name ends with the first digits of the digest of its key, so names are unique.
+    /// Creates a new CA. Its name ends with the first digits of the digest of its key, so names are
+    /// unique.
     ///
     /// # Errors
-    /// No key can be made.
+    /// No key can be generated.
     pub fn create(name: &str, validity: Validity) -> Result<(Self, Issued), TlsError> {
         let key = KeyPair::generate().map_err(failed)?;
         let digest = CertificateParams::default().key_identifier(&key);
         let digest: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
         let mut params = params(&format!("{name} {digest}"), validity);
-        // It signs certificates of nodes and clients, and no further CA.
+        // It signs certificates of nodes and clients, but no further CA.
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let issued = Issued {
@@ -62,7 +63,7 @@ impl Authority {
         Ok((Self { issuer, validity }, issued))
     }
 
-    /// The CA of these PEM texts.
+    /// Loads a CA from PEM texts.
     ///
     /// # Errors
     /// The texts are not a certificate and its key.
@@ -85,10 +86,10 @@ impl Authority {
         Ok(Self { issuer, validity })
     }
 
-    /// A certificate with a new key, for no longer than the CA itself.
+    /// Issues a certificate with a new key. It does not outlive the CA itself.
     ///
     /// # Errors
-    /// A certificate cannot have such a name.
+    /// The name is not valid in a certificate.
     pub fn issue(&self, subject: &Subject, validity: Validity) -> Result<Issued, TlsError> {
         let until = validity.until.min(self.validity.until);
         let validity = Validity { until, ..validity };

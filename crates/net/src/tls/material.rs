@@ -1,4 +1,4 @@
-//! A certificate, its key and the CAs, read from files and checked to fit each other.
+//! A certificate, its key and the CAs, read from files and checked for consistency.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Files {
 pub struct Material {
     pub(crate) certified: Arc<CertifiedKey>,
     pub(crate) roots: Option<Arc<RootCertStore>>,
-    /// The certificate that is presented, and its file.
+    /// The presented certificate.
     pub leaf: Certificate,
     pub(crate) files: Files,
 }
@@ -115,7 +115,7 @@ impl Material {
         })
     }
 
-    /// The chain that is presented.
+    /// Returns the presented chain.
     pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified.cert
     }

@@ -2,13 +2,13 @@
 //!
 //! Layers, lowest first:
 //!
-//! - `error`, `certificate`: errors in words, and the statements of a certificate
-//! - `words`, `files`, `issue`: the words for TLS errors, PEM files, making certificates
-//! - `material`: a certificate, its key and the CAs, checked to fit each other
+//! - `error`, `certificate`: error messages, and the content of a certificate
+//! - `words`, `files`, `issue`: messages for TLS errors, PEM files, creating certificates
+//! - `material`: a certificate, its key and the CAs, checked for consistency
 //! - `fit`, `rotating`, `server`: keys of certificates, new files in use, the clients' port
 //! - `client`, `peer`, `stream`: connections of clients and between nodes
 //!
-//! The current time is an argument, except in a handshake: rustls reads the clock there.
+//! The current time is an argument, except in a handshake, where rustls reads the clock.
 
 mod certificate;
 mod client;

@@ -40,10 +40,10 @@ pub struct PeerTls {
 }
 
 impl PeerTls {
-    /// TLS between this node, `node`, and its peers.
+    /// Creates the TLS configuration between this node, `node`, and its peers.
     ///
     /// # Errors
-    /// The certificate is that of another node, or the peers would not accept it.
+    /// The certificate belongs to another node, or the peers would not accept it.
     pub fn new(material: &Material, node: &str) -> Result<Self, TlsError> {
         let shown = material.files.cert.display();
         let owner = material.leaf.owner();
@@ -94,11 +94,13 @@ impl PeerTls {
     }
 }
 
-/// TLS on a connection to a peer: to `node`, or to any node of the cluster if it is not known which
-/// node has that address. `failed` is called if one side refuses the other, even if the peer does
-/// so after this side has finished its part of the handshake.
+/// Runs TLS on a connection to a peer: to `node`, or to any node of the cluster if it is unknown
+/// which node has that address. `failed` is called if one side rejects the other, even if the peer
+/// does so after this side has finished its part of the handshake.
 ///
-/// # Errors The connection broke, or one side refused the certificate of the other, in words.
+/// # Errors
+/// The connection broke, or one side rejected the certificate of the other. The error has a
+/// readable message.
 pub async fn dial<S>(
     tls: &PeerTls,
     node: Option<String>,
@@ -136,7 +138,7 @@ where
     }
 }
 
-/// The node that the other side's certificate names.
+/// Returns the node that the other side's certificate names.
 pub(crate) fn node_of(chain: Option<&[CertificateDer<'_>]>) -> Option<String> {
     Certificate::read(chain?.first()?).ok()?.node
 }
@@ -162,7 +164,7 @@ impl Judge {
         })
     }
 
-    /// Verifies this side's own certificate as peers will, as a server's and as a client's.
+    /// Verifies this side's own certificate as peers will, both as a server's and as a client's.
     fn check_own(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
         let Some((leaf, rest)) = chain.split_first() else {
             return Err(rustls::Error::NoCertificatesPresented);
@@ -191,7 +193,7 @@ impl Judge {
     }
 }
 
-/// Refuses a certificate that names no node, or another node than `expected`.
+/// Rejects a certificate that names no node, or another node than `expected`.
 fn check_node(leaf: &CertificateDer<'_>, expected: Option<&str>) -> Result<(), rustls::Error> {
     let read = Certificate::read(leaf).map_err(|_| CertificateError::BadEncoding)?;
     let why = match (&read.node, expected) {
@@ -234,7 +236,7 @@ impl std::error::Error for NotThisNode {}
 
 impl ClientCertVerifier for Judge {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        // The other side has one certificate.
+        // The other side has only one certificate.
         &[]
     }
 
@@ -272,7 +274,7 @@ impl ClientCertVerifier for Judge {
     }
 }
 
-/// Verifies the certificate of a dialled peer.
+/// Verifies the certificate of a dialed peer.
 #[derive(Debug)]
 struct Expecting {
     judge: Arc<Judge>,

@@ -1,7 +1,7 @@
-//! The certificates in force. New files replace them without a restart.
+//! The certificates in use. New files replace them without a restart.
 //!
 //! Invariants:
-//! - Certificates come into force only after a check of all files together. Files that do not fit
+//! - Certificates come into use only after all files were checked together. Inconsistent files
 //!   change nothing.
 //! - A connection keeps the certificates that it began with.
 
@@ -11,7 +11,7 @@ use crate::tls::certificate::{Certificate, Validity};
 use crate::tls::error::TlsError;
 use crate::tls::material::{Contents, Files, Material};
 
-/// Makes the configuration of connections from the files.
+/// Builds the configuration of connections from the files.
 type Build<T> = Box<dyn Fn(&Material) -> Result<T, TlsError> + Send + Sync>;
 
 /// The result of reading the files again.
@@ -21,11 +21,12 @@ pub enum Look {
     Same,
     /// New connections use the new files, with this certificate.
     Taken(Certificate),
-    /// The changed files cannot be used; the old ones stay in force. Returned once for each change.
+    /// The changed files cannot be used, and the old ones stay in use. Returned once for each
+    /// change.
     Refused(TlsError),
 }
 
-/// The certificates in force.
+/// The certificates in use.
 pub struct Rotating<T> {
     files: Files,
     build: Build<T>,
@@ -64,20 +65,20 @@ impl<T: Clone> Rotating<T> {
         })
     }
 
-    /// The configuration of new connections.
+    /// Returns the configuration of new connections.
     pub fn get(&self) -> T {
         let in_force = self.in_force.read();
         in_force.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// The validity of the certificate in force.
+    /// Returns the validity of the certificate in use.
     pub fn validity(&self) -> Validity {
         let in_force = self.in_force.read();
         in_force.unwrap_or_else(PoisonError::into_inner).1
     }
 
-    /// Reads the files again. Unusable files are reported when a second read finds the same: while
-    /// an operator copies several files, they do not fit each other.
+    /// Reads the files again. Unusable files are reported when a second read finds the same
+    /// content: while an operator copies several files, they are inconsistent.
     pub fn look(&self, now: i64) -> Look {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let contents = self.files.contents();

@@ -1,4 +1,4 @@
-//! The clients' port: the certificate of this node, and the CAs of clients if they need
+//! The clients' port: the certificate of this node, and the CAs of clients if they must present
 //! certificates.
 
 use std::sync::Arc;
@@ -18,12 +18,14 @@ pub(crate) const HTTP: &[u8] = b"http/1.1";
 #[derive(Clone, Debug)]
 pub struct ServerTls(pub(crate) Arc<ServerConfig>);
 
-/// TLS at the clients' port. With a CA each client must present a certificate.
+/// Returns the TLS configuration of the clients' port. With a CA, each client must present a
+/// certificate.
 ///
-/// TLS 1.2 is accepted too: Java 8 and older Windows support nothing newer, and the HTTP library
-/// compiles its code in any case.
+/// TLS 1.2 is accepted too: Java 8 and older versions of Windows support nothing newer, and the
+/// HTTP library compiles its code in any case.
 ///
-/// # Errors The certificate is not made for a server.
+/// # Errors
+/// The certificate is not valid for a server.
 pub fn client_port(material: &Material) -> Result<ServerTls, TlsError> {
     if !material.leaf.for_server {
         let shown = material.files.cert.display();
@@ -54,7 +56,7 @@ pub fn client_port(material: &Material) -> Result<ServerTls, TlsError> {
 /// Disables session resumption, so that a port that requires certificates checks each connection
 /// with the CAs and the time of its own beginning. A resumed session would keep the identity of a
 /// certificate that has expired since, or whose CA was replaced, and its tickets could be chained
-/// without end.
+/// indefinitely.
 pub(crate) fn disable_resumption(config: &mut ServerConfig) {
     if is_out!(NoResumption) {
         return;

@@ -1,4 +1,4 @@
-//! A connection that runs its handshake at its first use, with errors in words.
+//! A connection that runs its handshake at its first use and returns readable error messages.
 //!
 //! A handshake therefore runs in the task that serves the connection, within the time limit of its
 //! first bytes, and never in the task that accepts connections.
@@ -21,11 +21,11 @@ use crate::tls::words::{io_words, is_certificate_refused};
 /// The first byte of a TLS connection: a record of the handshake.
 const HANDSHAKE: u8 = 0x16;
 
-/// The most bytes that are read of a request without TLS before its connection is closed: with
-/// unread bytes the system would drop the answer.
+/// The largest number of bytes that are read from a request without TLS before its connection is
+/// closed: with unread bytes the system would discard the response.
 const PLAIN_BYTES: usize = 64 << 10;
 
-/// The node in the certificate of the other side; empty until the handshake has ended.
+/// The node in the certificate of the other side. Empty until the handshake has ended.
 pub type Certified = Arc<OnceLock<String>>;
 
 type Shaking<S> = Pin<Box<dyn Future<Output = io::Result<TlsStream<S>>> + Send>>;
@@ -68,9 +68,9 @@ impl Accept for PeerTls {
     }
 }
 
-/// TLS on an accepted connection. A connection that begins without TLS is answered with `plain`, if
-/// that is given. `failed` is called if the handshake fails, unless the other side closed the
-/// connection.
+/// Runs TLS on an accepted connection. A connection that begins without TLS receives the response
+/// `plain`, if it is given. `failed` is called if the handshake fails, unless the other side closed
+/// the connection.
 pub fn accept<S>(
     tls: &impl Accept,
     stream: S,
@@ -115,8 +115,8 @@ where
 }
 
 impl<S> Secured<S> {
-    /// A connection whose handshake has ended at this side. `failed` is called if the other side
-    /// refuses the certificate after that.
+    /// Creates a connection whose handshake has ended at this side. `failed` is called if the other
+    /// side rejects the certificate after that.
     pub(crate) fn open(stream: TlsStream<S>, failed: Failed) -> Self {
         Self {
             state: State::Open(stream),
@@ -182,7 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secured<S> {
         let stream = ready!(self.poll_open(cx))?;
         match ready!(Pin::new(stream).poll_read(cx, buffer)) {
             // A killed process closes without a closing alert. A truncation is detected anyway,
-            // because requests, answers and frames state their lengths.
+            // because requests, responses and frames contain their lengths.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
             Err(error) => {
                 let is_refused = is_certificate_refused(&error);

@@ -1,4 +1,5 @@
-//! Certificates for tests: a CA, and a folder with its certificate and the ones that it signed.
+//! Certificates for tests: a CA, and a folder with its certificate and the certificates that it
+//! signed.
 
 #![allow(clippy::expect_used, clippy::missing_panics_doc)]
 
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::tls::certificate::Validity;
 use crate::tls::issue::{Authority, Issued, Subject};
 
-/// Seconds of a day.
+/// The number of seconds of a day.
 pub const DAY: i64 = 24 * 3600;
 
 #[derive(Debug)]
@@ -18,13 +19,13 @@ pub struct Certificates {
     cert: String,
 }
 
-/// The current time in Unix seconds.
+/// Returns the current time in Unix seconds.
 #[must_use]
 pub fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-/// A certificate that is valid since yesterday and for this many seconds from now on.
+/// Returns a validity from yesterday until this many seconds from now.
 #[must_use]
 pub fn for_seconds(seconds: i64) -> Validity {
     let yesterday = days(1);
@@ -34,7 +35,7 @@ pub fn for_seconds(seconds: i64) -> Validity {
     }
 }
 
-/// A certificate that is valid for this many days from yesterday on.
+/// Returns a validity of this many days from yesterday on.
 #[must_use]
 pub fn days(days: i64) -> Validity {
     let from = now() - DAY;
@@ -44,7 +45,7 @@ pub fn days(days: i64) -> Validity {
     }
 }
 
-/// A node on loopback.
+/// Returns the subject of a node on loopback.
 #[must_use]
 pub fn node(name: &str) -> Subject {
     Subject::Node {
@@ -54,7 +55,7 @@ pub fn node(name: &str) -> Subject {
 }
 
 impl Certificates {
-    /// A new CA in a folder of this name below `root`.
+    /// Creates a new CA in a folder with this name below `root`.
     #[must_use]
     pub fn new(root: &Path, name: &str) -> Self {
         let folder = root.join(name);
@@ -110,7 +111,7 @@ impl Certificates {
         self.put(file, &issued);
     }
 
-    /// Signs the certificate of a node, whose files are named like it.
+    /// Signs the certificate of a node, whose files have the name of the node.
     pub fn issue_node(&self, name: &str, validity: Validity) {
         self.issue(name, &node(name), validity);
     }

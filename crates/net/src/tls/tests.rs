@@ -1,4 +1,4 @@
-//! Handshakes and files, with certificates of every kind of wrongness.
+//! Handshakes and files, with invalid certificates of every kind.
 
 mod resumption;
 
@@ -18,7 +18,7 @@ fn valid() -> Validity {
     days(100)
 }
 
-/// Certificates in a folder of their own.
+/// Certificates in a separate folder.
 struct Folder {
     _root: tempfile::TempDir,
     made: Certificates,
@@ -64,8 +64,8 @@ fn load_peer(files: Files, name: &str) -> Result<PeerTls, String> {
     loaded.map(|peer| peer.get()).map_err(|e| e.to_string())
 }
 
-/// What both sides of a connection between nodes come to: the dialling one's, and the accepting
-/// one's.
+/// Returns the results of both sides of a connection between nodes: of the dialing side and of the
+/// accepting side.
 async fn meet(dialling: &PeerTls, expected: &str, accepting: &PeerTls) -> (String, String) {
     let (near, far) = duplex(1 << 16);
     let why = Arc::new(Mutex::new(String::new()));
@@ -135,7 +135,7 @@ async fn another_cluster_s_certificate_is_refused_by_whoever_sees_it_first() {
         "its certificate is not signed by a CA that is trusted here"
     );
     assert!(accepting.contains("does not trust the CA"), "{accepting}");
-    // Of a dialler with a certificate of its own cluster, which trusts both.
+    // A dialing node with a certificate of its own cluster, which trusts both CAs.
     theirs.write("ca.crt", &format!("{}{}", theirs.cert(), ours.cert()));
     let both = load_peer(theirs.files("n2"), "n2").unwrap();
     let (dialling, accepting) = meet(&both, "n1", &n1).await;
@@ -251,7 +251,7 @@ fn new_files_are_taken_and_unfit_ones_told_of_once() {
         ..valid()
     };
     let issued = folder.authority().issue(&node("n1"), later).unwrap();
-    // Between the two files that are copied.
+    // Between the copies of the two files.
     folder.write("n1.crt", &issued.cert);
     assert_eq!(loaded.look(now()), Look::Same);
     folder.write("n1.key", &issued.key);

@@ -1,4 +1,4 @@
-//! The words for TLS errors, so that operators do not see the names of the library.
+//! Messages for TLS errors, so that operators do not see the names of the library.
 
 use std::error::Error;
 use std::io;
@@ -7,14 +7,15 @@ use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatibl
 
 use crate::tls::certificate::date;
 
-/// The words for an error with a TLS error in its chain of causes; `None` if there is none.
+/// Returns the message for an error with a TLS error in its chain of causes, or `None` if there is
+/// none.
 #[must_use]
 pub fn words_of(error: &(dyn Error + 'static)) -> Option<String> {
     find(error).map(words)
 }
 
 /// Returns whether the other side ended the connection because this side's certificate is wrong or
-/// missing. It has then acted on nothing that was sent.
+/// missing. It has then processed nothing that was sent.
 #[must_use]
 pub fn is_certificate_refused(error: &(dyn Error + 'static)) -> bool {
     use AlertDescription as Alert;
@@ -39,7 +40,7 @@ fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
         if let Some(found) = error.downcast_ref::<rustls::Error>() {
             return Some(found);
         }
-        // The source of an I/O error is that of the error inside it.
+        // `source` of an I/O error skips the inner error and returns the source of that.
         let inside = error
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref);
@@ -51,7 +52,7 @@ fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     None
 }
 
-/// The same error as an I/O error with the words as its text.
+/// Returns the same error as an I/O error with the message as its text.
 pub(crate) fn io_words(error: io::Error) -> io::Error {
     match words_of(&error) {
         Some(words) => io::Error::new(error.kind(), words),
@@ -83,7 +84,7 @@ pub(crate) fn words(error: &rustls::Error) -> String {
     }
 }
 
-/// The words for an error of the other side's certificate.
+/// Returns the message for an error of the other side's certificate.
 fn certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::ExpiredContext { not_after, .. } => {
@@ -121,13 +122,14 @@ fn certificate(error: &CertificateError) -> String {
     }
 }
 
-/// A name that the library prints as `DnsName("a")` or `IpAddress(127.0.0.1)`, without its kind.
+/// Removes the kind from a name that the library prints as `DnsName("a")` or
+/// `IpAddress(127.0.0.1)`.
 fn shown_name(name: &str) -> &str {
     let inside = name.split_once('(').map_or(name, |(_, inside)| inside);
     inside.trim_end_matches(')').trim_matches('"')
 }
 
-/// The words for an alert of the other side.
+/// Returns the message for an alert of the other side.
 fn alert_words(alert: AlertDescription) -> String {
     let why = match alert {
         AlertDescription::UnknownCA => "does not trust the CA of this side's certificate",
@@ -135,7 +137,7 @@ fn alert_words(alert: AlertDescription) -> String {
             "finds this side's certificate expired, or not valid yet: compare the clocks"
         }
         AlertDescription::CertificateRequired => "requires a client's certificate",
-        // For a node this alert is the result of `NotThisNode`.
+        // For a node, this alert results from `NotThisNode`.
         AlertDescription::CertificateUnknown => {
             "refuses this side's certificate: it is not that of the node which it looked for"
         }

@@ -1,4 +1,4 @@
-//! A stopped node's folder, sound or with a part that does not fit the others.
+//! A stopped node's folder, intact or with a part that does not match the others.
 
 use std::path::PathBuf;
 
@@ -17,25 +17,25 @@ const NODE: FolderBuilder = FolderBuilder {
     began_ms: 1_800_000_000_000,
 };
 
-/// Entries of the log, by index from 0.
+/// The number of log entries, with indexes from 0.
 pub(super) const ENTRIES: u64 = 100;
 
-/// Where the snapshots and the checkpoint are.
+/// The indexes of the snapshots and of the checkpoint.
 pub(super) const SNAPSHOTS: [u64; 2] = [30, 60];
 pub(super) const APPLIED: u64 = 80;
 
-/// What may be wrong with a folder from the start.
+/// The initial defects of a folder.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Plan {
     /// The log is purged up to this entry.
     pub(super) purged: Option<u64>,
     pub(super) last: Option<u64>,
-    /// The checkpoint holds the state of the entry before the one that it names.
+    /// `true` if the checkpoint has the state of the entry before its own.
     pub(super) behind: bool,
     pub(super) foreign: bool,
 }
 
-/// The folder and what it holds.
+/// The folder and its expected digest.
 pub(super) struct Fixture {
     dir: TempDir,
     pub(super) digest: String,
@@ -78,7 +78,8 @@ impl Fixture {
     }
 }
 
-/// The founding, then sequences and their use; none in the first entry of a term.
+/// Returns the founding command, then commands that create and use sequences. The first entry of a
+/// term has no command.
 fn command(index: u64) -> Option<Command> {
     let name = |number: u64| SequenceName::new(format!("sequence-{number}")).unwrap();
     Some(match index {

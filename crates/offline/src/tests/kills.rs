@@ -1,9 +1,9 @@
-//! A recovery that is killed before one of its calls that change the disk or sync it: any of those
-//! that move the new folder in, one in eight of those that build it. What it leaves does not start
-//! half way, and the next one brings it to its end.
+//! A recovery that is killed before one of its calls that change or sync the disk: before each call
+//! that moves the new folder into place, and before one in eight of the calls that build it. The
+//! remaining folder does not start in an intermediate state, and the next recovery completes it.
 //!
-//! A kill leaves every earlier call done. What a power cut leaves of a move from one folder into
-//! another is not shown here: the simulated disk has no such move.
+//! A kill leaves every earlier call done. The remains of a move between folders after a power cut
+//! are not covered, because the simulated disk does not support such moves.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -25,13 +25,13 @@ use seqd_store::testing::copy;
 /// More calls than follow once the outcome is certain.
 const MOVES: u64 = 30;
 
-/// No fewer calls than those that mark the folder and begin the new one.
+/// At least the number of calls that mark the folder and begin the new one.
 const MARKING: u64 = 8;
 
-/// Unwinds at the call of this number and at every later one, of whatever thread, as no error would:
-/// what is done after an error is not done after a kill. Where the unwinding is caught, in the log's
-/// writer and while a checkpoint is filled, it becomes an error; the clean-up after it is
-/// struck in turn.
+/// Unwinds at the call with this number and at every later one, on any thread. An error would not
+/// be equivalent: clean-up after an error does not happen after a kill. If the unwinding is caught,
+/// in the log's writer and while a checkpoint is filled, it becomes an error, and the clean-up
+/// after it is killed in turn.
 struct Kill {
     at: u64,
     calls: AtomicU64,
@@ -42,7 +42,7 @@ impl Kill {
         if self.calls.fetch_add(1, Ordering::SeqCst) < self.at {
             return Ok(());
         }
-        // A destructor that runs because of the kill must not unwind itself, nor remove anything.
+        // A destructor that runs because of the kill must neither unwind nor remove anything.
         if thread::panicking() {
             return Err(io::Error::other("killed"));
         }
@@ -82,8 +82,8 @@ impl Tap for Kill {
     }
 }
 
-/// A recovery of a copy of this folder that is killed at that call: how many calls there were, and
-/// whether it came to its end.
+/// Runs a recovery of a copy of this folder that is killed at that call. Returns the number of
+/// calls, and whether it completed.
 fn killed(of: &Path, root: &Path, at: u64) -> (u64, bool) {
     copy(of, root);
     let calls = AtomicU64::new(0);
@@ -102,7 +102,7 @@ fn killed(of: &Path, root: &Path, at: u64) -> (u64, bool) {
     (kill.calls.load(Ordering::SeqCst), is_over)
 }
 
-/// Of which cluster a start would find the folder, if it would start.
+/// Returns the cluster of the folder as seen by a start, if it can start.
 fn starts_as(root: &Path) -> Option<String> {
     let folder = Folder::open(Arc::new(OsDisk), root).ok()?;
     Some(folder.identity().unwrap()?.cluster_id)
@@ -116,7 +116,8 @@ fn a_killed_recovery_is_brought_to_its_end() {
     let (all, is_over) = killed(&fixture.root(), &dir.path().join("whole"), u64::MAX);
     assert!(is_over);
     let (mut finished, mut begun_again) = (0, 0);
-    // Of the calls that build the new folder one in eight stands for all: none of them is certain.
+    // One in eight of the calls that build the new folder represents all of them, because none of
+    // them makes the outcome certain.
     for at in (0..all).filter(|at| at % 8 == 0 || at + MOVES >= all) {
         let root = dir.path().join(at.to_string());
         assert!(!killed(&fixture.root(), &root, at).1, "call {at}");
@@ -140,7 +141,8 @@ fn a_killed_recovery_is_brought_to_its_end() {
                 begun_again += 1;
                 again.carry_out(SAID).unwrap();
             }
-            // It was over but for what is left of the new folder, which the next one removes.
+            // It was complete except for the remains of the new folder, which the next recovery
+            // removes.
             Recovery::Planned(_) => {
                 assert!(
                     starts.is_some_and(|cluster| cluster != CLUSTER),
@@ -177,7 +179,7 @@ fn what_is_left_of_a_finished_recovery_does_not_finish_the_next() {
     for at in 0.. {
         let root = dir.path().join(at.to_string());
         assert!(!killed(&fixture.root(), &root, at).1, "call {at}");
-        // The calls from here on are those of a recovery that finds nothing left.
+        // The calls from here on are those of a recovery that finds no remains.
         if root.join("successor-new/boot").exists() {
             break;
         }
@@ -192,7 +194,7 @@ fn what_is_left_of_a_finished_recovery_does_not_finish_the_next() {
     assert!(marked > 2 && begun > marked, "{begun}, {marked}");
 }
 
-/// Fails every question for one of the two names that decide what is to be done, from one on.
+/// Fails every lookup of the two names that determine the next step, from the given one on.
 struct FailsKind {
     root: PathBuf,
     from: u64,
@@ -250,7 +252,7 @@ fn a_recovery_that_cannot_ask_for_its_own_folders_neither_ends_nor_starts() {
         }
         assert_recovered(&root);
     }
-    // Whether it is whole, and whether it moves in.
+    // Whether the new folder is complete, and whether it is being moved.
     assert_eq!(unfinished, 2);
 }
 

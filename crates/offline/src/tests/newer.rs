@@ -1,4 +1,4 @@
-//! What a newer program wrote is not called damaged.
+//! Data of a newer program is not reported as damaged.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::{checks, files};
 use crate::checkpoint::{describe, load};
 use crate::{OfflineError, Verdict, inspect_folder, read_snapshot};
 
-/// A value of the newest version that this program does not know.
+/// Sets the version of a value to one that this program does not support.
 fn newer_version(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes[1] = 200;
     bytes
@@ -27,7 +27,7 @@ fn membership() -> Vec<u8> {
     codec::encode(&StoredMembershipRecord::default()).unwrap()
 }
 
-/// The row of a level that no program has.
+/// Returns the row of a level that no program has.
 fn level_row() -> (Vec<u8>, Vec<u8>) {
     (b"e".to_vec(), vec![17, 1, 99, 0, 0, 0])
 }
@@ -75,7 +75,7 @@ fn a_snapshot_of_a_newer_program_is_newer_format() {
     assert_eq!(error.code, "newer-format", "{error}");
 }
 
-/// Replaces the checkpoint by one of these rows and this membership.
+/// Replaces the checkpoint by one with these rows and this membership.
 fn replace_checkpoint(root: &Path, membership: Vec<u8>, rows: &[(Vec<u8>, Vec<u8>)]) {
     fs::remove_dir_all(root.join("state-1")).unwrap();
     fs::remove_file(root.join("CURRENT")).unwrap();

@@ -1,4 +1,5 @@
-//! What a recovery refuses to begin with, and in which order it makes its steps durable.
+//! The states that a recovery refuses to begin with, and the order in which it makes its steps
+//! durable.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,13 +44,13 @@ fn a_log_that_is_lost_or_older_than_the_checkpoint_is_no_base_for_a_recovery() {
     fs::remove_dir_all(lost.root().join("wal")).unwrap();
     assert_refused(&lost.root(), &["its log is lost"]);
 
-    // A checkpoint that cannot be used is no reason against a whole log.
+    // An unusable checkpoint does not prevent a recovery from a complete log.
     let fixture = Fixture::new();
     fs::remove_file(fixture.root().join("CURRENT")).unwrap();
     planned(&fixture.root()).carry_out(SAID).unwrap();
 }
 
-/// A disk that from some read of the newest snapshot on gives nothing of it back.
+/// A disk that fails to read the newest snapshot from a given read on.
 struct Unreadable {
     errno: Errno,
     after: u64,
@@ -66,7 +67,7 @@ impl Tap for Unreadable {
     }
 }
 
-/// What is left in the folder, on such a disk; and whether that read came.
+/// Returns the remaining state in the folder on such a disk, and whether that read occurred.
 fn left_on(root: &Path, errno: Errno, after: u64) -> (Result<Source, OfflineError>, bool) {
     let tap = Arc::new(Unreadable {
         errno,
@@ -105,7 +106,7 @@ fn a_snapshot_that_the_disk_does_not_give_back_is_passed_over_and_reported() {
             note.contains("60-2.snap") && note.contains("os error 5"),
             "{note}"
         );
-        // An error of the machine refuses the recovery until the file can be read.
+        // An error of the machine prevents the recovery until the file is readable.
         let refused = left_on(&root, Errno::MFILE, after).0.err().unwrap();
         assert!(refused.message.contains("os error 24"), "{refused}");
     }
@@ -132,7 +133,7 @@ fn what_a_recovery_could_not_check_is_reported_before_anybody_agrees() {
     );
 }
 
-/// A folder whose log was purged up to the older snapshot, with both snapshots bad.
+/// Returns a folder whose log was purged up to the older snapshot, with both snapshots damaged.
 fn without_snapshots(plan: Plan) -> Fixture {
     let purged = Some(SNAPSHOTS[0]);
     let fixture = Fixture::of(Plan { purged, ..plan });
@@ -162,7 +163,7 @@ fn a_checkpoint_that_reaches_the_log_stands_for_snapshots_that_are_all_bad() {
     recovering.carry_out(SAID).unwrap();
     assert_recovered(&root);
 
-    // It may be the last entry of all that the log had.
+    // It may be the last entry that the log had.
     let fixture = without_snapshots(Plan {
         last: Some(APPLIED),
         ..Plan::default()
@@ -229,7 +230,7 @@ fn what_an_earlier_recovery_kept_is_not_mixed_with_what_this_one_would_keep() {
 
 #[test]
 fn a_recovery_that_is_interrupted_at_its_very_end_is_not_made_twice() {
-    // All is in its place, and the mark is still there.
+    // All content is in place, and the mark still exists.
     let fixture = Fixture::new();
     let root = fixture.root();
     planned(&root).carry_out(SAID).unwrap();
@@ -243,7 +244,7 @@ fn a_recovery_that_is_interrupted_at_its_very_end_is_not_made_twice() {
     assert_recovered(&root);
     assert_eq!(identity(&root), cluster);
 
-    // The mark is gone: it is over, and the rest no longer counts.
+    // The mark is removed: the recovery is complete, and the rest has no meaning.
     leave_rest(&root);
     let next = planned(&root);
     assert_eq!(next.takeover().from_cluster, cluster);
@@ -252,7 +253,8 @@ fn a_recovery_that_is_interrupted_at_its_very_end_is_not_made_twice() {
     assert!(!root.join("successor-in").exists());
 }
 
-/// As a recovery leaves it that is interrupted behind its last step, when nothing counts any more.
+/// Creates the remains of a recovery that is interrupted after its last step, when they have no
+/// meaning.
 pub(super) fn leave_rest(root: &Path) {
     fs::create_dir(root.join("successor-in")).unwrap();
     fs::write(root.join("successor-in/from-cluster"), "01CLUSTER").unwrap();
@@ -275,7 +277,7 @@ fn a_mark_that_is_not_a_recovery_s_stays_whatever_a_recovery_left() {
         assert_eq!(refused.code, code);
         assert!(files(&root) == before, "{code}");
 
-        // Nor does one take it away that is brought to its end beside it.
+        // A recovery that is completed also does not remove it.
         let (_fixture, root) = failed(true);
         let disk = Arc::new(OsDisk);
         let folder = Folder::of_tool(disk, &root, "recovery-unfinished").unwrap();
@@ -294,7 +296,7 @@ fn identity(root: &Path) -> String {
     report.identity.unwrap().cluster_id
 }
 
-/// Folders whose names changed since they were last synced, at each rename to `successor-in`.
+/// Folders whose names changed after their last sync, at each rename to `successor-in`.
 #[derive(Default)]
 struct Unsynced {
     now: Mutex<BTreeSet<PathBuf>>,

@@ -1,4 +1,4 @@
-//! A snapshot or a folder becomes a new cluster's folder, also when that is interrupted.
+//! A snapshot or a folder becomes the folder of a new cluster, even after interruptions.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use seqd_store::folder::Folder;
 
 pub(super) const OLD: &str = "before-01CLUSTER";
 
-/// What the operator of these recoveries agreed to.
+/// The text that the operator of these recoveries agreed to.
 pub(super) const SAID: &str = "becomes a new cluster";
 
 fn options(margin: Option<u64>) -> TakeoverOptions {
@@ -44,7 +44,7 @@ pub(super) fn planned(root: &Path) -> Recovering {
     }
 }
 
-/// What the folder must be, whatever happened on the way.
+/// Checks the required result of a recovery, whatever happened on the way.
 #[track_caller]
 pub(super) fn assert_recovered(root: &Path) {
     let report = inspect_folder(root).unwrap();
@@ -73,7 +73,7 @@ pub(super) fn mark(root: &Path) {
         .unwrap();
 }
 
-/// As a recovery leaves it that was interrupted before its outcome was certain.
+/// Creates the state of a recovery that was interrupted before its outcome was certain.
 fn half_built(root: &Path) {
     mark(root);
     fs::create_dir(root.join("successor-new")).unwrap();
@@ -184,7 +184,8 @@ fn a_rehearsal_names_no_ancestor() {
     );
 }
 
-/// The fixture's entries carry a time that is ahead of the clock: their leader's was wrong.
+/// The fixture's entries have a time ahead of the clock, because the clock of their leader was
+/// wrong.
 #[test]
 fn a_state_whose_time_is_wrong_is_taken_over_as_of_the_time_that_is_given() {
     let fixture = Fixture::new();
@@ -218,14 +219,14 @@ fn a_state_whose_time_is_wrong_is_taken_over_as_of_the_time_that_is_given() {
     let takeover = recovering.takeover().clone();
     assert_eq!((takeover.wall_ms, takeover.age_ms), (written_ms, 1_118));
     recovering.carry_out(SAID).unwrap();
-    // The next backup carries the right time.
+    // The next backup has the correct time.
     let Recovery::Planned(again) = plan(None).unwrap() else {
         panic!("nothing was begun");
     };
     assert_eq!(again.takeover().wall_ms, written_ms);
 }
 
-/// A disk that fails a recovery on one side of the rename that makes its outcome certain.
+/// A disk that fails a recovery before or after the rename that makes its outcome certain.
 struct Fails {
     root: PathBuf,
     behind: bool,
@@ -246,7 +247,7 @@ impl Tap for Fails {
     }
 }
 
-/// A folder whose recovery the disk has failed.
+/// Returns a folder whose recovery failed because of the disk.
 pub(super) fn failed(behind: bool) -> (Fixture, PathBuf) {
     let fixture = Fixture::new();
     let root = fixture.root();
@@ -278,7 +279,7 @@ fn a_recovery_that_fails_before_it_is_certain_leaves_a_folder_that_starts() {
 #[test]
 fn a_recovery_that_fails_once_it_is_certain_stays_to_be_finished() {
     let (_fixture, root) = failed(true);
-    // Whether the new or the old content is here after a power cut, the old must not be started.
+    // After a power cut the new or the old content may exist. The old content must not be started.
     let stop = Folder::open(Arc::new(OsDisk), &root).err().unwrap();
     assert_eq!(stop.code(), "stale-folder");
     let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
@@ -336,7 +337,7 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
     let refused = refused.expect("a restore was planned into a folder in use");
     assert_eq!(refused.code, "already-exists");
 
-    // A part of it, and the mark that goes last.
+    // A part of it, and the mark that is removed last.
     let folder = Folder::open(Arc::new(OsDisk), &data_dir).unwrap();
     folder
         .mark_refused("restore-unfinished", "interrupted")
@@ -348,7 +349,7 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
     restore().unwrap().carry_out().unwrap();
     assert_eq!(bad(&data_dir), Vec::<String>::new());
 
-    // Another restore was quicker: its folder stays as it is.
+    // Another restore was faster: its folder stays unchanged.
     let data_dir = dir.path().join("quick");
     let plan = Restore::plan(of(&data_dir)).unwrap();
     Restore::plan(of(&data_dir)).unwrap().carry_out().unwrap();

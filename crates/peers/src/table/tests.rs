@@ -1,4 +1,5 @@
-//! The table by scripts of what operators do to folders, and by properties over any script.
+//! The table, tested with typical operator actions on folders, and with properties over arbitrary
+//! scripts.
 
 use proptest::prelude::*;
 use seqd_store::records::{Ballot, LogIdRecord};
@@ -39,7 +40,7 @@ fn an_older_copy_of_a_folder_that_was_not_started_since_is_refused() {
     let mut table = Table::default();
     let had = synced(leader(5, 2), Some((5, 100)));
     table.record(A, start(1, 10), had);
-    // The copy was taken at entry 60 of the running node; its own start is the second.
+    // The copy was taken at entry 60 of the running node, and is the second start.
     let copy = synced(leader(5, 2), Some((5, 60)));
     let stale = table.judge(A, start(2, 20), copy).unwrap_err();
     assert_eq!(
@@ -47,7 +48,7 @@ fn an_older_copy_of_a_folder_that_was_not_started_since_is_refused() {
         "it has acknowledged term 5 led by node 2, entry 100 of term 5, and this folder was \
          started with term 5 led by node 2, entry 60 of term 5"
     );
-    // The true folder is welcome, with or without more than was acknowledged.
+    // The original folder is accepted, with or without more than was acknowledged.
     assert_eq!(table.judge(A, start(2, 21), had), Ok(()));
 }
 
@@ -86,7 +87,7 @@ fn what_a_start_acknowledged_is_not_held_against_itself() {
 
 #[test]
 fn what_an_earlier_start_acknowledged_is_held_against_a_running_one_too() {
-    // A came back with an old copy while only B was up, which knew nothing; C knows more.
+    // A returned with an old copy while only B was up, which had no record. C has a record of more.
     let began = synced(leader(5, 2), Some((5, 60)));
     let mut c = Table::default();
     c.record(A, start(1, 10), synced(leader(5, 2), Some((5, 100))));
@@ -123,7 +124,8 @@ fn under_a_higher_vote_the_log_may_be_shorter() {
 fn the_winner_of_a_term_may_be_another_than_the_one_voted_for() {
     let mut table = Table::default();
     table.record(A, start(1, 10), synced(vote(5, 3), None));
-    // Node 3 lost: node 2, whose number is smaller, won the term with the others' votes.
+    // Node 3 lost the election: node 2, whose number is smaller, won the term with the others'
+    // votes.
     let follows = synced(leader(5, 2), Some((4, 40)));
     assert_eq!(table.judge(A, start(2, 20), follows), Ok(()));
     let forgot_the_vote = synced(leader(4, 2), Some((4, 40)));
@@ -168,7 +170,7 @@ fn any_synced() -> impl Strategy<Value = SyncedPosition> {
     })
 }
 
-/// What the nodes of a small cluster reported, each at which start.
+/// The reports of the nodes of a small cluster, each with the number of the start.
 fn any_words() -> impl Strategy<Value = Vec<(u64, u64, SyncedPosition)>> {
     proptest::collection::vec((1..3_u64, 1..5_u64, any_synced()), 0..24)
 }
@@ -213,7 +215,7 @@ proptest! {
         let verdict = table.judge(A, start(boot, boot), shows);
         prop_assert!(verdict.is_err() || !less, "a start with less than was acknowledged takes part");
         prop_assert_eq!(verdict.is_err(), later || less, "{:?}", verdict);
-        // A twin of a start that was seen is never welcome.
+        // A twin of a start that was seen is never accepted.
         let seen = of_a().any(|(_, seen, _)| *seen >= boot);
         if seen {
             prop_assert!(table.judge(A, start(boot, 99), shows).is_err(), "a twin takes part");
@@ -224,8 +226,8 @@ proptest! {
     fn an_honest_disk_is_never_refused(
         steps in proptest::collection::vec((any::<bool>(), any_synced()), 0..24),
     ) {
-        // What a disk holds only rises; it is acknowledged now and then, to either of two peers,
-        // which tell each other now and then; the node is started again now and then.
+        // The content of the disk only grows. From time to time it is acknowledged to one of two
+        // peers, the peers exchange their tables, and the node is restarted.
         let mut disk = SyncedPosition::default();
         let (mut one, mut other) = (Table::default(), Table::default());
         let mut boot = 1;

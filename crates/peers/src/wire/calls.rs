@@ -1,9 +1,10 @@
 //! The calls that one connection has sent or is about to send.
 //!
 //! Invariants:
-//! - A call is `Unsent` only if no byte of it was passed to the operating system. Once its first
-//!   frame is queued, it ends as `NoAnswer`, `Broken`, `Rejected` or with its answer.
-//! - The bytes that a call has taken of the window return with credit or with the end of the call.
+//! - A call is `Unsent` only if none of its bytes was passed to the operating system. Once its
+//!   first frame is queued, it ends as `NoAnswer`, `Broken`, `Rejected` or with its response.
+//! - The bytes that a call has taken from the window return with credit or with the end of the
+//!   call.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,8 +18,9 @@ use super::frame::{Frame, Part, VERSION};
 use super::transport::{CallError, Limit, MESSAGE_BYTES, Rejection};
 use super::window::Window;
 
-/// A connection takes no more calls after a call was given up and nothing has arrived for this
-/// long. A slow answer still arrives within this time, and a lost segment is sent again within it.
+/// A connection accepts no more calls after a call was abandoned and nothing has arrived for this
+/// long. A slow response still arrives within this time, and a lost segment is retransmitted within
+/// it.
 const SILENCE: Duration = Duration::from_millis(800);
 
 type Reply = oneshot::Sender<Result<Bytes, CallError>>;
@@ -26,28 +28,28 @@ pub(super) type Waiting = oneshot::Receiver<Result<Bytes, CallError>>;
 
 /// The end of a connection.
 pub(super) enum Ended {
-    /// The peer has certainly handled no call of this connection.
+    /// The peer has certainly processed no call of this connection.
     Unused(CallError),
-    /// The connection broke. The number of accepted bytes shows which calls were sent before.
+    /// The connection broke. The number of accepted bytes determines which calls were sent before.
     Broken(String),
 }
 
 pub(super) struct Calls {
     inner: Mutex<Inner>,
     pub(super) window: Window,
-    /// The number of answered bytes that are returned together.
+    /// The number of received response bytes that are returned together.
     credit_step: u64,
 }
 
 struct Inner {
     calls: BTreeMap<u64, Call>,
     last: u64,
-    /// Answered bytes that are not returned yet.
+    /// Received response bytes that are not returned yet.
     owed: u64,
     is_connected: bool,
-    /// Whether the peer has answered the opening.
+    /// `true` if the peer has responded to the opening.
     is_open: bool,
-    /// The connection takes no more calls. Calls in flight may still be answered.
+    /// The connection accepts no more calls. Calls in flight may still receive a response.
     is_retired: bool,
     is_ended: bool,
     was_used: bool,
@@ -132,7 +134,7 @@ impl Calls {
         self.lock().is_connected
     }
 
-    /// Begins a call; `None` if the connection has ended.
+    /// Begins a call. Returns `None` if the connection has ended.
     pub(super) fn begin(&self, place: OwnedSemaphorePermit) -> Option<(u64, Waiting)> {
         let (reply, waiting) = oneshot::channel();
         let now = Instant::now();
@@ -178,15 +180,15 @@ impl Calls {
         true
     }
 
-    /// The present deadline of a call; `None` if it has ended.
+    /// Returns the current deadline of a call, or `None` if it has ended.
     pub(super) fn deadline(&self, call: u64, began: Instant, limit: Limit) -> Option<Instant> {
         let inner = self.lock();
         let call = inner.calls.get(&call)?;
         Some(call.deadline(began, limit))
     }
 
-    /// Gives up a call for which its caller no longer waits. Returns whether the peer may have
-    /// received some of it and must receive a cancellation; `None` if the call has ended.
+    /// Abandons a call for which its caller no longer waits. Returns whether the peer may have
+    /// received part of it and must receive a cancellation, or `None` if the call has ended.
     pub(super) fn give_up(&self, number: u64) -> Option<bool> {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -203,7 +205,7 @@ impl Calls {
         Some(was_sent)
     }
 
-    /// Takes no more calls. The connection ends with the calls in flight.
+    /// Accepts no more calls. The connection ends with the calls in flight.
     pub(super) fn retire(&self) {
         self.lock().is_retired = true;
     }
@@ -229,7 +231,7 @@ impl Calls {
         was_sent
     }
 
-    /// Handles a received frame and returns the frame that answers it. An error ends the
+    /// Handles a received frame and returns the frame to send in response. An error ends the
     /// connection.
     pub(super) fn arrived(&self, frame: Frame) -> Result<Option<Frame>, Ended> {
         let mut inner = self.lock();

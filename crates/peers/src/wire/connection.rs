@@ -1,4 +1,4 @@
-//! One connection to a peer at the calling side: its task, and the calls on it.
+//! One connection to a peer at the calling side: its task, and its calls.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::transport::{CallError, Limit, Link, Payload};
 use super::writer::{Parts, URGENT, Writer};
 use crate::tasks::Tasks;
 
-/// The longest time for connecting to a peer.
+/// The longest time to connect to a peer.
 const CONNECT: Duration = Duration::from_millis(500);
 
 /// A connection that was not used for this long is closed.
@@ -48,7 +48,7 @@ struct Outgoing {
 }
 
 impl Connection {
-    /// Connects in the background, so that no limit of a caller interrupts that.
+    /// Connects in the background, so that the time limit of a caller does not interrupt it.
     pub(super) fn open(dial: Arc<dyn Dial>, tasks: &dyn Tasks, addr: String, link: Link) -> Self {
         let calls = Arc::new(Calls::new(link.window()));
         let (queue, outgoing) = mpsc::unbounded_channel();
@@ -135,7 +135,7 @@ impl Drop for Connection {
     }
 }
 
-/// A call that is given up when its caller drops it.
+/// A call that is abandoned when its caller drops it.
 struct UnderWay<'a> {
     connection: &'a Connection,
     call: u64,
@@ -143,14 +143,14 @@ struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
-    /// Returns whether the call was sent; `None` if it has ended.
+    /// Returns whether the call was sent, or `None` if it has ended.
     fn give_up(&mut self) -> Option<bool> {
         let was_sent = self.connection.calls.give_up(self.call)?;
         self.is_over = true;
         if was_sent {
             let cancel = Frame::Cancel { call: self.call };
             if self.connection.urgent.try_send(cancel).is_err() {
-                // The connection takes no bytes, so only its end can end the call at the peer.
+                // The connection accepts no bytes, so only its end can end the call at the peer.
                 self.connection.calls.retire();
             }
         }
@@ -189,14 +189,14 @@ async fn run(dial: Arc<dyn Dial>, addr: String, link: Link, calls: Arc<Calls>, e
     calls.end(&ended, accepted);
 }
 
-/// Carries calls and answers until the connection ends. Returns the reason, and the number of bytes
-/// that the operating system has accepted.
+/// Transfers calls and responses until the connection ends. Returns the reason, and the number of
+/// bytes that the operating system has accepted.
 async fn converse(stream: BoxStream, link: Link, calls: &Calls, ends: Ends) -> (Ended, u64) {
     let (read, write) = tokio::io::split(stream);
     let mut frames = FramedRead::new(read, FrameCodec::new());
     let mut writer = Writer::new(write, ends.urgent_frames);
     let mut outgoing = ends.outgoing;
-    // One task for all of this: a call needs no task switch except to its caller.
+    // A single task: a call needs no task switch except to its caller.
     let ended = tokio::select! {
         biased;
         ended = receive(&mut frames, calls, &ends.urgent) => ended,

@@ -1,5 +1,5 @@
 //! The peers' transport over framed connections: one connection for each peer and link. It is
-//! opened at the first call, kept, and opened again after it broke.
+//! opened at the first call, kept, and reopened after it broke.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +32,7 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// A transport over the connections that `dial` makes. Their tasks start with `tasks`.
+    /// A transport over the connections that `dial` opens. `tasks` starts their tasks.
     pub fn new(dial: Arc<dyn Dial>, tasks: &'static dyn Tasks) -> Self {
         Self {
             dial,
@@ -82,7 +82,7 @@ impl Transport for Dialer {
             };
             let answer = connection.call(route, payload, limit).await;
             match (answer, again) {
-                // A kept connection was closed before anything of the call was sent.
+                // A kept connection was closed before any part of the call was sent.
                 (Err(CallError::Unsent(_)), Some(bytes)) if connection.calls().has_ended() => {
                     let left = limit.after(began.elapsed());
                     let payload = Payload::Bytes(bytes);

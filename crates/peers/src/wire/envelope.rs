@@ -1,10 +1,10 @@
 //! The envelope before a message.
 //!
-//! Every message, request and reply, names its cluster, its sender, the node it is meant for, and
-//! the sender's boot number and nonce. A message for another node or cluster is refused, whatever
-//! way it took.
+//! Every message, request and response, contains its cluster, its sender, its target node, and the
+//! sender's boot number and nonce. A message for another node or cluster is refused, whatever its
+//! route.
 //!
-//! The envelope is a value of its own before the message, so that a node can read it even if the
+//! The envelope is encoded separately before the message, so that a node can read it even if the
 //! message is of a newer version.
 
 use seqd_state::codec::Versioned;
@@ -17,8 +17,8 @@ pub struct Envelope {
     pub cluster_id: String,
     pub from: u64,
     pub to: u64,
-    /// The sender's start: how often its folder was started, and the number drawn at that start,
-    /// in which two copies of one folder differ.
+    /// The sender's start: the number of starts of its folder, and a random number that differs
+    /// between two copies of the same folder.
     pub start: Start,
 }
 

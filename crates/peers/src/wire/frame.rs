@@ -1,4 +1,5 @@
-//! The frames of a connection between nodes. `docs/internals/PEERS.md` has the protocol on one page.
+//! The frames of a connection between nodes. `docs/internals/PEERS.md` describes the protocol on
+//! one page.
 //!
 //! ```text
 //! frame    [length of the rest, u32][CRC-32C of what follows it, u32][kind, u8][call, u64][body]
@@ -17,7 +18,7 @@ pub const VERSION: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"seqdpeer";
 
-/// The bytes of a call or an answer that are sent in one frame: at 1 Mbit/s the credit for each
+/// The bytes of a call or a response that are sent in one frame: at 1 Mbit/s the credit for each
 /// frame returns within a fifth of a second.
 pub(super) const PART_BYTES: usize = 16 << 10;
 
@@ -30,7 +31,7 @@ const HEAD_BYTES: usize = 4 + 1 + 8 + 1 + 4 + 1;
 /// The longest frame without its length.
 const FRAME_BYTES: usize = HEAD_BYTES + MOST_PART_BYTES;
 
-/// The longest text of a rejection; the rest is cut off.
+/// The longest text of a rejection. The rest is truncated.
 const TEXT_BYTES: usize = 4 << 10;
 
 /// The cost of a part in a window in addition to its bytes, so that empty parts are bounded too.
@@ -48,10 +49,10 @@ const REJECTION: u8 = 5;
 const CREDIT: u8 = 6;
 const CANCEL: u8 = 7;
 
-/// Bytes of a call or of an answer.
+/// Bytes of a call or of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Whether this is the last part.
+    /// `true` for the last part.
     pub is_last: bool,
     pub bytes: Bytes,
 }
@@ -70,11 +71,11 @@ pub enum Frame {
         version: u16,
         link: u8,
     },
-    /// A call's first part.
+    /// The first part of a call.
     Call {
         call: u64,
         route: u8,
-        /// The time after which the caller no longer waits for an answer; 0 if there is none.
+        /// The time after which the caller no longer waits for a response. 0 if there is none.
         limit_ms: u32,
         part: Part,
     },
@@ -86,18 +87,18 @@ pub enum Frame {
         call: u64,
         part: Part,
     },
-    /// The end of a call that is not answered, or of the connection.
+    /// The end of a call without a response, or of the connection.
     Rejection {
         call: u64,
         text: String,
     },
-    /// The receiver has taken this many bytes of a call with several parts, or of all answers (0).
-    /// The end of a call returns the rest of its bytes.
+    /// The receiver has processed this many bytes of a call with several parts, or of all responses
+    /// (0). The end of a call returns the rest of its bytes.
     Credit {
         call: u64,
         bytes: u32,
     },
-    /// The caller no longer waits for the answer; the receiver ends the call.
+    /// The caller no longer waits for the response. The receiver ends the call.
     Cancel {
         call: u64,
     },
@@ -228,7 +229,7 @@ fn read_part(bytes: &mut Bytes) -> io::Result<Part> {
     Ok(Part { is_last, bytes })
 }
 
-/// Frames from bytes and back.
+/// Encodes and decodes frames.
 #[derive(Debug)]
 pub struct FrameCodec(LengthDelimitedCodec);
 

@@ -1,8 +1,8 @@
-//! What a fuzzer calls, with any bytes: frames and connections of the peers' port.
-//! `docs/internals/FUZZING.md` has the targets.
+//! Fuzz targets that accept any bytes: frames and connections of the peers' port.
+//! `docs/internals/FUZZING.md` lists the targets.
 //!
-//! A target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the tests
-//! below, so that they are checked without a fuzzer too.
+//! A target panics when a guarantee is violated. The tests below run the stored inputs of
+//! `tests/fuzz/corpus`, so that these are checked without a fuzzer too.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -22,14 +22,14 @@ use super::serving;
 use super::transport::{Link, Rejection};
 use crate::watched::Watched;
 
-/// The longest words about bytes that cannot be read.
+/// The longest error message about unreadable bytes.
 const MOST_WORDS: usize = 1024;
 
-/// What a connection holds under way: more than the answers to any input.
+/// The buffer of a connection, larger than the responses to any input.
 const BUFFER: usize = 4 << 20;
 
-/// Frames out of a short form: a length of two bytes, little-endian, and kind, call and body. What
-/// a fuzzer cannot guess, the checksum, is added.
+/// Expands a short form into frames: a little-endian length of two bytes, then kind, call and body.
+/// It adds the checksum, which a fuzzer cannot guess.
 fn framed(mut short: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some((length, rest)) = short.split_first_chunk::<2>() {
@@ -43,7 +43,7 @@ fn framed(mut short: &[u8]) -> Vec<u8> {
     all
 }
 
-/// The frames of these bytes, and whether something else ended them.
+/// Decodes the frames of these bytes. The second value is whether an error ended them.
 fn frames(bytes: &[u8], piece: usize) -> (Vec<(Frame, usize)>, bool) {
     let (mut codec, mut buffer) = (FrameCodec::new(), BytesMut::new());
     let (mut found, mut fed, mut done) = (Vec::new(), 0, 0);
@@ -68,11 +68,11 @@ fn frames(bytes: &[u8], piece: usize) -> (Vec<(Frame, usize)>, bool) {
     (found, false)
 }
 
-/// Bytes of a connection between nodes. The first byte says in what pieces they come, and whether
-/// the rest is as it is or short (see `framed`).
+/// The bytes of a connection between nodes. The first byte selects the size of the pieces in which
+/// they arrive, and whether the rest is used unchanged or expanded (see `framed`).
 ///
-/// The pieces make no difference; a frame that is read is written as the same frame, and as the
-/// same bytes where its kind has one form.
+/// The pieces must make no difference. A decoded frame is encoded and decoded to the same frame,
+/// and to the same bytes if its kind has only one encoding.
 pub fn peer_frames(input: &[u8]) {
     let Some((how, rest)) = input.split_first() else {
         return;
@@ -98,7 +98,8 @@ pub fn peer_frames(input: &[u8]) {
         if let Err(error) = FrameCodec::new().encode(&frame, &mut written) {
             panic!("{frame:?} cannot be written: {error}");
         }
-        // A later version may have more in its opening, and a text is cut and mended.
+        // A later version may have more fields in its opening, and a text is truncated and made
+        // valid UTF-8.
         if !matches!(frame, Frame::Opening { .. } | Frame::Rejection { .. }) {
             assert_eq!(own, &written[..], "{frame:?}");
         }
@@ -115,7 +116,7 @@ pub fn peer_frames(input: &[u8]) {
     assert!(at <= bytes.len());
 }
 
-/// Takes what calls carry, and answers with it; `Watch` is not answered.
+/// Reads the bodies of calls and responds with them. `Watch` receives no response.
 struct Echo;
 
 impl Handler for Echo {
@@ -139,10 +140,11 @@ impl Handler for Echo {
     }
 }
 
-/// A whole connection at its receiving side. The first byte chooses a link or none, the rest is
-/// short (see `framed`).
+/// A whole connection at its receiving side. The first byte selects a link or none, and the rest is
+/// expanded (see `framed`).
 ///
-/// It ends with its bytes, what is answered are frames, and each call is ended once at most.
+/// The connection ends with its bytes, the response consists of valid frames, and each call ends at
+/// most once.
 pub fn peer_connection(input: &[u8]) {
     let Some((link, rest)) = input.split_first() else {
         return;
@@ -183,8 +185,8 @@ pub fn peer_connection(input: &[u8]) {
     }
 }
 
-/// Runs to the end what never waits for anything from outside. Time passes at once where nothing
-/// else is to be done: calls have limits that the input states.
+/// Runs a future that never waits for external events. Time advances immediately when nothing else
+/// can run, because calls have limits that the input determines.
 fn in_a_runtime<T>(future: impl Future<Output = T>) -> T {
     thread_local! {
         static RUNTIME: io::Result<tokio::runtime::Runtime> =
@@ -258,7 +260,7 @@ mod tests {
         bytes.to_vec()
     }
 
-    /// The frame in the form that `framed` reads.
+    /// Returns the frame in the short form that `framed` reads.
     fn short(frame: &Frame) -> Vec<u8> {
         let content = &bytes(frame)[8..];
         let length = u16::try_from(content.len()).unwrap();

@@ -1,6 +1,6 @@
 //! The messages of the handshake.
 //!
-//! They travel without an envelope: a node sends and answers them before it has an identity.
+//! They have no envelope, because a node sends them and responds to them before it has an identity.
 
 use std::collections::BTreeMap;
 
@@ -37,13 +37,13 @@ kinds! {
     Taken = 90,
 }
 
-/// Every start sends it to every configured peer, and receives the identity of the peer.
+/// Every start sends it to every configured peer and receives the identity of the peer.
 ///
-/// It is sent before the version of the peer's program is known, so its shape never changes.
+/// It is sent before the version of the peer's program is known, so its format never changes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hello {
     pub name: String,
-    /// The configured peers, name to address.
+    /// The configured peers: names and addresses.
     pub peers: BTreeMap<String, String>,
     /// The client address, for the membership.
     pub http: String,
@@ -55,11 +55,11 @@ pub struct Hello {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HelloIdentity {
     pub cluster_id: String,
-    /// Clusters that this one was restored from.
+    /// The clusters from which this one was restored.
     pub ancestors: Vec<String>,
     pub node: u64,
     pub start: Start,
-    /// The position on the disk when this start began.
+    /// The position on the disk at the beginning of this start.
     pub began: SyncedPosition,
 }
 
@@ -70,9 +70,9 @@ pub struct HelloReply {
     pub http: String,
     pub levels: LevelRange,
     pub standing: Standing,
-    /// Whether the answering node votes, as far as it knows.
+    /// `true` if the answering node votes, according to its own state.
     pub votes: bool,
-    /// The answering node's own start: one hello introduces both.
+    /// The answering node's own start: one hello introduces both nodes.
     pub identity: Option<HelloIdentity>,
     pub verdict: Verdict,
 }
@@ -82,10 +82,10 @@ pub struct HelloReply {
 pub enum Standing {
     /// Its folder is empty.
     Empty,
-    /// It was prepared for this cluster and has neither vote nor entry.
+    /// It was prepared for this cluster and has neither a vote nor an entry.
     Prepared { cluster_id: String, node: u64 },
-    /// It is part of this cluster, whose members have these names. If the sender has no identity and is
-    /// one of the members, the leader is only named if it confirmed the members.
+    /// It is part of this cluster, whose members have these names. If the sender has no identity
+    /// and is one of the members, the leader is only named if it confirmed the members.
     Member {
         cluster_id: String,
         node: u64,
@@ -106,7 +106,7 @@ pub enum Verdict {
         why: String,
     },
     Removed,
-    /// Its cluster was restored into this one, whose ID this is.
+    /// Its cluster was restored into the cluster with this ID.
     Superseded {
         by: String,
     },
@@ -116,16 +116,16 @@ pub enum Verdict {
     },
 }
 
-/// The first phase of the founder: the receiver takes this identity, syncs it, and answers.
+/// The first phase of the founder: the receiver stores this identity durably and responds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prepare {
     pub cluster_id: String,
     pub founders: Vec<(u64, Member)>,
-    /// The receiver among them.
+    /// The name of the receiver among the founders.
     pub you: String,
 }
 
-/// The answer of a node that received an identity.
+/// The response of a node that received an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Taken {
     /// The identity is on its disk.
@@ -139,13 +139,13 @@ pub enum Taken {
     },
 }
 
-/// Gives a waiting node its ID in a cluster that exists.
+/// Assigns a waiting node its ID in an existing cluster.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Adopt {
     pub cluster_id: String,
     pub node: u64,
     pub you: String,
-    /// The members, so that it finds them after a restart.
+    /// The members, so that the node can contact them after a restart.
     pub members: Vec<(u64, Member)>,
     /// The clusters that this one replaced.
     pub ancestors: Vec<String>,

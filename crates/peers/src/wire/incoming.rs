@@ -1,9 +1,9 @@
-//! The received calls of one connection that are not answered yet, and their bodies.
+//! The received calls of one connection without a response yet, and their bodies.
 //!
 //! Invariants:
 //! - The bytes of bodies stay within the window of the connection and the room of all connections.
-//!   The bytes that a handler takes return to the window.
-//! - A call has one end. Parts that arrive later are dropped, and count for no window.
+//!   The bytes that a handler processes return to the window.
+//! - A call has one end. Parts that arrive later are dropped, and count towards no window.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -22,13 +22,13 @@ use super::places::Place;
 use super::route::Route;
 use super::transport::{Rejection, RejectionCode};
 
-/// The most unanswered calls of one connection: more than any sender has in flight.
+/// The largest number of open calls of one connection, more than any sender has in flight.
 const CALLS: usize = 1024;
 
-/// The future bytes of a reply, or the rejection.
+/// A future response in bytes, or a rejection.
 pub type Replying = Pin<Box<dyn Future<Output = Result<Bytes, Rejection>> + Send>>;
 
-/// Answers the calls of peers, whatever carries them.
+/// Handles the calls of peers, independent of the transport.
 pub trait Handler: Send + Sync {
     fn handle(self: Arc<Self>, route: Route, body: Body) -> Replying;
 }
@@ -47,7 +47,7 @@ struct Calls {
     /// Bytes that arrived and are not returned yet.
     unreturned: u64,
     last_frame: Instant,
-    /// The connection stopped taking credits.
+    /// `true` if the connection has stopped accepting credits.
     is_stuck: bool,
 }
 
@@ -55,7 +55,7 @@ struct Open {
     /// `None` once the last part has arrived.
     parts: Option<mpsc::UnboundedSender<Held>>,
     unreturned: u64,
-    /// Whether it has more than one part, and its sender waits for credit.
+    /// `true` if it has more than one part, so that its sender waits for credit.
     has_parts: bool,
     /// One of its parts was dropped for lack of room.
     is_cut: bool,
@@ -160,7 +160,7 @@ impl Incoming {
             return Err(io::Error::other("more bytes than the window has"));
         }
         let Some(room) = self.place.room(cost) else {
-            // The handler has not received the whole call, and does not act on it.
+            // The handler has not received the whole call and does not process it.
             open.is_cut = true;
             open.abort.abort();
             return Ok(());
@@ -173,7 +173,7 @@ impl Incoming {
         let bytes = if self.place.is_member() {
             part.bytes
         } else {
-            // A few bytes would keep the buffer that they were read into.
+            // Copied, because a few bytes would keep the whole read buffer alive.
             Bytes::copy_from_slice(&part.bytes)
         };
         let held = Held {
@@ -183,7 +183,7 @@ impl Incoming {
             _credit,
         };
         open.unreturned += u64::from(cost);
-        // A handler that has ended takes no more parts.
+        // A handler that has ended accepts no more parts.
         let dropped = sender.send(held).err();
         if part.is_last {
             open.parts = None;
@@ -232,7 +232,7 @@ impl Incoming {
         drop(ended);
     }
 
-    /// The number of calls that wait for their answers.
+    /// Returns the number of open calls.
     pub(super) fn open(&self) -> usize {
         self.calls().open.len()
     }
@@ -244,7 +244,7 @@ impl Incoming {
         }
     }
 
-    /// The time of the last call or answer; `None` while a call is open.
+    /// Returns the time of the last call or response, or `None` while a call is open.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let calls = self.calls();
         calls.open.is_empty().then_some(calls.last_frame)
@@ -254,18 +254,19 @@ impl Incoming {
 /// The body of a call, which its handler reads.
 pub struct Body {
     parts: mpsc::UnboundedReceiver<Held>,
-    /// The first part, if it was read and not taken yet.
+    /// The first part, if it was read but not taken yet.
     first: Option<Held>,
     is_whole: bool,
     place: Arc<Place>,
 }
 
-/// The other side of a connection, as its certificate names it. Without TLS it may be anybody.
+/// The other side of a connection, as named by its certificate. Without TLS it is not
+/// authenticated.
 pub struct Sender(pub(super) Arc<Place>);
 
 impl Sender {
     /// Refuses a message of node `id` on a connection with another node's certificate. `name_of`
-    /// returns the name of a node ID; it is called for the first message of a connection.
+    /// returns the name of the node. It is called for the first message of a connection.
     pub fn check_id(
         &self,
         id: u64,
@@ -310,7 +311,7 @@ fn malformed(detail: impl Into<String>) -> Rejection {
 }
 
 impl Body {
-    /// The first bytes. They are not taken.
+    /// Returns the first bytes without taking them.
     pub async fn first(&mut self) -> Result<&Bytes, Rejection> {
         if self.first.is_none() {
             self.first = self.parts.recv().await;
@@ -334,15 +335,15 @@ impl Body {
         Ok(Some(held))
     }
 
-    /// The next bytes; `None` after the last ones.
+    /// Returns the next bytes, or `None` after the last ones.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
         let held = self.next_held().await?;
         Ok(held.map(|held| held.bytes))
     }
 
-    /// All bytes, at most `limit`.
+    /// Returns all bytes, at most `limit`.
     pub async fn collect(mut self, limit: usize) -> Result<Collected, Rejection> {
-        // The sender may become a member while its body arrives: then there are two kinds of room.
+        // The sender may become a member while its body arrives. Then there are two kinds of room.
         let (mut bytes, mut rooms) = (Bytes::new(), Vec::<OwnedSemaphorePermit>::new());
         let mut all = BytesMut::new();
         while let Some(held) = self.next_held().await? {
@@ -369,13 +370,13 @@ impl Body {
         })
     }
 
-    /// The other side of the connection.
+    /// Returns the other side of the connection.
     pub fn sender(&self) -> Sender {
         Sender(Arc::clone(&self.place))
     }
 
     /// Records that the sender is a member: its connection moves from the places of strangers to
-    /// those of members.
+    /// the places of members.
     pub fn admit_sender(&self) -> Result<(), Rejection> {
         if self.place.admit() {
             return Ok(());

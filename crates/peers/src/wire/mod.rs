@@ -2,10 +2,10 @@
 //!
 //! - a message as bytes: [`sealed`], after its [`envelope`], under the number of its [`route`]
 //! - the messages of the handshake: [`hello`]
-//! - a call, whatever carries it: [`transport`], and at the receiver [`incoming`]
+//! - a call, independent of its transport: [`transport`], and at the receiver [`incoming`]
 //! - the bytes on a connection: [`frame`], written by `writer` within a `window`
 //! - sending: [`dialer`], with a `connection` for each peer and link, and its `calls`
-//! - receiving: [`server`], which keeps `places` and runs `serving` for each connection
+//! - receiving: [`server`], which manages `places` and runs `serving` for each connection
 
 mod calls;
 mod connection;

@@ -2,8 +2,8 @@
 //!
 //! The other side of a connection is a stranger until it has sent a message with a valid envelope.
 //! Strangers have a part of the places, and few for each network. If there are too many, a new
-//! stranger takes the place of the one that has waited longest in the network with most strangers.
-//! The bytes of strangers have an account of their own. So no stranger can keep a member out.
+//! stranger replaces the one that has waited longest in the network with the most strangers. The
+//! bytes of strangers are accounted separately. A stranger therefore cannot keep a member out.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -15,30 +15,30 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::frame::MOST_COST;
 
-/// The most concurrent connections, if there are descriptors for them: 64 members with five links
-/// each, and twice that while they connect again.
+/// The largest number of concurrent connections if there are enough descriptors: 64 members with
+/// five links each, and twice that while they reconnect.
 pub(super) const CONNECTIONS: usize = MEMBERS + STRANGERS;
 pub(super) const MEMBERS: usize = 768;
 
 /// A quarter of the connections.
 pub(super) const STRANGERS: usize = 256;
 
-/// One in this many strangers may come from one network: enough for the nodes of a test cluster on
+/// One network may have this fraction of the strangers: enough for the nodes of a test cluster on
 /// one host.
 const OF_ONE: usize = 4;
 
-/// The most bytes of messages that are held for all members together.
+/// The largest number of message bytes held for all members together.
 const ROOM: usize = 128 << 20;
 
-/// The most bytes of messages that are held for one stranger before reading stops. The rest stays
+/// The largest number of message bytes held for one stranger before reading stops. The rest stays
 /// in its connection.
 const STRANGER_BYTES: usize = 64 << 10;
 
-/// The same and the largest frame: 32 MiB for all strangers.
+/// The same plus the largest frame: 32 MiB for all strangers.
 const STRANGER_ROOM: usize = STRANGER_BYTES + MOST_COST;
 
-/// The most concurrent calls of one stranger. A joining node has one. The calls of a member wait in
-/// its connection until its first message was checked.
+/// The largest number of concurrent calls of one stranger. A joining node has one. The calls of a
+/// member wait in its connection until its first message was checked.
 const STRANGER_CALLS: usize = 4;
 
 pub(super) struct Places {
@@ -60,7 +60,8 @@ struct Stranger {
     evict: oneshot::Sender<()>,
 }
 
-/// The network of an address. For IPv6 it is the first half, because one host may have all of it.
+/// Returns the network of an address. For IPv6 it is the first half, because one host may own all
+/// of it.
 fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(address) => {
@@ -72,7 +73,7 @@ fn network(from: IpAddr) -> IpAddr {
 }
 
 impl Strangers {
-    /// The stranger whose place a new one of this network takes.
+    /// Returns the stranger that a new one of this network replaces.
     fn leaves(&self, from: Option<IpAddr>) -> Option<usize> {
         let mut counts = HashMap::new();
         for stranger in &self.waiting {
@@ -95,18 +96,18 @@ impl Strangers {
     }
 }
 
-/// The place of a connection. It is free again when this is dropped.
+/// The place of a connection. It is freed when this is dropped.
 pub(super) struct Place {
     places: Arc<Places>,
     number: u64,
     member: OnceLock<OwnedSemaphorePermit>,
-    /// The node that the certificate names, if the connection has TLS.
+    /// The node named by the certificate, if the connection has TLS.
     certified: Option<Certified>,
     /// The ID of that node, once it is known.
     known: OnceLock<u64>,
     /// The room for its bytes while it is a stranger.
     own: Arc<Semaphore>,
-    /// The connection may read on.
+    /// Signals that the connection may read again.
     readable: Notify,
 }
 
@@ -116,7 +117,7 @@ impl Places {
         Self::of(CONNECTIONS)
     }
 
-    /// Places for this many connections, at least two.
+    /// Creates places for this many connections, at least two.
     pub(super) fn of(connections: usize) -> Arc<Self> {
         let strangers = (connections * STRANGERS).div_ceil(CONNECTIONS);
         Self::parted(connections.saturating_sub(strangers), strangers, ROOM)
@@ -145,7 +146,7 @@ impl Places {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a stranger a place. The receiver fires when another stranger takes that place.
+    /// Gives a stranger a place. The receiver fires when another stranger takes over that place.
     pub(super) fn enter(
         self: &Arc<Self>,
         from: Option<IpAddr>,
@@ -177,7 +178,7 @@ impl Places {
         (Arc::new(place), evicted)
     }
 
-    /// The free places and bytes of members.
+    /// Returns the free places and bytes of members.
     #[cfg(test)]
     pub(super) fn free(&self) -> (usize, usize) {
         (
@@ -197,8 +198,8 @@ impl Place {
         self.member.get().is_some()
     }
 
-    /// The name in the certificate of the other side; `None` without TLS. It is known once
-    /// something was received.
+    /// Returns the name in the certificate of the other side, or `None` without TLS. It is
+    /// available once something was received.
     pub(super) fn certified(&self) -> Option<&str> {
         let certified = self.certified.as_ref()?;
         Some(certified.get().map_or("", String::as_str))
@@ -214,7 +215,7 @@ impl Place {
         let _ = self.known.set(id);
     }
 
-    /// Makes it the place of a member; `false` if all places of members are taken.
+    /// Makes it the place of a member. Returns `false` if all places of members are taken.
     pub(super) fn admit(&self) -> bool {
         if self.is_member() {
             return true;
@@ -236,7 +237,8 @@ impl Place {
         }
     }
 
-    /// Waits until more may be read. Of a stranger only few bytes and calls are held at once.
+    /// Waits until more may be read. Only a few bytes and calls of a stranger are held at the same
+    /// time.
     pub(super) async fn may_read(&self, calls: impl Fn() -> usize) {
         let is_full = || self.held() >= STRANGER_BYTES || calls() >= STRANGER_CALLS;
         while !self.is_member() && is_full() && !is_out!(StrangersBounded) {
@@ -244,13 +246,13 @@ impl Place {
         }
     }
 
-    /// The bytes that are held for it as a stranger.
+    /// Returns the bytes held for it as a stranger.
     fn held(&self) -> usize {
         STRANGER_ROOM - self.own.available_permits()
     }
 
-    /// Room for this many bytes of a message; `None` if there is none left. A stranger always has
-    /// room for the bytes that may be read.
+    /// Reserves room for this many bytes of a message, or returns `None` if there is not enough. A
+    /// stranger always has room for the bytes that may be read.
     pub(super) fn room(&self, bytes: u32) -> Option<OwnedSemaphorePermit> {
         let room = if self.is_member() || is_out!(StrangersApart) {
             &self.places.room
@@ -328,7 +330,7 @@ mod tests {
             futures_util::FutureExt::now_or_never(reads.as_mut()).is_none(),
             "more is read of a stranger than may be held"
         );
-        // The last frame that was read before has room.
+        // There is room for the last frame that was read before.
         assert!(stranger.room(MOST_COST as u32).is_some());
         assert!(stranger.room(u32::MAX).is_none());
         let second = member.room(100).unwrap();
@@ -355,7 +357,7 @@ mod tests {
             .iter_mut()
             .map(|(_, evicted)| evicted.try_recv().is_ok());
         assert_eq!(left.filter(|left| *left).count(), all - STRANGERS);
-        // The places of members are bounded as well.
+        // The places of members are limited as well.
         assert!(!held[8 * STRANGERS_OF_ONE - 1].0.admit());
         drop(member);
         assert!(held[8 * STRANGERS_OF_ONE - 1].0.admit());

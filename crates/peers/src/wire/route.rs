@@ -1,4 +1,4 @@
-//! The request of a call, one byte in its first frame.
+//! The request type of a call, one byte in its first frame.
 
 /// Gives each route its byte. A byte is never reused for another route.
 macro_rules! routes {
@@ -12,7 +12,7 @@ macro_rules! routes {
             #[cfg(test)]
             pub const ALL: &[Self] = &[$(Self::$route),+];
 
-            /// The route of a received byte; `None` for a route of a newer program.
+            /// Returns the route of a received byte, or `None` for a route of a newer program.
             pub fn of(byte: u8) -> Option<Self> {
                 match byte {
                     $($byte => Some(Self::$route),)+

@@ -5,7 +5,7 @@
 //! open     [message]
 //! ```
 //!
-//! Envelope and message are values of the one codec, each with its kind and version.
+//! Envelope and message are values of the same codec, each with its kind and version.
 
 use std::io;
 
@@ -20,7 +20,7 @@ pub struct Sealed<M> {
     pub message: M,
 }
 
-/// The bytes of a message after its envelope, in the version that a cluster at `level` reads.
+/// Encodes a message after its envelope, in the version that a cluster at `level` reads.
 pub fn seal<M: Versioned>(envelope: &Envelope, message: &M, level: Level) -> io::Result<Vec<u8>> {
     let envelope = records::encode(envelope)?;
     let length = u32::try_from(envelope.len()).map_err(io::Error::other)?;
@@ -29,8 +29,8 @@ pub fn seal<M: Versioned>(envelope: &Envelope, message: &M, level: Level) -> io:
     Ok(bytes)
 }
 
-/// The bytes of a message without an envelope. It is written in its first version, whatever the
-/// cluster's level, because nothing is known of the receiver yet.
+/// Encodes a message without an envelope. It is written in its first version, whatever the
+/// cluster's level, because the receiver's version is not known yet.
 pub fn encode<M: Versioned>(message: &M) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     append(message, Level::FIRST, &mut bytes)?;
@@ -53,7 +53,7 @@ fn append<M: Versioned>(message: &M, level: Level, bytes: &mut Vec<u8>) -> io::R
     Ok(())
 }
 
-/// The envelope, and the bytes of the message after it.
+/// Returns the envelope, and the bytes of the message after it.
 pub fn unseal(bytes: &[u8]) -> io::Result<(Envelope, &[u8])> {
     let cut = || {
         io::Error::new(

@@ -19,17 +19,17 @@ use super::transport::{Rejection, RejectionCode};
 use crate::tasks::Tasks;
 use crate::watched::Watched;
 
-/// The longest time for answers in flight after the node has ended.
+/// The longest time for responses in flight after the node has ended.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// The answer of a port with TLS to a peer without TLS: a rejection of its connection.
+/// Returns the response of a port with TLS to a peer without TLS: a rejection of its connection.
 #[must_use]
 pub fn answer_without_tls() -> Vec<u8> {
     let why = "this node speaks TLS with its peers, and you do not: set tls.peer_cert there too";
     let text = Rejection::new(RejectionCode::WrongCertificate, why).to_string();
     let mut bytes = BytesMut::new();
     let encoded = FrameCodec::new().encode(&Frame::Rejection { call: 0, text }, &mut bytes);
-    // Without a frame the connection is closed without an answer.
+    // Without a frame the connection is closed without a response.
     encoded.map(|()| bytes.to_vec()).unwrap_or_default()
 }
 
@@ -40,8 +40,8 @@ pub fn serve(
     tasks: &'static dyn Tasks,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    // One more than there are places: a stranger that arrives at a full port takes the place of
-    // another stranger, so its connection must be accepted.
+    // The limit exceeds the places by one: a stranger that arrives at a full port takes the place
+    // of another stranger, so its connection must be accepted.
     let acceptor = Acceptor::open(listener, CONNECTIONS + 1)?;
     let places = Places::of(acceptor.most() - 1);
     Ok(tasks.spawn(Box::pin(run(acceptor, places, handler, tasks, until))))

@@ -1,4 +1,4 @@
-//! One connection at the receiving side: its opening, its calls to the handler, its answers.
+//! One connection at the receiving side: its opening, its calls to the handler, and its responses.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::watched::Watched;
 /// The longest time until the first frame.
 const OPENING: Duration = Duration::from_secs(3);
 
-/// The longest time without a call of a stranger. A joining node sends five hellos a second.
+/// The longest time without a call from a stranger. A joining node sends five hellos per second.
 const STRANGER_IDLE: Duration = Duration::from_secs(10);
 
 type Frames<S> = FramedRead<ReadHalf<S>, FrameCodec>;
@@ -45,8 +45,8 @@ struct End {
     answer: Result<Bytes, Rejection>,
 }
 
-/// Serves a connection until it ends, another stranger takes its place, or `stopping` is true and
-/// all calls are answered.
+/// Serves a connection until it ends, another stranger takes over its place, or `stopping` is true
+/// and all calls have a response.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
     stream: S,
     (place, evicted): (Arc<Place>, oneshot::Receiver<()>),
@@ -113,15 +113,15 @@ async fn run<S: AsyncRead + AsyncWrite>(
             () = drained(stopping, &incoming) => {},
         }
     };
-    // The end of the handlers drops the sender of ends, and that closes the writer.
+    // The end of the handlers drops the sender of ends, which closes the writer.
     let handled = async {
         handled.await;
         std::future::pending::<()>().await;
     };
-    // One task for all of this: a call needs no task switch.
+    // A single task: a call needs no task switch.
     tokio::select! {
         biased;
-        // Received calls are handled and answered before more is read.
+        // Received calls are handled and their responses are sent before more is read.
         () = handled => Ok(()),
         written = answer(&mut writer, ended, &incoming, &window) => written,
         received = receive(&mut frames, &place, &incoming, &window, &jobs) => received,
@@ -168,7 +168,8 @@ async fn receive<S: AsyncRead + AsyncWrite>(
                     body,
                     aborted,
                 };
-                // While the connection stops the call is not taken, and the connection is cut.
+                // While the connection stops, the call is not accepted, and the connection is
+                // closed.
                 let _ = jobs.send(job);
             }
             Frame::Part { call, part } => incoming.part(call, part)?,
@@ -179,7 +180,7 @@ async fn receive<S: AsyncRead + AsyncWrite>(
     }
 }
 
-/// Handles the calls, on an ordered link one after another, on other links concurrently.
+/// Handles the calls, in sequence on an ordered link, and concurrently on other links.
 async fn handle(
     link: Link,
     mut jobs: mpsc::UnboundedReceiver<Job>,
@@ -225,7 +226,7 @@ impl Job {
         };
         let answer = match handled {
             Ok(Ok(answer)) => answer,
-            // The sender gave up the call, or its body was broken off.
+            // The sender abandoned the call, or its body was interrupted.
             Ok(Err(_)) => {
                 let why = "no room for more messages of peers";
                 rejected(RejectionCode::NotRunning, why.to_owned())
@@ -239,7 +240,7 @@ impl Job {
     }
 }
 
-/// Writes the ends of calls until all of their senders are gone.
+/// Writes the ends of calls until all of their senders are dropped.
 async fn answer<W: AsyncWrite + Unpin>(
     writer: &mut Writer<W>,
     mut ends: mpsc::UnboundedReceiver<End>,

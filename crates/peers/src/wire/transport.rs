@@ -1,4 +1,4 @@
-//! Calls to peers, whatever carries them. An error states whether the message was sent.
+//! Calls to peers, independent of the transport. An error states whether the message was sent.
 
 use std::future::Future;
 use std::io;
@@ -11,8 +11,8 @@ use seqd_net::WhoIsAt;
 
 use super::route::Route;
 
-/// The largest message between peers, bytes: a replication message is at most 1 MiB and one
-/// entry, and an entry at most 8 MiB.
+/// The largest message between peers in bytes: a replication message has at most 1 MiB and one
+/// entry, and an entry has at most 8 MiB.
 pub const MESSAGE_BYTES: usize = 16 << 20;
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -26,10 +26,10 @@ pub enum CallError {
     /// The message cannot be encoded. Nothing was sent, and a retry would fail in the same way.
     #[error("{0}")]
     Unwritable(String),
-    /// It was sent, and no answer came in time.
+    /// It was sent, and no response arrived in time.
     #[error("no answer in time")]
     NoAnswer,
-    /// It was sent, and the answer did not arrive in full.
+    /// It was sent, and the response did not arrive in full.
     #[error("{0}")]
     Broken(String),
     /// The peer refused the message.
@@ -39,8 +39,8 @@ pub enum CallError {
 
 impl CallError {
     /// Returns whether the peer certainly did nothing with the message. The code `malformed` does
-    /// not show that: it is also the code of a reply that could not be encoded after the message
-    /// was carried out.
+    /// not imply that: it is also the code of a response that could not be encoded after the
+    /// message was processed.
     pub fn is_unsent(&self) -> bool {
         match self {
             Self::Refused | Self::Unsent(_) | Self::Unwritable(_) => true,
@@ -50,7 +50,7 @@ impl CallError {
     }
 }
 
-/// The reason for which a peer refuses a message. It is sent as `code: detail`.
+/// The reason why a peer refuses a message. It is sent as `code: detail`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {detail}")]
 pub struct Rejection {
@@ -109,7 +109,7 @@ impl Rejection {
         }
     }
 
-    /// The rejection of this text, as a peer wrote it.
+    /// Parses the text of a rejection from a peer.
     pub fn parse(text: &str) -> Self {
         let (word, detail) = text.split_once(": ").unwrap_or(("", text));
         let code = CODES
@@ -120,18 +120,19 @@ impl Rejection {
     }
 }
 
-/// The purpose of a connection. Entries must not delay heartbeats, nor snapshots the entries.
+/// The purpose of a connection. Entries must not delay heartbeats, and snapshots must not delay
+/// entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
-    /// Entries of the log. They are handled one after another, so that appends reach Raft in the
-    /// order in which they were sent.
+    /// Entries of the log. They are handled in sequence, so that appends reach Raft in the order in
+    /// which they were sent.
     Log,
-    /// Groups of commands for the leader. They are independent: each is answered once it is
-    /// committed.
+    /// Groups of commands for the leader. They are independent: each receives its response once it
+    /// is committed.
     Forward,
-    /// Heartbeats, votes, pings, reads, changes of members, the handshake: small, and independent.
+    /// Heartbeats, votes, pings, reads, membership changes, the handshake: small and independent.
     Control,
-    /// The one call that the leader keeps open for seconds. A broken connection is its answer.
+    /// The call that the leader keeps open for seconds. A broken connection is its response.
     Watch,
     Snapshots,
 }
@@ -156,7 +157,8 @@ impl Link {
         }
     }
 
-    /// The most bytes in flight in either direction that the receiver's handlers have not taken.
+    /// The largest number of bytes in flight in either direction that the receiver's handlers have
+    /// not processed.
     pub fn window(self) -> u32 {
         match self {
             Self::Log | Self::Forward | Self::Snapshots => 1 << 20,
@@ -164,28 +166,28 @@ impl Link {
         }
     }
 
-    /// Returns whether a call is handled only after the call before it was answered.
+    /// Returns whether a call is handled only after the response to the previous call.
     pub fn is_ordered(self) -> bool {
         self == Self::Log
     }
 }
 
-/// The time after which a call is given up.
+/// The time after which a call is abandoned.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
     /// After this time, whatever has arrived.
     Total(Duration),
-    /// Never while its bytes move.
+    /// Never while its bytes progress.
     Progress {
-        /// After the last sign that the receiver takes its bytes.
+        /// The time after the last sign that the receiver accepts its bytes.
         moving: Duration,
-        /// After the receiver has taken the last one.
+        /// The time after the receiver has accepted the last byte.
         answer: Duration,
     },
 }
 
 impl Limit {
-    /// The rest of the limit after a time in which nothing was sent.
+    /// Returns the rest of the limit after a time in which nothing was sent.
     pub fn after(self, passed: Duration) -> Self {
         match self {
             Self::Total(total) => Self::Total(total.saturating_sub(passed)),
@@ -207,12 +209,13 @@ pub enum Payload {
     Stream(BoxStream<'static, io::Result<Vec<u8>>>),
 }
 
-/// The future bytes of an answer.
+/// A future response in bytes.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
 
 /// Carries calls to peers.
 pub trait Transport: Send + Sync {
-    /// Sends a payload to the handler of `route` at `addr` and waits for its answer within `limit`.
+    /// Sends a payload to the handler of `route` at `addr` and waits for its response within
+    /// `limit`.
     fn post<'a>(
         &'a self,
         link: Link,
@@ -222,7 +225,7 @@ pub trait Transport: Send + Sync {
         limit: Limit,
     ) -> Answering<'a>;
 
-    /// Sets, before the first call, how a transport with TLS finds the name of the node at an
+    /// Sets, before the first call, how a transport with TLS determines the name of the node at an
     /// address.
     fn know(&self, _who: WhoIsAt) {}
 }

@@ -1,4 +1,4 @@
-//! The bytes that one side may send before the other side has taken the earlier ones.
+//! The bytes that one side may send before the other side has processed the earlier ones.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,7 +35,8 @@ impl Window {
         self.add(bytes);
     }
 
-    /// Takes bytes that the other side returns; `false` if it returns more than it received.
+    /// Accepts bytes that the other side returns. Returns `false` if it returns more than it
+    /// received.
     pub(super) fn returned(&self, bytes: u64) -> bool {
         let subtract = |under_way: u64| under_way.checked_sub(bytes);
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);

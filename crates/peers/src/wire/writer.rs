@@ -16,8 +16,8 @@ use super::transport::Payload;
 /// The bytes that are collected for one system call.
 const AT_ONCE: usize = 64 << 10;
 
-/// The most credits and cancellations that wait until the connection takes bytes. More pile up only
-/// if the connection takes none.
+/// The largest number of credits and cancellations that wait until the connection accepts bytes.
+/// More accumulate only if the connection accepts none.
 pub(super) const URGENT: usize = 1024;
 
 pub(super) struct Writer<W> {
@@ -40,13 +40,13 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         }
     }
 
-    /// Bytes of this connection that the operating system has taken.
+    /// Returns the number of bytes of this connection that the operating system has accepted.
     pub(super) fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// The position of the next frame. None of it was sent unless more bytes than this were
-    /// accepted.
+    /// Returns the position of the next frame. No byte of it was sent unless more bytes than this
+    /// were accepted.
     pub(super) fn position(&self) -> u64 {
         self.accepted + self.buffer.len() as u64
     }
@@ -55,8 +55,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.codec.encode(frame, &mut self.buffer)
     }
 
-    /// Waits until the next frame can be made. Meanwhile the queued bytes and urgent frames are
-    /// written.
+    /// Waits until the next frame can be created. In the meantime the queued bytes and urgent
+    /// frames are written.
     pub(super) async fn wait<T>(&mut self, next: impl Future<Output = T>) -> io::Result<T> {
         let mut next = pin!(next);
         while let Ok(frame) = self.urgent.try_recv() {
@@ -95,7 +95,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     }
 }
 
-/// Cuts a payload into parts.
+/// Splits a payload into parts.
 pub(super) struct Parts {
     payload: Payload,
     /// Bytes that were read from a stream and are not in a part yet.
@@ -108,7 +108,8 @@ impl Parts {
         Self { payload, read }
     }
 
-    /// The next part. Not called after the last one. An error is an error of the stream.
+    /// Returns the next part. Must not be called after the last one. An error is an error of the
+    /// stream.
     pub(super) async fn next(&mut self) -> io::Result<Part> {
         match &mut self.payload {
             Payload::Bytes(bytes) => {

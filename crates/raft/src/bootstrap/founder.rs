@@ -1,4 +1,4 @@
-//! What the founder does: it gives every member of the bootstrap its identity, then begins the log.
+//! The founder's steps: it gives every founding member its identity, and then initialises the log.
 
 use seqd_peers::wire::hello::{Prepare, Taken};
 use seqd_peers::wire::route::Route;
@@ -11,7 +11,7 @@ use crate::handle::{Phase, Stop};
 use crate::handshake::hello::{self, ROUND};
 use crate::replica::Replica;
 
-/// The founder's first phase; repeated from the start after a crash.
+/// The founder's first phase. It is repeated from the beginning after a crash.
 pub(crate) async fn prepare_all(context: &NodeContext, identity: &Identity) -> Result<(), Stop> {
     loop {
         let mut failures = Vec::new();
@@ -29,7 +29,7 @@ pub(crate) async fn prepare_all(context: &NodeContext, identity: &Identity) -> R
             match hello::ask(context, &founder.peer, Route::Prepare, prepare, limit).await {
                 Ok(Taken::Yes { .. }) => {}
                 Ok(Taken::Used) => {
-                    // The cluster was founded, so this log is not new: it was lost.
+                    // The cluster was founded earlier, so this empty log is a lost one.
                     return Err(wiped(context, &identity.cluster_id, "its log is gone"));
                 }
                 Ok(Taken::No { why }) => failures.push(format!("{}: {why}", founder.name)),
@@ -51,7 +51,8 @@ pub(crate) async fn prepare_all(context: &NodeContext, identity: &Identity) -> R
     }
 }
 
-/// The founder's second phase, once all have synced their identities: the first entry of the log.
+/// The founder's second phase, once all nodes have synced their identities: writes the first entry
+/// of the log.
 pub(crate) async fn initialize(
     context: &NodeContext,
     identity: &Identity,
@@ -67,7 +68,7 @@ pub(crate) async fn initialize(
     finish(context)
 }
 
-/// Records that the cluster has begun: from now on an empty log of this folder is a lost one.
+/// Records that the cluster has begun. From then on, an empty log in this folder counts as lost.
 pub(crate) fn finish(context: &NodeContext) -> Result<(), Stop> {
     context
         .finish_bootstrap()

@@ -1,5 +1,5 @@
-//! From an empty folder, or from one that was used before, to an identity: this node's own from
-//! before, one that another node gives it, or one that it draws as the founder.
+//! Obtains this node's identity: the one in its folder, one that another node gives it, or one that
+//! it creates as the founder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::handshake::hello::{self, HELLO_LIMIT, ROUND, Round, peer_list};
 use crate::platform;
 use crate::types::Member;
 
-/// How long an empty node waits for a leader to confirm that its name is a member's, where a majority of
-/// the members answers: they have elected a leader and caught up by then, or have no quorum.
+/// Time for which an empty node waits for a leader to confirm that its name is a member's, while a
+/// majority of the members answers. By then, they have elected a leader and caught up, or have no
+/// quorum.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(10);
 
 const EMPTY: &str = "its folder is empty";
 
-/// Waits until this node has an identity: its own from before, or one that it is given, or one
-/// that it decides on as the founder.
+/// Waits until this node has an identity.
 pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identity, Stop> {
     if let Some(identity) = context.identity() {
         check_identity(context, &identity)?;
@@ -118,19 +118,19 @@ enum Newcomer {
     Waits(String),
     /// A member does not list this node.
     Joins(String),
-    /// A node lists this one as a member and no leader confirms it, though a majority of the members
-    /// answers.
+    /// A node lists this one as a member, and no leader confirms this although a majority of the
+    /// members answers.
     Unconfirmed {
         cluster_id: String,
         reason: String,
     },
 }
 
-/// What the members that answer know of an empty node's name; `None` if no member answers.
+/// Evaluates how the answering members list an empty node's name; `None` if no member answers.
 ///
-/// A member that knows no leader may lag behind the removal of that name, for as long as it is cut off
-/// from a majority: only what a leader confirmed is final, and a member that does not list the name
-/// comes before one that lags.
+/// A member without a leader may not have applied the removal of that name while it is cut off from
+/// a majority. Only a leader's confirmation is therefore final, and a member that does not list the
+/// name takes precedence over one that may lag.
 fn judge_members(context: &NodeContext, round: &Round) -> Result<Option<Newcomer>, Stop> {
     let name = &context.settings.name;
     let mut found = None;
@@ -173,7 +173,8 @@ fn judge_members(context: &NodeContext, round: &Round) -> Result<Option<Newcomer
     Ok(found)
 }
 
-/// Whether more than half of these members answer, an empty node of this name among them.
+/// Returns whether more than half of these members answer. The empty node of this name counts as
+/// one of them.
 fn majority_answers(members: &[String], name: &String, round: &Round) -> bool {
     let answers = |member: &&String| {
         *member == name || round.get(*member).is_some_and(|(_, answer)| answer.is_ok())
@@ -181,7 +182,7 @@ fn majority_answers(members: &[String], name: &String, round: &Round) -> bool {
     members.iter().filter(answers).count() > members.len() / 2
 }
 
-/// What an empty node does after a round of hellos.
+/// The next step of an empty node after a round of hellos.
 fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop> {
     let name = &context.settings.name;
     if let Some(of_members) = judge_members(context, round)? {
@@ -216,8 +217,8 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
     Ok(Newcomer::Bootstraps((1..).zip(founders).collect()))
 }
 
-/// The client addresses of the founders by name, once every peer is empty and lists the same peers; or
-/// what is waited for.
+/// The client addresses of the founders by name, once every peer is empty and lists the same peers.
+/// The error is the condition that is not met yet.
 fn https_of_founders(
     context: &NodeContext,
     round: &Round,

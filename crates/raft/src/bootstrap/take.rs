@@ -1,5 +1,5 @@
-//! A node takes the identity that another gives it: at the bootstrap (`Prepare`) or when it is added
-//! (`Adopt`). It is synced before it is answered.
+//! Takes the identity that another node gives this one: at the bootstrap (`Prepare`), or when it is
+//! added (`Adopt`). The identity is synced before the answer is sent.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,10 +15,11 @@ use crate::context::NodeContext;
 use crate::handshake::hello::peer_list;
 use crate::storage::driver;
 
-/// How long a peer may take to sync the identity that it is given, and its first log segment.
+/// Time limit for a peer to sync the identity that it is given and its first log segment.
 pub(crate) const TAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Takes the identity that the founder gives, syncs it and the first segment of the log, answers.
+/// Takes the identity that the founder gives, syncs it and the first segment of the log, and
+/// answers.
 pub(crate) async fn take_prepare(context: &Arc<NodeContext>, prepare: Prepare) -> Taken {
     let name = &context.settings.name;
     let no = |why: &str| Taken::No {
@@ -53,7 +54,7 @@ pub(crate) async fn take_prepare(context: &Arc<NodeContext>, prepare: Prepare) -
     take(context, identity).await
 }
 
-/// Takes the ID that a cluster gives a node that is added to it.
+/// Takes the ID that a cluster gives to an added node.
 pub(crate) async fn take_adopt(context: &Arc<NodeContext>, adopt: Adopt) -> Taken {
     let name = &context.settings.name;
     if adopt.you != *name {
@@ -80,7 +81,8 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
     let joins = identity.joined;
     let stored = blocking::run(move || {
         let _opening = opening;
-        // The log's first segment comes first: an identity without one is that of a lost log.
+        // The log's first segment is created first, because an identity without a log means that
+        // the log was lost.
         if !taker.folder.has_log()? {
             let options = WalOptions {
                 disk: Arc::clone(taker.folder.disk()),
@@ -111,7 +113,7 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
         "the founder gave this node its identity"
     };
     tracing::info!(cluster = own.cluster_id, node = own.node, "{how}");
-    // The answer also means that the first segment of the log is on the disk.
+    // The answer also confirms that the first segment of the log is on the disk.
     match tokio::time::timeout(TAKE_LIMIT, context.history_known()).await {
         Ok(false) => Taken::Yes {
             http: context.settings.http_advertise.clone(),

@@ -1,4 +1,4 @@
-//! The end of a member whose folder or log is gone.
+//! The stop reason of a member whose folder or log is gone.
 
 use crate::context::NodeContext;
 use crate::handle::{Stop, StopReason};

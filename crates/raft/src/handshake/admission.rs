@@ -1,8 +1,8 @@
-//! Admission: before its Raft runs, a start sends every peer what it has on its disk.
+//! Admission: before its Raft runs, a start sends every peer the position that is on its disk.
 //!
-//! It needs one answer of another voter of its cluster, and gives the rest one election time to
-//! answer. None may know a reason against this start. Peers answer while they themselves still
-//! wait for an answer, so a whole cluster can start at once.
+//! The start needs one answer from another voter of its cluster, and waits up to one election time
+//! for the rest. No peer may have an objection to this start. Peers answer while they still wait
+//! for answers themselves, so that a whole cluster can start at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,29 +17,29 @@ use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
 use crate::storage::opening::Loaded;
 
-/// Pause between two rounds while only the rest is waited for.
+/// Pause between two rounds once only the remaining answers are awaited.
 const ROUND_FOR_THE_REST: Duration = Duration::from_millis(50);
 
-/// The peers that a start asks for admission, as its folder names them.
+/// The peers from which a start requests admission, by its folder.
 pub(crate) struct Admission {
-    /// Addresses by name, beside the configured peers.
+    /// Addresses by name, in addition to the configured peers.
     others: BTreeMap<String, String>,
     needed: Needed,
 }
 
-/// Whose answer a start cannot do without.
+/// The answers that a start requires.
 enum Needed {
-    /// That of another voter.
+    /// The answer of another voter.
     Voter,
-    /// Those of the peers with these names, of whom this folder knows nothing: any of them may be
-    /// a voter. A copy from the time when this node was alone must not go on alone.
+    /// The answers of the peers with these names, which this folder has not recorded. Any of them
+    /// may be a voter: a copy from the time when this node was alone must not continue alone.
     Strangers(BTreeSet<String>),
-    /// None: this node is the only voter.
+    /// None, because this node is the only voter.
     Nobody,
 }
 
 impl Admission {
-    /// By identity, checkpoint and configuration.
+    /// Derives the peers from identity, checkpoint and configuration.
     pub(crate) fn of(context: &NodeContext, identity: &Identity, loaded: &Loaded) -> Self {
         Self {
             others: addresses(identity, loaded),
@@ -48,7 +48,7 @@ impl Admission {
     }
 }
 
-/// Asks the peers for admission; returns when this start may take part.
+/// Requests admission from the peers. Returns once this start may take part.
 pub(crate) async fn ask(
     context: &NodeContext,
     identity: &Identity,
@@ -74,8 +74,8 @@ pub(crate) async fn ask(
                 welcomed = true;
             }
         }
-        // A voter of the own cluster outweighs a stranger at some other member's address, also when
-        // it is silent a moment later.
+        // A voter of this cluster outweighs a foreign node at another member's address, even if the
+        // voter is silent a moment later.
         if !welcomed {
             refuse_foreign(context, identity, &round)?;
         }
@@ -98,8 +98,8 @@ pub(crate) async fn ask(
     }
 }
 
-/// Who else may know something: the members as of the checkpoint, and those that the identity
-/// names, which for a restored cluster may be at the addresses of its ancestor.
+/// The nodes that may have an objection: the members as of the checkpoint, and those of the
+/// identity. In a restored cluster, these may be at the addresses of its ancestor.
 fn addresses(identity: &Identity, loaded: &Loaded) -> BTreeMap<String, String> {
     let mut others: BTreeMap<String, String> = loaded
         .membership
@@ -145,7 +145,7 @@ impl Needed {
     }
 }
 
-/// A folder whose peers are of another cluster is in the wrong place.
+/// Refuses a folder whose peers belong to another cluster, because it is in the wrong place.
 fn refuse_foreign(context: &NodeContext, identity: &Identity, round: &Round) -> Result<(), Stop> {
     let mut foreign = BTreeMap::<&str, usize>::new();
     for (_, answer) in round.values() {

@@ -1,7 +1,7 @@
-//! Hellos: the first message of every start to every peer that it knows of.
+//! Hellos: the first message of every start to each of its peers.
 //!
-//! A hello carries the sender's identity, if it has one. The answer carries how far the peer is in
-//! its life, and what it knows against this start.
+//! A hello carries the sender's identity, if it has one. The answer carries the peer's own standing
+//! and its objection to this start, if it has one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,16 +14,17 @@ use seqd_state::codec::Versioned;
 
 use crate::context::NodeContext;
 
-/// How long one peer may take to answer a hello.
+/// Time limit of one peer's answer to a hello.
 pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(1);
 
 /// Pause between two rounds of hellos.
 pub(crate) const ROUND: Duration = Duration::from_millis(200);
 
-/// One round of hellos: by peer's name, its address and its answer or why there is none.
+/// One round of hellos: for each peer's name, its address and either its answer or the reason why
+/// there is none.
 pub(crate) type Round = BTreeMap<String, (String, Result<HelloReply, String>)>;
 
-/// This node's own hello: with its identity only once it knows what it began with.
+/// This node's own hello. It contains the identity only once the position at the start is known.
 pub(crate) fn own_hello(context: &NodeContext) -> Hello {
     Hello {
         name: context.settings.name.clone(),
@@ -45,7 +46,7 @@ pub(super) fn own_identity(context: &NodeContext) -> Option<HelloIdentity> {
     })
 }
 
-/// Sends a hello to every peer that the configuration names, and to `others` by name.
+/// Sends a hello to every configured peer, and to `others` by name.
 pub(crate) async fn hello_all(
     context: &NodeContext,
     others: &BTreeMap<String, String>,
@@ -59,7 +60,7 @@ pub(crate) async fn hello_all(
     hello_each(context, peers, limit).await
 }
 
-/// Sends a hello to these peers, addresses by name.
+/// Sends a hello to these peers, given as addresses by name.
 pub(crate) async fn hello_each(
     context: &NodeContext,
     peers: BTreeMap<String, String>,
@@ -79,7 +80,7 @@ pub(crate) async fn hello_each(
         .collect()
 }
 
-/// Asks a node without an envelope.
+/// Sends a request to a node without an envelope.
 pub(crate) async fn ask<M, R>(
     context: &NodeContext,
     addr: &str,
@@ -114,7 +115,7 @@ pub(crate) async fn hello_to(context: &NodeContext, addr: &str) -> Result<HelloR
     ask(context, addr, Route::Hello, hello, HELLO_LIMIT).await
 }
 
-/// Who has not answered, as a sentence; `None` if all have.
+/// The peers that have not answered, as a sentence; `None` if all have.
 pub(crate) fn missing(round: &Round) -> Option<String> {
     let silent: Vec<String> = round
         .values()

@@ -1,4 +1,5 @@
-//! Introductions: two starts exchange hellos, and each judges the other by what it began with.
+//! Introductions: two starts exchange hellos, and each judges the other by the position with which
+//! it began.
 
 use std::time::Duration;
 
@@ -12,11 +13,12 @@ use crate::context::NodeContext;
 use crate::handle::Stop;
 use crate::peer_stops;
 
-/// How long a peer may take to answer a hello in the middle of a conversation.
+/// Time limit of an answer to a hello in the middle of a conversation.
 const LIMIT: Duration = Duration::from_millis(500);
 
-/// Sends a hello to a peer that does not know this start, or that this node does not know: with
-/// what this start began with, not with what it has now. Returns whether they know each other then.
+/// Sends a hello to a peer that has no record of this start, or of whose start this node has no
+/// record. The hello carries the position with which this start began, not the current one. Returns
+/// whether both starts are then introduced.
 pub(crate) async fn introduce(context: &NodeContext, to: u64, addr: &str) -> bool {
     if context.is_stopped() || !context.peers.hello_is_due(to) {
         return false;
@@ -37,7 +39,8 @@ pub(crate) async fn introduce(context: &NodeContext, to: u64, addr: &str) -> boo
     }
 }
 
-/// What the answer to a hello means: the end of this node, or whom it has met.
+/// Evaluates the answer to a hello: returns the node that was met, or an error if this node must
+/// stop.
 pub(crate) fn judge_reply(context: &NodeContext, reply: &HelloReply) -> Result<Option<u64>, Stop> {
     let name = &context.settings.name;
     match &reply.verdict {
@@ -56,8 +59,8 @@ pub(crate) fn judge_reply(context: &NodeContext, reply: &HelloReply) -> Result<O
         .map(|verdict| (verdict == Verdict::Welcome).then_some(theirs.node))
 }
 
-/// Judges a start by its hello, and records it if it may take part. Ends this node where the other
-/// is of a cluster that was restored from this one.
+/// Judges a start by its hello, and records it if it may take part. Returns an error if this node
+/// must stop, because the other is of a cluster that was restored from this one.
 pub(crate) fn check_start(
     context: &NodeContext,
     theirs: &HelloIdentity,
@@ -80,7 +83,7 @@ pub(crate) fn check_start(
         return Ok(Verdict::Removed);
     }
     if theirs.node == own.node {
-        // This node itself, under another of its names, or a copy of it that runs.
+        // This node itself, under another of its names, or a running copy of it.
         let why = format!("node {} runs here already", own.node);
         let is_this = theirs.start == context.start;
         return Ok(if is_this {
@@ -168,13 +171,13 @@ pub(crate) fn answer_hello(context: &NodeContext, hello: &Hello) -> Option<Hello
     })
 }
 
-/// Whether this node votes, as far as it knows.
+/// Returns whether this node votes, by its own records.
 fn votes(context: &NodeContext) -> bool {
     let Some(node) = context.with_identity(|own| own.node) else {
         return false;
     };
-    // At the bootstrap no membership is applied yet, and the others begin only once a founder has
-    // answered that it votes.
+    // At the bootstrap, no membership is applied yet, and the other nodes begin only once a founder
+    // has answered that it votes.
     if let Some(votes) = context.view().and_then(|view| view.votes(node)) {
         return votes;
     }

@@ -1,8 +1,8 @@
-//! What nodes exchange before they take anything else from each other.
+//! The exchange between nodes before they accept any other message from each other.
 //!
-//! - asking and answering: [`hello`]
+//! - sending and answering hellos: [`hello`]
 //! - two starts that judge each other: [`introduce`]
-//! - a start that asks all peers for admission: [`admission`]
+//! - a start that requests admission from all peers: [`admission`]
 
 pub(crate) mod admission;
 pub(crate) mod hello;

@@ -1,4 +1,4 @@
-//! A new member: it gets its ID, and then its place in the membership as a learner.
+//! A new member: it gets its ID first, and then its place in the membership as a learner.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,16 +24,16 @@ use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 use crate::types::Member;
 
-/// How long a node that is added may take to sync its identity.
+/// Longest time for which a node that is added may take to sync its identity.
 const ADOPT_LIMIT: Duration = Duration::from_secs(10);
 
-/// The most members that a cluster may have: founders and later ones.
+/// Largest number of members of a cluster, including the founders.
 const MEMBERS: usize = 64;
 
 pub(super) struct NewMember<'a> {
     pub(super) name: &'a str,
     pub(super) peer: &'a str,
-    /// Its client address; what the node itself answers if it is not given.
+    /// Its client address. If `None`, the address that the node itself reports is used.
     pub(super) http: Option<&'a str>,
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn add(
         http,
     };
     let nodes = BTreeMap::from([(node, member)]);
-    // The level may have been raised since, or be about to be.
+    // The level may have been raised meanwhile, or a raise may be in progress.
     let _held = replica.adding_or_raising.lock().await;
     check_levels(context, name, hello.levels)?;
     let change = ChangeMembers::AddNodes(nodes);
@@ -67,8 +67,8 @@ pub(super) async fn add(
     show(context, replica, name)
 }
 
-/// Whether the node can be added: the membership that was looked at, what the node answers of itself, and the
-/// ID that it may have already.
+/// Checks whether the node can be added. Returns the membership that was checked, the node's reply
+/// to the hello, and the ID that it may have already.
 pub(super) async fn check(
     context: &NodeContext,
     replica: &Replica,
@@ -88,7 +88,8 @@ fn unfit(detail: String) -> ChangeRefusal {
     refused(MemberError::Unfit { detail })
 }
 
-/// Refuses a name or an address that a member has, and one member too many.
+/// Refuses a name or an address that another member has, and a node beyond the largest number of
+/// members.
 fn check_place(seen: &Seen, name: &str, peer: &str) -> Result<(), ChangeRefusal> {
     let members = seen.nodes();
     if let Some(member) = members.values().find(|m| m.name == name || m.peer == peer) {
@@ -118,7 +119,7 @@ async fn greet(context: &NodeContext, name: &str, peer: &str) -> Result<HelloRep
     Ok(hello)
 }
 
-/// The ID that an earlier add gave the node before it ended; `None` for an empty folder.
+/// The ID that the node received from an earlier, interrupted add; `None` for an empty folder.
 fn own_id(
     context: &NodeContext,
     replica: &Replica,
@@ -145,7 +146,7 @@ fn own_id(
     }
 }
 
-/// Gives the node its identity, which it syncs before it answers.
+/// Sends the node its identity. The node syncs it before it answers.
 async fn give_id(
     context: &NodeContext,
     replica: &Replica,

@@ -1,5 +1,5 @@
-//! What every change of membership is made of: finding a member, changing openraft's membership,
-//! showing what is there afterwards.
+//! The common steps of a change of membership: finding a member, changing openraft's membership,
+//! and returning the resulting status.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ use crate::replica::Replica;
 use crate::status;
 use crate::types::{Member, TypeConfig};
 
-/// What a change left behind, or why it was not made.
+/// The result of a change, or the reason why it was not made.
 pub(super) type Changing = Result<Changed, ChangeRefusal>;
 
 pub(super) fn refused(error: MemberError) -> ChangeRefusal {
     ChangeRefusal::Member(error)
 }
 
-/// Nothing was changed, and nothing could be at present.
+/// The refusal if no change is possible at present. Nothing was changed.
 pub(super) fn no_quorum(detail: String) -> ChangeRefusal {
     refused(ProposeError::NoQuorum { detail }.into())
 }
@@ -58,7 +58,7 @@ pub(super) fn show(
     })
 }
 
-/// Takes the second step of a change of voters whose first leader ended in between.
+/// Completes the second step of a change of voters whose first leader ended between the steps.
 pub(crate) async fn finish_change(replica: &Replica) {
     let nobody = ChangeMembers::AddVoterIds(BTreeSet::new());
     if let Err(error) = replica.raft.change_membership(nobody, true).await {
@@ -66,8 +66,8 @@ pub(crate) async fn finish_change(replica: &Replica) {
     }
 }
 
-/// Changes the membership that was seen, if it is still in force and this leadership holds: what the
-/// change rests on was checked under them.
+/// Changes the membership that was seen. Fails if that membership is no longer in force or this
+/// leadership has ended, because the change was checked under both.
 pub(crate) async fn change_membership(
     replica: &Replica,
     leading: Leading,

@@ -11,7 +11,8 @@ use crate::handle::{MemberError, ProposeError};
 use crate::messages::{ChangeRefusal, Stopping};
 use crate::replica::Replica;
 
-/// The named voter, or the best one, if leadership can be transferred to it.
+/// The named voter, or the best one if none is named. Fails if leadership cannot be transferred to
+/// it.
 pub(super) fn target(
     context: &NodeContext,
     replica: &Replica,
@@ -35,7 +36,7 @@ pub(super) fn target(
     })
 }
 
-/// Transfers leadership to this voter; returns the new leader's name.
+/// Transfers leadership to this voter. Returns the new leader's name.
 pub(super) async fn move_leader(replica: &Replica, target: u64) -> Result<String, ChangeRefusal> {
     if target != replica.node {
         transfer_leadership(replica, target).await;
@@ -48,7 +49,7 @@ pub(super) async fn move_leader(replica: &Replica, target: u64) -> Result<String
     Ok(leader.map(|member| member.name).unwrap_or_default())
 }
 
-/// Refuses a voter that would not take over at once: until it does, nothing is committed.
+/// Refuses a voter that would not take over at once, because nothing is committed until it does.
 fn check_target(
     context: &NodeContext,
     replica: &Replica,
@@ -78,8 +79,8 @@ fn check_target(
     Err(refused(MemberError::Unfit { detail }))
 }
 
-/// The voter, other than this leader, that answers now: of those that are level one whose clock is
-/// right, if there is one, and whose log is the longest.
+/// The best voter other than this leader that answers now and may lead. Prefers a voter with little
+/// lag, then one whose clock is right, then the one with the longest log.
 pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> Option<u64> {
     let clocks = context.clocks().clone();
     let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();
@@ -93,7 +94,7 @@ pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> 
         })
 }
 
-/// Asks `target` to lead and waits until another node does, for two seconds at most.
+/// Requests that `target` lead, and waits for at most two seconds until another node does.
 pub(crate) async fn transfer_leadership(replica: &Replica, target: u64) {
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until && replica.is_leader() {
@@ -111,7 +112,7 @@ pub(crate) async fn transfer_leadership(replica: &Replica, target: u64) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
-    // The vote may be cast and the new leader not known yet.
+    // The vote may have been cast while the new leader is not known yet.
     while Instant::now() < until && replica.leader().is_none_or(|leader| leader == replica.node) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

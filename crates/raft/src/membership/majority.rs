@@ -1,8 +1,8 @@
-//! The membership that a change rests on, and whether its majorities answer now.
+//! The membership on which a change is based, and the check that its majorities answer now.
 //!
-//! Every configuration counts by itself: of a joint one, both halves must have a majority, and an
-//! entry that cannot get them stops the cluster. So a change is proposed only if all that will have
-//! to acknowledge it acknowledged something just now, and only on top of what was looked at.
+//! Every configuration counts by itself: both halves of a joint configuration need a majority, and
+//! an entry that cannot reach them stops the cluster. A change is therefore proposed only if enough
+//! voters acknowledged something just now, and only on top of the membership that was checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use crate::leadership::Leading;
 use crate::replica::Replica;
 use crate::types::{self, LogId, Member, TypeConfig};
 
-/// Entries that a learner may be behind when it is promoted, and a voter when it is to lead: less than
-/// a second of full load.
+/// Largest lag of a learner for a promotion, and of a voter for a transfer of leadership, in
+/// entries: less than a second of full load.
 pub(super) const MAY_LAG: u64 = 1_000;
 
-/// The membership in force at the leader, committed or not, as it was looked at.
+/// The membership in force at the leader, committed or not, at the time of the check.
 pub(crate) struct Seen {
     log_id: Option<LogId>,
-    /// More than one in the middle of a change.
+    /// More than one during a change.
     configs: Vec<BTreeSet<u64>>,
     nodes: BTreeMap<u64, Member>,
 }
@@ -41,7 +41,7 @@ impl Seen {
         }
     }
 
-    /// The voters that the latest change leads to.
+    /// The voters after the latest change.
     pub(super) fn voters(&self) -> BTreeSet<u64> {
         self.configs.last().cloned().unwrap_or_default()
     }
@@ -50,7 +50,7 @@ impl Seen {
         &self.nodes
     }
 
-    /// What must still hold where a change is proposed.
+    /// The conditions that must still hold when a change is proposed.
     pub(super) fn preconditions(&self, leading: Leading) -> [Precondition<TypeConfig>; 2] {
         let committed_leader_id = *types::log_id(leading.term, 0).committed_leader_id();
         [
@@ -71,7 +71,8 @@ impl Seen {
         })
     }
 
-    /// Whether a majority answers now of these voters and of each configuration in force; why not.
+    /// Checks that a majority of these voters and of each configuration in force answers now. The
+    /// error is the reason.
     pub(super) fn check_majority(
         &self,
         context: &NodeContext,
@@ -99,7 +100,7 @@ impl Seen {
     }
 }
 
-/// Why a node does not count as answering this leader now; `None` if it does.
+/// The reason why a node does not count as answering this leader now; `None` if it does.
 pub(super) fn silence(
     context: &NodeContext,
     replica: &Replica,
@@ -109,7 +110,7 @@ pub(super) fn silence(
     if node == replica.node {
         return None;
     }
-    // What it refused may be later than what it acknowledged.
+    // A refusal may be later than the last acknowledgement.
     let is_reachable = context.peer(node).is_reachable();
     match replica.silence_of(node) {
         Some(_) if is_reachable && replica.answers_now(node) => None,

@@ -1,13 +1,13 @@
-//! Changes of membership: add as a learner, promote, remove, new addresses, transfer leadership.
+//! Changes of membership: add as a learner, promote, remove, update addresses, transfer leadership.
 //!
 //! - a new member: [`add`]
 //! - new addresses of a member: [`update`]
 //! - leadership: [`leader`]
-//! - what every change is made of: [`change`]
-//! - what a change rests on, and whether the majorities answer that it needs: [`majority`]
+//! - the common steps of every change: [`change`]
+//! - the membership on which a change is based, and the check of its majorities: [`majority`]
 //!
-//! Each is carried out by the leader. A node that is added gets its ID from the replicated counter
-//! and syncs it *before* the membership names it; IDs are never used twice.
+//! The leader carries out each change. An added node gets its ID from the replicated counter and
+//! syncs it *before* the membership contains it. IDs are never reused.
 
 mod add;
 pub(crate) mod change;
@@ -39,10 +39,10 @@ use crate::platform;
 use crate::proposer::{ProposalBatcher, entry, route};
 use crate::replica::Replica;
 
-/// A change that was only tried out.
+/// The result of a successful dry run.
 const FITS: Changed = Changed::Fits(None);
 
-/// Carries out a change on whichever node leads.
+/// Carries out a change on the current leader.
 pub(crate) async fn carry_out(
     node: &Arc<Node>,
     batcher: &Arc<ProposalBatcher>,
@@ -97,8 +97,9 @@ pub(crate) async fn carry_out_here(
     ChangeReply(here(node, batcher, request.change, deadline).await)
 }
 
-/// Carries out a change as the leader. It goes on to its end also when its caller has gone:
-/// a change of voters has two steps, and one that stops in between needs two majorities.
+/// Carries out a change as the leader. The change continues to its end even if its caller has
+/// disconnected. A change of voters has two steps, and one that stops between them needs two
+/// majorities.
 async fn here(
     node: &Arc<Node>,
     batcher: &Arc<ProposalBatcher>,
@@ -163,7 +164,7 @@ async fn here(
     }
 }
 
-/// The right to change the membership: of two changes at once the second is refused.
+/// The right to change the membership. Of two concurrent changes, the second is refused.
 fn alone(replica: &Replica) -> Result<MutexGuard<'_, ()>, ChangeRefusal> {
     let alone = replica.changing.try_lock();
     alone.map_err(|_| refused(MemberError::InProgress))
@@ -227,7 +228,7 @@ async fn remove(
     seen.check_majority(context, replica, &left)
         .map_err(|detail| refused(MemberError::Unsafe { detail }))?;
     if node == replica.node {
-        // The next leader removes it: the caller's node asks again there.
+        // The next leader removes it: the caller's node repeats the request there.
         let target = leader::target(context, replica, None)?;
         if is_trial {
             return Ok(FITS);
@@ -248,14 +249,15 @@ async fn remove(
     let dropped = change_membership(replica, leading, &seen, change, false).await;
     dropped.map_err(|refusal| match refusal {
         ChangeRefusal::Member(_) if votes => {
-            // Something was changed already: this is no longer "no effect".
+            // One step has already taken effect, so the error must not state that nothing was
+            // changed.
             let why =
                 format!("{name} does not vote any more, but is still a member; remove it again");
             refused(ProposeError::unknown(why).into())
         }
         refusal => refusal,
     })?;
-    // Should this leader end before, the next one notes it.
+    // If this leader ends before this command, the next leader proposes it.
     let command = Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(node) });
     entry::propose_as(context, replica, leading, vec![command]).await;
     Ok(removed)

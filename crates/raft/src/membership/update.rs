@@ -1,7 +1,7 @@
 //! New addresses of a member.
 //!
-//! Invariant: a peer address is taken into the membership only if the member answers there. A wrong
-//! one would cut off a member that runs, and two of three such members would cost the quorum.
+//! Invariant: a peer address is added to the membership only if the member answers there. A wrong
+//! address would cut off a running member, and two such members of three would cost the quorum.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::messages::ChangeRefusal;
 use crate::replica::Replica;
 use crate::types::Member;
 
-/// A member's new addresses; those that are `None` stay as they are.
+/// A member's new addresses. An address that is `None` does not change.
 pub(super) struct Addresses<'a> {
     pub(super) name: &'a str,
     pub(super) peer: Option<&'a str>,
@@ -58,7 +58,8 @@ pub(super) async fn update(
             return Err(refused(MemberError::AlreadyExists { detail }));
         }
         if node == replica.node && seen.voters().len() > 1 {
-            // Another node looks whether it reaches this one: the caller's node asks again there.
+            // Another node must check whether it reaches this one: the caller's node repeats the
+            // request there.
             let target = leader::target(context, replica, None)?;
             if is_trial {
                 return Ok(FITS);
@@ -84,7 +85,7 @@ pub(super) async fn update(
     show(context, replica, new.name)
 }
 
-/// Refuses a peer address at which another node answers, or none.
+/// Refuses a peer address at which no node answers, or another node does.
 async fn check_answers(
     context: &NodeContext,
     node: u64,

@@ -1,7 +1,8 @@
-//! What a fuzzer calls, with any bytes: messages of the peers' port. `docs/FUZZING.md` has the target.
+//! The fuzz target for messages of the peers' port, with arbitrary bytes.
+//! `docs/internals/FUZZING.md` describes it.
 //!
-//! The target panics where a promise is broken. The tests below run the kept inputs of `fuzz/corpus`,
-//! so that they are checked without a fuzzer too.
+//! The target panics if a guarantee is violated. The tests below run the kept inputs of
+//! `tests/fuzz/corpus`, so that these are checked without a fuzzer too.
 
 use std::io;
 
@@ -16,13 +17,13 @@ use seqd_store::faults::is_newer;
 use super::*;
 use crate::records::{EntryRecord, Restore, StoredMembershipRecord};
 
-/// The longest words about bytes that cannot be read.
+/// Longest error text about unreadable bytes, in bytes.
 const MOST_WORDS: usize = 1024;
 
-/// A message: its first byte is its kind, or 0 before an envelope and a message behind that.
+/// Reads a message. Its first byte is its kind, or 0 before an envelope with a message after it.
 ///
-/// What is read is written so that it is read as the same; entries and memberships in it are taken
-/// or refused with words.
+/// A message that was read must be written to bytes that are read as the same message. Entries and
+/// memberships in it are accepted or refused with an error text.
 pub fn peer_message(input: &[u8]) {
     let message = match input {
         [0, sealed @ ..] => match sealed::unseal(sealed) {
@@ -40,7 +41,7 @@ pub fn peer_message(input: &[u8]) {
     }
 }
 
-/// Reads a message of one type. Returns whether it is one.
+/// Reads a message of one type; `None` if the bytes are not one.
 fn one<M: Versioned>(bytes: &[u8], look: &dyn Fn(&M)) -> Option<M> {
     let message = match sealed::decode::<M>(bytes) {
         Ok(message) => message,
@@ -50,7 +51,7 @@ fn one<M: Versioned>(bytes: &[u8], look: &dyn Fn(&M)) -> Option<M> {
         }
     };
     let written = written(&message);
-    // A set or a map may name something twice.
+    // A set or a map in the input may contain an element twice.
     assert!(written.len() <= bytes.len());
     match sealed::decode::<M>(&written) {
         Ok(again) => assert_eq!(self::written(&again), written),
@@ -68,7 +69,7 @@ fn written<M: Versioned>(message: &M) -> Vec<u8> {
 }
 
 fn by_kind(kind: u8, bytes: &[u8]) {
-    /// Reads the message of this kind, whose type has nothing more to look at.
+    /// Reads the message of this kind. The listed types need no further check.
     macro_rules! any_of {
         ($($message:ty),+ $(,)?) => {
             match kind {
@@ -111,7 +112,7 @@ fn by_kind(kind: u8, bytes: &[u8]) {
     }
 }
 
-/// Entries as a follower takes them: what is taken is written as the same bytes again.
+/// Restores entries like a follower. An accepted entry must be written as the same bytes again.
 fn appended(append: AppendRequest) {
     let _ = (
         append.vote.restore(),

@@ -1,14 +1,15 @@
-//! Entries and heartbeats: how many are under way at once.
+//! Entries and heartbeats, and the number of messages in flight.
 //!
-//! A message with entries goes out once the one before it was answered: what comes up meanwhile
-//! goes together, and larger messages are worth more than more of them. A message without entries,
-//! which carries a commit to an idle follower, holds up nothing: entries follow it at once, or each
-//! value asked for after another would take two round trips.
+//! A message with entries is sent once the previous one is answered. Entries that arrive meanwhile
+//! go together, because fewer and larger messages are more efficient. A message without entries,
+//! which carries a commit to an idle follower, delays nothing: entries follow it at once.
+//! Otherwise, each of several values that are requested one after another would take two round
+//! trips.
 //!
-//! A heartbeat that is not answered is sent again, at the same pace as heartbeats, and the first
-//! answer is that of all. So a follower has contact with its leader also while an answer is late,
-//! or lost. openraft counts the answer from when it sent the first, which is the earliest that it
-//! can show.
+//! An unanswered heartbeat is sent again at the heartbeat interval, and the first answer counts for
+//! all of them. A follower therefore keeps contact with its leader even while an answer is late or
+//! lost. openraft dates the answer to when it sent the first heartbeat, which is the earliest time
+//! that the answer can prove.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,27 +19,28 @@ use openraft::base::{BoxFuture, BoxStream};
 use openraft::errors::RPCError;
 use openraft::network::RPCOption;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, StreamAppendResult};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::client::PeerClient;
 use crate::types::{LogId, TypeConfig};
 
-/// Messages to one follower at once. All but one of them are without entries.
+/// Largest number of messages in flight to one follower. All but one of them carry no entries.
 const UNDER_WAY: usize = 4;
 
-/// Repetitions of one heartbeat under way at once; a peer that answers none of so many is away.
+/// Largest number of repetitions of one heartbeat in flight. A peer that answers none of them is
+/// unreachable.
 const REPEATED: usize = 8;
 
 type Appended = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
 
-/// An answer, and whether the peer took all that was to be sent.
+/// An answer, and whether the peer took the whole message.
 type Answer = (Appended, bool);
 
 struct Pipeline<'s, S> {
     client: &'s PeerClient,
     requests: S,
     under_way: FuturesOrdered<BoxFuture<'s, Answer>>,
-    /// Of each message under way, whether it carries entries.
+    /// For each message in flight, whether it carries entries.
     carry_entries: VecDeque<bool>,
     takes_requests: bool,
 }
@@ -51,7 +53,7 @@ impl<S> Pipeline<'_, S> {
     }
 }
 
-/// Sends the requests of a stream, and gives the answers in their order.
+/// Sends the requests of a stream, and returns the answers in the same order.
 pub(super) fn stream<'s, S>(
     client: &'s PeerClient,
     requests: S,
@@ -73,7 +75,7 @@ where
     }))
 }
 
-/// The next answer; the stream ends after one that is not a full success.
+/// Returns the next answer. The stream ends after an answer that is not a full success.
 async fn next_answer<'s, S>(
     mut pipeline: Pipeline<'s, S>,
     option: RPCOption,
@@ -122,24 +124,28 @@ async fn send(
     }
 }
 
-/// The entry before a request's first, and its last one.
+/// The entry before a request's first entry, and its last entry.
 fn ends(request: &AppendEntriesRequest<TypeConfig>) -> (Option<LogId>, Option<LogId>) {
     let last = request.entries.last().map(|entry| entry.log_id);
     (request.prev_log_id, last.or(request.prev_log_id))
 }
 
-/// What a heartbeat comes to.
+/// The result of a heartbeat.
 type Beat = Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>>;
 
-/// Sends a heartbeat, again and again, until one is answered, or the last one fails.
+/// Sends a heartbeat repeatedly until one is answered or all in flight have failed.
 pub(super) async fn heartbeat(
     client: &PeerClient,
     request: AppendEntriesRequest<TypeConfig>,
     option: &RPCOption,
 ) -> Beat {
-    let mut beats = interval(client.context.settings.heartbeat);
+    let every = client.context.settings.heartbeat;
+    let mut beats = interval_at(Instant::now() + every, every);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut under_way = FuturesUnordered::<Pin<Box<dyn Future<Output = Beat> + Send>>>::new();
+    // Without the timer: its grain of a millisecond is several times a round trip, and each
+    // linearizable read waits for this heartbeat.
+    under_way.push(Box::pin(client.append(request.clone(), option)));
     loop {
         tokio::select! {
             biased;

@@ -1,4 +1,5 @@
-//! The client of one peer: entries, heartbeats and votes as messages, answers as openraft's results.
+//! The client of one peer: sends entries, heartbeats and votes as messages, and returns the answers
+//! as openraft's results.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,16 +24,16 @@ use crate::storage::synced::Synced;
 use crate::transfers::Transfers;
 use crate::types::{LogId, TypeConfig, Vote};
 
-/// How long entries may go without a sign that the peer takes them, and without an answer once it has:
-/// the connection is opened again then. Long enough for a slow sync.
+/// Longest time without progress in the transfer of entries, and then without an answer, before the
+/// connection is opened again. Long enough for a slow sync.
 const STALLED: Duration = Duration::from_secs(1);
 
 pub(crate) struct PeerClient {
     pub(super) context: Arc<NodeContext>,
     pub(super) target: u64,
-    /// Where the target is reached; looked up again after a call that failed.
+    /// The address of the target; looked up again after a failed call.
     pub(super) addr: Mutex<Arc<str>>,
-    /// The link of its entries and snapshots; all else is control.
+    /// The link for its entries and snapshots. All other messages use the control link.
     pub(super) link: Link,
     pub(super) batch: Batch,
     pub(super) synced: Arc<Synced>,
@@ -46,8 +47,8 @@ impl PeerClient {
         Arc::clone(&self.addr.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the address of the membership in force: it may have changed since openraft made this
-    /// client.
+    /// Updates the address from the membership in force, because it may have changed since openraft
+    /// created this client.
     pub(super) fn look_up_addr(&self) {
         let member = self
             .context
@@ -87,7 +88,7 @@ impl PeerClient {
         answer.map_err(|error| self.describe(&error, action, timeout))
     }
 
-    /// A node whose disk hangs neither leads nor runs for leader: it sends nothing.
+    /// A node whose disk hangs neither leads nor runs for leader, so it sends nothing.
     pub(super) fn may_send(&self) -> Result<(), RPCError<TypeConfig>> {
         if self.context.disk.is_silent() {
             let why = CallError::Unsent("this node's disk hangs".to_owned());
@@ -96,7 +97,7 @@ impl PeerClient {
         Ok(())
     }
 
-    /// Records what the target has acknowledged as synced.
+    /// Records the position that the target has acknowledged as synced.
     pub(super) fn record<R>(&self, reply: &Sealed<R>, vote: &Vote, last: Option<LogId>) {
         let Envelope { from, start, .. } = reply.envelope;
         let synced = records::synced_position(Some(vote), last.as_ref());
@@ -125,7 +126,7 @@ impl PeerClient {
         }
     }
 
-    /// Sends entries, or a message without any.
+    /// Sends entries, or a message without entries.
     pub(super) async fn append(
         &self,
         mut rpc: AppendEntriesRequest<TypeConfig>,

@@ -1,14 +1,15 @@
 //! openraft's network over the peers' transport: one client per peer and purpose.
 //!
-//! openraft's limits (`RPCOption`) are those of heartbeats and votes, which openraft ends at the hard
-//! one by itself. It ends neither an append that carries entries nor a snapshot: these go on for as
-//! long as their bytes move.
+//! openraft's limits (`RPCOption`) apply to heartbeats and votes, and openraft itself aborts these
+//! at the hard limit. It aborts neither an append with entries nor a snapshot; these continue for
+//! as long as their bytes make progress.
 //!
 //! - one peer's client: [`client`]
-//! - entries and heartbeats, and how many are under way: [`appends`]
+//! - entries and heartbeats, and the number in flight: [`appends`]
 //! - snapshots: [`snapshots`]
 //!
-//! Pre-vote and leader transfer are implemented; openraft's defaults would silently do nothing.
+//! Pre-vote and leader transfer are implemented here, because openraft's defaults silently do
+//! nothing.
 
 mod appends;
 mod client;
@@ -45,17 +46,17 @@ use crate::storage::synced::Synced;
 use crate::transfers::Transfers;
 use crate::types::{Member, TypeConfig, Vote};
 
-/// Pause before an unreachable peer is tried again: half a heartbeat at most, for a node that is
-/// started again should be back at once.
+/// Pause before an unreachable peer is tried again: at most half a heartbeat, so that a restarted
+/// node is reached at once.
 const RETRY_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) struct Network {
     pub(crate) context: Arc<NodeContext>,
-    /// What this node's own log has synced.
+    /// The position up to which this node's own log is synced.
     pub(crate) synced: Arc<Synced>,
     pub(crate) scrubber: Scrubber,
     pub(crate) transfers: Transfers,
-    /// For what is under way to all peers.
+    /// Shared by the messages in flight to all peers.
     pub(crate) room: Room,
 }
 
@@ -142,7 +143,7 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        // Nothing is stored for a pre-vote, so nothing of it is recorded.
+        // A pre-vote stores nothing, so nothing is recorded.
         let reply = self.ballot(Route::PreVote, rpc, &option).await?;
         Ok(ballot_answer(&reply.message))
     }
@@ -199,5 +200,5 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
     }
 }
 
-/// Whether a message of this kind can be read at all: the codec's own limit stands above it.
+/// A message of the largest allowed size is within the codec's own limit.
 const _: () = assert!(seqd_peers::wire::transport::MESSAGE_BYTES <= codec::LIMIT_BYTES);

@@ -1,4 +1,5 @@
-//! The body of a snapshot's transfer, read from the disk as it is sent; and what of it was sent before.
+//! The body of a snapshot's transfer, read from the disk as it is sent, and the check of the bytes
+//! that were sent before.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::{Arc, OnceLock};
@@ -11,10 +12,10 @@ use seqd_peers::wire::transport::Payload;
 use crate::blocking;
 use crate::storage::applied::SnapshotHandle;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
 
-/// Whether the snapshot begins with so many bytes of this CRC-32C.
+/// Returns whether the snapshot begins with `bytes` bytes whose CRC-32C is `crc`.
 pub(crate) async fn begins_with(
     disk: Arc<dyn Disk>,
     snapshot: &SnapshotHandle,
@@ -37,8 +38,9 @@ pub(crate) async fn begins_with(
     .await
 }
 
-/// Length of the head, head, file from this byte on. The disk's error if the file
-/// cannot be read to its end is in `unread` then: of the transfer no more is seen than that it broke.
+/// Returns the body: the length of the head, the head, and the file from byte `from`. If the file
+/// cannot be read to its end, the disk's error is stored in `unread`, because the transfer itself
+/// only shows that it broke.
 pub(crate) async fn open(
     head: Vec<u8>,
     disk: Arc<dyn Disk>,

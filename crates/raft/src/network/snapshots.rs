@@ -1,5 +1,4 @@
-//! Sends a snapshot, from where an earlier transfer of it was cut, and has it verified where it may be
-//! damaged.
+//! Sends a snapshot, resuming an interrupted transfer, and has it verified if it may be damaged.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -18,11 +17,12 @@ use crate::records::{Restore, ToRecord};
 use crate::storage::applied::Snapshot;
 use crate::types::{TypeConfig, Vote};
 
-/// How long a snapshot's bytes may stand still: a receiver writes to its disk meanwhile.
+/// Longest time without progress in the transfer of a snapshot. The receiver writes to its disk
+/// meanwhile.
 const STALLED: Duration = Duration::from_secs(30);
 
 impl PeerClient {
-    /// What the target kept of a transfer that was cut: how many bytes, and their CRC-32C.
+    /// The number of bytes that the target kept of an interrupted transfer, and their CRC-32C.
     async fn ask_kept(&self) -> Result<(u64, u32), CallError> {
         self.look_up_addr();
         let addr = self.addr();
@@ -38,7 +38,7 @@ impl PeerClient {
         );
         match asked.await {
             Ok(SnapshotKept { bytes, crc }) => Ok((bytes, crc)),
-            // Its program does not know the question.
+            // The target's program does not support this request.
             Err(CallError::Rejected(refused)) if refused.code == RejectionCode::NewerFormat => {
                 Ok((0, 0))
             }
@@ -118,8 +118,8 @@ impl PeerClient {
         self.transfers.arrived(self.target);
         let their_vote = reply.message.vote.restore();
         if their_vote == vote {
-            // The vote alone: the reply does not have the log ID of a snapshot that the peer did not
-            // need, and the peer acknowledges the entry with the next message.
+            // Only the vote is recorded. The reply lacks the log ID of a snapshot that the peer did
+            // not need, and the peer acknowledges the entry with the next message.
             self.record(&reply, &vote, None);
         }
         Ok(SnapshotResponse::new(their_vote))

@@ -1,9 +1,8 @@
-//! What a node takes from the process around it: tasks and random numbers.
+//! A node's access to its process: tasks and random numbers.
 //!
-//! In the tests' build a task may belong to a simulated node. What it spawns belongs to that node
-//! too, its random numbers are the node's, and its blocking calls are carried out where they are
-//! made. What is shipped has none of this: here a task is tokio's, and a random number the operating
-//! system's.
+//! In the test build, a task may belong to a simulated node. The tasks that it spawns belong to
+//! that node too, its random numbers are the node's, and its blocking calls run inline. The shipped
+//! build has none of this: a task is tokio's, and random numbers come from the operating system.
 
 #[cfg(test)]
 pub(crate) mod scope;
@@ -21,7 +20,7 @@ pub(crate) use openraft::impls::TokioRuntime as Runtime;
 #[cfg(test)]
 pub(crate) use simulated::SimulatedRuntime as Runtime;
 
-/// Every task of this crate starts here, or in a set of tasks that [`owned`] futures.
+/// Spawns a task. Every task of this crate starts here, or in a set of tasks of [`owned`] futures.
 pub(crate) fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -33,7 +32,7 @@ where
     tokio::spawn(future)
 }
 
-/// A future that is spawned by other means than [`spawn`] and belongs to the caller's node.
+/// Binds a future that is spawned by other means than [`spawn`] to the caller's node.
 #[cfg(not(test))]
 pub(crate) fn owned<F: Future>(future: F) -> F {
     future
@@ -44,7 +43,7 @@ pub(crate) fn owned<F: Future>(future: F) -> scope::Owned<F> {
     scope::Owned::new(scope::current(), future)
 }
 
-/// The tasks of connections to peers.
+/// Spawns the tasks of connections to peers.
 pub(crate) struct NodeTasks;
 
 impl Tasks for NodeTasks {
@@ -57,7 +56,7 @@ impl Tasks for NodeTasks {
     }
 }
 
-/// Fills in random bytes.
+/// Fills `bytes` with random bytes.
 pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Stop> {
     #[cfg(test)]
     if let Some(scope) = scope::current() {

@@ -1,4 +1,4 @@
-//! A simulated node as its tasks see it: it can be paused and it can end at any moment.
+//! The scope of a simulated node's tasks. The node can be paused, and it can end at any moment.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -16,7 +16,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Scope>>> = const { RefCell::new(None) };
 }
 
-/// The node that the caller's task belongs to; `None` outside simulations.
+/// The node of the caller's task; `None` outside simulations.
 pub(crate) fn current() -> Option<Arc<Scope>> {
     CURRENT.with_borrow(Option::clone)
 }
@@ -32,23 +32,23 @@ struct State {
     dice: Dice,
     is_over: bool,
     is_paused: bool,
-    /// Tasks that were to run while the node was paused.
+    /// Tasks that were due to run while the node was paused.
     parked: Vec<Waker>,
     tasks: Vec<AbortHandle>,
-    /// So many tasks were there when the ended ones were last forgotten.
+    /// The number of tasks when the ended ones were last removed.
     kept: usize,
-    /// How long a write of the log with its sync takes.
+    /// Duration of a write to the log with its sync.
     sync: Duration,
     is_hung: bool,
 }
 
-/// What a simulation learns from inside its nodes.
+/// Receives events from inside the nodes of a simulation.
 pub(crate) trait Observer: Send + Sync {
     /// A node has applied an entry.
     fn applied(&self, node: usize, entry: Applied);
-    /// A node has applied an entry; the windows that its state has then.
+    /// A node has applied an entry. `windows` are those in its state afterwards.
     fn granted(&self, windows: &[Window]);
-    /// A node has put an entry into its log.
+    /// A node has appended an entry to its log.
     fn appended(&self, node: usize, entry: Appended);
     /// A node has stored a vote that makes `leader` the leader of `term`.
     fn elected(&self, node: usize, term: u64, leader: u64);
@@ -62,12 +62,12 @@ pub(crate) struct Applied {
     pub(crate) digest: u128,
 }
 
-/// An entry of a log. Index and term name it.
+/// An entry of a log, identified by index and term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Appended {
     pub(crate) index: u64,
     pub(crate) term: u64,
-    /// Of the entry before it.
+    /// The term of the entry before it.
     pub(crate) term_before: Option<u64>,
     /// A hash of its bytes.
     pub(crate) bytes: u64,
@@ -133,7 +133,7 @@ impl Scope {
         self.lock().dice.roll()
     }
 
-    /// Ends the process: none of its tasks runs any more.
+    /// Ends the process. None of its tasks runs afterwards.
     pub(crate) fn end(&self) {
         let tasks = {
             let mut state = self.lock();
@@ -164,7 +164,7 @@ impl Scope {
         (state.sync, state.is_hung) = (sync, is_hung);
     }
 
-    /// Returns after the time that a write with its sync takes.
+    /// Returns after the duration of a write with its sync.
     pub(crate) async fn sync(&self) {
         let sync = self.lock().sync;
         tokio::time::sleep(sync).await;
@@ -202,7 +202,7 @@ impl Scope {
         self.observer.elected(self.node, term, leader);
     }
 
-    /// Whether a task may run; else it is kept until it may.
+    /// Returns whether a task may run. If not, keeps its waker until it may.
     fn may_run(&self, waker: &Waker) -> bool {
         let mut state = self.lock();
         if state.is_paused && !state.is_over {
@@ -212,10 +212,10 @@ impl Scope {
     }
 }
 
-/// A future of a node: it runs while the node does.
+/// A future of a node. It runs only while the node does.
 pub(crate) struct Owned<F> {
     scope: Option<Arc<Scope>>,
-    /// There until it is dropped.
+    /// Present until it is dropped.
     future: Option<Pin<Box<F>>>,
 }
 
@@ -252,7 +252,7 @@ impl<F> Drop for Owned<F> {
     }
 }
 
-/// While it lives, the caller's thread works for a node.
+/// Assigns the caller's thread to a node until it is dropped.
 struct Entered(Option<Arc<Scope>>);
 
 impl Entered {

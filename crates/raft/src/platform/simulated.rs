@@ -1,4 +1,4 @@
-//! tokio for openraft, with the tasks and the random numbers of the node that asks for them.
+//! tokio for openraft, with the tasks and the random numbers of the calling node.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 
 use super::{scope, spawn};
 
-/// Outside simulations it is tokio, except for its watch channel: tokio's wakes those that wait in
-/// an order that it draws by itself.
+/// Outside simulations, this is tokio except for its watch channel, because tokio's wakes waiting
+/// tasks in a random order of its own.
 #[derive(Debug)]
 pub(crate) struct SimulatedRuntime(TokioRuntime);
 

@@ -1,4 +1,5 @@
-//! One entry of the log: stamped, proposed under one leadership, and waited for.
+//! One entry of the log: it is stamped, proposed under one leadership, and its outcomes are
+//! awaited.
 
 use std::time::Duration;
 
@@ -16,15 +17,14 @@ use crate::leadership::Leading;
 use crate::replica::Replica;
 use crate::types::{self, Proposal};
 
-/// How long a command of the leader itself may be without a commit before the leader looks at its
-/// other duties again: far more than any commit takes whose followers' disks answer.
+/// Time without a commit after which the leader stops waiting for its own command and returns to
+/// its other duties: far longer than a commit takes if the followers' disks respond.
 const OWN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Outcomes in the order of the commands, or why there are none.
+/// Outcomes in the order of the commands, or the reason why there are none.
 pub(super) type Reply = Result<Vec<Outcome>, ProposeError>;
 
-/// Stamps and encodes one entry, as the cluster's level writes it. After an error nothing was
-/// proposed.
+/// Stamps and encodes one entry for the cluster's level. After an error, nothing was proposed.
 pub(super) fn encode(
     context: &NodeContext,
     replica: &Replica,
@@ -44,9 +44,9 @@ pub(super) fn encode(
 }
 
 /// The wall-clock time in the stamp of an entry under this leadership. It is this node's clock if
-/// that clock agrees with a majority. Otherwise it is the time of the majority, as measured now or as
-/// last measured plus the monotonic time since then. A process that has never measured a majority
-/// continues from the last stamp before this leadership.
+/// that clock agrees with a majority. Otherwise it is the time of the majority, as measured now or
+/// as last measured plus the monotonic time since then. A process that has never measured a
+/// majority continues from the last stamp before this leadership.
 fn wall_time(context: &NodeContext, leading: Leading) -> WallMs {
     let wall = context.settings.clock.wall();
     let clocks = context.clocks();
@@ -66,7 +66,7 @@ pub(super) fn is_clock_known(context: &NodeContext) -> bool {
     context.clocks().is_known() || is_out!(GrantWhenKnown)
 }
 
-/// The refusal of such commands until then.
+/// The refusal of commands that need a known clock.
 pub(super) fn clock_unknown() -> ProposeError {
     ProposeError::NoQuorum {
         detail: "the leader does not know yet whether its clock is right".to_owned(),
@@ -90,7 +90,7 @@ fn not_encoded(error: &EntryError) -> ProposeError {
 }
 
 /// Proposes one entry under this leadership and waits for its outcomes until the deadline, while a
-/// quorum is in touch. `None`: nothing was proposed, and the leader is another.
+/// quorum is in contact. `None` if nothing was proposed because another node leads.
 pub(super) async fn propose_entry(
     replica: &Replica,
     leading: Leading,
@@ -128,7 +128,7 @@ async fn outcomes_of(replica: &Replica, leading: Leading, proposal: Proposal) ->
     }
 }
 
-/// Proposes commands of the leader itself, and only as this leadership.
+/// Proposes the leader's own commands, and only under this leadership.
 pub(crate) async fn propose_as(
     context: &NodeContext,
     replica: &Replica,

@@ -1,4 +1,4 @@
-//! A proposal that waits, and a group of them: bounded by count and by bytes.
+//! A waiting proposal, and a group of proposals that is bounded by count and by bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,19 +11,20 @@ use crate::messages::ForwardRefusal;
 use crate::pool::Part;
 use crate::round_robin::RoundRobin;
 
-/// Commands in one group: a few hundred KiB of ordinary commands.
+/// Largest number of commands in one group: a few hundred KiB of ordinary commands.
 const GROUP_COMMANDS: usize = 1024;
 
-/// Bytes of the commands in one group, unless a single proposal has more: what one message carries to
-/// a follower (`batch::MOST`), so that a group is never the reason for a second one.
+/// Largest size of the commands in one group, bytes, unless a single proposal is larger. It equals
+/// the size of one message to a follower (`batch::MOST`), so that a group never causes a second
+/// message.
 const GROUP_BYTES: usize = 1 << 20;
 
 const UNSENT: u8 = 0;
 const SENT: u8 = 1;
 const ABANDONED: u8 = 2;
 
-/// Whether a proposal has left, decided between the group that takes it and the caller that
-/// gives up: exactly one of the two wins.
+/// Whether a proposal was sent. The group that takes it and the caller that gives up compete for
+/// it, and exactly one of the two wins.
 #[derive(Default)]
 pub(super) struct Fate(AtomicU8);
 
@@ -34,41 +35,42 @@ impl Fate {
             .is_ok()
     }
 
-    /// Whether its group may send it: its caller has not given up.
+    /// Marks the proposal as sent. Returns whether its group may send it, because its caller has
+    /// not given up.
     pub(super) fn send(&self) -> bool {
         self.change(UNSENT, SENT)
     }
 
-    /// Its group was not sent after all.
+    /// Marks the proposal as unsent again, because its group was not sent.
     pub(super) fn take_back(&self) {
         self.change(SENT, UNSENT);
     }
 
-    /// Whether its caller may count on it that it is never sent.
+    /// Marks the proposal as abandoned. Returns whether it will certainly never be sent.
     pub(super) fn abandon(&self) -> bool {
         self.change(UNSENT, ABANDONED)
     }
 }
 
 pub(super) struct Item {
-    /// Taken while they are on their way as an entry of this node.
+    /// Taken while they are in flight as an entry of this node.
     pub(super) commands: Vec<Command>,
     pub(super) count: usize,
-    /// Whether one of them needs a leader that knows whether its clock is right.
+    /// Whether one of the commands needs a leader whose clock is known to be right.
     pub(super) needs_known_clock: bool,
-    /// Of their frames.
+    /// The size of the commands' frames.
     pub(super) bytes: usize,
     pub(super) deadline: Instant,
     pub(super) fate: Arc<Fate>,
-    /// Whether it came from a peer, which took this node for the leader.
+    /// Whether it came from a peer that considers this node the leader.
     pub(super) forwarded: bool,
     pub(super) reply: oneshot::Sender<Result<Vec<Outcome>, ForwardRefusal>>,
-    /// Its part of the proposals and of the bytes that may wait; `None` in tests.
+    /// Its part of the proposals and bytes that may wait; `None` in tests.
     pub(super) _room: Option<[Part; 2]>,
 }
 
-/// Takes the next group from the queue. Commands above the cluster's level, which the leader may
-/// refuse, go alone: a refusal is the answer to the whole group.
+/// Takes the next group from the queue. A proposal with commands above the cluster's level, which
+/// the leader may refuse, forms a group of its own, because a refusal answers the whole group.
 pub(super) fn take_group(
     queue: &mut RoundRobin<Item>,
     is_above: impl Fn(&Item) -> bool,

@@ -1,4 +1,4 @@
-//! Proposals that wait for a group, in which tenants take turns.
+//! Proposals that wait for a group. Tenants take turns in it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -26,14 +26,14 @@ impl Inbox {
         self.changed.notify_one();
     }
 
-    /// Nothing more is pushed.
+    /// Closes the inbox. Nothing is pushed afterwards.
     pub(super) fn close(&self) {
         self.waiting().is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Returns whether something waits, once it does; `false` once the inbox is closed and empty. One
-    /// task waits at a time.
+    /// Waits until a proposal is queued and returns `true`; returns `false` once the inbox is
+    /// closed and empty. Only one task may wait at a time.
     pub(super) async fn has_items(&self) -> bool {
         loop {
             {

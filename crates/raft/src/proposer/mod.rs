@@ -1,23 +1,23 @@
-//! The proposal batcher: proposals of this node, collected into groups. On the leader a group is one
-//! log entry, on any other node one message to the leader.
+//! The proposal batcher: collects this node's proposals into groups. On the leader, a group is one
+//! log entry; on any other node, it is one message to the leader.
 //!
-//! - what waits: [`inbox`], and how it is grouped: [`group`]
-//! - where a group goes: [`route`]
-//! - groups on their way: [`send`]
+//! - waiting proposals: [`inbox`], and their grouping: [`group`]
+//! - the target of a group: [`route`]
+//! - groups in flight: [`send`]
 //! - an entry of the leader: [`entry`]
 //! - linearizable reads: [`read`]
 //!
-//! No timer delays a lonely proposal: a group leaves as soon as fewer than `IN_FLIGHT` are on
-//! their way, with all that has queued up meanwhile. So groups grow with the load.
+//! No timer delays a single proposal: a group with all queued proposals leaves as soon as fewer
+//! than `IN_FLIGHT` groups are in flight. Groups therefore grow with the load.
 //!
-//! A command that no state takes is refused here, with the function that `apply` has, and what is
-//! more than an entry may have is not proposed. What waits is bounded by count and by bytes, of which
-//! each tenant has a share, and tenants take turns.
+//! A command that no state accepts is refused here, with the same function that `apply` uses. A
+//! proposal that does not fit into an entry is not proposed. Waiting proposals are bounded by count
+//! and by bytes. Each tenant has a share of both, and tenants take turns.
 //!
 //! Invariants:
-//! - A group whose fate is unknown is never proposed again by seqd itself.
+//! - seqd itself never re-proposes a group whose outcome is unknown.
 //! - A caller gets `NoQuorum` or `Overloaded` only if its commands were certainly not proposed.
-//! - Nothing that a caller proposes can make an entry that cannot be encoded, sent or stored.
+//! - No proposal can make an entry that cannot be encoded, sent or stored.
 
 pub(crate) mod entry;
 mod group;
@@ -47,36 +47,37 @@ use crate::node::Node;
 use crate::platform;
 use crate::pool::{Part, Pool};
 
-/// Proposals waiting on one node: some seconds of full load, far more than there are connections.
+/// Largest number of proposals that wait on one node: some seconds of full load, far more than
+/// there are connections.
 const WAITING: usize = 65_536;
 
-/// Bytes of all that wait on one node: as many ordinary proposals as may wait by their count, and a
-/// few thousand of the largest that a client can send.
+/// Largest total size of the proposals that wait on one node, bytes: as many ordinary proposals as
+/// may wait by count, and a few thousand of the largest that a client can send.
 const WAITING_BYTES: usize = 8 << 20;
 
-/// The most bytes of the commands of one proposal: what is left of an entry's for its head.
+/// Largest size of the commands of one proposal, bytes: an entry's size without its head.
 const PROPOSAL_BYTES: usize = MAX_ENTRY_BYTES - (4 << 10);
 
 const _: () = assert!(PROPOSAL_BYTES <= WAITING_BYTES);
 
-/// Pause between two checks of what is still to be answered at a stop.
+/// Pause between two checks of the unanswered proposals at a stop.
 const DRAIN_LOOK: Duration = Duration::from_millis(2);
 
-/// Takes proposals and linearizable reads.
+/// Accepts proposals and linearizable reads.
 pub(crate) struct ProposalBatcher {
     inbox: Arc<Inbox>,
-    /// Proposals that wait or are on their way.
+    /// Proposals that wait or are in flight.
     places: Arc<Pool>,
-    /// Their bytes.
+    /// The bytes of these proposals.
     room: Arc<Pool>,
     waiting: Arc<AtomicUsize>,
-    /// Whether groups of peers are refused, since this node is about to give up leadership.
+    /// Whether groups from peers are refused, because this node is about to give up leadership.
     leaving: AtomicBool,
     node: Arc<Node>,
 }
 
 impl ProposalBatcher {
-    /// Starts collecting; ends when the batcher is dropped.
+    /// Starts to collect proposals; ends when the batcher is dropped.
     pub(crate) fn start(node: Arc<Node>) -> Self {
         let inbox = Arc::new(Inbox::default());
         let share = node.context.settings.tenant_share;
@@ -91,8 +92,9 @@ impl ProposalBatcher {
         }
     }
 
-    /// Takes no more groups of peers and waits until all proposals are answered, this node's own too,
-    /// for `limit` at most: under the next leader their outcome would not be known.
+    /// Refuses further groups from peers and waits for at most `limit` until all proposals,
+    /// including this node's own, are answered. Under the next leader, their outcome would not be
+    /// known.
     pub(crate) async fn drain(&self, limit: Duration) {
         self.leaving.store(true, Ordering::SeqCst);
         let until = Instant::now() + limit;
@@ -105,12 +107,12 @@ impl ProposalBatcher {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Proposes commands of this node itself.
+    /// Proposes this node's own commands.
     pub(crate) async fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Reply {
         self.propose_for(Tenant::OPERATOR, commands, deadline).await
     }
 
-    /// Proposes commands of a caller of this node.
+    /// Proposes commands of one of this node's callers.
     pub(crate) async fn propose_for(
         &self,
         tenant: Tenant,
@@ -140,7 +142,8 @@ impl ProposalBatcher {
         frame::write_all(&outcomes).map_err(|error| ForwardRefusal::Propose(unread(&error)))
     }
 
-    /// Commands that no state takes are refused in their places; the others are proposed.
+    /// Refuses the commands that no state accepts, in their places in the answer, and proposes the
+    /// others.
     async fn submit(
         &self,
         source: Source,
@@ -204,7 +207,7 @@ impl ProposalBatcher {
         self.inbox.push(tenant, item);
         match timeout_at(deadline, answer).await {
             Ok(Ok(outcomes)) => outcomes,
-            // The group was dropped: whether it had left decides the caller's answer.
+            // The group was dropped. The caller's answer depends on whether it had been sent.
             Ok(Err(_)) if fate.abandon() => Err(ForwardRefusal::Propose(ProposeError::Stopping)),
             Ok(Err(_)) => Err(ForwardRefusal::Propose(ProposeError::unknown(
                 "this node stopped before the answer came",
@@ -226,7 +229,7 @@ impl ProposalBatcher {
         }
     }
 
-    /// Refuses commands of clients that need room while only the reserve of a disk is left.
+    /// Refuses clients' commands that need room while a disk has only its reserve left.
     fn check_space(&self, commands: &[Command]) -> Result<(), ProposeError> {
         let Some(replica) = self.node.replica() else {
             return Ok(());
@@ -244,7 +247,7 @@ impl ProposalBatcher {
         Ok(())
     }
 
-    /// The bytes of a proposal, and its part of the proposals and of the bytes that may wait.
+    /// The size of a proposal in bytes, and its part of the proposals and bytes that may wait.
     fn room_for(
         &self,
         tenant: Tenant,
@@ -274,8 +277,8 @@ impl ProposalBatcher {
         Ok((bytes, [place, room]))
     }
 
-    /// Returns when this node's state holds all that was acknowledged before the call: the leader's
-    /// cluster clock at a moment of the call.
+    /// Returns when this node's state contains everything acknowledged before the call. Returns the
+    /// leader's cluster clock at a moment during the call.
     pub(crate) async fn read(&self, deadline: Instant) -> Result<ClusterMs, ProposeError> {
         let ReadPoint { index, cluster_ms } =
             match timeout_at(deadline, read::point(&self.node, deadline)).await {
@@ -294,7 +297,8 @@ impl ProposalBatcher {
             })
     }
 
-    /// The index that a linearizable read must have applied, and the time, if this node leads.
+    /// The index that a linearizable read must have applied, and the cluster time, if this node
+    /// leads.
     pub(crate) async fn read_point_here(&self) -> Result<ReadPoint, ForwardRefusal> {
         read::point_here(&self.node).await
     }
@@ -306,16 +310,16 @@ impl Drop for ProposalBatcher {
     }
 }
 
-/// Where a proposal comes from.
+/// The origin of a proposal.
 #[derive(Clone, Copy)]
 enum Source {
-    /// This node, or a caller of it.
+    /// This node, or one of its callers.
     Own(Tenant),
-    /// A peer, which took this node for the leader.
+    /// A peer that considers this node the leader.
     Peer,
 }
 
-/// Counts one proposal for as long as it lives.
+/// Counts one proposal until it is dropped.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {

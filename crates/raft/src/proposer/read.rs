@@ -12,7 +12,7 @@ use crate::handle::ProposeError;
 use crate::messages::{ForwardRefusal, ReadIndex, ReadIndexReply, ReadPoint};
 use crate::node::Node;
 
-/// The index that a linearizable read must have applied, and the time, if this node leads.
+/// The index that a linearizable read must have applied, and the cluster time, if this node leads.
 pub(super) async fn point_here(node: &Node) -> Result<ReadPoint, ForwardRefusal> {
     let replica = node.replica().ok_or(ForwardRefusal::NotLeader)?;
     if is_out!(ReadConfirmed) {
@@ -35,7 +35,7 @@ pub(super) async fn point_here(node: &Node) -> Result<ReadPoint, ForwardRefusal>
     }
 }
 
-/// The same, from the leader, whichever node that is.
+/// Returns the read point from the current leader, which may be this node.
 pub(super) async fn point(node: &Node, deadline: Instant) -> Result<ReadPoint, ProposeError> {
     let context = &node.context;
     loop {

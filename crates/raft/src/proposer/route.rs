@@ -1,4 +1,4 @@
-//! Where a proposal or a read goes: to this node, to the leader, or nowhere.
+//! The target of a proposal or a read: this node, the leader, or none.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use crate::leadership::Leading;
 use crate::node::Node;
 use crate::replica::Replica;
 
-/// Pause before the leader is looked for again.
+/// Pause before the next look-up of the leader.
 pub(super) const RETRY: Duration = Duration::from_millis(5);
 
-/// Until the contact is looked at while a group is on its way: most are answered before.
+/// Time until the first check of the contact while a group is in flight. Most groups are answered
+/// earlier.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 
 pub(super) enum Route {
@@ -23,14 +24,15 @@ pub(super) enum Route {
     Nowhere(ProposeError),
 }
 
-/// The time until a deadline, also as the milliseconds that a message carries.
+/// The time until a deadline, also in the milliseconds that a message carries.
 pub(crate) fn time_left(deadline: Instant) -> (Duration, u64) {
     let left = deadline.saturating_duration_since(Instant::now());
     (left, u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Returns once another node than `leader` leads, and a lease later if `leader` was not lost: it has
-/// handed over and answered before, and its answer may come behind the news.
+/// Returns once another node than `leader` leads. If `leader` was not lost, it has transferred its
+/// leadership and answered before; its answer may arrive after the change, so this returns one
+/// lease later.
 pub(super) async fn replaced(node: &Node, leader: u64) {
     let Some(replica) = node.replica() else {
         return std::future::pending().await;
@@ -53,9 +55,9 @@ pub(super) async fn replaced(node: &Node, leader: u64) {
     }
 }
 
-/// Returns the reason why what was sent is waited for no longer: the contact with a quorum, or with
-/// the leader, is lost, or the deadline of all callers has passed. The slot is then free for what comes
-/// behind, which is refused at once while the contact is lost.
+/// Waits until the answer to a sent group is given up, and returns the reason: the contact with a
+/// quorum or with the leader is lost, or the deadline of all callers has passed. The slot is then
+/// free for the next groups, which are refused at once while the contact is lost.
 pub(super) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeError {
     let deadline = if is_out!(GroupDeadline) {
         Instant::now() + Duration::from_secs(3600)
@@ -78,8 +80,9 @@ pub(super) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeErr
     }
 }
 
-/// Finds where a group goes; waits for a leader as long as one may still come. Past its deadline it
-/// goes nowhere, also if there is a leader: one that cannot be reached would be tried for ever.
+/// Finds the target of a group. Waits for a leader as long as one may still be elected. After the
+/// deadline it returns no target even if there is a leader, because an unreachable leader would
+/// otherwise be tried forever.
 pub(super) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Route {
     let patience = node.context.settings.election.1 * 3;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Groups on their way: to the log of this node, or to the leader.
+//! Groups in flight: to the log of this node, or to the leader.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,11 +22,11 @@ use crate::node::Node;
 use crate::peer_stops;
 use crate::platform;
 
-/// Groups on their way at once. One keeps the entries largest; a second lets the next group's
-/// network and disk time overlap with the first's, which is what a lonely proposal needs.
+/// Largest number of groups in flight. With one, entries would be largest. With a second, the next
+/// group's network and disk time overlaps with the first's, which a single proposal needs.
 const IN_FLIGHT: usize = 2;
 
-/// No command needs a higher level than this.
+/// The highest level that any command needs.
 static HIGHEST_NEEDED: LazyLock<Level> = LazyLock::new(|| {
     let rows = Command::frame_rows();
     rows.iter()
@@ -35,7 +35,7 @@ static HIGHEST_NEEDED: LazyLock<Level> = LazyLock::new(|| {
         .unwrap_or(Level::FIRST)
 });
 
-/// Takes proposals from the queue, in groups, until the batcher is dropped.
+/// Takes proposals from the queue in groups until the batcher is dropped.
 pub(super) async fn collect(node: Arc<Node>, inbox: Arc<Inbox>) {
     let slots = Arc::new(Semaphore::new(IN_FLIGHT));
     while inbox.has_items().await {
@@ -52,7 +52,7 @@ pub(super) async fn collect(node: Arc<Node>, inbox: Arc<Inbox>) {
     }
 }
 
-/// Finds the leader, hands it the group, and answers each caller.
+/// Finds the leader, sends it the group, and answers each caller.
 async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit) {
     let _slot = slot;
     loop {
@@ -65,16 +65,17 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
             return answer_all(group, &ForwardRefusal::Propose(error));
         }
         if !matches!(route, Route::Here(_)) {
-            // What a peer forwarded goes back to it: a second hop could run in circles.
+            // A forwarded proposal returns to the peer that sent it, because a second hop could
+            // form a loop.
             let (theirs, own) = group.into_iter().partition(|item| item.forwarded);
             answer_all(theirs, &ForwardRefusal::NotLeader);
             group = own;
         }
-        // Commands that need the leader's clock hold up no others.
+        // Commands that need the leader's clock must not delay the others.
         if matches!(route, Route::Here(_)) && !entry::is_clock_known(&node.context) {
             group = refuse_unknown_clock(group);
         }
-        // Whoever was told in the meantime that the outcome is unknown, or is gone, is not served late.
+        // A caller that is gone, or has already received an unknown outcome, is not served late.
         group.retain(|item| !item.reply.is_closed() && item.fate.send());
         if group.is_empty() {
             return;
@@ -93,8 +94,9 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
             tokio::time::sleep(RETRY).await;
             continue;
         };
-        // The leader refused the message as a whole, and proposed nothing: it may be for some of it
-        // alone. (What is refused here has gone into the entry that could not be made.)
+        // The leader refused the whole message and proposed nothing. The reason may apply to only
+        // some of the items. (A refusal of this node's own entry is not retried, because the
+        // commands were moved into that entry.)
         if is_there
             && let Err(refused) = &outcomes
             && let Some(meant) = meant_part(&node, &group, refused)
@@ -114,8 +116,8 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
     }
 }
 
-/// Returns for which of a group's items the leader may have refused the whole; `None` if those are all
-/// or none.
+/// Returns for which of a group's items the leader may have refused the whole group; `None` if this
+/// applies to all of them or to none.
 fn meant_part(node: &Node, group: &[Item], refused: &ProposeError) -> Option<Vec<bool>> {
     let meant: Vec<bool> = match refused {
         ProposeError::NoQuorum { .. } => group.iter().map(|item| item.needs_known_clock).collect(),
@@ -133,7 +135,7 @@ fn meant_part(node: &Node, group: &[Item], refused: &ProposeError) -> Option<Vec
             if needing.contains(&true) {
                 needing
             } else {
-                // A leader at the floor refuses every command of a client.
+                // A leader at the floor refuses every client command.
                 with(Command::is_of_client)
             }
         }
@@ -142,7 +144,7 @@ fn meant_part(node: &Node, group: &[Item], refused: &ProposeError) -> Option<Vec
     (meant.contains(&true) && meant.contains(&false)).then_some(meant)
 }
 
-/// Refuses the items that need a known clock; returns the others.
+/// Refuses the items that need a known clock. Returns the others.
 fn refuse_unknown_clock(group: Vec<Item>) -> Vec<Item> {
     let (refused, others) = group.into_iter().partition(|item| item.needs_known_clock);
     answer_all(refused, &ForwardRefusal::Propose(entry::clock_unknown()));
@@ -224,8 +226,8 @@ pub(super) async fn forward(
     }
 }
 
-/// The commands cannot be written, or not be read where they came to: by a leader whose program is
-/// older than the one that sent them, for example.
+/// The error if the commands cannot be written, or not be read by the receiver, for example by a
+/// leader with an older program than the sender's.
 pub(super) fn not_proposed(error: &CodecError) -> ProposeError {
     if error.is_newer() {
         let detail = format!("the leader cannot read a command that it was sent: {error}");
@@ -236,7 +238,8 @@ pub(super) fn not_proposed(error: &CodecError) -> ProposeError {
     }
 }
 
-/// The commands were applied, and their outcomes cannot be written, or not be read here.
+/// The error if the commands were applied, but their outcomes cannot be written, or not be read
+/// here.
 pub(super) fn unread(error: &CodecError) -> ProposeError {
     ProposeError::unknown(format!("the outcomes cannot be read: {error}"))
 }

@@ -1,5 +1,5 @@
-//! How proposals are grouped, what is not known of those that were forwarded, which reads a leader
-//! answers, and a leader whose program is newer than that of the node which forwards to it.
+//! Tests of grouping, of unknown outcomes of forwarded proposals, of linearizable reads at a
+//! leader, and of a leader with a newer program than the forwarding node.
 
 mod under_way;
 
@@ -75,7 +75,7 @@ fn described(text: &str, bytes: usize) -> Command {
     create_sequence(text, SequenceMode::Strict, &"d".repeat(bytes))
 }
 
-/// A command of so many bytes, which no state takes: those that one takes have less than 4 KiB each.
+/// A command of `bytes` bytes that no state accepts. Accepted commands have less than 4 KiB each.
 fn of_bytes(bytes: usize) -> Command {
     Command::Workers(WorkerCommand::ReleaseLease {
         layout: "x".repeat(bytes),
@@ -99,7 +99,7 @@ async fn a_group_is_bounded_by_bytes_and_a_larger_proposal_goes_alone() {
     assert_eq!(groups, [2, 1, 1, 2]);
 }
 
-/// What the answers of all proposals at once are.
+/// Proposes all commands at once, and returns the answers.
 async fn at_once(
     raft: &Raft,
     commands: impl Iterator<Item = Command>,
@@ -124,7 +124,7 @@ async fn commands_that_no_state_takes_are_refused_and_not_proposed() {
             });
             assert_eq!(answer, Ok(vec![Outcome::Refused(refused)]));
         }
-        // Entries that only carry the time may have come meanwhile.
+        // Entries that only carry the time may be included.
         let entries = raft.status().last_log - before;
         assert!(entries < 20, "{entries} entries");
         let mixed = vec![create("orders"), described("no", 60_000), create("orders")];
@@ -142,7 +142,8 @@ async fn no_entry_of_many_proposals_has_more_bytes_than_a_group_may() {
     for through in 0..3 {
         let name = |n: u32| format!("s{through}.{n}");
         let mut missing: Vec<Command> = (0..3000).map(|n| described(&name(n), 1024)).collect();
-        // On a busy machine a leader may lose contact, and what it was sent is asked for again.
+        // On a busy machine, a leader may lose contact. The commands without an outcome are then
+        // proposed again.
         let until = deadline();
         while !missing.is_empty() {
             let answers = at_once(cluster.raft(through), missing.iter().cloned()).await;
@@ -170,7 +171,7 @@ async fn no_entry_of_many_proposals_has_more_bytes_than_a_group_may() {
     cluster.stop_all().await;
 }
 
-/// Proposes commands also if no state takes them.
+/// Proposes commands without the check whether a state accepts them.
 async fn unchecked(raft: &Raft, commands: Vec<Command>) -> Result<Vec<Outcome>, ProposeError> {
     let source = Source::Own(Tenant::OPERATOR);
     let answer = raft.batcher().queue(source, commands, deadline()).await;
@@ -180,8 +181,8 @@ async fn unchecked(raft: &Raft, commands: Vec<Command>) -> Result<Vec<Outcome>, 
     })
 }
 
-/// Proposes a command, which may be applied twice, until its outcome is known: on a busy machine a
-/// leader may lose contact meanwhile.
+/// Proposes a command, which may be applied twice, until its outcome is known, because a leader may
+/// lose contact on a busy machine.
 async fn until_known(raft: &Raft, command: Command) -> Result<Vec<Outcome>, ProposeError> {
     let until = deadline();
     loop {
@@ -206,7 +207,7 @@ async fn a_proposal_beyond_an_entry_is_refused_at_once_on_every_node() {
                 matches!(answer, Err(ProposeError::TooLarge { .. })),
                 "{answer:?}"
             );
-            // Else it waits for its deadline, 30 s away.
+            // Otherwise it would wait for its deadline, 30 s away.
             assert!(
                 asked.elapsed() < Duration::from_secs(10),
                 "{:?}",
@@ -246,7 +247,7 @@ async fn what_waits_is_bounded_by_bytes() {
     let mut cluster = Cluster::planned(3);
     cluster.start(0).await.unwrap();
     let raft = cluster.raft(0);
-    // Nobody leads: what is taken waits, and what is not is refused at once.
+    // There is no leader, so an accepted proposal waits, and the others are refused at once.
     let asked = (0..12).map(|_| {
         let asked = unchecked(raft, vec![of_bytes(1 << 20)]);
         asked.boxed()
@@ -272,7 +273,7 @@ async fn what_waits_is_bounded_by_bytes() {
     cluster.stop_all().await;
 }
 
-/// The same in a version that is not known, and of a kind that is not.
+/// The same frame with an unknown version, and with an unknown kind.
 fn of_a_newer_program(known: Frame) -> [Frame; 2] {
     let of_a_newer_version = Frame {
         version: known.version + 1,
@@ -331,7 +332,7 @@ async fn a_forwarded_command_of_a_newer_program_is_above_the_level() {
     cluster.stop_all().await;
 }
 
-/// Takes groups, and answers them with these bytes or not at all.
+/// Receives groups, and answers them with these bytes or not at all.
 struct Mute {
     groups: AtomicUsize,
     answer: Option<Bytes>,
@@ -390,7 +391,7 @@ async fn a_group_whose_answer_is_lost_is_unknown_and_was_sent_once() {
         assert_eq!(mute.groups.load(Ordering::SeqCst), 1, "{what}");
         server.abort();
     }
-    // What certainly did not leave may be sent again.
+    // A group that certainly was not sent may be sent again.
     let group = [item(vec![create("more")])];
     let unsent = forward(node, leads, &free_addr(), deadline(), &group).await;
     assert_eq!(unsent, None);
@@ -407,7 +408,7 @@ async fn a_leader_that_no_quorum_confirms_answers_no_linearizable_read() {
     for at in (0..3).filter(|at| *at != leader) {
         cluster.stop(at).await;
     }
-    // Another leader may have been elected by now, for all that it knows.
+    // The others may have elected another leader without this node's knowledge.
     let node = cluster.raft(leader).node();
     let read = timeout_at(deadline(), read::point_here(node)).await;
     assert!(!matches!(read, Ok(Ok(_))), "confirmed by nobody: {read:?}");

@@ -1,5 +1,5 @@
-//! What members ask each other beside Raft: proposals, reads, changes of membership, pings; and the
-//! handshake of a node that is no member yet.
+//! Requests between members other than Raft's own (proposals, reads, changes of membership, pings),
+//! and the handshake of a node that is not a member yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::membership;
 use crate::messages::{ChangeRequest, Forward, Ping, ReadIndex, ReadIndexReply, Stopping, Watch};
 use crate::tasks::ping as pings;
 
-/// The longest time that a watching peer is kept waiting before it asks again.
+/// Longest time for which a watching peer waits for an answer. It then sends another request.
 const WATCH: Duration = Duration::from_secs(30);
 
 pub(super) async fn forward(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
@@ -72,8 +72,8 @@ pub(super) async fn stopping(service: &Service, body: Opened) -> Result<Bytes, R
     .await
 }
 
-/// Answers only when this node stops for good or after a while: a follower whose request breaks off
-/// knows at once that this process has ended.
+/// Answers when this node stops, or after a time limit. A follower whose request breaks off can
+/// conclude at once that this process has ended.
 pub(super) async fn watch(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, _: Watch| async move {
         let stopped = Arc::clone(service.node.context.stopped());
@@ -107,7 +107,7 @@ pub(super) async fn hello(
     answer_open(reply)
 }
 
-/// Refuses a hello in the name of another node than the certificate's, or with another one's ID.
+/// Refuses a hello whose name is not that of the certificate, or whose ID belongs to another node.
 fn check_sender(context: &NodeContext, sender: &Sender, hello: &Hello) -> Result<(), Rejection> {
     sender.check_name(&hello.name)?;
     let node = hello.identity.as_ref().map(|theirs| theirs.node);
@@ -117,11 +117,13 @@ fn check_sender(context: &NodeContext, sender: &Sender, hello: &Hello) -> Result
     sender.check_name(&named)
 }
 
-/// An empty node under the name of a member is refused for good: before it is, this node catches up
-/// with the leader, so that it lags behind no removal. Returns `false` if that is not known: no
-/// leader answered in half of the time that a hello may take.
+/// Returns whether this node's list of members is certain for this hello. An empty node under the
+/// name of a member is refused permanently, so this node first catches up with the leader, in order
+/// to have applied every removal. Returns `false` if no leader answers in half of the time that a
+/// hello may take.
 ///
-/// One at a time: a hello needs no membership, and strangers cause at most one read at once.
+/// Only one such hello reads at a time, so that unknown nodes cause at most one read at once. A
+/// hello needs no membership.
 async fn confirm_members(service: &Service, hello: &Hello) -> bool {
     let Some(view) = service.node.context.view() else {
         return false;

@@ -29,7 +29,8 @@ pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rej
             context.peers.merge(envelope.to, message.acknowledged);
             let replica = replica(service)?;
             let vote = message.vote.restore();
-            // Also while entries wait for a slow disk.
+            // Recorded before the append, so that it also counts while entries wait for a slow
+            // disk.
             replica.heard_if_followed(&vote);
             if !message.entries.is_empty() && context.disk.space.is_at_floor() {
                 let (free, _) = context.disk.space.bytes();
@@ -78,7 +79,7 @@ fn ballot(message: BallotRequest) -> VoteRequest<TypeConfig> {
     }
 }
 
-/// The answer to a candidate, which has the time of a vote to win once this node supports it.
+/// The answer to a candidate. A candidate that this node supports has the time of a vote to win.
 fn given(service: &Service, replica: &Replica, reply: &VoteResponse<TypeConfig>) -> BallotReply {
     if reply.vote_granted {
         let (shortest, _) = service.node.context.settings.election;
@@ -100,7 +101,7 @@ pub(super) async fn vote(service: &Service, body: Opened) -> Result<Bytes, Rejec
     .await
 }
 
-/// A voter that follows a leader supports nobody else, however long openraft's lease is.
+/// A voter that follows a leader supports no other node, however long openraft's lease is.
 pub(super) async fn pre_vote(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |envelope, message| async move {
         let replica = replica(service)?;

@@ -1,7 +1,8 @@
-//! The peers' port: every message that another node may send, checked and handed on.
+//! The peers' port: every message that another node may send is checked here and passed to its
+//! handler.
 //!
-//! It listens from the first moment of a start, so that nodes which are not yet part of a cluster
-//! can answer each other's hellos.
+//! The port is open from the first moment of a start, so that nodes which are not yet part of a
+//! cluster can answer each other's hellos.
 
 mod cluster;
 mod consensus;

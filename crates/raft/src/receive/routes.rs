@@ -1,4 +1,4 @@
-//! From a call's route to its handler.
+//! Maps a call's route to its handler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use seqd_peers::wire::transport::Rejection;
 use super::service::{Service, malformed, opened};
 use super::{cluster, consensus, snapshot};
 
-/// The largest message without an envelope, bytes: 64 peers or members with their addresses, and
-/// less than is read of a stranger.
+/// The largest message without an envelope, bytes: 64 peers or members with their addresses. It is
+/// less than the number of bytes that are read from an unknown sender.
 const OPEN_BYTES: usize = 48 << 10;
 
-/// How long such a message may take to arrive: its sender is not known.
+/// Time limit for the arrival of such a message, because its sender is not known.
 const OPEN_LIMIT: Duration = Duration::from_secs(3);
 
 async fn open(body: Body) -> Result<Collected, Rejection> {

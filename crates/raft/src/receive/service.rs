@@ -1,4 +1,4 @@
-//! What every handler of a peer's message needs: the node, and envelopes opened and sealed.
+//! The shared parts of all handlers: the node, and the opening and sealing of envelopes.
 
 use std::future::Future;
 use std::io;
@@ -20,11 +20,11 @@ use crate::peer_stops;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 
-/// What handlers work with.
+/// The state that handlers use.
 pub(crate) struct Service {
     pub(super) node: Arc<Node>,
     pub(super) batcher: Arc<ProposalBatcher>,
-    /// The turn of the one hello for which a leader is asked.
+    /// Admits one hello at a time for which the leader is queried.
     pub(super) confirms: Semaphore,
 }
 
@@ -37,8 +37,9 @@ impl Service {
         }
     }
 
-    /// The rejection of what cannot be read. A node that cannot read what every replica must take
-    /// is behind its cluster for good: it stops instead of looking unreachable.
+    /// The rejection of an unreadable message. A node that cannot read a message which every
+    /// replica must accept can never catch up. It therefore stops, instead of appearing
+    /// unreachable.
     pub(super) fn unread<M: Versioned>(&self, error: &io::Error) -> Rejection {
         if messages::replicates::<M>() && is_newer(error) {
             let stop =
@@ -49,7 +50,7 @@ impl Service {
     }
 }
 
-/// The rejection of bytes that are no message, or one of a newer program.
+/// The rejection of bytes that are not a message, or that a newer program wrote.
 pub(super) fn unreadable(error: &io::Error) -> Rejection {
     let code = if is_newer(error) {
         RejectionCode::NewerFormat
@@ -71,12 +72,12 @@ pub(super) fn not_running(error: impl std::fmt::Display) -> Rejection {
 pub(super) struct Opened {
     envelope: Envelope,
     body: Collected,
-    /// Where the message begins.
+    /// The offset of the message.
     start: usize,
 }
 
-/// Checks the envelope, which stands `at` bytes behind the beginning and in the first bytes that come.
-/// Returns it, and where the message behind it begins.
+/// Checks the envelope, which begins at byte `at` and must be within the first bytes that arrive.
+/// Returns it and the offset of the message after it.
 pub(super) async fn admitted(
     service: &Service,
     body: &mut Body,
@@ -95,14 +96,14 @@ pub(super) async fn admitted(
     Ok((envelope, start))
 }
 
-/// Logs a certificate that does not fit: nobody but an operator can do something about it.
+/// Logs a certificate that does not fit, because only an operator can correct this.
 pub(super) fn warn_of_certificate(rejection: &Rejection) {
     if rejection.code == RejectionCode::WrongCertificate {
         tracing::warn!("a peer is refused: {}", rejection.detail);
     }
 }
 
-/// Takes a message, behind its envelope.
+/// Receives a message after its envelope.
 pub(super) async fn opened(service: &Service, mut body: Body) -> Result<Opened, Rejection> {
     let (envelope, start) = admitted(service, &mut body, 0).await?;
     let body = body.collect(MESSAGE_BYTES).await?;
@@ -113,7 +114,7 @@ pub(super) async fn opened(service: &Service, mut body: Body) -> Result<Opened, 
     })
 }
 
-/// Reads a message, answers it with `answer`, and seals that.
+/// Reads a message, processes it with `answer`, and seals the reply.
 pub(super) async fn sealed<M, R, F>(
     service: &Service,
     opened: Opened,

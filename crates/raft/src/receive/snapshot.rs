@@ -1,4 +1,5 @@
-//! A snapshot that a leader sends: written beside the kept ones, checked, and installed.
+//! Receives a snapshot from the leader: it is written next to the kept ones, checked, and
+//! installed.
 
 use std::io;
 use std::sync::Arc;
@@ -20,16 +21,16 @@ use crate::records::{Restore, ToRecord};
 use crate::storage::applied::{Snapshot, SnapshotHandle};
 use crate::types::SnapshotMeta;
 
-/// The longest pause within a snapshot's transfer: a leader reads its disk meanwhile, no more.
+/// The longest pause within a snapshot's transfer. The leader only reads its disk meanwhile.
 const CHUNK_LIMIT: Duration = Duration::from_secs(30);
 
-/// Bytes before the head, which are its length.
+/// Size of the length before the head, bytes.
 const LENGTH: usize = 4;
 
-/// The largest head of a snapshot's transfer, bytes: a membership of the largest cluster.
+/// The largest head of a snapshot's transfer, bytes: the membership of the largest cluster.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// The next bytes of a snapshot; a sender that has gone silently must not hold the place.
+/// The next bytes of a snapshot. The time limit keeps a silent sender from occupying the place.
 async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Rejection> {
     match tokio::time::timeout(CHUNK_LIMIT, body.next()).await {
         Ok(chunk) => chunk,
@@ -37,12 +38,12 @@ async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Rejection> {
     }
 }
 
-/// The head of a transfer from a member, and the bytes of the snapshot that came with it.
+/// The head of a transfer from a member, and the bytes of the snapshot that arrived with it.
 async fn take_head<M: Versioned>(
     service: &Service,
     body: &mut Body,
 ) -> Result<(Envelope, M, Bytes), Rejection> {
-    // Until Raft runs nobody reads what is in it.
+    // Until Raft runs, the content cannot be used.
     replica(service)?;
     let (envelope, message_at) = admitted(service, body, LENGTH).await?;
     let mut start = BytesMut::new();
@@ -69,7 +70,7 @@ async fn take_head<M: Versioned>(
     Ok((envelope, message, start.freeze()))
 }
 
-/// Answers what is kept of a snapshot that did not arrive whole.
+/// Answers with the part that is kept of an incomplete snapshot.
 pub(super) async fn kept(service: &Service, opened: Opened) -> Result<Bytes, Rejection> {
     let unfinished = replica(service)?.unfinished.clone();
     let answer = |_: Envelope, AskSnapshotKept| async move {
@@ -80,20 +81,20 @@ pub(super) async fn kept(service: &Service, opened: Opened) -> Result<Bytes, Rej
     sealed(service, opened, answer).await
 }
 
-/// A whole snapshot.
+/// Receives a whole snapshot.
 pub(super) async fn receive(service: &Service, mut body: Body) -> Result<Bytes, Rejection> {
     let (envelope, head, chunk) = take_head(service, &mut body).await?;
     take(service, body, (envelope, head, 0), chunk).await
 }
 
-/// What is lacking of a snapshot whose first bytes are kept.
+/// Receives the rest of a snapshot whose first bytes are kept.
 pub(super) async fn receive_rest(service: &Service, mut body: Body) -> Result<Bytes, Rejection> {
     let (envelope, rest, chunk) = take_head::<SnapshotRest>(service, &mut body).await?;
     take(service, body, (envelope, rest.head, rest.from), chunk).await
 }
 
-/// Takes the snapshot from byte `from` on, of which the first `chunk` came with the head, and has it
-/// installed.
+/// Receives the snapshot from byte `from` and installs it. The first bytes, `chunk`, arrived with
+/// the head.
 async fn take(
     service: &Service,
     mut body: Body,
@@ -104,7 +105,8 @@ async fn take(
     let unfinished = &replica.unfinished;
     let alone =
         (unfinished.alone()).ok_or_else(|| not_running("another snapshot is being received"))?;
-    // A write that has begun goes on when this is dropped: until its end nobody else may begin.
+    // A write that has begun continues when this future is dropped. No other receipt may begin
+    // before it ends.
     let alone = Arc::new(alone);
     let folder = Arc::clone(&service.node.context.folder);
     let index = message.last.map_or(0, |id| id.index);
@@ -113,7 +115,7 @@ async fn take(
         0 => to.begin(&folder, index, len),
         from => to.go_on(from),
     });
-    // Only what is wrong with the bytes is `malformed`: then the leader verifies its snapshot.
+    // `malformed` is only for wrong bytes, because the leader then verifies its snapshot.
     begun.await.map_err(not_running)?;
     let mut left = len
         .checked_sub(from)
@@ -140,7 +142,7 @@ async fn take(
     install(service, (envelope, message), receiver).await
 }
 
-/// Verifies a snapshot that has arrived whole, installs it and answers.
+/// Verifies a complete snapshot, installs it and answers.
 async fn install(
     service: &Service,
     (envelope, message): (Envelope, SnapshotHead),

@@ -1,4 +1,4 @@
-//! Clients: each asks a node for one thing after another, and writes down what it got.
+//! Clients. Each sends one request after another to a node and records the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,16 +18,16 @@ use super::minters::{LAYOUT, fence_from};
 use super::nodes::Cluster;
 use crate::{MemberError, ProposeError, Raft};
 
-/// What a client of seqd waits by default.
+/// Default timeout of a seqd client.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// After so long a client has gone.
+/// Time after which a client disconnects.
 const GONE: Duration = Duration::from_secs(4);
 
 /// A change of members may take longer.
 const CHANGE: Duration = Duration::from_secs(10);
 
-/// Strict sequences first; the last of them is advanced and deleted, too.
+/// Strict sequences come first. The last of them is also advanced and deleted.
 pub(super) const STRICT: usize = 3;
 pub(super) const SEQUENCES: usize = 5;
 
@@ -45,7 +45,7 @@ pub(super) fn create(sequence: usize) -> Command {
     create_sequence(&format!("s{sequence}"), mode, "")
 }
 
-/// What an owner of a lease holds.
+/// The lease that an owner holds.
 #[derive(Clone, Copy)]
 struct Held {
     worker: u32,
@@ -60,14 +60,14 @@ struct Client {
     held: Option<Held>,
 }
 
-/// Whom a client asks, and how often.
+/// The nodes to which a client sends its requests, and their frequency.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Habit {
-    /// It stays with this node, also when that is cut off.
+    /// The node that it always uses, even while that node is cut off.
     pub(super) home: Option<usize>,
     /// Its longest pause, milliseconds.
     pub(super) pause: u64,
-    /// So that it waits for no write.
+    /// Whether it only reads, so that it waits for no write.
     pub(super) only_reads: bool,
 }
 
@@ -82,7 +82,7 @@ impl Habit {
     }
 }
 
-/// Asks until `over`.
+/// Sends requests until `over` is set.
 pub(super) async fn live(
     cluster: Arc<Cluster>,
     number: usize,
@@ -288,7 +288,7 @@ impl Client {
                 Some(held) => Got::Window {
                     worker: held.worker,
                     lease: held.lease,
-                    // The window of the lease begins where it began.
+                    // The start of the lease's window is unchanged.
                     from: u64::MAX,
                     fence: fence.0,
                 },
@@ -300,7 +300,7 @@ impl Client {
     }
 }
 
-/// Asks any running node for a change of members; returns whether it was carried out.
+/// Requests a change of members from any running node. Returns whether it was carried out.
 async fn change<F>(
     cluster: &Arc<Cluster>,
     what: String,

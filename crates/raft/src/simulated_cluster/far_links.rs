@@ -1,5 +1,5 @@
-//! Slow disks, links with a round trip of 100 ms, and such that lose: a cluster becomes ready and goes
-//! on for minutes, elects nobody, and a strict value costs one round trip.
+//! Slow disks, links with a round trip of 100 ms, and links that lose segments. The cluster becomes
+//! ready and serves for minutes without an election, and a strict value costs one round trip.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::scenarios::{Scene, leader_of_all_but, median_and_most, next, raft};
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-/// Longer than a leader keeps its leadership without an answer, and than anything here is kept.
+/// Longer than a leader keeps its leadership without an answer, and than any state here is kept.
 const QUIET: Duration = Duration::from_millis(1_200);
 
 fn far(lost: u64) -> Link {
@@ -23,7 +23,7 @@ fn far(lost: u64) -> Link {
     }
 }
 
-/// Asks one node until `until`; returns how long each value took.
+/// Requests values from one node until `until`. Returns the duration of each request.
 async fn values(cluster: Arc<Cluster>, node: usize, until: Instant) -> Vec<Duration> {
     let mut took = Vec::new();
     while Instant::now() < until {
@@ -38,7 +38,7 @@ async fn values(cluster: Arc<Cluster>, node: usize, until: Instant) -> Vec<Durat
     took
 }
 
-/// So many virtual minutes of each; by command others.
+/// Virtual minutes of each run; one by default.
 fn minutes() -> u64 {
     let text = std::env::var("SEQD_CLUSTER_MINUTES").ok();
     text.map_or(1, |text| text.parse().expect("a decimal number"))
@@ -100,7 +100,8 @@ fn round_trips_of_100_ms_with_losses_of_2_percent_elect_nobody() {
     ten_minutes(far(20), FAST);
 }
 
-/// One client after another: what the value before it leaves under way delays none.
+/// The requests are sequential. The messages that a value leaves in flight do not delay the next
+/// one.
 #[test]
 fn a_strict_value_costs_one_round_trip_at_the_leader_and_two_at_a_follower() {
     for nodes in [3, 5] {

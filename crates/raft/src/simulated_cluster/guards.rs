@@ -1,5 +1,5 @@
-//! What the simulation would miss, it does not show. So guards are taken out, and the check that each
-//! is for has to find it.
+//! Tests the simulation itself: each test takes a guard out, and the check for that guard must then
+//! fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use super::run::equal_ends;
 use super::scenarios::{Scene, leader_of_all_but, next, raft, take_one};
 use crate::proposer::entry;
 
-/// Plays it with the guard and without.
+/// Plays it with the guard and without it.
 fn is_caught_by(check: &str, guard: Guard, play: impl Fn() -> Result<(), Violation>) {
     assert_eq!(play(), Ok(()), "with {guard:?}");
     take_out(Some(guard));
@@ -50,7 +50,7 @@ fn a_node_that_does_not_ask_first_raises_the_term_alone() {
     });
 }
 
-/// Some clients stay with the leader while it is cut off, others with a node that elects.
+/// Some clients stay with the leader while it is cut off, others with a node that elects another.
 async fn two_sides(scene: &Scene, cluster: &Arc<Cluster>) -> Result<(), Violation> {
     for round in 0..4 {
         let leader = leader_of_all_but(cluster, None).await;
@@ -86,7 +86,7 @@ fn a_read_that_nobody_confirmed_is_of_the_past() {
     });
 }
 
-/// A leader that was another's follower in between proposes what it stamped before.
+/// A leader that was another node's follower in between proposes an entry that it stamped before.
 async fn stamped_before(cluster: &Arc<Cluster>) -> Result<(), Violation> {
     let leader = leader_of_all_but(cluster, None).await;
     let asked = cluster.ask(leader, Duration::from_secs(60), |raft| async move {
@@ -134,7 +134,7 @@ fn a_log_that_is_purged_too_far_cannot_replace_a_damaged_snapshot() {
             for _ in 0..450 {
                 value(cluster, 0).await;
             }
-            // Snapshots are taken and the log is purged beside that.
+            // Snapshots and purges of the log happen meanwhile.
             sleep(Duration::from_secs(2)).await;
             cluster.kill(1, false);
             assert!(cluster.damage_newest_snapshot(1), "two are kept");
@@ -149,14 +149,14 @@ fn a_log_that_is_purged_too_far_cannot_replace_a_damaged_snapshot() {
     });
 }
 
-/// All nodes lose their power right after values were told.
+/// All nodes lose their power right after values were returned.
 async fn told_before_the_power_is_cut(
     scene: &Scene,
     cluster: &Arc<Cluster>,
 ) -> Result<(), Violation> {
     for _ in 0..4 {
         let leader = leader_of_all_but(cluster, None).await;
-        // All before is synced.
+        // Everything before is synced.
         sleep(Duration::from_secs(2)).await;
         let told = value(cluster, leader).await;
         (0..scene.nodes).for_each(|node| cluster.kill(node, true));
@@ -184,7 +184,8 @@ fn entries_that_count_before_they_are_synced_are_replaced() {
     });
 }
 
-/// The connection breaks while a value that a follower asked for is on its way, each time a little later.
+/// The connection breaks while a follower's request for a value is in flight, each time a little
+/// later.
 async fn answers_get_lost(cluster: &Arc<Cluster>) -> Result<(), Violation> {
     let leader = leader_of_all_but(cluster, None).await;
     let asked = (leader + 1) % 3;
@@ -195,7 +196,7 @@ async fn answers_get_lost(cluster: &Arc<Cluster>) -> Result<(), Violation> {
             cluster.net.reset(leader, asked);
         };
         let (answer, ()) = tokio::join!(biased; next(cluster, asked), break_off);
-        // Of two values one belongs to the request that was answered, and the other to nobody.
+        // Of two values, one belongs to the answered request, and the other to none.
         if let Some(Ok(value)) = answer
             && value != last + 1
         {
@@ -222,7 +223,7 @@ fn what_is_proposed_again_is_carried_out_twice() {
     });
 }
 
-/// One node is cut off for longer than its window; what it minted stands in the record.
+/// One node is cut off for longer than its window. The record has the IDs that it minted.
 fn minted_when_cut_off(minting: Minting) -> Result<(), Violation> {
     let scene = Scene::near(3, 7);
     scene.try_play(async |cluster| {

@@ -1,4 +1,4 @@
-//! A leader that is stopped hands over once it has answered, and no request is lost on the way.
+//! A leader that is stopped transfers leadership after it has answered, and no request is lost.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::net::{LAN, Link};
 use super::scenarios::{Scene, leader_of_all_but, next};
 
-/// What the leader sends to a follower takes longer than the next leader's election.
+/// The leader's messages to a follower take longer than the election of the next leader.
 const LATE: Link = Link {
     delay: Duration::from_millis(50),
     ..LAN

@@ -1,4 +1,5 @@
-//! What clients asked and got, and whether one cluster can have answered so.
+//! The requests and answers of all clients, and the check whether one consistent cluster can have
+//! given these answers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,15 +36,15 @@ pub(super) enum Ask {
     Release {
         owner: usize,
     },
-    /// Of members, in words.
+    /// A change of members, as text.
     Change(String),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Got {
-    /// Nothing yet; at the end as good as unknown.
+    /// No answer yet. At the end, this is equivalent to unknown.
     Waits,
-    /// Indices of a sequence: from `first` on, `count` of them.
+    /// `count` indices of a sequence, starting at `first`.
     Range {
         first: u64,
         count: u64,
@@ -83,7 +84,7 @@ impl fmt::Display for Got {
     }
 }
 
-/// A step of one sequence's counter: where it was before, if that is known, and after.
+/// A step of one sequence's counter: its value before, if known, and after.
 struct Step {
     number: usize,
     called: Duration,
@@ -92,8 +93,8 @@ struct Step {
     after: u64,
 }
 
-/// How far each sequence has come at the end, by its number; one that was never advanced has its
-/// values counted.
+/// The final index of each sequence, by number. The values of a sequence that was never advanced
+/// are counted.
 pub(super) struct End {
     pub(super) next: u64,
     pub(super) is_counted: bool,
@@ -146,7 +147,7 @@ fn steps_of(ops: &[Op], sequence: usize) -> Vec<Step> {
     steps.collect()
 }
 
-/// No index is told twice.
+/// Checks that no index was returned twice.
 fn distinct(ops: &[Op], sequence: usize) -> Result<(), Violation> {
     let mut told: Vec<(u64, u64, usize)> = Vec::new();
     for (number, op) in ops.iter().enumerate() {
@@ -169,7 +170,8 @@ fn distinct(ops: &[Op], sequence: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// What was called after something had returned finds the counter at least there.
+/// Checks that a request that was sent after another had returned finds the counter at least as
+/// high.
 fn in_order(steps: &[Step], sequence: usize) -> Result<(), Violation> {
     let mut by_return: Vec<&Step> = steps.iter().collect();
     by_return.sort_by_key(|step| step.returned);
@@ -201,8 +203,8 @@ fn in_order(steps: &[Step], sequence: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Indices that nobody was told belong to requests whose outcome is unknown: none was carried out
-/// twice.
+/// Indices that no client received belong to requests with an unknown outcome. Checks that there
+/// are not more of them, so that no request was carried out twice.
 fn counted(ops: &[Op], sequence: usize, next: u64) -> Result<(), Violation> {
     let (mut known, mut unknown) = (0, 0);
     for op in ops {
@@ -232,7 +234,7 @@ fn counted(ops: &[Op], sequence: usize, next: u64) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The windows of a worker do not overlap.
+/// Checks that the windows of a worker do not overlap.
 fn windows(ops: &[Op]) -> Result<(), Violation> {
     let mut leases: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();
     for op in ops {

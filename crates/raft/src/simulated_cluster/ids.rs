@@ -7,25 +7,26 @@ use seqd_state::idgen::IdRun;
 use super::record::Violation;
 use crate::platform::scope::Window;
 
-/// All IDs and windows of a run, in one layout. Each ID is judged as it is minted: no other has its
-/// number, its lease's IDs rise, and its tick is in the window that entries had granted by then.
+/// All IDs and windows of a run, in one layout. Each ID is checked when it is minted: no other ID
+/// has its number, the IDs of a lease rise, and the tick is in the window that entries had granted
+/// by then.
 #[derive(Default)]
 pub(super) struct Ids {
     /// The node and the lease of each ID.
     minted: BTreeMap<u64, (usize, u64)>,
     /// The last ID of each lease.
     last: BTreeMap<u64, u64>,
-    /// By lease, up to the highest fence that it had.
+    /// By lease, with the highest fence that the lease had.
     windows: BTreeMap<u64, Window>,
 }
 
 impl Ids {
-    /// How many were minted.
+    /// The number of minted IDs.
     pub(super) fn count(&self) -> usize {
         self.minted.len()
     }
 
-    /// Takes the windows that a state has; those of one worker do not overlap.
+    /// Records the windows of a state, and checks that those of one worker do not overlap.
     pub(super) fn granted(&mut self, windows: &[Window]) -> Result<(), Violation> {
         for window in windows {
             let known = self.windows.entry(window.lease).or_insert(*window);

@@ -1,4 +1,5 @@
-//! Locks over the log: a hold that runs out goes to the next at its time, at whichever node it waits.
+//! Locks over the log: an expired hold passes to the next waiter in time, whichever node the waiter
+//! uses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use super::scenarios::{PATIENCE, Scene, leader_of_all_but, raft};
 
 const TTL: Duration = Duration::from_millis(1_250);
 
-/// What a hold may last beyond its time: a pause before the entry that carries the time, and its
-/// rounds.
+/// Time by which a hold may exceed its deadline: a pause before the entry that carries the time,
+/// and the rounds of that entry.
 const LATE: Duration = Duration::from_millis(60);
 
 async fn acquire(cluster: &Arc<Cluster>, node: usize, nonce: u128, wait_ms: u64) -> LockOutcome {

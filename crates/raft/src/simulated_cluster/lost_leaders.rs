@@ -1,5 +1,5 @@
-//! A leader that is lost is replaced soon, in whichever way; one that a single follower does not reach
-//! stays; and nothing waits for a node that is silent.
+//! A lost leader is replaced soon, however it was lost. A leader that only a single follower cannot
+//! reach stays. Nothing waits for a silent node.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::{MemberError, ProposeError};
 pub(super) enum Loss {
     /// Its links carry nothing.
     Cut,
-    /// What the others send does not reach it.
+    /// The other nodes' messages do not reach it.
     Deaf,
-    /// Its process is stopped and not ended.
+    /// Its process is paused, but has not ended.
     Paused,
     /// Its host has no power.
     Dark,
-    /// Its process is killed; its host refuses connections.
+    /// Its process is killed. Its host refuses connections.
     Ended,
 }
 
@@ -59,12 +59,13 @@ pub(super) async fn give_back(scene: &Scene, cluster: &Arc<Cluster>, node: usize
     (cluster.process(node).expect("it runs").scope).resume();
 }
 
-/// What the loss of a leader costs.
+/// The cost of the loss of a leader.
 #[derive(Default)]
 struct Cost {
-    /// Until a value was given.
+    /// Times until a value was returned.
     pauses: Vec<Duration>,
-    /// Until requests that were asked in the moment of the loss, through the others, were answered.
+    /// Times until the requests that were sent through the other nodes at the moment of the loss
+    /// were answered.
     told: Vec<Duration>,
 }
 
@@ -73,7 +74,7 @@ const ROUNDS: usize = 10;
 async fn lose_leaders(scene: Scene, cluster: &Arc<Cluster>, loss: Loss, cost: &mut Cost) {
     for round in 0..ROUNDS {
         let leader = leader_of_all_but(cluster, None).await;
-        // Heartbeats and pings are met at any moment between two of them.
+        // The loss falls at different moments between two heartbeats and two pings.
         sleep(Duration::from_millis(2_000 + 37 * round as u64)).await;
         lose(cluster, leader, loss);
         let began = Instant::now();
@@ -134,7 +135,7 @@ fn hang(cluster: &Cluster, node: usize, is_hung: bool) {
     set_disk(cluster, node, Duration::from_millis(1), is_hung);
 }
 
-/// A value that is certainly given.
+/// A value that the cluster must return.
 pub(super) async fn value(cluster: &Arc<Cluster>, node: usize) -> i64 {
     match next(cluster, node).await {
         Some(Ok(value)) => value,
@@ -160,8 +161,8 @@ fn a_follower_whose_connections_to_the_leader_are_refused_deposes_nobody() {
     });
 }
 
-/// Its callers give up while their groups are just tried, or are gone: the groups have to end by
-/// themselves.
+/// The callers give up while their groups are being tried, or have disconnected. The groups must
+/// end on their own.
 #[test]
 fn a_follower_that_was_refused_serves_nobody_late_and_goes_on_once_it_is_not() {
     let round_trip = Duration::from_millis(50);
@@ -192,16 +193,17 @@ fn a_follower_that_was_refused_serves_nobody_late_and_goes_on_once_it_is_not() {
     });
 }
 
-/// It finds the leader's port closed some fifty times a second, and hears of it ten times.
+/// The follower finds the leader's port closed some fifty times a second, and receives its
+/// heartbeats ten times.
 #[test]
 fn a_follower_whose_connections_are_refused_logs_once_that_it_runs_for_leader() {
-    // For all threads: with one for this thread alone, a line that another test reaches first is
-    // switched off for this one as well.
+    // Set for all threads. With a subscriber for this thread alone, a log line that another test
+    // reaches first is disabled for this test as well.
     tracing::subscriber::set_global_default(RunsForLeader).unwrap();
     tracing::callsite::rebuild_interest_cache();
     Scene::near(3, 7).play(async |cluster| {
         let leader = leader_of_all_but(cluster, None).await;
-        // The first of those that may run.
+        // The first of the voters that may run.
         let refused = usize::from(leader == 0);
         let before = LINES.get();
         cluster.net.refuse(refused, leader, true);
@@ -212,11 +214,11 @@ fn a_follower_whose_connections_are_refused_logs_once_that_it_runs_for_leader() 
 }
 
 thread_local! {
-    /// Lines of the nodes of this thread that run for leader.
+    /// The number of log lines about runs for leader by nodes on this thread.
     static LINES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts in [`LINES`].
+/// Counts the lines in [`LINES`].
 struct RunsForLeader;
 
 impl tracing::Subscriber for RunsForLeader {
@@ -248,7 +250,7 @@ fn leadership_that_is_to_go_to_a_silent_node_stays_and_holds_nobody_up() {
         let silent = (leader + 1) % 3;
         let term = raft(cluster, leader).status().term;
         lose(cluster, silent, Loss::Cut);
-        // Its answers are missed by then.
+        // By then, the missing answers of the silent node are noticed.
         sleep(Duration::from_secs(1)).await;
         let asked = Instant::now();
         let moved = cluster.ask(leader, Duration::from_secs(30), |raft| async move {
@@ -298,7 +300,7 @@ fn an_isolated_leader_answers_what_waits_and_then_at_once() {
         let is_refused = matches!(refused, Some(Err(ProposeError::NoQuorum { .. })));
         assert!(is_refused, "{refused:?}");
         assert_eq!(asked.elapsed(), Duration::ZERO);
-        // Nothing of it is committed, nor proposed again once it is back.
+        // None of these requests is committed, or proposed again once the node is back.
         let other = leader_of_all_but(cluster, Some(leader)).await;
         assert_eq!(value(cluster, other).await, before + 1);
         give_back(&scene, cluster, leader).await;
@@ -328,7 +330,7 @@ fn what_only_the_leader_s_disk_has_is_not_acknowledged() {
     });
 }
 
-/// A node that led is started again with the entry that began its term still to be applied.
+/// A former leader restarts while the first entry of its term is still to be applied.
 #[test]
 fn a_start_leads_by_no_entry_of_before_it() {
     let scene = Scene::near(3, 1);
@@ -337,7 +339,8 @@ fn a_start_leads_by_no_entry_of_before_it() {
         let lost = leader_of_all_but(cluster, None).await;
         cluster.kill(lost, false);
         let (leader, term) = next_leader(cluster).await;
-        // Killed before a checkpoint has what began the term, and once its commit is stored.
+        // The nodes are killed before a checkpoint contains the first entry of the term, and after
+        // its commit is stored.
         for _ in 0..3 {
             let value = next(cluster, leader).await;
             assert!(matches!(value, Some(Ok(_))), "{value:?}");

@@ -1,8 +1,9 @@
-//! Each node mints, with the generator that nodes have: it takes a worker once it is registered, asks
-//! for a fence at a third of the window, and mints beside that for as long as its window lasts.
+//! Each node mints with the generator of real nodes: it takes a worker once it is registered,
+//! requests a new fence after a third of the window, and mints meanwhile for as long as its window
+//! lasts.
 //!
-//! What is left of `node::minting`: waits of requests, the guard of the clock and the stored mark,
-//! on which uniqueness does not rest, and the release at a clean stop.
+//! This is a reduced `node::minting`. It lacks waiting requests, the guard of the clock and the
+//! stored mark, on which uniqueness does not depend, and the release at a clean stop.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,27 +19,27 @@ use tokio::time::{Instant, sleep};
 use super::record::Record;
 use crate::Raft;
 
-/// As nodes of a run are configured.
+/// Equal to the configured window of the nodes in a run.
 pub(super) const WINDOW: Duration = Duration::from_secs(3);
 
 const THIRD: Duration = Duration::from_secs(1);
 
-/// How long the cluster may take to answer about a lease.
+/// Time limit of the cluster's answer about a lease.
 const ANSWER: Duration = Duration::from_secs(3);
 
 pub(super) const LAYOUT: &str = "default";
 
-/// The fence that a holder asks for.
+/// The fence that a holder requests.
 pub(super) fn fence_from(layout: &Layout, now: WallMs) -> Tick {
     layout.fence_at(WallMs(now.0 + WINDOW.as_millis() as u64))
 }
 
-/// Whether nodes mint, and how.
+/// Whether and how nodes mint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Minting {
     Nobody,
     AsNodesDo,
-    /// With a planted fault: up to a fence that is only asked for.
+    /// With a planted fault: mints up to a fence that is requested but not committed.
     BeforeCommit,
 }
 
@@ -173,7 +174,7 @@ impl Minter {
         proposed.await.ok()?.into_iter().next()
     }
 
-    /// Every now and then some, as requests come.
+    /// Mints a few IDs at random intervals, as requests would.
     async fn mint(&self, seed: u64) {
         let mut dice = Dice::new(seed);
         loop {

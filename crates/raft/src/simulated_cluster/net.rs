@@ -1,9 +1,10 @@
-//! The network between simulated nodes: what it does to connections and bytes.
+//! The network between simulated nodes, and its effects on connections and bytes.
 //!
-//! A connection is a stream, as TCP's: its bytes arrive in order, whole and once. So loss, cuts and
-//! slow links show as time, as they do above TCP: a lost segment is sent again after a while and
-//! holds up what follows; what is sent into a cut arrives some time after it has healed; a host
-//! without power answers nothing, while one whose process has ended refuses and resets.
+//! A connection is a stream like TCP's: its bytes arrive in order, complete and once. Losses, cuts
+//! and slow links therefore appear as delays, as they do above TCP. A lost segment is sent again
+//! after a while and delays the following ones. Bytes that are sent into a cut arrive some time
+//! after it has healed. A host without power does not answer, while a host whose process has ended
+//! refuses and resets connections.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,22 +20,22 @@ use tokio::time::{Instant, sleep};
 use super::pipe::{End, Pipe};
 use seqd_net::{Accepted, Accepting, BoxStream, Dial, Dialing, Listen};
 
-/// How long TCP waits before it sends a lost segment again, at least; a second loss doubles it.
+/// Shortest time after which TCP sends a lost segment again. Each further loss doubles it.
 const RESEND: Duration = Duration::from_millis(200);
 
-/// After so long without acknowledgements a sender sends nothing new.
+/// Time without acknowledgements after which a sender sends nothing new.
 const UNACKNOWLEDGED: Duration = RESEND;
 
-/// How long a connect that meets silence waits before it is tried again.
+/// Time after which an unanswered connect is retried.
 const CONNECT_AGAIN: Duration = Duration::from_secs(1);
 
-/// What one direction between two nodes does to bytes.
+/// The properties of one direction between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Link {
     pub(super) delay: Duration,
-    /// At most so much more, anew for each segment.
+    /// The largest additional delay, drawn for each segment.
     pub(super) jitter: Duration,
-    /// Of a thousand segments.
+    /// Lost segments per thousand.
     pub(super) lost: u64,
     pub(super) bytes_per_s: u64,
 }
@@ -48,7 +49,7 @@ pub(super) const LAN: Link = Link {
 };
 
 impl Link {
-    /// A round trip takes exactly so long.
+    /// A link whose round trip takes exactly this long.
     pub(super) fn far(round_trip: Duration) -> Self {
         Self {
             delay: round_trip / 2,
@@ -65,7 +66,7 @@ pub(super) struct Net {
 struct State {
     dice: Dice,
     links: BTreeMap<(usize, usize), Link>,
-    /// When the link has sent all that was written to it.
+    /// The time at which the link has sent everything that was written to it.
     busy_until: BTreeMap<(usize, usize), Instant>,
     cut: BTreeMap<(usize, usize), Instant>,
     refused: BTreeMap<(usize, usize), ()>,
@@ -74,7 +75,7 @@ struct State {
     pipes: Vec<Weak<Pipe>>,
     /// Readers at the end of a link that is cut.
     waiting: Vec<Waker>,
-    /// A hash of all that was delivered: when, where and what.
+    /// A hash of everything that was delivered: time, direction and bytes.
     delivered: u64,
     bytes: u64,
 }
@@ -110,8 +111,8 @@ impl Net {
         self.lock().cut.entry((from, to)).or_insert(Instant::now());
     }
 
-    /// Bytes that were held up arrive after as much time again as the cut took, three seconds at most:
-    /// the sender's next attempt has to come first.
+    /// Ends a cut. Delayed bytes arrive after a further random time of at most the length of the
+    /// cut or three seconds, because the sender must first retry.
     pub(super) fn heal(&self, from: usize, to: usize) {
         let (pipes, late) = {
             let mut state = self.lock();
@@ -152,14 +153,14 @@ impl Net {
         }
     }
 
-    /// A host without power: no answer comes from it, not even that nobody listens.
+    /// Cuts a host's power. It sends no answer, and does not even refuse connections.
     pub(super) fn darken(&self, node: usize) {
         let mut state = self.lock();
         state.is_dark.insert(node, ());
         state.ports.remove(&node);
     }
 
-    /// The host runs again, and knows none of its connections from before.
+    /// Restores a host's power. It has no state of its earlier connections.
     pub(super) fn lighten(&self, node: usize) {
         let pipes = {
             let mut state = self.lock();
@@ -183,8 +184,9 @@ impl Net {
         self.lock().is_dark.contains_key(&node)
     }
 
-    /// Whether bytes arrive; else the reader is woken when they may again. Where only the way back is
-    /// cut, they do until the sender has waited in vain for an acknowledgement.
+    /// Returns whether bytes arrive. If not, the reader is woken when they may arrive again. If
+    /// only the reverse direction is cut, bytes arrive until the sender has waited too long for an
+    /// acknowledgement.
     pub(super) fn arrives(&self, from: usize, to: usize, reader: &Waker) -> bool {
         let mut state = self.lock();
         let is_unheard = |since: &Instant| since.elapsed() >= UNACKNOWLEDGED;
@@ -196,7 +198,7 @@ impl Net {
         arrives
     }
 
-    /// When a segment that is sent in this moment arrives.
+    /// The arrival time of a segment that is sent now.
     pub(super) fn due(&self, from: usize, to: usize, bytes: usize) -> Instant {
         let mut state = self.lock();
         let link = state.links.get(&(from, to)).copied().unwrap_or(LAN);
@@ -233,7 +235,7 @@ impl Net {
         state.bytes += bytes.len() as u64;
     }
 
-    /// The hash of all that was delivered, and its bytes.
+    /// The hash of everything that was delivered, and the number of bytes.
     pub(super) fn summary(&self) -> (u64, u64) {
         let state = self.lock();
         (state.delivered, state.bytes)
@@ -258,12 +260,13 @@ impl Net {
             from: Some(IpAddr::from([10, 0, 0, from as u8 + 1])),
             certified: None,
         };
-        // An end that is not taken is dropped here, which asks the network: its lock is free again.
+        // An end that is not accepted is dropped here, which locks the network. The lock is free
+        // again at this point.
         port.send(accepted).map_err(|_| refused())?;
         Ok(Box::new(End::new(&back, &there)))
     }
 
-    /// Whether a connect is answered at all.
+    /// The round trip of a connect; `None` if it is not answered.
     fn answers(&self, from: usize, to: usize) -> Option<Duration> {
         let state = self.lock();
         let is_cut = state.cut.contains_key(&(from, to)) || state.cut.contains_key(&(to, from));
@@ -273,7 +276,7 @@ impl Net {
     }
 }
 
-/// The address of a node, counted from 0.
+/// The address of a node, numbered from 0.
 pub(super) fn address(node: usize) -> String {
     format!("n{}:7401", node + 1)
 }
@@ -283,7 +286,7 @@ fn node_at(addr: &str) -> Option<usize> {
     number.checked_sub(1)
 }
 
-/// Connections out of one node.
+/// Outgoing connections of one node.
 pub(super) struct Dials {
     pub(super) net: Arc<Net>,
     pub(super) from: usize,

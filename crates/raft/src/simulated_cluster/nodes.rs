@@ -1,4 +1,4 @@
-//! The nodes: each with its disk, its clock and, while it runs, its process.
+//! The nodes, each with its disk, its clock and, while it runs, its process.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -20,17 +20,17 @@ use crate::platform::NodeTasks;
 use crate::platform::scope::{Owned, Scope};
 use crate::{LevelRange, Options, Peer, Phase, Raft, Settings, StopReason};
 
-/// When every run begins: any time after the layouts' epochs.
+/// The start of every run: an arbitrary time after the layouts' epochs.
 const BEGAN_MS: u64 = 1_800_000_000_000;
 
 /// The folder of each node, on its disk.
 const DATA: &str = "/data";
 
-/// How far a node's clock is off.
+/// A node's clock, with its offset from the true time.
 pub(super) struct Clock {
     began: Instant,
     off_ms: AtomicI64,
-    /// How much faster it runs, millionths.
+    /// The rate by which it runs faster, in millionths.
     drift_ppm: AtomicI64,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Process {
 pub(super) struct Spot {
     disk: Mutex<SimulatedDisk>,
     process: Mutex<Option<Process>>,
-    /// An error of its disk is planted: it may end by that.
+    /// Whether an error of its disk is planted, so that the node may stop because of it.
     may_fail: AtomicBool,
     pub(super) clock: Arc<Clock>,
 }
@@ -78,7 +78,7 @@ pub(super) struct Cluster {
     pub(super) net: Arc<Net>,
     pub(super) record: Arc<Record>,
     pub(super) spots: Vec<Spot>,
-    /// The first so many are founders.
+    /// The number of founders; they are the first nodes.
     pub(super) founders: usize,
     snapshot_every: u64,
     minting: Mutex<Minting>,
@@ -152,7 +152,7 @@ impl Cluster {
         }
     }
 
-    /// Starts a process on a node that has none.
+    /// Starts a process on a node without one.
     pub(super) async fn start(self: &Arc<Self>, node: usize) {
         if self.process(node).is_some() {
             return;
@@ -185,7 +185,7 @@ impl Cluster {
         }
     }
 
-    /// How processes mint that start from then on.
+    /// Sets how processes mint that start from then on.
     pub(super) fn set_minting(&self, minting: Minting) {
         *self.minting.lock().unwrap_or_else(PoisonError::into_inner) = minting;
     }
@@ -201,10 +201,11 @@ impl Cluster {
         scope.spawn(minter.live(self.roll()));
     }
 
-    /// Notes that a node has ended by itself. One that was removed does so, and does not start again.
+    /// Records that a node has stopped on its own. A removed node does so, and does not start
+    /// again.
     fn ended(&self, node: usize, stop: &crate::Stop) {
         let may_fail = self.spots[node].may_fail.load(Ordering::Relaxed);
-        // Syncs of nothing else fail. A node that was just added opens its log while it runs.
+        // Only syncs of the log fail. A node that was just added opens its log while it runs.
         let what = stop.to_string();
         let of_the_log = ["the log could not be written", "cannot sync /data/wal/"];
         let of_the_log = of_the_log.iter().any(|begins| what.starts_with(begins));
@@ -219,7 +220,7 @@ impl Cluster {
         self.record.note(format!("n{} ends: {why}", node + 1));
     }
 
-    /// Kills the process; with the power cut, what was not synced may be lost, and the host is silent.
+    /// Kills the process. If the power is cut, unsynced data may be lost and the host is silent.
     pub(super) fn kill(&self, node: usize, power: bool) {
         let Some(process) = self.set_process(node, None) else {
             return;
@@ -243,7 +244,7 @@ impl Cluster {
         process.over.notify_waiters();
     }
 
-    /// Stops the process as an operator does.
+    /// Stops the process cleanly, as an operator does.
     pub(super) async fn stop(&self, node: usize) {
         let Some(process) = self.process(node) else {
             return;
@@ -254,7 +255,7 @@ impl Cluster {
         self.kill(node, false);
     }
 
-    /// A sync of its log fails after so many more.
+    /// Lets a sync of its log fail, after `after` further syncs.
     pub(super) fn fail_a_sync(&self, node: usize, after: u64) {
         if self.process(node).is_none() {
             return;
@@ -266,8 +267,8 @@ impl Cluster {
         disk.plant(fault.at("wal").after(after));
     }
 
-    /// Removes the checkpoint of a node that does not run, and damages its newest snapshot, if an older
-    /// one is kept; returns whether it is.
+    /// On a stopped node that keeps an older snapshot, removes the checkpoint and damages the
+    /// newest snapshot. Returns whether it did.
     pub(super) fn damage_newest_snapshot(&self, node: usize) -> bool {
         let disk = self.spots[node].disk.lock();
         let disk = disk.unwrap_or_else(PoisonError::into_inner);
@@ -284,7 +285,7 @@ impl Cluster {
         true
     }
 
-    /// Puts an empty machine in the place of a node.
+    /// Replaces a node by an empty machine.
     pub(super) fn replace(&self, node: usize) {
         self.kill(node, false);
         let disk = self.spots[node].disk.lock();
@@ -296,7 +297,8 @@ impl Cluster {
         all.filter(|node| self.process(*node).is_some()).collect()
     }
 
-    /// Asks a node; `None` if its process ends before it answers, or does not in time.
+    /// Sends a request to a node; `None` if its process ends before it answers, or it does not
+    /// answer in time.
     pub(super) async fn ask<T, F: Future<Output = T>>(
         &self,
         node: usize,
@@ -314,7 +316,7 @@ impl Cluster {
         }
     }
 
-    /// Finds nodes that have ended by themselves.
+    /// Finds nodes that have stopped on their own.
     pub(super) fn look(&self) {
         for node in self.running() {
             let Some(process) = self.process(node) else {

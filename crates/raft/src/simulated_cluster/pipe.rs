@@ -1,4 +1,4 @@
-//! One direction of a connection, and the stream that a node holds of two of them.
+//! One direction of a connection, and the stream that a node makes of two of them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,10 +13,10 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::net::Net;
 
-/// Bytes that a connection takes before its reader has them: the buffers of both hosts.
+/// Bytes that a connection buffers before its reader takes them: the buffers of both hosts.
 const BUFFERED: usize = 512 << 10;
 
-/// The largest piece that is sent, lost and delivered as one.
+/// The largest piece that is sent, lost and delivered as a whole.
 const SEGMENT: usize = 16 << 10;
 
 pub(super) struct Pipe {
@@ -32,9 +32,9 @@ struct State {
     segments: VecDeque<(Instant, Bytes)>,
     buffered: usize,
     last_due: Option<Instant>,
-    /// The writer sends no more, and when the reader learns it.
+    /// Set once the writer has ended: the time at which the reader receives the end.
     ended: Option<Instant>,
-    /// The reader takes no more.
+    /// Whether the reader has ended.
     is_left: bool,
     is_reset: bool,
     reader: Option<Waker>,
@@ -63,7 +63,7 @@ impl Pipe {
         state.wake();
     }
 
-    /// Nothing arrives before `until`.
+    /// Delays all deliveries until `until`.
     pub(super) fn hold_up(&self, until: Instant) {
         let mut state = self.lock();
         for (due, _) in &mut state.segments {
@@ -100,7 +100,7 @@ impl State {
     }
 }
 
-/// What one node holds of a connection. Dropped, it ends both directions.
+/// One node's end of a connection. Dropping it ends both directions.
 pub(super) struct End {
     incoming: Arc<Pipe>,
     outgoing: Arc<Pipe>,
@@ -213,7 +213,7 @@ impl Drop for End {
     fn drop(&mut self) {
         let net = &self.outgoing.net;
         let (own, other) = (self.outgoing.from, self.outgoing.to);
-        // What a host without power holds ends silently.
+        // The ends on a host without power end silently.
         if net.is_dark(own) {
             return;
         }

@@ -1,5 +1,5 @@
-//! What happens in a run: drawn from its seed, and carried out at the time that is written down, so
-//! that a part of it can be left out without changing the rest.
+//! The faults of a run, drawn from its seed. Each is carried out at its recorded time, so that some
+//! can be left out without changing the others.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,40 +12,41 @@ use super::minters::Minting;
 use super::net::{LAN, Link};
 use super::nodes::Cluster;
 
-/// How long faults go on, milliseconds: many elections, few enough that a run is short.
+/// Length of the period with faults, milliseconds. It allows many elections, and keeps a run short.
 const FAULTS_MS: std::ops::Range<u64> = 5_000..15_000;
 
-/// One seed in eight is a long life, milliseconds: for what takes minutes to run out or to add up.
+/// The same for a long life, milliseconds. One seed in eight has one, for effects that take minutes
+/// to expire or accumulate.
 const LONG_MS: std::ops::Range<u64> = 60_000..420_000;
 const LONG_EVERY: u64 = 8;
 
-/// How many times more faults a long life has, and how many times longer the longest of them last and
-/// its clients pause.
+/// In a long life, the factor for the number of faults, for the longest duration of a fault, and
+/// for the pauses of clients.
 const LONG_MORE: u64 = 6;
 
-/// The fastest and slowest clock, millionths: what NTP corrects at most.
+/// The largest drift of a clock, millionths: the most that NTP corrects.
 const DRIFT: u64 = 500;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) founders: usize,
-    /// Nodes that are no founders and may be added.
+    /// Nodes that are not founders and may be added.
     pub(super) others: usize,
     pub(super) clients: usize,
-    /// How many times longer they pause than they would in a short life.
+    /// The factor for the clients' pauses; 1 in a short life.
     pub(super) pauses: u64,
     pub(super) snapshot_every: u64,
     pub(super) everywhere: Link,
-    /// How long a write with its sync takes.
+    /// Duration of a write with its sync.
     pub(super) sync: Duration,
     pub(super) until: Duration,
-    /// How much faster each node's wall clock runs, millionths.
+    /// The rate by which each node's wall clock runs faster, millionths.
     pub(super) drift_ppm: Vec<i64>,
     pub(super) minting: Minting,
     pub(super) faults: Vec<Planned>,
 }
 
-/// A fault, when it begins and how long it lasts.
+/// A fault, the time at which it begins, and its duration.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Planned {
     pub(super) at: Duration,
@@ -60,12 +61,12 @@ pub(super) enum Fault {
     /// The host loses its power.
     PowerCut(usize),
     PowerCutOfAll,
-    /// Stopped by its operator.
+    /// The operator stops the process.
     Stop(usize),
     Pause(usize),
-    /// These nodes and the others hear nothing of each other.
+    /// These nodes and the others are cut off from each other.
     Split(Vec<usize>),
-    /// What the first sends does not reach the second.
+    /// Messages from the first node do not reach the second.
     OneWay(usize, usize),
     Refuse(usize, usize),
     Reset(usize, usize),
@@ -76,15 +77,16 @@ pub(super) enum Fault {
     Clock(usize, i64),
     SlowDisk(usize, Duration),
     HungDisk(usize),
-    /// A sync of the log fails after so many more, which ends the process.
+    /// A sync of the log fails after this many further ones, which ends the process.
     FailingDisk(usize, u64),
-    /// The process is killed; its checkpoint is gone and its newest snapshot damaged when it starts.
+    /// The process is killed. When it starts, its checkpoint is gone and its newest snapshot is
+    /// damaged.
     Damage(usize),
     MoveLeader,
     /// An empty node is added as a learner.
     Add(usize),
     Promote(usize),
-    /// A node that is no founder is removed, and an empty machine put in its place.
+    /// A node that is not a founder is removed and replaced by an empty machine.
     Remove(usize),
 }
 
@@ -170,7 +172,7 @@ impl Plan {
             })
             .collect();
         if others > 0 {
-            // Else it would mostly be asked for in vain.
+            // Without this, most promotions and removals would fail.
             faults.push(Planned {
                 at: Duration::from_millis(dice.below(3_000)),
                 lasts: Duration::ZERO,
@@ -216,7 +218,7 @@ pub(super) fn set_links(cluster: &Cluster, of: impl Fn(usize, usize) -> bool, li
     }
 }
 
-/// Carries out one fault and what ends it.
+/// Carries out one fault and ends it.
 pub(super) async fn carry_out(cluster: Arc<Cluster>, plan: Arc<Plan>, number: usize) {
     let Planned { at, lasts, fault } = plan.faults[number].clone();
     let began = Instant::now();
@@ -276,7 +278,7 @@ async fn end(cluster: &Arc<Cluster>, plan: &Plan, fault: &Fault) {
     let net = &cluster.net;
     match fault {
         Fault::FailingDisk(node, _) => {
-            // Where nothing was synced meanwhile, the planted error goes with the process.
+            // If nothing was synced meanwhile, the planted error disappears with the process.
             cluster.kill(*node, false);
             cluster.start(*node).await;
             set_disk(cluster, *node, plan.sync, false);

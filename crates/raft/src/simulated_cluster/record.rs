@@ -1,5 +1,5 @@
-//! What happened in a run: its story, and what every node applied and elected. Violations of what
-//! must hold at every moment are found here.
+//! The events of a run: its story, and the entries and leaders of every node. Violations of the
+//! invariants that must always hold are detected here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,9 +20,9 @@ pub(super) struct Record {
 #[derive(Default)]
 struct State {
     lines: Vec<String>,
-    /// The applied entry of each index: the same one on every node.
+    /// The applied entry of each index, which must be the same on every node.
     applied: BTreeMap<u64, (usize, Applied)>,
-    /// Of each index and term, whichever log it came into first.
+    /// The entry of each index and term, with the node whose log had it first.
     appended: BTreeMap<(u64, u64), (usize, Appended)>,
     ids: Ids,
     /// The leader of each term.
@@ -31,10 +31,10 @@ struct State {
     violation: Option<Violation>,
 }
 
-/// Something that must not happen.
+/// A violated check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
-    /// The check that found it.
+    /// The name of the check.
     pub(super) check: &'static str,
     pub(super) what: String,
 }
@@ -103,7 +103,7 @@ impl Record {
         }
     }
 
-    /// How many IDs were minted.
+    /// The number of minted IDs.
     pub(super) fn ids(&self) -> usize {
         self.lock().ids.count()
     }
@@ -116,7 +116,7 @@ impl Record {
         self.lock().lines.clone()
     }
 
-    /// The highest term, and how many entries were applied.
+    /// The highest term, and the number of applied entries.
     pub(super) fn extent(&self) -> (u64, u64) {
         let state = self.lock();
         let term = state.elected.keys().next_back().copied().unwrap_or(0);
@@ -154,8 +154,8 @@ impl Observer for Record {
         }
     }
 
-    /// Two logs with an entry of one index and term are equal up to there: so this entry and the term
-    /// before it are the same in each, and so on downwards.
+    /// Two logs that share an entry of one index and term must be equal up to it. This entry and
+    /// the term before it must therefore be the same in each, and so on downwards.
     fn appended(&self, node: usize, entry: Appended) {
         let Appended { index, term, .. } = entry;
         let mut state = self.lock();
@@ -212,7 +212,7 @@ mod tests {
         };
         record.appended(0, entry);
         record.appended(1, entry);
-        // Of another term: it takes the place of the first one.
+        // An entry of another term replaces the first one.
         record.appended(1, Appended { term: 4, ..entry });
         assert_eq!(record.violation(), None);
         let term_before = Some(1);

@@ -1,4 +1,5 @@
-//! One run: a cluster is founded, lives through its plan, heals, and must be well.
+//! One run: a cluster is founded, its plan is carried out, all faults are healed, and the cluster
+//! must recover.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,33 +19,34 @@ use super::plan::{self, Plan};
 use super::record::{Record, Violation};
 use crate::{Raft, Role};
 
-/// How long a cluster may take to be founded.
+/// Time limit for the founding of a cluster.
 const FOUNDED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long after the last fault every node must take writes and answer reads, with one state.
+/// Time after the last fault within which every node must accept writes and answer reads, with one
+/// state.
 const WELL_WITHIN: Duration = Duration::from_secs(20);
 
-/// What a run was.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     pub(super) seed: u64,
     pub(super) violation: Option<Violation>,
     pub(super) lines: Vec<String>,
-    /// A hash of all bytes that nodes sent each other, and when.
+    /// A hash of all bytes between nodes, and of their times.
     pub(super) delivered: u64,
     pub(super) bytes: u64,
     /// Virtual time.
     pub(super) lasted: Duration,
-    /// From the end of the faults until all was well.
+    /// Time from the end of the faults until the cluster had recovered.
     pub(super) healed: Duration,
     pub(super) ops: usize,
-    /// Minted by the nodes.
+    /// IDs that the nodes minted.
     pub(super) ids: usize,
     pub(super) terms: u64,
     pub(super) entries: u64,
 }
 
-/// Carries a future out in virtual time.
+/// Runs a future in virtual time.
 pub(super) fn in_virtual_time<T>(life: impl Future<Output = T>) -> T {
     let runtime = Builder::new_current_thread()
         .enable_time()
@@ -196,7 +198,7 @@ fn members(cluster: &Cluster) -> BTreeSet<usize> {
         .collect()
 }
 
-/// Returns once each member takes a write and answers a read.
+/// Returns once each member accepts a write and answers a read.
 async fn well(cluster: &Arc<Cluster>) {
     loop {
         let mut is_well = true;
@@ -228,7 +230,7 @@ async fn answers(cluster: &Arc<Cluster>, node: usize) -> bool {
     answered.await == Some(true)
 }
 
-/// Waits until all members have the same state; returns where its sequences are.
+/// Waits until all members have the same state. Returns the final indices of its sequences.
 pub(super) async fn equal_ends(cluster: &Arc<Cluster>) -> Result<BTreeMap<usize, End>, Violation> {
     let members = members(cluster);
     let states = || {
@@ -293,7 +295,7 @@ fn describe(cluster: &Cluster) -> String {
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// A run that panics has found something, too.
+/// Runs a plan. A panic counts as a violation, too.
 pub(super) fn run_caught(seed: u64, plan: &Plan) -> Run {
     let ran = catch_unwind(AssertUnwindSafe(|| run(seed, plan)));
     ran.unwrap_or_else(|panic| {

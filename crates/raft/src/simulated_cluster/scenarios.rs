@@ -1,4 +1,4 @@
-//! Scenarios that are written down: what a cluster does, and how long it takes, to the millisecond of
+//! Scripted scenarios, which check the behaviour of a cluster and its timing to the millisecond of
 //! virtual time.
 
 use std::sync::Arc;
@@ -24,13 +24,13 @@ pub(super) struct Scene {
     pub(super) seed: u64,
     pub(super) nodes: usize,
     pub(super) link: Link,
-    /// How long a write with its sync takes.
+    /// Duration of a write with its sync.
     pub(super) sync: Duration,
     pub(super) snapshot_every: u64,
 }
 
 impl Scene {
-    /// On a fast network, with fast disks.
+    /// A cluster on a fast network with fast disks.
     pub(super) fn near(nodes: usize, seed: u64) -> Self {
         Self {
             seed,
@@ -41,7 +41,7 @@ impl Scene {
         }
     }
 
-    /// Plays a script in which nothing may be wrong.
+    /// Plays a script, and panics on any violation.
     pub(super) fn play(self, script: impl AsyncFnOnce(&Arc<Cluster>)) {
         let played = self.try_play(async |cluster| {
             script(cluster).await;
@@ -50,7 +50,7 @@ impl Scene {
         assert_eq!(played, Ok(()), "{self:?}");
     }
 
-    /// Founds the cluster and plays the script on it; the first thing that is wrong.
+    /// Founds the cluster and plays the script on it. Returns the first violation.
     pub(super) fn try_play(
         self,
         script: impl AsyncFnOnce(&Arc<Cluster>) -> Result<(), Violation>,
@@ -86,7 +86,7 @@ pub(super) fn raft(cluster: &Cluster, node: usize) -> Raft {
     process.raft
 }
 
-/// The node that all running nodes but `lost` follow.
+/// The node that all running nodes except `lost` follow.
 pub(super) async fn leader_of_all_but(cluster: &Cluster, lost: Option<usize>) -> usize {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -106,13 +106,13 @@ pub(super) async fn leader_of_all_but(cluster: &Cluster, lost: Option<usize>) ->
     }
 }
 
-/// Asks for one value of a strict sequence.
+/// A command that takes one value of a strict sequence.
 pub(super) fn take_one() -> Command {
     let (name, count) = (name(0), 1);
     Command::Sequences(SequenceCommand::Next(NextRequest { name, count }))
 }
 
-/// The next value of a strict sequence; `None` if the node or its cluster is gone.
+/// Requests the next value of a strict sequence; `None` if the node or its cluster is gone.
 pub(super) async fn next(cluster: &Arc<Cluster>, node: usize) -> Option<Result<i64, ProposeError>> {
     let asked = cluster.ask(node, PATIENCE, |raft: Raft| async move {
         raft.propose(vec![take_one()], Instant::now() + Duration::from_secs(3))
@@ -128,7 +128,7 @@ pub(super) async fn next(cluster: &Arc<Cluster>, node: usize) -> Option<Result<i
     }
 }
 
-/// Sorts them; returns the median and the longest.
+/// Sorts the durations. Returns the median and the longest.
 pub(super) fn median_and_most(took: &mut [Duration]) -> (Duration, Duration) {
     took.sort_unstable();
     (took[took.len() / 2], took[took.len() - 1])

@@ -1,4 +1,5 @@
-//! A failing run as a story: its plan with as few faults as it still fails with, and what happened.
+//! Prints a failing run as a story: its plan, reduced to the faults without which it does not fail,
+//! and its events.
 
 use std::fmt::Write as _;
 
@@ -29,7 +30,7 @@ pub(super) fn shrink(found: Run, plan: &Plan) -> (Run, Plan) {
     (found, plan)
 }
 
-/// The lines of a story at its end.
+/// The number of lines at the end of a story that are printed.
 const LAST: usize = 60;
 
 pub(super) fn story(run: &Run, plan: &Plan) -> String {

@@ -15,10 +15,11 @@ use super::run::{Run, run, run_caught};
 use super::shrink::{shrink, story};
 use crate::seeds::{fresh, number_of};
 
-/// So many new seeds in each run of the tests; short lives, which are a second or two of one core each.
+/// Number of fresh seeds in each run of the tests. They have short lives, which take a second or
+/// two of one core each.
 const FRESH: usize = 50;
 
-/// The first seeds; by command from another one on, and as many as are asked for.
+/// The first seeds. The environment can set another first seed and their number.
 fn seeds(unless_set: u64) -> Range<u64> {
     let first = number_of("SEQD_CLUSTER_SEED");
     let count = number_of("SEQD_CLUSTER_RUNS");
@@ -27,7 +28,7 @@ fn seeds(unless_set: u64) -> Range<u64> {
     first..first + count
 }
 
-/// What runs add up to.
+/// The totals of several runs.
 #[derive(Default)]
 struct Sum {
     runs: u64,
@@ -54,7 +55,7 @@ impl Sum {
     }
 }
 
-/// Runs all seeds, on as many threads; each run is one thread's alone.
+/// Runs all seeds on `threads` threads. Each run uses one thread.
 fn run_all(seeds: &[u64], threads: u64) -> Sum {
     let (next, sum) = (AtomicUsize::new(0), Mutex::new(Sum::default()));
     let work = || {
@@ -69,7 +70,7 @@ fn run_all(seeds: &[u64], threads: u64) -> Sum {
     sum.into_inner().expect("no run panics here")
 }
 
-/// Runs them and prints their sums; panics with the story of the first that failed.
+/// Runs the seeds and prints their totals. Panics with the story of the first run that failed.
 fn find_nothing(seeds: &[u64]) {
     let threads = number_of("SEQD_CLUSTER_THREADS").unwrap_or(1);
     println!("seeds from {} on", seeds[0]);
@@ -110,7 +111,7 @@ fn fresh_seeds_find_nothing() {
     find_nothing(&short.take(FRESH).collect::<Vec<_>>());
 }
 
-/// As seeds were found before nodes minted.
+/// The plan of a seed, without minting.
 fn without_minting(seed: u64) -> Plan {
     Plan {
         minting: Minting::Nobody,
@@ -118,14 +119,15 @@ fn without_minting(seed: u64) -> Plan {
     }
 }
 
-/// The log's sync failed, an entry that it refused was applied since the others had it, and the last
-/// checkpoint took it: the node could not be started again.
+/// The log's sync fails, and a refused entry is applied because the other nodes have it. If the
+/// last checkpoint contained it, the node could not start again.
 #[test]
 fn a_failed_log_is_passed_by_no_checkpoint_in_seed_73() {
     assert_eq!(run_caught(73, &without_minting(73)).violation, None);
 }
 
-/// Two groups whose callers had given up were tried for ever, and held the places of all others.
+/// Two groups whose callers have given up must not be tried forever, because they would occupy the
+/// places of all others.
 #[test]
 fn what_nobody_waits_for_is_not_tried_for_ever_in_seed_401037() {
     assert_eq!(run_caught(401_037, &Plan::new(401_037)).violation, None);
@@ -139,8 +141,8 @@ const fn planned(at: u64, lasts: u64, fault: Fault) -> Planned {
     }
 }
 
-/// An empty machine took the place of a learner that was just removed, and met a node that lagged behind
-/// the removal: it was refused as a member that had lost its disk.
+/// An empty machine replaces a learner that was just removed, and meets a node that has not applied
+/// the removal. It must not be refused as a member that has lost its disk.
 #[test]
 fn an_empty_machine_in_the_place_of_a_removed_learner_waits_to_be_added_in_seeds_114_and_118() {
     for seed in [114, 118] {
@@ -148,8 +150,8 @@ fn an_empty_machine_in_the_place_of_a_removed_learner_waits_to_be_added_in_seeds
     }
 }
 
-/// The same beside a node that is cut off from a majority for longer than a leader is waited for: the
-/// faults of seed 600144.
+/// The same next to a node that is cut off from a majority for longer than an empty node waits for
+/// a leader: the faults of seed 600144.
 #[test]
 fn an_empty_machine_beside_a_node_without_a_majority_waits_to_be_added() {
     let plan = Plan {
@@ -168,8 +170,8 @@ fn an_empty_machine_beside_a_node_without_a_majority_waits_to_be_added() {
     assert_eq!(run_caught(1, &plan).violation, None);
 }
 
-/// A node that is being added opens its log long after its start: where a sync of the first segment
-/// fails, it refuses its ID or ends by that, and takes it when it is added again.
+/// A node that is being added opens its log long after its start. If a sync of the first segment
+/// fails, it refuses its ID or stops. It takes the ID when it is added again.
 #[test]
 fn a_node_whose_disk_fails_while_it_is_added_can_be_added_again() {
     for after in 0..4 {
@@ -194,7 +196,7 @@ fn a_node_whose_disk_fails_while_it_is_added_can_be_added_again() {
     }
 }
 
-/// A plan with a planted fault, which one of its faults shows, is shrunk to that one.
+/// A plan with a planted fault, which one of its faults makes visible, is shrunk to that fault.
 #[test]
 fn a_story_keeps_the_faults_that_it_needs() {
     let drawn = Plan {
@@ -220,7 +222,8 @@ fn a_story_keeps_the_faults_that_it_needs() {
     assert_eq!(shrunk.faults, drawn.faults[2..3], "{shrunk:?}");
 }
 
-/// Looks for such seeds, by command: this many for each guard, which one of them has to miss.
+/// Searches for seeds that detect missing guards, if `SEQD_CLUSTER_HUNT` sets their number. For
+/// each guard, one of the seeds must detect that it is missing.
 #[test]
 fn seeds_that_miss_guards_by_command() {
     let count = number_of("SEQD_CLUSTER_HUNT").unwrap_or(0);

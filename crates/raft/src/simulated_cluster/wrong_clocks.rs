@@ -1,5 +1,5 @@
-//! A clock that is wrong costs the nodes with right clocks nothing: a leader hands over, stamps stay
-//! near the time of the majority, and windows are granted.
+//! A wrong clock does not affect the nodes with right clocks: its leader transfers leadership,
+//! stamps stay near the time of the majority, and windows are granted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,14 @@ use super::scenarios::{PATIENCE, Scene, leader_of_all_but, next, raft};
 use crate::clocks::Clocks;
 use crate::{ProposeError, Raft};
 
-/// Within this a leader whose clock is wrong leads no more.
+/// Time within which a leader with a wrong clock no longer leads.
 const HANDED_OVER: Duration = Duration::from_secs(3);
 
-/// Steps of a clock, in milliseconds, each way: just over the limit, seconds, an hour, ten years.
+/// Steps of a clock in both directions, in milliseconds: just over the limit, seconds, an hour, ten
+/// years.
 const STEPS_MS: [i64; 4] = [1_100, 3_000, 3_600_000, 315_360_000_000];
 
-/// Asks through this node for a window by its own clock.
+/// Requests a window through this node by its own clock.
 async fn window(cluster: &Arc<Cluster>, node: usize) -> Result<WorkerOutcome, Refusal> {
     let outcome = try_window(cluster, node).await;
     match outcome.expect("an outcome").remove(0) {
@@ -51,7 +52,7 @@ async fn try_window(cluster: &Arc<Cluster>, node: usize) -> Result<Vec<Outcome>,
     asked.await.expect("the node runs")
 }
 
-/// The time that the last entry was stamped with, against the true one, in milliseconds.
+/// The stamp of the last entry minus the true time, in milliseconds.
 fn stamped_ahead_ms(cluster: &Cluster, right: usize) -> i64 {
     let stamped = raft(cluster, right).state(|state| state.last_wall_ms().0);
     stamped as i64 - cluster.spots[right].clock.wall().0 as i64
@@ -64,7 +65,7 @@ fn standing(cluster: &Cluster, of: usize, seen_by: usize) -> Standing {
     clock.map_or(Standing::Unknown, |clock| clock.standing)
 }
 
-/// By how much a node finds the clock of another ahead, once it finds it wrong.
+/// The number of milliseconds by which a node finds another's clock ahead, once it finds it wrong.
 async fn named_by(cluster: &Cluster, wrong: usize, seen_by: usize, until: Instant) -> i64 {
     loop {
         if let Standing::Wrong { ahead_ms } = standing(cluster, wrong, seen_by) {
@@ -75,7 +76,7 @@ async fn named_by(cluster: &Cluster, wrong: usize, seen_by: usize, until: Instan
     }
 }
 
-/// Pings have been exchanged, so that every clock is known.
+/// Waits until pings have been exchanged, so that every clock is known.
 async fn clocks_known(cluster: &Cluster, nodes: usize) {
     let until = Instant::now() + PATIENCE;
     let is_known = |seen_by| {
@@ -100,7 +101,7 @@ fn a_leader_whose_clock_is_set_hands_over_and_nobody_else_notices() {
                 let began = Instant::now();
                 let right = (wrong + 1) % nodes;
                 while leader_of_all_but(cluster, None).await == wrong {
-                    // It leads on for a while: by the time of the majority.
+                    // It leads for a while, with the time of the majority.
                     assert!(began.elapsed() < HANDED_OVER, "{step_ms} ms: it leads on");
                     let value = next(cluster, right).await;
                     assert!(matches!(value, Some(Ok(_))), "{value:?}");
@@ -166,9 +167,9 @@ fn without_a_majority_that_agrees_nobody_is_called_wrong_and_stamps_go_on_from_t
         let leader = leader_of_all_but(cluster, None).await;
         let (off, gone) = ((leader + 1) % 3, (leader + 2) % 3);
         cluster.kill(gone, false);
-        // Its clock counts as long as a window.
+        // A measured clock counts for as long as a window.
         sleep(Duration::from_secs(31)).await;
-        // The leader's is the one that is wrong, and neither can know.
+        // The leader's clock is the wrong one, and neither node can determine that.
         cluster.spots[leader].clock.step(3_600_000);
         sleep(Duration::from_secs(3)).await;
         for seen_by in [leader, off] {
@@ -183,8 +184,8 @@ fn without_a_majority_that_agrees_nobody_is_called_wrong_and_stamps_go_on_from_t
     });
 }
 
-/// A clock that stands still, and one that runs too fast: each is wrong once it is off by more than
-/// the limit.
+/// A stopped clock and one that runs too fast are each wrong once they are off by more than the
+/// limit.
 #[test]
 fn a_clock_that_drifts_is_noticed_when_it_is_off_by_the_limit() {
     let scene = Scene::near(3, 1);
@@ -252,7 +253,7 @@ fn refused_for_its_clock<T: std::fmt::Debug>(granted: &Result<T, ProposeError>) 
     );
 }
 
-/// As after a start: the clocks of too few are known.
+/// The state after a start: too few clocks are known.
 #[test]
 fn a_leader_that_does_not_know_its_clock_grants_no_window_and_all_else() {
     let scene = Scene::near(3, 1);
@@ -261,7 +262,7 @@ fn a_leader_that_does_not_know_its_clock_grants_no_window_and_all_else() {
         let leader = leader_of_all_but(cluster, None).await;
         let leads = raft(cluster, leader);
         let context = &leads.node().context;
-        // Looked at again 250 ms later at the latest.
+        // The clocks are compared again within 250 ms.
         let forget = || context.set_clocks(Clocks::unknown(context.clock_since));
         forget();
         let granted = try_window(cluster, leader).await;
@@ -273,7 +274,7 @@ fn a_leader_that_does_not_know_its_clock_grants_no_window_and_all_else() {
     });
 }
 
-/// Asked for at once they are one group, of the leader or of a message to it.
+/// Requests that are sent at once form one group, in the leader's log or in a message to it.
 #[test]
 fn a_window_that_is_not_granted_yet_keeps_nothing_else_waiting() {
     let scene = Scene::near(3, 1);

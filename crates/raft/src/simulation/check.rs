@@ -1,4 +1,4 @@
-//! What an opening found, against the model.
+//! Compares the result of an opening with the model.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::node::{Node, Opened, ROOT};
 use crate::types::LogId;
 use seqd_store::snapshot_file;
 
-/// Compares all that an opening found, and takes it as the truth from here on.
+/// Compares everything that an opening found, and adopts it as the model's state.
 pub(super) fn check(life: &mut Life, node: &mut Node, opened: &Opened) -> Result<(), String> {
     small_files(&mut life.expected, opened)?;
     let found = node
@@ -76,7 +76,7 @@ fn position(life: &mut Life, opened: &Opened) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a digest is that of the committed entries up to `applied`.
+/// Checks that a digest is that of the committed entries up to `applied`.
 pub(super) fn state_is_that_of(
     cluster: &Cluster,
     applied: Option<LogId>,
@@ -117,7 +117,8 @@ fn snapshots(life: &mut Life, node: &Node) -> Result<(), String> {
             "the newest snapshot is at {newest:?}, one at {acknowledged:?} was there"
         ));
     }
-    // Behind an installed snapshot nothing is needed; else the older one must be of use, too.
+    // After an installed snapshot, the log is not needed. Otherwise, the older snapshot must be
+    // usable, too.
     let is_installed = newest.is_some_and(|index| life.expected.installed.contains(&index));
     let needed = match listed.get(1) {
         Some(older) if !is_installed => Some(older.index),
@@ -133,7 +134,7 @@ fn snapshots(life: &mut Life, node: &Node) -> Result<(), String> {
     Ok(())
 }
 
-/// Nothing of an interrupted write is there after an opening.
+/// Checks that nothing of an interrupted write is left after an opening.
 fn leftovers(disk: &SimulatedDisk) -> Result<(), String> {
     let root = Path::new(ROOT);
     let list = |path: &Path| disk.list(path).unwrap_or_default();
@@ -154,7 +155,8 @@ fn leftovers(disk: &SimulatedDisk) -> Result<(), String> {
     Ok(())
 }
 
-/// Without the checkpoint, and now and then without the newest snapshot, the state comes back.
+/// Checks that the state can be rebuilt without the checkpoint, and sometimes without the newest
+/// snapshot.
 fn rebuilding(life: &mut Life) -> Result<(), String> {
     let disk = life.disk.kept();
     let root = Path::new(ROOT);

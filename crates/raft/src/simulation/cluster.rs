@@ -1,4 +1,4 @@
-//! The cluster around the simulated node: what it committed, and the state at each index.
+//! The cluster around the simulated node: its committed entries, and the state at each index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -56,7 +56,7 @@ impl Cluster {
         self.committed.get(usize::try_from(index).ok()?)
     }
 
-    /// Commits an entry: it is the one of its index for ever.
+    /// Commits an entry. It is the only entry of its index from then on.
     pub(super) fn commit(&mut self, entry: Entry) {
         assert_eq!(entry.index(), self.next());
         match &entry.payload {
@@ -77,7 +77,7 @@ impl Cluster {
         });
     }
 
-    /// A new entry of the present leader.
+    /// A new entry of the current leader.
     pub(super) fn propose(&mut self, index: u64, dice: &mut Dice) -> Entry {
         let id = log_id(self.term, index);
         match (index, dice.below(12)) {
@@ -102,7 +102,7 @@ impl Cluster {
         }
     }
 
-    /// A snapshot of all that is committed, as another node would send it.
+    /// A snapshot of everything committed, as another node would send it.
     pub(super) fn snapshot(&self) -> (SnapshotMeta, Vec<u8>) {
         let last = self.committed.last().expect("something is committed");
         let id = last.entry.log_id();

@@ -1,11 +1,11 @@
-//! What an opening must find beside the log, and what it may find.
+//! The state, except for the log, that an opening must find or may find.
 
 use std::collections::BTreeSet;
 
 use crate::types::LogId;
 use seqd_store::folder::Identity;
 
-/// What must be there, and what may be.
+/// The state that must be present, and the state that may be.
 #[derive(Default)]
 pub(super) struct Expected {
     /// The acknowledged identity, and one that is being written.

@@ -1,4 +1,4 @@
-//! One folder's life: a workload, cuts, openings.
+//! The life of one folder: a workload, power cuts, openings.
 
 use super::check;
 use super::life::{Figures, Halt, Life, Step};
@@ -6,14 +6,14 @@ use super::log_model::LogChange;
 use super::node::Node;
 use super::{Plant, Violation};
 
-/// Rounds of a history: enough that a folder has a past, few enough that a violation is near its
-/// cause.
+/// Rounds of a history: enough for a folder to accumulate state, few enough for a violation to be
+/// near its cause.
 pub(crate) const CUTS_PER_HISTORY: u64 = 25;
 
-/// Steps after which a round's power fails, if no operation was reached before.
+/// Steps after which a round's power fails, if the chosen operation was not reached before.
 const MAX_STEPS: usize = 120;
 
-/// Lives one history of up to `cuts` cuts.
+/// Runs one history of up to `cuts` cuts.
 ///
 /// # Errors
 /// The first violation.
@@ -38,7 +38,7 @@ pub(crate) fn history(seed: u64, cuts: u64, plant: Plant) -> Result<Figures, Box
 }
 
 impl Life {
-    /// From one cut to the next.
+    /// Runs from one cut to the next.
     fn round(&mut self) -> Result<(), String> {
         let opened = self.open_through_cuts()?;
         let mut node = opened;
@@ -56,7 +56,7 @@ impl Life {
         Ok(())
     }
 
-    /// Opens, checks and starts; now and then the power fails meanwhile.
+    /// Opens, checks and starts the node. Sometimes the power fails meanwhile.
     fn open_through_cuts(&mut self) -> Result<Node, String> {
         loop {
             if self.dice.chance(4) {
@@ -101,7 +101,7 @@ impl Life {
         Ok(node)
     }
 
-    /// Ends the process, cleanly or not, and starts it again on a machine that lives on.
+    /// Ends the process, cleanly or not, and starts it again on the same running machine.
     pub(super) fn restart(&mut self, node: &mut Node, clean: bool) -> Step {
         self.note(|| format!("restart, clean: {clean}"));
         if clean {
@@ -115,7 +115,7 @@ impl Life {
         let left = self.disk.operation_count();
         let old = self.disk.clone();
         self.replace_disk(|disk, _| disk.killed());
-        // What the old process would still do has no effect.
+        // Further operations of the old process have no effect.
         old.switch_off();
         self.figures.restarts += 1;
         let at = self.disk.operation_count() + 1 + self.dice.below(90).max(left % 7);

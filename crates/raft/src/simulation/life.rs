@@ -1,4 +1,4 @@
-//! What one history carries from round to round: its disk, the model, and what was counted.
+//! The state of one history across its rounds: its disk, the model, and its figures.
 
 use std::io;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use super::log_model::LogModel;
 
 const CUT: &str = "-- the disk after a cut or a restart --";
 
-/// What a history had in it.
+/// The events of a history, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) cuts: u64,
     /// Cuts during an opening or a start.
     pub(crate) cuts_while_opening: u64,
-    /// Processes killed, and clean stops, without a cut.
+    /// Processes that were killed or stopped cleanly, without a cut.
     pub(crate) restarts: u64,
     pub(crate) operations: u64,
-    /// Snapshots taken and installed.
+    /// Snapshots that were taken.
     pub(crate) snapshots: u64,
-    /// See `snapshots`.
+    /// Snapshots that were installed.
     pub(crate) installs: u64,
-    /// Purges and truncations.
+    /// Purges of the log.
     pub(crate) purges: u64,
-    /// See `purges`.
+    /// Truncations of the log.
     pub(crate) truncations: u64,
-    /// A hash of all operations and their bytes: equal for equal histories.
+    /// A hash of all operations and their bytes. It is equal for equal histories.
     pub(crate) fingerprint: u64,
 }
 
-/// Why a step did not go on.
+/// The reason why a step did not complete.
 pub(super) enum Halt {
     Cut,
-    /// It must not have happened.
+    /// A violation.
     Wrong(String),
 }
 
@@ -53,9 +53,9 @@ pub(super) struct Life {
     pub(super) expected: Expected,
     pub(super) figures: Figures,
     pub(super) round: u64,
-    /// Since the opening before the last one.
+    /// The steps since the opening before the last one.
     pub(super) steps: Vec<String>,
-    /// The disk before the present one.
+    /// The disk before the current one.
     pub(super) before: Option<SimulatedDisk>,
 }
 
@@ -90,7 +90,7 @@ impl Life {
         self.steps.push(step());
     }
 
-    /// The power fails, if it has not.
+    /// Cuts the power, unless it has failed already.
     pub(super) fn cut(&mut self) {
         self.disk.switch_off();
         self.figures.cuts += 1;
@@ -111,7 +111,7 @@ impl Life {
         self.before = Some(std::mem::replace(&mut self.disk, next));
     }
 
-    /// Distinguishes a cut from a failure that nothing explains.
+    /// Distinguishes a cut from an unexplained failure.
     pub(super) fn done<T>(&self, result: io::Result<T>) -> Result<T, Halt> {
         result.map_err(|error| {
             if self.disk.is_off() {

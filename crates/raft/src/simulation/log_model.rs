@@ -1,16 +1,16 @@
-//! The log as it should be: a map, and the operations that are not acknowledged yet.
+//! The expected log: a map, and the operations that are not acknowledged yet.
 
 use std::collections::BTreeMap;
 
 use crate::records::{self, ToRecord};
 use crate::types::{Entry, LogId, Vote};
 
-/// What one operation changes.
+/// The change of one operation.
 #[derive(Clone, Debug)]
 pub(super) enum LogChange {
     Append(Vec<(u64, Vec<u8>)>),
     Vote(Vote),
-    /// All after this index.
+    /// Removes everything after this index.
     Truncate(Option<u64>),
     Purge(LogId),
 }
@@ -30,7 +30,7 @@ impl Content {
         last.max(purged).map_or(0, |index| index + 1)
     }
 
-    /// The entry's ID, or that of the purged one.
+    /// The entry's ID, or that of the purged entry.
     pub(super) fn id(&self, index: u64) -> Option<LogId> {
         match self.entries.get(&index) {
             Some(bytes) => Some(decode(bytes).log_id),
@@ -53,31 +53,31 @@ impl Content {
     }
 }
 
-/// What was asked of the log, and how much of it was acknowledged.
+/// The operations that were requested from the log, and the state after the acknowledged ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogModel {
-    /// As the acknowledged operations leave it.
+    /// The content after the acknowledged operations.
     acknowledged: Content,
-    /// As all operations leave it.
+    /// The content after all operations.
     pub(super) now: Content,
     pending: Vec<LogChange>,
 }
 
 impl LogModel {
-    /// An operation was handed to the log.
+    /// Records an operation that was passed to the log.
     pub(super) fn issue(&mut self, change: LogChange) {
         self.now.apply(&change);
         self.pending.push(change);
     }
 
-    /// All operations were acknowledged, for the last of them was.
+    /// Records that all operations were acknowledged, because the last one was.
     pub(super) fn acknowledge_all(&mut self) {
         for change in self.pending.drain(..) {
             self.acknowledged.apply(&change);
         }
     }
 
-    /// Takes what was found after a cut as the log from here on.
+    /// Adopts the log that was found after a cut, if it is allowed.
     pub(super) fn settle(&mut self, found: Content) -> Result<(), String> {
         let mut allowed = self.acknowledged.clone();
         let mut pending = self.pending.iter();

@@ -1,23 +1,24 @@
-//! Power cuts of a whole data folder, simulated: the real log, log store, state machine,
-//! checkpointer, snapshots and opening, on a disk in memory whose power fails under any operation.
+//! Simulated power cuts of a whole data folder: the real log, log store, state machine,
+//! checkpointer, snapshots and opening, on a disk in memory whose power fails during any operation.
 //!
-//! A history is one folder's life, drawn from a seed: a workload as a leader and openraft would
-//! bring it, a cut, an opening that is compared with a model, a start as openraft's, and on. Equal
-//! seeds give equal histories, byte for byte: nothing runs on a thread of its own.
+//! A history is the life of one folder, drawn from a seed: a workload like that of a leader and
+//! openraft, a cut, an opening that is compared with a model, a start like openraft's, and so on.
+//! Equal seeds give equal histories, byte for byte, because nothing runs on a thread of its own.
 //!
-//! What is checked after each cut:
-//! 1. The folder opens, with the identity and a boot number as last acknowledged, or newer.
-//! 2. The log is that of the acknowledged operations, or of these and some of the later ones in
-//!    their order: so nothing acknowledged is missing, and nothing truncated is back.
-//! 3. The checkpoint is not older than the last one written nor newer than what was applied, and
-//!    index, membership and digest are the model's at that index; so are the snapshots'.
-//! 4. The log begins behind nothing but snapshots from which the state can be built again: on a
-//!    copy of the disk without the checkpoint, and without the newest snapshot, it is.
-//! 5. No leftovers of interrupted writes are there.
-//! 6. What openraft does at a start brings the state to the model's, and the store goes on.
+//! The checks after each cut:
+//! 1. The folder opens, with the last acknowledged identity and boot number, or newer ones.
+//! 2. The log contains the acknowledged operations, possibly followed by some of the later ones in
+//!    order. Nothing acknowledged is missing, and nothing truncated is back.
+//! 3. The checkpoint is neither older than the last one written nor newer than the applied state,
+//!    and its index, membership and digest are the model's at that index. The same holds for the
+//!    snapshots.
+//! 4. The log begins no later than snapshots from which the state can be rebuilt. This is tested on
+//!    a copy of the disk without the checkpoint, and without the newest snapshot.
+//! 5. There are no leftovers of interrupted writes.
+//! 6. A start like openraft's brings the state to the model's, and the store continues.
 //!
-//! The state store is `checkpoint::file_store`, for sled writes past any seam: sled's own cuts are
-//! `checkpoint::tests::synced`'s.
+//! The state store is `checkpoint::file_store`, because sled bypasses the disk seam.
+//! `checkpoint::tests::synced` tests sled's own cuts.
 
 #![allow(
     clippy::unwrap_used,
@@ -40,32 +41,32 @@ use std::fmt;
 pub(crate) use history::{CUTS_PER_HISTORY, history};
 pub(crate) use life::Figures;
 
-/// A fault that is built in on purpose: the simulation must find it.
+/// A fault that is planted on purpose. The simulation must detect it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Plant {
-    /// None: nothing may be found.
+    /// No fault. The simulation must detect nothing.
     #[default]
     Nothing,
     /// The folder of the snapshots is never synced.
     SnapshotFolderUnsynced,
-    /// The data folder is never synced, so neither is the renaming of `CURRENT` and `identity`.
+    /// The data folder is never synced, so neither are the renames of `CURRENT` and `identity`.
     DataFolderUnsynced,
-    /// The log is purged up to a snapshot before that is on the disk.
+    /// The log is purged up to a snapshot before the snapshot is on the disk.
     PurgeBeforeSnapshot,
     /// Checkpoints do not wait for the log.
     CheckpointAheadOfLog,
 }
 
-/// What was found, and how to find it again.
+/// A violation, and how to reproduce it.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
     pub(crate) seed: u64,
-    /// In which of its rounds, from 1.
+    /// The round in which it was found, from 1.
     pub(crate) round: u64,
     pub(crate) what: String,
-    /// What the workload did since the cut before the last one.
+    /// The steps of the workload since the cut before the last one.
     pub(crate) steps: Vec<String>,
-    /// What the disks were asked for since then.
+    /// The operations of the disks since then.
     pub(crate) operations: Vec<String>,
 }
 

@@ -29,10 +29,10 @@ use seqd_store::folder::{Folder, Identity};
 pub(super) const CLUSTER: &str = "SIMULATED";
 pub(super) const ROOT: &str = "/data";
 
-/// Small, so that segments come and go.
+/// Small, so that segments are created and removed often.
 const SEGMENT_BYTES: u64 = 4096;
 
-/// Entries that are applied while a snapshot is written, between two of its rows.
+/// Entries that are applied between two rows while a snapshot is written.
 pub(super) type Feed = Arc<Mutex<VecDeque<Entry>>>;
 
 pub(super) struct Opened {
@@ -57,7 +57,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Opens the folder as a start does.
+    /// Opens the folder like a start.
     pub(super) fn open(
         disk: &SimulatedDisk,
         seeds: &Arc<AtomicU32>,
@@ -104,7 +104,7 @@ impl Node {
         Ok((node, opened))
     }
 
-    /// Runs a future to its end, writing the log whenever it waits.
+    /// Runs a future to its end. Writes the log whenever the future waits.
     pub(super) fn drive<T>(pump: &Pump, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
@@ -142,8 +142,8 @@ impl Node {
         })
     }
 
-    /// What openraft does with a storage before it runs on it; `purging` is called with a purge before
-    /// it is asked for.
+    /// Performs openraft's steps on a storage before openraft runs on it. `purging` is called
+    /// before each purge.
     pub(super) fn start(&mut self, purging: &mut dyn FnMut(LogId)) -> io::Result<()> {
         let pump = self.pump.clone();
         let committed = Self::drive(&pump, self.log.read_committed())?;
@@ -176,7 +176,7 @@ impl Node {
     }
 }
 
-/// The folder's log and state; the log is written only as its pump is driven.
+/// Opens the folder's log and state. The log is written only when its pump is driven.
 fn open_driven(folder: &Folder, seeds: Arc<AtomicU32>) -> Result<(Storage, Pump), Stop> {
     let mut pump = None;
     let (cluster, stores) = (CLUSTER.to_owned(), Arc::new(FileStores));
@@ -192,7 +192,7 @@ fn open_driven(folder: &Folder, seeds: Arc<AtomicU32>) -> Result<(Storage, Pump)
     Ok((storage, pump.expect("the log was opened")))
 }
 
-/// The planted fault of a checkpoint that may be ahead of the synced log.
+/// The planted fault: a checkpoint may be ahead of the synced log.
 struct NeverWaits;
 
 impl SyncedLog for NeverWaits {
@@ -201,7 +201,7 @@ impl SyncedLog for NeverWaits {
     }
 }
 
-/// Between two rows of a snapshot: applies one entry of the feed, if there is one.
+/// Between two rows of a snapshot, applies one entry of the feed, if there is one.
 fn pace(feed: &Feed, applied: &Arc<Applied>) -> crate::storage::checkpointer::Pace {
     let (feed, applied) = (Arc::clone(feed), Arc::clone(applied));
     Box::new(move || {

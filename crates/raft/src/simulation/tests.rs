@@ -1,4 +1,4 @@
-//! Cuts without a violation, faults that are found, histories that repeat themselves.
+//! Cuts without a violation, planted faults that are detected, and deterministic histories.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::node::{Node, ROOT};
 use super::*;
 use crate::seeds::{fresh, number_of};
 
-/// Histories of both tests, unless another number of cuts is asked for.
+/// Histories of both tests, unless the environment sets another number of cuts.
 const HISTORIES: u64 = 128;
 
-// Two tests, for two processors; each failure prints its own seed.
+// Two tests, for two processors. Each failure prints its own seed.
 
 #[test]
 fn power_cuts_of_a_whole_folder_lose_nothing() {
@@ -28,7 +28,7 @@ fn further_power_cuts_of_a_whole_folder_lose_nothing() {
     lose_nothing(1);
 }
 
-/// Histories of a run that no run before has made, beside the pinned ones.
+/// Histories with fresh seeds, in addition to the fixed ones.
 const FRESH_HISTORIES: u64 = 16;
 
 #[test]
@@ -41,7 +41,7 @@ fn power_cuts_of_a_whole_folder_under_fresh_seeds_lose_nothing() {
     }
 }
 
-/// Every second history; from one seed on, or so many cuts, where the environment asks for that.
+/// Runs every second history. The environment can set the first seed and the number of cuts.
 fn lose_nothing(half: u64) {
     let seed = number_of("SEQD_FOLDER_SEED");
     let cuts = number_of("SEQD_FOLDER_CUTS");
@@ -77,7 +77,7 @@ fn lose_nothing(half: u64) {
         total.cuts >= seeds.len() as u64 * CUTS_PER_HISTORY,
         "{total:?}"
     );
-    // The workload does all of what it is there for.
+    // The workload exercises all the rare operations.
     let seldom = [
         total.cuts_while_opening,
         total.snapshots,
@@ -100,7 +100,7 @@ fn equal_seeds_are_equal_histories() {
     assert_ne!(one.fingerprint, other.fingerprint);
 }
 
-/// The first violation that a planted fault leads to.
+/// The first violation that a planted fault causes.
 fn found(plant: Plant) -> Violation {
     (1..60)
         .find_map(|seed| history(seed, CUTS_PER_HISTORY, plant).err())

@@ -1,4 +1,4 @@
-//! What the folder's node is asked to do: the steps that a seed draws.
+//! The workload of the folder's node: the steps that a seed draws.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -40,18 +40,18 @@ impl Life {
         }
     }
 
-    /// Lets the log write all that is queued.
+    /// Lets the log write everything that is queued.
     fn pump(&mut self, node: &mut Node) -> Step {
         self.note(|| "pump".to_owned());
         node.pump.run();
         let failed = node.wal.failed().map(|failure| failure.to_io_error());
         self.done(failed.map_or(Ok(()), Err))?;
-        // Nothing is queued after a run without a failure: all callbacks got `Ok`.
+        // Nothing is queued after a run without a failure, so all callbacks received `Ok`.
         self.log.acknowledge_all();
         Ok(())
     }
 
-    /// The leader's entries: those that were committed without this node first.
+    /// Appends the leader's entries, beginning with those that were committed without this node.
     fn append(&mut self, node: &mut Node) -> Step {
         let next = self.log.now.next();
         let committed = self.cluster.next();
@@ -88,7 +88,7 @@ impl Life {
         Ok(())
     }
 
-    /// The first entry of the node's log that is not the committed one of its index.
+    /// The first entry of the node's log that differs from the committed entry of its index.
     fn conflict(&self) -> Option<u64> {
         let committed = self.cluster.next();
         self.log
@@ -154,7 +154,7 @@ impl Life {
         let written = self.done(written)?;
         self.expected.checkpointed(written);
         if self.plant != Plant::CheckpointAheadOfLog {
-            // It waited for the log, which wrote all that was queued.
+            // The checkpoint waited for the log, which wrote everything that was queued.
             let synced = node.wal.synced_index();
             if written.map(|id| id.index()) > synced {
                 let why = format!("a checkpoint at {written:?}, the log is synced to {synced:?}");
@@ -249,7 +249,7 @@ impl Life {
         Ok(())
     }
 
-    /// Another leader, who does not have this node's last entries.
+    /// Elects another leader, which lacks this node's last entries.
     fn lose_tail(&mut self, node: &mut Node) -> Step {
         let (committed, next) = (self.cluster.next(), self.log.now.next());
         if committed == 0 || next <= committed || self.conflict().is_some() {
@@ -260,7 +260,7 @@ impl Life {
         self.truncate(node, Some(after))
     }
 
-    /// The cluster goes on without this node.
+    /// Lets the cluster continue without this node.
     fn be_away(&mut self) {
         if self.dice.chance(8) {
             self.cluster.term += 1;
@@ -269,7 +269,7 @@ impl Life {
             let index = self.cluster.next();
             let known = self.log.now.entries.get(&index).cloned();
             let entry = match known {
-                // What this node has may have been committed, or overruled by a new leader.
+                // This node's entries may have been committed, or replaced by a new leader.
                 Some(bytes) if self.conflict().is_none() && self.dice.chance(8) => decode(&bytes),
                 _ => {
                     if self.log.now.entries.contains_key(&index) {
@@ -297,7 +297,7 @@ impl Life {
         Ok(receiver)
     }
 
-    /// A transfer that is interrupted.
+    /// Receives a part of a snapshot.
     fn receive_half(&mut self, node: &mut Node) -> Step {
         if self.cluster.next() == 0 {
             return Ok(());
@@ -324,7 +324,8 @@ impl Life {
         let received = self.done(receiver.finish(CLUSTER))?;
         let own = self.log.now.id(last.index());
         if own.is_some_and(|own| own != last) {
-            // As openraft: all that this node does not know to be committed.
+            // Like openraft, removes all entries that this node does not have recorded as
+            // committed.
             self.truncate(node, node.applied().map(|id| id.index()))?;
         }
         self.expected.may_install(last);

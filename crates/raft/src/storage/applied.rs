@@ -1,5 +1,5 @@
-//! The replicated state in memory, and how far it has come: what the state machine applies to, what
-//! readers read and what the checkpointer carries to the store.
+//! The replicated state in memory and its applied index. The state machine applies to it, readers
+//! read it, and the checkpointer copies its changes to the store.
 
 use std::io;
 use std::path::Path;
@@ -17,14 +17,14 @@ use crate::records::{self, ToRecord};
 use crate::turns::Turns;
 use crate::types::{Answer, LogId, Payload, StoredMembership, TypeConfig};
 
-/// openraft's snapshot over our handle.
+/// openraft's snapshot type with this crate's handle.
 pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, SnapshotHandle>;
 
-/// A snapshot's file: one of the kept ones, or one that a leader sent and that is not in place.
+/// A snapshot's file: a kept one, or a received one that is not in place yet.
 pub(crate) enum SnapshotHandle {
     /// Built here, or installed.
     Kept(SnapshotFile),
-    /// Received and verified; it gets its name inside install.
+    /// Received from a leader and verified. It gets its name inside install.
     Received(Box<Received>),
 }
 
@@ -36,7 +36,7 @@ impl SnapshotHandle {
         }
     }
 
-    /// Index and term of the last entry that is in it.
+    /// Index and term of the last entry that the snapshot contains.
     pub(crate) fn position(&self) -> (u64, u64) {
         match self {
             Self::Kept(file) => (file.index, file.term),
@@ -56,9 +56,9 @@ pub(crate) struct Core {
     pub(crate) state: State,
     pub(crate) applied: Option<LogId>,
     pub(crate) membership: StoredMembership,
-    /// The last leader's blank entry: from here on its cluster clock runs.
+    /// The last leader's blank entry. That leader's cluster clock starts at it.
     pub(crate) blank: Option<Blank>,
-    /// The wall-clock time of the last entry that has one, of those that this process applied.
+    /// The wall-clock time of the last stamped entry that this process applied.
     pub(crate) stamped: Option<WallMs>,
 }
 
@@ -67,12 +67,13 @@ pub(crate) struct Core {
 pub(crate) struct Blank {
     pub(crate) term: u64,
     pub(crate) cluster_ms: ClusterMs,
-    /// The wall-clock time of the last entry before it, if this process has applied one.
+    /// The wall-clock time of the last stamped entry before it; `None` if this process has applied
+    /// none.
     pub(crate) stamped: Option<WallMs>,
     pub(crate) at: Instant,
 }
 
-/// What the state machine shares with readers and with the checkpointer.
+/// The state machine's data that readers and the checkpointer share.
 pub(crate) struct Applied {
     core: RwLock<Core>,
     index: Watched<u64>,
@@ -98,12 +99,12 @@ impl Applied {
         }
     }
 
-    /// The state, for reading; hold it briefly, for `apply` waits meanwhile.
+    /// Locks the state for reading. Hold the guard briefly, because `apply` waits meanwhile.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Core> {
         self.core.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, for applying and for draining what changed.
+    /// Locks the state for applying entries and for draining changes.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Core> {
         self.core.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,7 +130,7 @@ impl Applied {
         self.index.set(index);
     }
 
-    /// Wakes those that wait for a membership.
+    /// Wakes the tasks that wait for a new membership.
     pub(crate) fn membership_replaced(&self) {
         self.membership_changed.notify_waiters();
     }
@@ -139,7 +140,7 @@ impl Applied {
         self.membership_changed.notified().await;
     }
 
-    /// Takes what changed since this was last called, and the position that it leads to.
+    /// Takes the changes since the last call, and the position that they lead to.
     pub(crate) fn take_changes(&self) -> io::Result<(Vec<Change>, Checkpoint)> {
         let (id, membership, changes) = {
             let mut core = self.write();
@@ -193,7 +194,7 @@ impl Applied {
     }
 }
 
-/// Has a simulation compare the state of this node with that of the others.
+/// In a simulation, compares this node's state with that of the other nodes.
 #[cfg(test)]
 fn observe(core: &Core) {
     use crate::platform::scope;

@@ -1,4 +1,4 @@
-//! The state machine over an opened storage: the same for a replica and for the simulation.
+//! Assembles the state machine over an opened storage, for a replica and for the simulation.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::transfers::Transfers;
 use seqd_store::first_error::FirstError;
 
 impl Storage {
-    /// Starts the checkpointer with `start`; `on_failure` is called once, when a checkpoint could not
+    /// Starts the checkpointer with `start`. `on_failure` is called once, if a checkpoint could not
     /// be written.
     pub(crate) fn assemble(
         self,

@@ -1,13 +1,13 @@
-//! The thread that carries the state to sled, and builds and installs snapshots.
+//! The thread that copies the state to sled, and builds and installs snapshots.
 //!
 //! Invariants:
-//! - A checkpoint never passes what this node's own log has synced: openraft may apply an entry
-//!   that a quorum has before this node's disk has it.
-//! - At most one batch is in flight, and each ends in our own `fdatasync` (sled 0.34 does none,
-//!   and can deadlock on many unflushed batches).
-//! - While a snapshot is streamed from sled no checkpoint is written, so its rows are those of the
-//!   index that it names. What is applied meanwhile is taken every 50 ms all the same, and waits in
-//!   a file.
+//! - A checkpoint never passes the synced index of this node's own log, because openraft may apply
+//!   an entry that a quorum has before this node's disk has it.
+//! - At most one batch is in flight, and each ends in our own `fdatasync` (sled 0.34 does none, and
+//!   can deadlock on many unflushed batches).
+//! - While a snapshot is streamed from sled, no checkpoint is written, so that the snapshot's rows
+//!   are those of the index in its header. The changes that are applied meanwhile are still taken
+//!   every 50 ms, and wait in a file.
 
 mod scrubber;
 #[cfg(test)]
@@ -38,11 +38,11 @@ pub(crate) use scrubber::Scrubber;
 pub(crate) use worker::SyncedLog;
 pub(crate) use worker::{CheckpointWorker, Exported, Pace, every_50_ms};
 
-/// Who carries out the jobs.
+/// The executor of the jobs.
 #[derive(Clone)]
 enum Jobs {
     Thread(mpsc::SyncSender<Job>),
-    /// The caller, at once: so that a simulation repeats itself.
+    /// The caller, immediately, so that a simulation is deterministic.
     #[cfg(test)]
     Inline(Arc<Mutex<Option<CheckpointWorker>>>),
 }
@@ -60,8 +60,8 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     pub(crate) fn start(mut worker: CheckpointWorker) -> io::Result<Self> {
         worker.drain = worker.drain.with_thread()?;
-        // Snapshots are built one at a time, installs wait for openraft, few are exported at once:
-        // eight is never reached.
+        // Eight jobs never wait at once: snapshots are built one at a time, installs wait for
+        // openraft, and few exports run at once.
         let (jobs, inbox) = mpsc::sync_channel(8);
         let snapshots = worker.snapshots.clone();
         let disk = Arc::clone(&worker.place.disk);
@@ -79,7 +79,8 @@ impl Checkpointer {
         })
     }
 
-    /// Starts no thread: jobs are done by the caller, checkpoints by [`Checkpointer::tick`].
+    /// Creates a checkpointer without a thread: the caller performs jobs, and
+    /// [`Checkpointer::tick`] writes checkpoints.
     #[cfg(test)]
     pub(crate) fn inline(worker: CheckpointWorker) -> Self {
         Self {
@@ -92,7 +93,7 @@ impl Checkpointer {
         }
     }
 
-    /// What the thread does every 50 ms; returns up to where the store has the state.
+    /// Performs the thread's work of every 50 ms. Returns the position of the store.
     #[cfg(test)]
     pub(crate) fn tick(&self) -> io::Result<Option<LogId>> {
         let Jobs::Inline(worker) = &self.jobs else {
@@ -104,7 +105,7 @@ impl Checkpointer {
         Ok(worker.written)
     }
 
-    /// As `tick`; a failure ends the node.
+    /// Like `tick`, but a failure ends the node.
     #[cfg(test)]
     pub(crate) fn tick_or_fail(&self) -> io::Result<()> {
         let ticked = self.tick();
@@ -138,8 +139,8 @@ impl Checkpointer {
         wait.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Builds a snapshot; also returns the index of the older kept one. `None`: the disk has no room
-    /// for it, and nothing is lost.
+    /// Builds a snapshot, and also returns the index of the older kept one. `None` if the disk has
+    /// no room for it; nothing is lost in that case.
     pub(crate) async fn build(&self) -> io::Result<Option<(Snapshot, u64)>> {
         let built = self.ask(Job::Build).await?;
         built
@@ -147,17 +148,17 @@ impl Checkpointer {
             .transpose()
     }
 
-    /// Takes a snapshot for a client: none of the kept ones is touched.
+    /// Takes a snapshot for a client. The kept ones are not changed.
     pub(crate) async fn export(&self) -> io::Result<Exported> {
         self.ask(Job::Export).await
     }
 
-    /// Installs a snapshot; returns the index up to which the log is void.
+    /// Installs a snapshot. Returns the index up to which the log is void.
     pub(crate) async fn install(&self, snapshot: SnapshotHandle) -> io::Result<u64> {
         self.ask(|answer| Job::Install(snapshot, answer)).await
     }
 
-    /// The kept snapshot of this index, and where there is none, the newest one.
+    /// The kept snapshot of this index, or the newest one if there is none.
     pub(crate) async fn current_snapshot(
         &self,
         preferred: Option<u64>,
@@ -169,7 +170,7 @@ impl Checkpointer {
         current.map(openraft_snapshot).transpose()
     }
 
-    /// Bytes of the checkpoint on the disk, as of ten seconds ago at most.
+    /// Size of the checkpoint on the disk in bytes, at most ten seconds old.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.disk_bytes.load(Ordering::Relaxed)
     }

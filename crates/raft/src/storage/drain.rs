@@ -1,7 +1,8 @@
-//! Takes what changed from the state, on a thread of the ordinary priority.
+//! Takes the changes from the state on a thread of ordinary priority.
 //!
-//! Whoever takes it holds the lock that `apply` waits for. The checkpoint thread has a low priority: with
-//! the lock it would hold up `apply` for as long as other threads want the processor.
+//! A thread that takes them holds the lock for which `apply` waits. The checkpoint thread has a low
+//! priority. If it held the lock, `apply` would be delayed for as long as other threads want the
+//! processor.
 
 use std::io;
 use std::sync::Arc;
@@ -15,12 +16,12 @@ type Taken = io::Result<(Vec<Change>, Checkpoint)>;
 
 pub(crate) struct Drain {
     applied: Arc<Applied>,
-    /// Without it the caller takes the changes.
+    /// If `None`, the caller takes the changes itself.
     thread: Option<SyncSender<SyncSender<Taken>>>,
 }
 
 impl Drain {
-    /// Starts no thread.
+    /// Creates a drain without a thread.
     pub(crate) fn inline(applied: &Arc<Applied>) -> Self {
         Self {
             applied: Arc::clone(applied),
@@ -28,7 +29,7 @@ impl Drain {
         }
     }
 
-    /// The same with a thread, which has the priority of the caller and ends with this.
+    /// Adds a thread, which has the caller's priority and ends when the drain is dropped.
     pub(crate) fn with_thread(self) -> io::Result<Self> {
         let (asks, inbox) = mpsc::sync_channel::<SyncSender<Taken>>(1);
         let applied = Arc::clone(&self.applied);
@@ -47,7 +48,7 @@ impl Drain {
         &self.applied
     }
 
-    /// Takes what changed since this was last called, and the position that it leads to.
+    /// Takes the changes since the last call, and the position that they lead to.
     pub(crate) fn take(&self) -> Taken {
         let Some(thread) = &self.thread else {
             return self.applied.take_changes();

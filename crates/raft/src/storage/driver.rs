@@ -1,5 +1,5 @@
-//! Who writes the log and the checkpoints: threads of their own. In a simulation it is tasks of the
-//! node, in the same rounds, and a plain file of the simulated disk is in the place of sled.
+//! Selects the writers of the log and the checkpoints: threads of their own. In a simulation, tasks
+//! of the node perform the same rounds, and a plain file of the simulated disk replaces sled.
 
 use std::io;
 use std::path::Path;
@@ -58,10 +58,10 @@ mod simulated {
     use super::*;
     use crate::platform::scope::Scope;
 
-    /// Small, so that segments come and go.
+    /// Small, so that segments are created and removed often.
     const SEGMENT_BYTES: u64 = 4 << 10;
 
-    /// As the thread's.
+    /// Equal to the interval of the checkpoint thread.
     const CHECKPOINT_EVERY: Duration = Duration::from_millis(50);
 
     pub(super) fn open_wal(
@@ -83,7 +83,7 @@ mod simulated {
         Ok((wal, recovered))
     }
 
-    /// The rounds of the log's writer thread.
+    /// Performs the rounds of the log's writer thread.
     async fn write(scope: Arc<Scope>, pump: Pump, queued: Arc<Notify>, witness_after: Duration) {
         let mut is_witnessed = false;
         loop {

@@ -1,5 +1,5 @@
-//! The last entries of the log, decoded: what followers and the state machine read, without a read of
-//! the disk.
+//! The last entries of the log, decoded, so that followers and the state machine read them without
+//! a disk access.
 
 use std::collections::VecDeque;
 
@@ -7,14 +7,14 @@ use openraft::entry::RaftEntry;
 
 use crate::types::Entry;
 
-/// Decoded entries kept in memory: enough that a follower that lags by seconds is served from
-/// here, little enough not to matter on a small machine.
+/// Largest number of decoded entries in memory. They serve a follower that lags by seconds, and use
+/// little memory even on a small machine.
 pub(super) const ENTRIES: usize = 16_384;
 
-/// Bytes of encoded entries that the cache stands for, at most.
+/// Largest encoded size of the cached entries, bytes.
 const BYTES: usize = 16 << 20;
 
-/// Entries without a gap, each with the length of its bytes.
+/// Consecutive entries, each with its encoded length.
 #[derive(Default)]
 pub(super) struct EntryCache {
     entries: VecDeque<(Entry, usize)>,
@@ -41,7 +41,7 @@ impl EntryCache {
         }
     }
 
-    /// Drops all entries after this index; all where there is none.
+    /// Drops all entries after `last`; all entries if it is `None`.
     pub(super) fn truncate_after(&mut self, last: Option<u64>) {
         let is_after = |(entry, _): &(Entry, usize)| Some(entry.index()) > last;
         while self.entries.back().is_some_and(is_after) {
@@ -51,8 +51,8 @@ impl EntryCache {
         }
     }
 
-    /// Entries from `start` to before `end` and their bytes, as far as they are here without a gap:
-    /// nothing if the cache begins behind `start`.
+    /// The entries from `start` to before `end` that are cached without a gap, and their bytes.
+    /// Returns nothing if the cache begins after `start`.
     pub(super) fn slice(&self, start: u64, end: u64, max_bytes: usize) -> (Vec<Entry>, usize) {
         let skip = match self.first() {
             Some(first) if first <= start => usize::try_from(start - first).unwrap_or(usize::MAX),

@@ -1,7 +1,7 @@
-//! The first error that this node's storage returned to openraft, as what it means.
+//! The first error that this node's storage returned to openraft, as a stop reason.
 //!
-//! openraft hands on the text of such an error alone, and a text cannot be relied on: too many
-//! open files, a full disk and an entry of a newer version would look alike.
+//! openraft passes on only the text of such an error, from which the cause cannot be derived: too
+//! many open files, a full disk and an entry of a newer version would look alike.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::handle::Stop;
 pub(crate) struct StorageFailure(Arc<OnceLock<Stop>>);
 
 impl StorageFailure {
-    /// Passes a result on, and keeps the first error.
+    /// Returns `done`, and records its error if it is the first.
     pub(crate) fn keep<T>(&self, doing: &str, done: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &done {
             self.0

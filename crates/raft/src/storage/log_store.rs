@@ -1,14 +1,15 @@
 //! openraft's log storage over the write-ahead log.
 //!
-//! `append` puts the entries into memory, hands their bytes to the log's writer thread and
-//! returns at once; openraft is notified only after the `fdatasync`. Recent entries are kept
+//! `append` inserts the entries in memory, passes their bytes to the log's writer thread and
+//! returns at once. openraft is notified only after the `fdatasync`. Recent entries are kept
 //! decoded, older ones are read from their segments.
 //!
-//! These are openraft's tasks, so nothing here waits for a disk on their thread: a queue that is full,
-//! as of a disk that hangs, is waited for elsewhere, and so are reads of segments.
+//! openraft's tasks call these functions, so none of them may block its thread on a disk. Waiting
+//! for room in a full queue (for example, while the disk hangs) and reading segments therefore
+//! happen on other threads.
 //!
-//! A purge that openraft asks for is carried out only up to the older of the two kept snapshots,
-//! so that a newest snapshot that turns bad can still be replaced by the older one and the log.
+//! A purge that openraft requests is carried out only up to the older of the two kept snapshots, so
+//! that if the newest snapshot turns bad, the older one and the log can replace it.
 
 use std::fmt::Debug;
 use std::io;
@@ -32,7 +33,7 @@ use crate::storage::synced::Synced;
 use crate::types::{Entry, LogId, TypeConfig, Vote, farther, reach};
 use seqd_store::snapshot_file::InstalledMark;
 
-/// The log as openraft sees it. Clones share everything; one clone is a reader.
+/// The log for openraft. Clones share everything. One clone is a reader.
 #[derive(Clone)]
 pub(crate) struct LogStore {
     wal: Wal,
@@ -41,7 +42,7 @@ pub(crate) struct LogStore {
 
 struct Shared {
     memory: Mutex<Memory>,
-    /// Index of the older kept snapshot: purges stop there.
+    /// Index of the older kept snapshot. No purge passes it.
     purge_floor: Arc<AtomicU64>,
     /// Removed once the log is purged up to it.
     installed: OnceLock<Arc<InstalledMark>>,
@@ -75,7 +76,7 @@ impl LogStore {
         };
         let vote = recovered.vote.as_ref().map(vote).transpose()?;
         let committed = recovered.committed.as_ref().map(id).transpose()?;
-        // The commit mark is not synced with what it names; it may be ahead of a torn tail.
+        // The commit mark is not synced together with its entry, so it may be ahead of a torn tail.
         let committed = committed.and_then(|committed| last.map(|last| committed.min(last)));
         let memory = Memory {
             vote,
@@ -96,28 +97,28 @@ impl LogStore {
         })
     }
 
-    /// Names the mark that goes once the log is purged up to it.
+    /// Sets the mark that is removed once the log is purged up to it.
     pub(crate) fn watch_mark(&self, mark: &Arc<InstalledMark>) {
         let _ = self.shared.installed.set(Arc::clone(mark));
     }
 
-    /// What is on the disk of it.
+    /// The position of this log that is on the disk.
     pub(crate) fn synced(&self) -> Arc<Synced> {
         Arc::clone(&self.shared.synced)
     }
 
-    /// Where the first error that openraft gets is kept.
+    /// The place where the first error that is returned to openraft is kept.
     pub(crate) fn failure(&self) -> StorageFailure {
         self.shared.failure.clone()
     }
 
-    /// The last entry's ID, the purged one's where the log is empty.
+    /// The last entry's ID, or the purged one's if the log is empty.
     pub(crate) fn last(&self) -> Option<LogId> {
         self.memory().last
     }
 
-    /// Leaves the tail out that a snapshot covers which was installed. openraft purges the log up to a
-    /// snapshot that is ahead of it by log ID; a tail of a later term would hide that.
+    /// Ignores the tail that an installed snapshot covers. openraft purges the log up to a snapshot
+    /// that is ahead of it by log ID; a tail of a later term would hide that.
     pub(crate) fn leave_out_covered_tail(&self, installed: Option<LogId>) {
         let mut memory = self.memory();
         if reach(installed) > reach(memory.last) && installed < memory.last {
@@ -133,7 +134,7 @@ impl LogStore {
         self.memory().vote
     }
 
-    /// Whether neither a vote nor an entry was ever stored.
+    /// Returns whether neither a vote nor an entry was ever stored.
     pub(crate) fn is_pristine(&self) -> bool {
         let memory = self.memory();
         memory.vote.is_none() && memory.last.is_none()
@@ -146,8 +147,8 @@ impl LogStore {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the log's queue has room, which only a disk that hangs keeps it from. openraft makes
-    /// one of these calls at a time, so there still is room for it then.
+    /// Waits until the log's queue has room. The queue is full only while the disk hangs. openraft
+    /// makes one of these calls at a time, so the room remains until the caller uses it.
     async fn room(&self) -> io::Result<()> {
         if self.wal.has_room() {
             return Ok(());
@@ -160,8 +161,8 @@ impl LogStore {
         .await
     }
 
-    /// Entries from `start` to before `end` without a gap: fewer only where the log ends or
-    /// `max_bytes` is reached. What leaves memory meanwhile is found on the disk.
+    /// Returns the entries from `start` to before `end` without a gap; fewer only if the log ends
+    /// or `max_bytes` is reached. Entries that leave the cache meanwhile are read from the disk.
     async fn read(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
         let read = self.read_through(start, end, max_bytes).await;
         self.shared.failure.keep("the log could not be read", read)
@@ -196,7 +197,7 @@ impl LogStore {
     }
 }
 
-/// Has a simulation compare the entry with those of the other logs.
+/// In a simulation, compares the entry with those of the other logs.
 #[cfg(test)]
 fn observe(before: Option<LogId>, entry: &Entry, bytes: &[u8]) {
     let term = |id: LogId| **id.committed_leader_id();
@@ -356,10 +357,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let upto = if log_id.index() <= floor || is_out!(PurgeClamp) {
             log_id
         } else if floor == 0 {
-            // No older snapshot is kept: the whole log stays.
+            // No older snapshot is kept, so the whole log stays.
             return Ok(());
         } else {
-            // Purge to the floor: its entry's ID is known only while the entry is there.
+            // Purges up to the floor. The ID of its entry is known only while the entry exists.
             match self.read(floor, floor + 1, usize::MAX).await?.pop() {
                 Some(entry) if entry.index() == floor => entry.log_id(),
                 _ => return Ok(()),

@@ -1,8 +1,8 @@
 //! openraft's state machine: plain maps in memory, applied without waiting for any disk.
 //!
-//! What is applied reaches sled through the checkpointer's thread, later. Snapshots are built and
-//! installed on that thread too, so that `apply` goes on meanwhile (an install is the exception:
-//! it replaces the state, and openraft waits for it).
+//! The checkpointer's thread later copies applied changes to sled. Snapshots are also built and
+//! installed on that thread, so that `apply` continues meanwhile. (An install is the exception: it
+//! replaces the state, and openraft waits for it.)
 
 use std::io;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
 pub(crate) struct Machine {
     pub(crate) applied: Arc<Applied>,
     pub(crate) checkpointer: Checkpointer,
-    /// See `LogStore`: raised when the older kept snapshot changes.
+    /// See `LogStore`. Raised when the older kept snapshot changes.
     pub(crate) purge_floor: Arc<AtomicU64>,
     pub(crate) failure: StorageFailure,
-    /// Of snapshots that this node sends.
+    /// The snapshots that this node is sending.
     pub(crate) transfers: Transfers,
 }
 
@@ -75,8 +75,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Ok(())
     }
 
-    /// The newest one, unless an older one is on its way to a node that has a part of it: openraft asks
-    /// again at each attempt to send it.
+    /// Returns the newest snapshot, unless an older one is in transfer to a node that has a part of
+    /// it. openraft calls this before each attempt to send one.
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
         let unfinished = self.transfers.unfinished();
         let current = self.checkpointer.current_snapshot(unfinished).await;
@@ -84,8 +84,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 }
 
-/// First pause between two attempts at a snapshot that the disk has no room for. Each attempt may fill
-/// the room that there is, so the pause doubles up to [`LONGEST_PAUSE`].
+/// First pause between two attempts at a snapshot for which the disk has no room. Each attempt may
+/// fill the available room, so the pause doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
@@ -100,8 +100,8 @@ pub(crate) struct Builder {
 impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = SnapshotHandle;
 
-    /// Where the disk has no room for it, this waits until there is: nothing is lost without a snapshot,
-    /// and openraft builds one at a time.
+    /// If the disk has no room for the snapshot, waits until it has. Nothing is lost without a
+    /// snapshot, and openraft builds one at a time.
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let mut pause = FIRST_PAUSE;
         let built = loop {

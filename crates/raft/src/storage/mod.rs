@@ -1,14 +1,14 @@
-//! What a node keeps on its disk, and openraft's two storage traits over it.
+//! A node's storage, and openraft's two storage traits over it.
 //!
-//! The log and the snapshots are the truth; the checkpoint spares a start their replay.
+//! The log and the snapshots are the source of truth. The checkpoint saves a start their replay.
 //!
 //! - the folder as a whole: [`opening`]
-//! - the log: [`log_store`], the last of it in memory, [`entry_cache`], and how much of it is on the
-//!   disk, [`synced`]
-//! - the state: [`applied`] in memory, openraft's [`machine`] over it, [`checkpointer`] beneath it,
+//! - the log: [`log_store`], its last entries in memory, [`entry_cache`], and its synced position,
+//!   [`synced`]
+//! - the state: [`applied`] in memory, openraft's [`machine`] over it, [`checkpointer`] below it,
 //!   [`staging`] while a snapshot is read; put together by [`assemble`]
-//! - what has arrived of a snapshot from another node: [`unfinished`]
-//! - the cause of a failure, of which openraft hands on the text alone: [`failure`]
+//! - the received part of a snapshot from another node: [`unfinished`]
+//! - the cause of a failure, of which openraft passes on only the text: [`failure`]
 
 pub(crate) mod applied;
 mod assemble;

@@ -1,8 +1,8 @@
-//! A folder's log and state, opened and checked before openraft runs on them.
+//! Opens and checks a folder's log and state before openraft runs on them.
 //!
-//! The log and the snapshots are the truth. A checkpoint that cannot be used is set aside and
-//! rebuilt from them; a log that ends before the checkpoint, or begins after all that is held, is
-//! corruption, and refused.
+//! The log and the snapshots are the source of truth. An unusable checkpoint is set aside and
+//! rebuilt from them. A log that ends before the checkpoint, or begins after the end of both the
+//! checkpoint and the snapshots, is corrupt, and the folder is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,10 +28,10 @@ use crate::storage::driver;
 use crate::storage::log_store::LogStore;
 use crate::types::{self, LogId, Member, StoredMembership, farther, reach};
 
-/// What failed, in the message of a stop.
+/// The failed step, for the message of a stop.
 const MARK_UNREAD: &str = "cannot read or remove `snap/installed`";
 
-/// The folder's log and state, open, before openraft runs on them.
+/// The folder's log and state, opened, before openraft runs on them.
 pub(crate) struct Storage {
     pub(crate) wal: Wal,
     pub(crate) log: LogStore,
@@ -42,34 +42,35 @@ pub(crate) struct Storage {
     pub(crate) repairs: Repairs,
     /// The folder of the snapshots.
     pub(crate) snapshots: PathBuf,
-    /// The last entry that the newest snapshot holds.
+    /// The last entry that the newest snapshot contains.
     snapshot: Option<LogId>,
 }
 
-/// What a start found in its folder.
+/// The state that a start found in its folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Began {
     /// The vote and the last log ID.
     pub(crate) synced: SyncedPosition,
-    /// The voters, as far as its checkpoint knows.
+    /// The voters, as of the checkpoint.
     pub(crate) voters: BTreeSet<u64>,
-    /// The members, as far as its checkpoint knows.
+    /// The members, as of the checkpoint.
     pub(crate) members: BTreeMap<u64, Member>,
-    /// The cluster's level, as far as its checkpoint knows.
+    /// The cluster's level, as of the checkpoint.
     pub(crate) level: Level,
 }
 
-/// What was wrong with the folder and could be made good.
+/// The faults of the folder that were repaired.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repairs {
-    /// The remains of a write that was interrupted were cut off.
+    /// The remains of an interrupted write were cut off.
     pub(crate) torn_tail: bool,
     pub(crate) snapshots_set_aside: u64,
     pub(crate) rebuilt: bool,
 }
 
 impl Storage {
-    /// Holds `opening` until the folder is open and handed to the caller, or closed again.
+    /// Opens the storage. Holds `opening` until the folder is open and passed to the caller, or
+    /// closed again.
     pub(crate) async fn open(
         folder: Arc<Folder>,
         identity: &Identity,
@@ -77,14 +78,16 @@ impl Storage {
     ) -> Result<Self, Stop> {
         let cluster_id = identity.cluster_id.clone();
         let open = move || open_storage(&folder, cluster_id, driver::stores(), driver::open_wal);
-        // Where nobody waits any more the result is dropped in this order: the storage, then the guard.
+        // If the caller is gone, the result is dropped in this order: first the storage, then the
+        // guard.
         let opened = blocking::run(move || Ok((open(), opening))).await;
         let (opened, _opening) =
             opened.map_err(|e| Stop::invariant(format!("opening the storage panicked: {e}")))?;
         opened
     }
 
-    /// What this start began with: the stored vote, and the higher end of log and snapshot.
+    /// The state with which this start began: the stored vote, and the higher end of log and
+    /// snapshot.
     pub(crate) fn began(&self) -> Began {
         let last = farther(self.log.last(), self.snapshot);
         Began {
@@ -102,7 +105,7 @@ impl Storage {
     }
 }
 
-/// The state as it was found, and where it is kept.
+/// The state that was found, and its store.
 pub(crate) struct Loaded {
     pub(crate) state: State,
     pub(crate) position: Option<LogId>,
@@ -111,7 +114,7 @@ pub(crate) struct Loaded {
     pub(crate) rebuilt: bool,
 }
 
-/// Opens and checks a folder's log and state, blocking; `open_wal` opens the log.
+/// Opens and checks a folder's log and state. Blocks. `open_wal` opens the log.
 pub(crate) fn open_storage(
     folder: &Folder,
     cluster_id: String,
@@ -139,8 +142,8 @@ pub(crate) fn open_storage(
     let installing = installing(&mark, &kept, &log);
     let loaded = load(&place, &log, &kept, opened)?;
     check_complete(&loaded, &log, &kept, installing)?;
-    // The folder is accepted. Before that nothing in it was changed that another start, on a disk
-    // that reads again, would miss.
+    // The folder is accepted. Until here, nothing was changed in it that a later start would miss
+    // if the disk can be read again by then.
     snapshot_file::set_aside(disk, &snapshots, &kept.bad)
         .map_err(|e| Stop::of_io("cannot set a snapshot aside", &e))?;
     if let (None, Some((index, _))) = (installing, mark.get()) {
@@ -150,9 +153,10 @@ pub(crate) fn open_storage(
     let mark = Arc::new(mark);
     log.watch_mark(&mark);
     if reach(loaded.position) > reach(log.last()) {
-        // A snapshot was installed, and the log before it not purged yet: openraft does that now.
+        // A snapshot was installed, and the log before it is not purged yet. openraft does that
+        // next.
         let installed = loaded.position.map_or(0, |id| id.index());
-        // Older snapshots do not fit the log that follows, if they are still here.
+        // Older snapshots, if any are left, do not fit the log that follows.
         snapshot_file::void_older(disk, &snapshots, installed)
             .map_err(|e| Stop::of_io("cannot drop older snapshots", &e))?;
         purge_floor.store(installed.max(floor), Ordering::Release);
@@ -198,8 +202,9 @@ fn open_log(
     Ok((wal, recovered, log))
 }
 
-/// The snapshot that is being installed: the marked one, unless the log is past it or it never got
-/// its name. It counts also if it can no longer be read, for the checkpoint may hold it.
+/// The snapshot that is being installed: the marked one, unless the log is past it or its file
+/// never got its name. It counts even if it can no longer be read, because the checkpoint may
+/// contain it.
 fn installing(mark: &InstalledMark, kept: &Kept, log: &LogStore) -> Option<(u64, u64)> {
     let marked = mark.get().filter(|marked| kept.has_had(*marked));
     marked.filter(|_| marked > reach(log.last()))
@@ -234,8 +239,8 @@ fn check_complete(
     Ok(())
 }
 
-/// The snapshots and the checkpoint, each checked in full: side by side where they are large, for
-/// the first that a store does with its folder keeps one core busy.
+/// Reads the snapshots and the checkpoint, and checks each in full. If the store may hang, they are
+/// read in parallel, because a store's first step with its folder keeps one core busy.
 fn read_in_full(
     place: &Place,
     snapshots: &Path,
@@ -248,7 +253,7 @@ fn read_in_full(
     if !place.stores.may_hang() {
         return Ok((recover()?, open()?));
     }
-    // What the snapshots refuse a start for comes before the checkpoint is touched.
+    // A refusal because of the snapshots must come before the checkpoint is changed.
     snapshot_file::check_readable(disk, snapshots).map_err(unread)?;
     thread::scope(|scope| {
         let reader = thread::Builder::new().name("snapshots".to_owned());
@@ -265,7 +270,7 @@ fn state_failed(error: io::Error) -> Stop {
     Stop::of_io("the state could not be opened", &error)
 }
 
-/// The state as found: the checkpoint's, else the newest valid snapshot's, else that of the whole
+/// Loads the state: from the checkpoint, else from the newest valid snapshot, else from the whole
 /// log.
 fn load(
     place: &Place,
@@ -330,7 +335,7 @@ fn load(
     })
 }
 
-/// A stop that contains what is missing, and which snapshots might have had it.
+/// A stop whose message contains the gap and the bad snapshots that might have filled it.
 fn corrupt(kept: &Kept, what: &str) -> Stop {
     let bad: String = kept
         .bad

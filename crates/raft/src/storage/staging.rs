@@ -1,11 +1,12 @@
-//! What is applied while a snapshot is streamed from the store: kept aside, in order, until the
-//! store may be written again.
+//! Changes that are applied while a snapshot is streamed from the store. They are kept in order
+//! until the store may be written again.
 //!
-//! While a snapshot is written no checkpoint may change the rows that it reads. If the changes
-//! stayed in the state meanwhile, taking them all at its end would hold up `apply` for as long as
-//! that takes. So they are taken every 50 ms as ever, each time a checkpoint of its own, and go to
-//! a file: memory holds one of them at a time, however long the snapshot takes. The file is not
-//! synced, for the log has what is in it; a start removes it with the other leftovers.
+//! While a snapshot is written, no checkpoint may change the rows that it reads. If the changes
+//! stayed in the state until the snapshot is complete, taking all of them at once would delay
+//! `apply` for long. They are therefore taken every 50 ms as usual, each time as a checkpoint of
+//! its own, and written to a file. Memory holds only one of them at a time, however long the
+//! snapshot takes. The file is not synced, because the log has its content. A start removes it with
+//! the other leftovers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,25 +24,25 @@ use seqd_store::first_error::FirstError;
 /// A name that a start removes.
 const FILE_NAME: &str = "staged.tmp";
 
-/// Staged checkpoints are written to the store several at a time, up to about this many bytes:
-/// a row that changed in each of them is written once.
+/// Several staged checkpoints are merged into one write to the store, up to about this many bytes,
+/// so that a row that changed in each of them is written once.
 const MERGED_BYTES: usize = 2 << 20;
 
-/// Checkpoints that wait. Dropped, it removes its file.
+/// Waiting checkpoints. The file is removed when this is dropped.
 pub(crate) struct Staging {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     file: Option<Arc<dyn DiskFile>>,
     waiting: VecDeque<(u64, usize)>,
     end: u64,
-    /// Up to where changes were taken from the state.
+    /// The position up to which changes were taken from the state.
     taken: Option<LogId>,
-    /// Changes were taken and could not be kept.
+    /// Set if changes were taken and could not be kept.
     lost: FirstError,
 }
 
 impl Staging {
-    /// Nothing waits; the file is made with the first checkpoint.
+    /// Creates an empty staging. The file is created with the first checkpoint.
     pub(crate) fn new(disk: &Arc<dyn Disk>, dir: &Path, taken: Option<LogId>) -> Self {
         Self {
             disk: Arc::clone(disk),
@@ -54,7 +55,7 @@ impl Staging {
         }
     }
 
-    /// Takes what was applied since the last time.
+    /// Takes the changes since the last call.
     pub(crate) fn stage(&mut self, drain: &Drain) -> io::Result<()> {
         if drain.applied().read().applied == self.taken {
             return Ok(());
@@ -74,7 +75,7 @@ impl Staging {
         self.waiting.is_empty()
     }
 
-    /// Puts a checkpoint behind those that wait.
+    /// Appends a checkpoint to the waiting ones.
     fn push(&mut self, changes: &[Change], applied: &Checkpoint) -> io::Result<()> {
         let bytes = batch::encode(changes, applied)?;
         let file = match &self.file {
@@ -92,7 +93,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Takes the first of those that wait, or several of them as one.
+    /// Takes the first waiting checkpoint, or several merged into one.
     pub(crate) fn pop(&mut self) -> io::Result<Option<(Vec<Change>, Checkpoint)>> {
         self.lost.check()?;
         let Some(file) = &self.file else {
@@ -118,7 +119,7 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if self.file.is_some() {
-            // What stays if this fails is removed at the next start.
+            // If this fails, the next start removes the file.
             let _ = self.disk.remove(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! What this node's own log has synced, so that a leader can name it to its followers.
+//! The synced position of this node's own log, which a leader sends to its followers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,22 +22,22 @@ impl Synced {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A vote was synced.
+    /// Records that a vote was synced.
     pub(crate) fn voted(&self, vote: Vote) {
         self.lock().0 = Some(vote);
     }
 
-    /// Entries up to this one were synced.
+    /// Records that the entries up to this one were synced.
     pub(crate) fn appended(&self, last: LogId) {
         self.lock().1 = Some(last);
     }
 
-    /// All entries after this one were cut off, and that was synced.
+    /// Records that all entries after this one were cut off, and that the cut was synced.
     pub(crate) fn cut(&self, last: Option<LogId>) {
         self.lock().1 = last;
     }
 
-    /// Entries up to this one are held by a snapshot that was synced.
+    /// Records that a synced snapshot contains the entries up to this one.
     pub(crate) fn purged(&self, upto: LogId) {
         let mut inner = self.lock();
         inner.1 = farther(inner.1, Some(upto));
@@ -69,7 +69,7 @@ mod tests {
     async fn append(log: &mut LogStore, term: u64, index: u64) {
         let entry = Entry::new_blank(types::log_id(term, index));
         log.append([entry], IOFlushed::noop()).await.unwrap();
-        // A vote waits for what was queued before it.
+        // A vote waits for the writes that were queued before it.
         let vote = log.vote().unwrap();
         log.save_vote(&vote).await.unwrap();
     }
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(synced.last_under(&leads), at(1));
         log.truncate_after(Some(types::log_id(1, 0))).await.unwrap();
         assert_eq!(synced.last_under(&leads), at(0));
-        // A snapshot stands for entries that the log never had.
+        // A snapshot replaces entries that the log never had.
         synced.purged(types::log_id(1, 7));
         assert_eq!(synced.last_under(&leads), at(7));
         drop((log, synced));

@@ -1,8 +1,8 @@
-//! The part of a snapshot that has arrived: kept when its transfer is cut, so that the next one goes on
-//! from there.
+//! The received part of a snapshot. It is kept when the transfer is interrupted, so that the next
+//! transfer continues after it.
 //!
-//! It is in no file that outlives the process, and gone once the node needs it no more: another
-//! snapshot is sent from its beginning, or all that is in this one was applied.
+//! Its file does not outlive the process. It is discarded once the node no longer needs it: when
+//! another snapshot is sent from its beginning, or when the node has applied all its entries.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[derive(Clone)]
 pub(crate) struct Unfinished {
     part: Arc<Mutex<Option<Part>>>,
-    /// One snapshot is received at a time: two would only take each other's place.
+    /// One snapshot is received at a time, because a second one would only replace the first.
     receiving: Arc<Semaphore>,
 }
 
 struct Part {
     receiver: Receiver,
-    /// Index of the last entry that is in the snapshot.
+    /// Index of the last entry that the snapshot contains.
     index: u64,
     bytes: u64,
     /// The CRC-32C of these bytes.
@@ -38,7 +38,8 @@ impl Default for Unfinished {
 
 /// All calls but the first may wait for a disk.
 impl Unfinished {
-    /// Whoever receives a snapshot keeps this meanwhile; `None` if another one is being received.
+    /// The permit to receive a snapshot, held during the receipt; `None` if another snapshot is
+    /// being received.
     pub(crate) fn alone(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.receiving).try_acquire_owned().ok()
     }
@@ -47,13 +48,13 @@ impl Unfinished {
         self.part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many bytes are kept, and their CRC-32C.
+    /// The number of bytes that are kept, and their CRC-32C.
     pub(crate) fn kept(&self) -> (u64, u32) {
         let part = self.part();
         part.as_ref().map_or((0, 0), |part| (part.bytes, part.crc))
     }
 
-    /// Begins a snapshot of so many bytes; what was kept of another is removed.
+    /// Begins a snapshot of `len` bytes. Removes the kept part of another one.
     pub(crate) fn begin(&self, folder: &Folder, index: u64, len: u64) -> io::Result<()> {
         let mut part = self.part();
         *part = None;
@@ -68,7 +69,7 @@ impl Unfinished {
         Ok(())
     }
 
-    /// Goes on with the snapshot of which so many bytes are kept.
+    /// Continues the snapshot of which `from` bytes are kept.
     pub(crate) fn go_on(&self, from: u64) -> io::Result<()> {
         match self.kept() {
             (kept, _) if kept == from => Ok(()),
@@ -89,20 +90,20 @@ impl Unfinished {
                 part.bytes += chunk.len() as u64;
                 part.crc = crc32c::crc32c_append(part.crc, chunk);
             }
-            // How much of it was written is not known.
+            // The number of bytes that were written is not known.
             Err(_) => *kept = None,
         }
         written
     }
 
-    /// Takes out what has arrived.
+    /// Takes the received part.
     pub(crate) fn take(&self) -> io::Result<Receiver> {
         let part = self.part().take();
         part.map(|part| part.receiver)
             .ok_or_else(|| io::Error::other("nothing of the snapshot is kept"))
     }
 
-    /// Removes what is not being received and adds nothing to what was applied.
+    /// Removes the part unless it is being received, if all its entries were applied.
     pub(crate) fn remove_obsolete(&self, applied: u64) {
         if let Some(_alone) = self.alone() {
             self.part().take_if(|part| part.index <= applied);

@@ -1,4 +1,5 @@
-//! Detects and reports wrong clocks, and transfers leadership away from a node whose clock is wrong.
+//! Detects and reports wrong clocks, and transfers leadership away from a node whose clock is
+//! wrong.
 //!
 //! A leader with a wrong clock stamps its entries with the time of the majority, and transfers
 //! leadership to a voter whose clock is right. Without such a voter it continues to lead.
@@ -17,15 +18,15 @@ use crate::context::{ClusterView as _, NodeContext};
 use crate::membership::leader;
 use crate::replica::Replica;
 
-/// Time between two looks: several in the second between two measurements, so that a step of this
-/// node's own clock is noticed at once.
+/// Time between two checks: several in the second between two measurements, so that a step of this
+/// node's own clock is detected at once.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Looks in a row that find a leader's clock wrong before it transfers leadership: one may be of an
-/// exchange that the machine held up.
+/// Number of consecutive checks that find a leader's clock wrong before it transfers leadership. A
+/// single one may result from an exchange that was delayed on the machine.
 const CERTAIN: u32 = 2;
 
-/// A transfer that did not come about is tried again after this.
+/// Pause before a failed transfer is retried.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
@@ -108,7 +109,7 @@ async fn hand_over(context: &NodeContext, replica: &Replica, clocks: &Clocks) {
     let _ = timeout(patience, leader::transfer_leadership(replica, target)).await;
 }
 
-/// What was last logged, so that each change is logged once.
+/// The state that was last logged, so that each change is logged once.
 #[derive(Default)]
 struct Logged {
     standings: BTreeMap<NodeId, Standing>,

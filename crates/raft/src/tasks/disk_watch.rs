@@ -1,10 +1,11 @@
-//! A disk that hangs: neither an error nor an answer.
+//! Detects a disk that hangs: it returns neither an error nor a result.
 //!
-//! A leader whose own disk hangs can go on for a while, since the others make a quorum; but it
-//! cannot store a vote, it answers for nothing, and one more lost node stops the cluster. So it
-//! transfers leadership to a voter whose disk answers, and if that does not come about, it falls
-//! silent, and the others elect. While its disk hangs a node sends nothing as a leader or a
-//! candidate; it goes on as a follower when the disk works again.
+//! A leader whose own disk hangs can continue for a while, because the other nodes form a quorum.
+//! But it cannot store a vote, its own log does not count for a commit, and one more lost node
+//! stops the cluster. It therefore transfers leadership to a voter whose disk responds. If the
+//! transfer fails, it stops sending, and the others elect a leader. While its disk hangs, a node
+//! sends nothing as a leader or a candidate. It continues as a follower once the disk responds
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +16,11 @@ use crate::context::NodeContext;
 use crate::membership::leader;
 use crate::replica::Replica;
 
-/// A disk hangs when one write with its sync takes this many election timeouts: by then a silent
-/// leader would have been replaced, so a leader on such a disk is worse than none.
+/// A disk hangs if one write with its sync takes this many election timeouts. By then, a silent
+/// leader would have been replaced, so a leader with such a disk is worse than none.
 const ELECTIONS: u32 = 2;
 
-/// And no less than this: disks that are only busy take half a second now and then.
+/// Lower bound of this limit, because disks that are merely busy occasionally take half a second.
 const AT_LEAST: Duration = Duration::from_secs(1);
 
 /// Time between two checks: a fifth of the shortest time after which a disk hangs.
@@ -51,8 +52,8 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
     }
 }
 
-/// Transfers leadership, if this node has it, and sends nothing as a leader any more. A lone voter
-/// has no other to transfer it to.
+/// Transfers leadership, if this node has it, and stops sending as a leader. A lone voter has no
+/// other voter to transfer it to.
 async fn step_back(context: &NodeContext, replica: &Replica) {
     let is_alone = {
         let core = replica.applied.read();

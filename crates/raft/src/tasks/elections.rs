@@ -1,13 +1,14 @@
 //! Runs for leader once this node's leader is lost.
 //!
-//! openraft's own timer waits for the leader's lease and then for an election timeout, of which the
-//! shortest is what a vote may take: over a second, by the defaults. So it is off, and the decision
-//! is made here: a leader that [`LeaderContact`](crate::contact::LeaderContact) counts as lost is
-//! replaced by the first voter in the order of IDs, the others follow in turns.
+//! openraft's own timer waits for the leader's lease and then for an election timeout. The shortest
+//! election timeout is the time limit of a vote, so this takes over a second with the defaults. The
+//! timer is therefore disabled, and the decision is made here: a leader that
+//! [`LeaderContact`](crate::contact::LeaderContact) counts as lost is replaced by the first voter
+//! in the order of IDs; the other voters follow in turns.
 //!
-//! Every attempt begins with a pre-vote, which a voter supports only if the leader is lost to it, too
-//! ([`consensus`](crate::receive)). So one node whose link or whose way to the port is broken deposes
-//! nobody: a majority of voters has to see it.
+//! Every attempt begins with a pre-vote. A voter supports it only if it has lost the leader, too
+//! ([`consensus`](crate::receive)). A single node with a broken link or a blocked path to the
+//! leader's port therefore cannot depose a leader: a majority of voters must have lost it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +18,15 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::context::NodeContext;
 use crate::replica::Replica;
 
-/// Until heartbeats that were sent together have reached all, or not.
+/// Time after which heartbeats that were sent together have reached all nodes or are lost.
 const SETTLED: Duration = Duration::from_millis(20);
 
-/// Turns between the lease and the longest election timeout: one for each follower of five voters.
+/// Turns between the lease and the longest election timeout: one for each follower of a cluster
+/// with five voters.
 const TURNS: u32 = 4;
 
-/// Part of the shortest election timeout, which is what a vote may take, between two attempts.
+/// The time between two attempts is the shortest election timeout, which is the time limit of a
+/// vote, divided by this.
 const ATTEMPTS: u32 = 2;
 
 pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, replica: Arc<Replica>) {
@@ -36,7 +39,7 @@ pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, repli
             replica
                 .wait_for_leader(|now| now != Some(replica.node))
                 .await;
-            // Somebody else was elected, or is about to be.
+            // Another node was elected, or is about to be.
             contact.support(shortest);
             logged = None;
         }
@@ -54,7 +57,7 @@ pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, repli
                 sleep(SETTLED).await;
             }
         }
-        // Whoever has this node's support has as long as a vote may take.
+        // A candidate with this node's support has the time limit of a vote to win.
         if let Some(until) = contact.supports_until() {
             sleep_until(until).await;
         }
@@ -63,7 +66,8 @@ pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, repli
         if replica.is_leader_now().await || (!is_alone && !contact.is_lost()) {
             continue;
         }
-        // A leader whose port refuses this node alone is found ended and heard of in turn.
+        // If the leader's port refuses only this node, the leader alternates between ended and
+        // reachable. This is logged once.
         let lost = Some(contact.leader());
         if logged != lost {
             let leader = replica.leader().and_then(|id| replica.member(id));

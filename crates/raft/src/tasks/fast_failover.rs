@@ -1,12 +1,14 @@
-//! Finds out at once when the leader's process has ended.
+//! Detects at once that the leader's process has ended.
 //!
-//! Silence alone does not distinguish a dead leader from a slow one. A process that has ended shows: its
-//! connections break, and its port refuses new ones. So each follower keeps a call open at the leader
-//! (`Watch`), which the leader never answers while it serves. If the call breaks off *and* the port
-//! then refuses a connection, the leader is lost to this node without waiting for its lease.
+//! Silence alone does not distinguish a dead leader from a slow one. But if a process has ended,
+//! its connections break, and its port refuses new ones. Each follower therefore keeps a call
+//! (`Watch`) open at the leader, which the leader does not answer while it serves. If the call
+//! breaks off *and* the port then refuses a connection, this node counts the leader as lost without
+//! waiting for its lease.
 //!
-//! A leader that runs behind a port that refuses a majority of the voters (a firewall that rejects) is
-//! replaced, too. A host or a network that is gone refuses nothing, and silence decides.
+//! A leader behind a port that refuses a majority of the voters (for example, a firewall that
+//! rejects) is replaced, too. A host or network that is gone refuses nothing, so in that case
+//! silence decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +21,16 @@ use crate::conversation;
 use crate::messages::Watch;
 use crate::replica::Replica;
 
-/// Longer than the leader keeps the request.
+/// Longer than the leader holds the request.
 const REQUEST: Duration = Duration::from_secs(40);
 
-/// Pause before the leader is asked again after a broken connection.
+/// Pause before the next request to the leader after a broken connection.
 const AGAIN: Duration = Duration::from_millis(2);
 
-/// Pause where the leader cannot be watched.
+/// Pause while the leader cannot be watched.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Watches the current leader, for as long as the node runs.
+/// Watches the current leader while the node runs.
 pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
         let leader = replica.leader();
@@ -60,7 +62,8 @@ pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replic
                 replica.contact.found_ended(leader);
                 tokio::time::sleep(IDLE).await;
             }
-            // The connection broke: the next round asks again, and is refused if the process ended.
+            // The connection broke. The next round sends a new request, which is refused if the
+            // process has ended.
             Err(CallError::NoAnswer | CallError::Broken(_)) => {
                 replica.contact.doubt();
                 tokio::time::sleep(AGAIN).await;

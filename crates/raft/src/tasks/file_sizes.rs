@@ -1,5 +1,5 @@
-//! Measures the kept snapshots, for the metrics, the purge and the reserve. A task of its own, because a folder
-//! of a disk that hangs is not listed in time.
+//! Measures the kept snapshots, for the metrics, the purge and the reserve. It is a task of its
+//! own, because listing a folder on a hanging disk blocks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::blocking;
 use crate::context::NodeContext;
 use crate::replica::Replica;
 
-/// Time between two looks: below the time between two scrapes of the metrics.
+/// Time between two checks: shorter than the time between two scrapes of the metrics.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {

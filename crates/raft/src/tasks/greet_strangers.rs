@@ -1,5 +1,5 @@
-//! A restored cluster sends a hello, again and again, to the configured addresses that are not its
-//! members': a node of its ancestor that runs there must learn of it.
+//! A restored cluster repeatedly sends a hello to the configured addresses that do not belong to
+//! its members, so that a node of its ancestor that runs there stops.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ pub(crate) async fn run(context: Arc<NodeContext>, replica: Arc<Replica>) {
             .collect();
         let mut strangers = hello::peer_list(&context);
         strangers.retain(|name, addr| *name != context.settings.name && !members.contains(addr));
-        // A node that must stop for it does so by itself; a running node does not need the answers.
+        // A node that must stop because of the hello stops itself; a running node does not need the
+        // answers.
         hello::hello_each(&context, strangers, HELLO_LIMIT).await;
     }
 }

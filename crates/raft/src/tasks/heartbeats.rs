@@ -1,8 +1,9 @@
-//! Sends a leader's heartbeats, at the configured pace.
+//! Sends a leader's heartbeats at the configured interval.
 //!
-//! openraft sends heartbeats as well, but ends each after its own heartbeat interval: a peer further
-//! away than that would never be heard to answer, and the leader would lose the right to write though
-//! all follow it. So openraft's interval is what one may take, and the pace is kept here.
+//! openraft sends heartbeats as well, but aborts each one after its own heartbeat interval. The
+//! answers of a peer with a longer round trip would never arrive in time, and the leader would lose
+//! the right to write although all nodes follow it. openraft's interval is therefore the time limit
+//! of one heartbeat, and the pace is kept here.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What a leader does by itself: begins the state, marks removed members, raises the
-//! level, proposes the time.
+//! The leader's own duties: initialising the state, marking removed members, raising the level, and
+//! proposing the time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::membership::change;
 use crate::proposer::entry;
 use crate::replica::Replica;
 
-/// Time between two checks of what a leader has to do.
+/// Time between two checks of a leader's duties.
 const LEADER_EVERY: Duration = Duration::from_millis(100);
 
 /// The longest time without an entry that carries the time, while a deadline is pending.
 const TIME_ENTRY_EVERY: Duration = Duration::from_secs(1);
 
-/// The shortest pause before the next entry that carries the time: each passes a few hundred
-/// deadlines of a table.
+/// The shortest pause before the next entry that carries the time. Each such entry processes a few
+/// hundred deadlines of a table.
 const DEADLINE_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long a change of voters may stay between its two steps before the leader takes the second:
+/// Time for which a change of voters may stay between its two steps before the leader completes it:
 /// longer than the leader that began it needs.
 const JOINT_FOR: Duration = Duration::from_secs(5);
 
-/// Does what a leader has to do, while this node leads.
+/// Performs a leader's duties while this node leads.
 pub(crate) async fn lead(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let mut timed = Instant::now();
     let mut joint = None;
@@ -65,7 +65,7 @@ fn next_deadline(replica: &Replica) -> Option<ClusterMs> {
     replica.applied.read().state.next_deadline()
 }
 
-/// Until the next deadline, where that is nearer than the next check.
+/// Time until the next check, or until the next deadline if that is nearer.
 fn pause(replica: &Replica) -> Duration {
     let left = replica.leading().and_then(|leading| {
         let left_ms = next_deadline(replica)?
@@ -77,7 +77,7 @@ fn pause(replica: &Replica) -> Duration {
         .clamp(DEADLINE_PAUSE, LEADER_EVERY)
 }
 
-/// What the leader has to propose by itself.
+/// The commands that the leader must propose on its own.
 fn due(context: &NodeContext, replica: &Replica) -> Vec<Command> {
     let core = replica.applied.read();
     if !core.state.is_founded() {
@@ -96,8 +96,8 @@ fn due(context: &NodeContext, replica: &Replica) -> Vec<Command> {
             founders,
         }))];
     }
-    // A node that was started as a member and is none now was removed; the leader that removed it
-    // may have ended before it could propose that.
+    // A node that was started as a member and is no longer one was removed. The leader that removed
+    // it may have ended before it could propose this command.
     core.state
         .nodes()
         .filter(|(id, record)| {

@@ -1,11 +1,11 @@
-//! What a running node does by itself.
+//! The background tasks of a running node.
 //!
 //! - to its peers: [`ping`], [`greet_strangers`], as the leader [`heartbeats`]
 //! - in the membership: [`own_addresses`]
-//! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`],
-//!   [`raise_level`]
-//! - against a leader, a disk or a clock that fails: [`fast_failover`], [`elections`],
-//!   [`disk_watch`], [`space_watch`], [`clock_watch`]
+//! - in the replicated state: [`register_start`], and as the leader [`lead`],
+//!   [`stamp_restoration`], [`raise_level`]
+//! - against a failing leader, disk or clock: [`fast_failover`], [`elections`], [`disk_watch`],
+//!   [`space_watch`], [`clock_watch`]
 //! - for this process: [`peers_file`], [`leader_changes`], [`file_sizes`], [`purge`]
 
 pub(crate) mod clock_watch;
@@ -38,7 +38,7 @@ use crate::platform;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 
-/// What the background tasks of a running node share with its callers.
+/// The state that the background tasks of a running node share with its callers.
 pub(crate) struct Background {
     pub(crate) node: Arc<Node>,
     pub(crate) batcher: Arc<ProposalBatcher>,
@@ -46,7 +46,7 @@ pub(crate) struct Background {
     pub(crate) leader_changes: Arc<AtomicU64>,
 }
 
-/// Starts every task of a running node; dropping the set ends them.
+/// Starts every task of a running node. Dropping the set ends them.
 pub(crate) fn spawn_all(
     context: &Arc<NodeContext>,
     replica: &Arc<Replica>,
@@ -58,7 +58,7 @@ pub(crate) fn spawn_all(
         register,
         leader_changes,
     } = background;
-    // A lone voter's clock is known before anything is stamped with it.
+    // A lone voter's clock must be known before anything is stamped with it.
     context.set_clocks(clock_watch::look(context, replica));
     let own = || (Arc::clone(context), Arc::clone(replica));
     let mut tasks = JoinSet::new();

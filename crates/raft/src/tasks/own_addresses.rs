@@ -1,8 +1,8 @@
-//! Has the membership follow this node's configuration: its own addresses, at each start.
+//! Keeps this node's own addresses in the membership equal to its configuration, at each start.
 //!
-//! An address in the membership is what others use, and what people and programs are shown. One that
-//! is out of date sends them to another host, or to a port without TLS. A node changes its own
-//! addresses alone. The leader takes a new peer address only after it has reached this node there.
+//! Other nodes, people and programs use the addresses in the membership. An outdated one leads them
+//! to another host, or to a port without TLS. A node changes only its own addresses. The leader
+//! accepts a new peer address only after it has reached this node there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,14 @@ use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 use crate::types::Member;
 
-/// Pause before an update that failed is repeated: a start of the whole cluster takes about as long.
+/// Pause before a failed update is retried: about the time that a start of the whole cluster takes.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The longest pause: an address at which the leader does not reach this node may stay so.
+/// The longest pause, because the leader may be unable to reach this node at the address for a long
+/// time.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// How long the leader may take: it opens a connection, and commits an entry.
+/// Time limit for the leader, which opens a connection and commits an entry.
 const LIMIT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn update(
@@ -60,10 +61,10 @@ pub(crate) async fn update(
     }
 }
 
-/// The change that makes the member's record what is configured; `None` if it is.
+/// The change that makes the member's record equal to the configuration; `None` if they are equal.
 ///
-/// A peer address that was derived from the host's name, for want of any other, is less than the one
-/// with which the node was added.
+/// A peer address that was only derived from the host's name does not replace the one with which
+/// the node was added.
 fn differing(context: &NodeContext, member: &Member) -> Option<MemberChange> {
     let settings = &context.settings;
     let differs = |own: &str, known: &str| (own != known).then(|| own.to_owned());
@@ -91,8 +92,8 @@ async fn send(
             .map(drop)
             .map_err(|error: MemberError| error.to_string());
     }
-    // A leader that does not reach this node at its old address sends it nothing, so this node does
-    // not know which member leads.
+    // A leader that does not reach this node at its old address sends it nothing, so this node
+    // cannot determine which member leads.
     let timeout_ms = u64::try_from(LIMIT.as_millis()).unwrap_or(u64::MAX);
     let mut why = "no member is known to lead".to_owned();
     for (id, member) in replica.members() {

@@ -1,8 +1,8 @@
-//! Keeps the file `peers` as new as the table in memory.
+//! Keeps the file `peers` up to date with the table in memory.
 //!
-//! One writes at a time, what the table holds by then: a write that a stop overtakes goes on by
-//! itself, and both use the same temporary name. Once the file is closed it is not written any more,
-//! for the folder may be another process's.
+//! Writes are serialised, and each writes the table's current content, because a write that is in
+//! progress during a stop continues, and all writes use the same temporary name. A closed file is
+//! not written again, because another process may own the folder by then.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -13,10 +13,10 @@ use seqd_store::records::PeersRecord;
 use crate::blocking;
 use crate::context::NodeContext;
 
-/// Time between two checks of whether the table has changed.
+/// Time between two checks whether the table has changed.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
-/// Writes the table whenever it has changed, each second, as long as the node lives.
+/// Checks every second, while the node runs, whether the table has changed, and writes it.
 pub(crate) async fn keep(context: Arc<NodeContext>) {
     let mut written = 0;
     let mut failed = false;
@@ -61,7 +61,7 @@ pub(crate) fn write(context: &NodeContext) -> io::Result<()> {
     })
 }
 
-/// Waits for a write that goes on; later ones do nothing.
+/// Waits for a write in progress. Later writes do nothing.
 pub(crate) fn close(context: &NodeContext) {
     let closed = context.peers.file_closed.lock();
     *closed.unwrap_or_else(PoisonError::into_inner) = true;

@@ -1,4 +1,4 @@
-//! Pings: each second every member sends what it is and what it knows of the others.
+//! Pings: each second, every member sends its own state and its records about the other members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,13 +17,14 @@ use crate::peer_stops;
 use crate::platform;
 use crate::replica::Replica;
 
-/// Time between two pings; a peer counts as gone after three.
+/// Time between two pings. A peer counts as unreachable after three.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
-/// Rounds before members that are away are logged: at a start none has sent anything yet.
+/// Rounds before unreachable members are logged, because no member has sent anything yet at a
+/// start.
 const LOOKS_BEFORE: u32 = 3;
 
-/// Records what a peer sends of itself and of the others.
+/// Records a peer's ping: its own state and its records about the other members.
 pub(crate) fn take_ping(context: &NodeContext, from: u64, mut ping: Ping) {
     let rows = std::mem::take(&mut ping.acknowledged);
     if let Some(own) = context.with_identity(|own| own.node) {
@@ -36,7 +37,7 @@ pub(crate) fn take_ping(context: &NodeContext, from: u64, mut ping: Ping) {
     }
 }
 
-/// Pings all members each second, and notices that this node is not one any more.
+/// Pings all members each second, and stops this node once it is no longer a member.
 pub(crate) async fn ping_members(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let mut was_member = false;
     let mut logged = Logged::default();
@@ -62,14 +63,14 @@ pub(crate) async fn ping_members(context: Arc<NodeContext>, replica: Arc<Replica
     }
 }
 
-/// What was last logged of the cluster, so that each change is logged once.
+/// The state of the cluster that was last logged, so that each change is logged once.
 #[derive(Default)]
 struct Logged {
     looks: u32,
     leader: Option<String>,
     has_contact: Option<bool>,
     away: BTreeSet<String>,
-    /// The members by their IDs, with whether they vote.
+    /// The members by ID, with whether they vote.
     members: BTreeMap<u64, (String, bool)>,
 }
 
@@ -125,7 +126,7 @@ impl Logged {
     }
 }
 
-/// What became of the members since `before`, a line each.
+/// The changes of the members since `before`, one line each.
 fn changes(
     before: &BTreeMap<u64, (String, bool)>,
     now: &BTreeMap<u64, (String, bool)>,
@@ -176,7 +177,7 @@ mod tests {
         };
         let before = members(&[(1, "n1", true), (2, "n2", true), (3, "n3", false)]);
         assert!(changes(&before, &before).is_empty());
-        // An emptied node comes back under its name with another ID.
+        // An emptied node rejoins under its name with another ID.
         let now = members(&[(1, "n1", false), (3, "n3", true), (4, "n2", false)]);
         let expected = [
             ("n1", "the member does not vote any more"),

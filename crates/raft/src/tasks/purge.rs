@@ -1,12 +1,15 @@
-//! Keeps the log short: has snapshots taken by its bytes, purges it behind them, and keeps of it what others
-//! will need. And removes what arrived of a snapshot that was never finished.
+//! Keeps the log short: triggers snapshots by the log's bytes, and purges the log before them
+//! except for the entries that other nodes will need. Also removes the partial file of a snapshot
+//! that never arrived in full.
 //!
-//! openraft purges up to a fixed number of entries before its latest snapshot, whoever still needs them:
-//! under load a node on a slow link found the log gone when it had received a snapshot, and was
-//! sent the next one, for ever. So openraft purges nothing by itself, and the leader keeps
+//! openraft purges up to a fixed number of entries before its latest snapshot, even if a follower
+//! still needs them. Under load, a follower on a slow link would find the log purged each time it
+//! had received a snapshot, and would be sent another one forever. openraft therefore purges
+//! nothing on its own, and the leader keeps
 //!
-//! - what a follower lacks, while that is less to send than a snapshot;
-//! - what follows a snapshot that a follower is being sent, until it has caught up, up to a bound.
+//! - the entries that a follower lacks, while they are cheaper to send than a snapshot;
+//! - the entries after a snapshot that is being sent to a follower, until the follower has caught
+//!   up, up to a bound.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,26 +24,28 @@ use crate::context::NodeContext;
 use crate::replica::Replica;
 use crate::space::DiskSpace;
 
-/// Time between two looks: some ten megabytes of what a fast disk takes.
+/// Time between two checks: some ten megabytes of log on a fast disk.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Entries kept before the latest snapshot, so that one that was away briefly is served from the log
-/// also by a leader that did not know of it. Half of those between two snapshots where these are fewer.
+/// Number of entries kept before the latest snapshot, so that a follower that was away briefly is
+/// served from the log even by a leader that did not track it. Limited to half of the entries
+/// between two snapshots.
 const BEFORE_SNAPSHOT: u64 = 10_000;
 
-/// How much of the log is kept, bytes of entries.
+/// The amounts of log that are kept, in bytes of entries.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// A snapshot is due after so many bytes of log, or after as many as the latest snapshot has where
-    /// that is more: however large the entries are, the log stays in proportion to the state, and a
-    /// large state is not written again and again.
+    /// A snapshot is due after this many bytes of log, or after as many bytes as the latest
+    /// snapshot has if that is more. The log therefore stays in proportion to the state however
+    /// large the entries are, and a large state is not written too often.
     snapshot_after: u64,
-    /// The most that is kept of what precedes the latest snapshot.
+    /// The most that is kept of the log before the latest snapshot.
     before_snapshot: u64,
-    /// So much is always less to send than a snapshot, whose receiver also has to write and install it.
+    /// An amount that is always cheaper to send than a snapshot, which the receiver also has to
+    /// write and install.
     cheap: u64,
-    /// The most of all: half a minute of the largest entries that a leader's disk takes. A node for which
-    /// more was written while it was sent a snapshot gets a newer one.
+    /// The upper limit: half a minute of the largest entries at the speed of a leader's disk. If
+    /// more was written while a snapshot was sent to a node, the node gets a newer snapshot.
     most: u64,
 }
 
@@ -51,12 +56,12 @@ const LIMITS: Limits = Limits {
     most: 512 << 20,
 };
 
-/// On a small disk these parts of it are the most that is written between two snapshots, and that is kept
-/// before one.
+/// On a small disk, the log between two snapshots is at most the disk's size divided by the first,
+/// and the log that is kept before a snapshot the size divided by the second.
 const AFTER_PART_OF_DISK: u64 = 16;
 const BEFORE_PART_OF_DISK: u64 = 64;
 
-/// On a disk that is nearly full nothing is kept for others beyond what is cheap.
+/// On a nearly full disk, only the cheap amount is kept for other nodes.
 fn limits(space: &DiskSpace) -> Limits {
     let limits = usual_limits();
     let most = if space.is_low() {
@@ -74,7 +79,7 @@ fn limits(space: &DiskSpace) -> Limits {
 }
 
 fn usual_limits() -> Limits {
-    // Simulated clusters live for seconds and must meet snapshots, too.
+    // Simulated clusters run for seconds and must include snapshots, too.
     #[cfg(test)]
     if crate::platform::scope::current().is_some() {
         return Limits {
@@ -88,7 +93,7 @@ fn usual_limits() -> Limits {
 }
 
 struct Log {
-    /// The latest snapshot's last entry, and about how many bytes it has.
+    /// The latest snapshot's last entry, and its approximate size in bytes.
     snapshot: u64,
     snapshot_bytes: u64,
     /// Entries between two snapshots.
@@ -101,7 +106,8 @@ struct Follower {
     node: u64,
     /// The last entry that it is known to have.
     matched: u64,
-    /// The index of the snapshot that it is being sent, or was sent and has not caught up from.
+    /// The index of the snapshot that is being sent to it, or that it has received but not caught
+    /// up from.
     sent: Option<u64>,
 }
 
@@ -121,8 +127,8 @@ pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
     }
 }
 
-/// Has a snapshot taken where the log behind the latest one has too many bytes; openraft counts
-/// entries alone. Returns whether the log has outgrown the snapshots.
+/// Triggers a snapshot if the log after the latest one has too many bytes, because openraft counts
+/// only entries. Returns whether the log has outgrown the snapshots.
 async fn snapshot_if_due(replica: &Replica, limits: Limits) -> bool {
     let (log, _) = look(replica, 0);
     let behind = replica.wal.bytes_behind(log.snapshot);
@@ -139,18 +145,19 @@ fn is_snapshot_due(log: &Log, limits: Limits, bytes_behind_snapshot: u64) -> boo
     bytes_behind_snapshot > snapshot_after(log, limits) && !is_out!(SnapshotByBytes)
 }
 
-/// The bytes of log after which a snapshot is due.
+/// The number of bytes of log after which a snapshot is due.
 fn snapshot_after(log: &Log, limits: Limits) -> u64 {
     limits.snapshot_after.max(log.snapshot_bytes)
 }
 
-/// Log since the latest snapshot beyond which writes are refused, in bytes after which a snapshot is due:
-/// while the log grows by the second and third of them, a usual disk has written the snapshot.
+/// Writes are refused once the log since the latest snapshot exceeds this many times the bytes
+/// after which a snapshot is due. An ordinary disk has written the snapshot while the log grows by
+/// the second and third multiple.
 const ROUNDS: u64 = 3;
 
-/// Returns whether the disk takes the log so much faster than snapshots that the log has outgrown them. Only
-/// applied entries count, because the next snapshot makes these obsolete without the help of any
-/// other node.
+/// Returns whether the log has outgrown the snapshots because the disk writes the log so much
+/// faster. Only applied entries count, because the next snapshot makes these obsolete without the
+/// help of any other node.
 fn is_log_long(log: &Log, limits: Limits, applied_bytes: u64) -> bool {
     applied_bytes > snapshot_after(log, limits).saturating_mul(ROUNDS)
 }
@@ -194,13 +201,14 @@ fn look(replica: &Replica, snapshot_every: u64) -> (Log, Vec<Follower>) {
 }
 
 impl Follower {
-    /// Up to where it needs nothing of the log once it has the snapshot that it is sent.
+    /// The index up to which it needs no log, once it has the snapshot that is being sent to it.
     fn has(&self) -> u64 {
         self.matched.max(self.sent.unwrap_or(0))
     }
 }
 
-/// How many entries are kept before the latest snapshot: by count, and halved until they fit by bytes.
+/// The number of entries that are kept before the latest snapshot: the limit by count, halved until
+/// they fit by bytes.
 fn kept_before_snapshot(log: &Log, limits: Limits, bytes_behind: &dyn Fn(u64) -> u64) -> u64 {
     let mut before = BEFORE_SNAPSHOT.min(log.snapshot_every / 2);
     let behind = bytes_behind(log.snapshot);
@@ -211,7 +219,7 @@ fn kept_before_snapshot(log: &Log, limits: Limits, bytes_behind: &dyn Fn(u64) ->
     before
 }
 
-/// Up to which entry the log is to be purged; `None` if that is not worth it.
+/// The index up to which the log is to be purged; `None` if the purge would remove too little.
 fn purge_upto(
     log: &Log,
     followers: &[Follower],
@@ -232,7 +240,7 @@ fn purge_upto(
         } else {
             cheap
         };
-        // What it lacks may be gone already.
+        // The entries that it lacks may be purged already.
         if (log.purged..upto).contains(&has) && bytes_behind(has) <= most {
             upto = has;
         }
@@ -251,7 +259,7 @@ mod tests {
         purged: 300_000,
     };
 
-    /// Entries of 1 KiB each, up to this one.
+    /// The last entry. All entries have 1 KiB.
     const LAST: u64 = 510_000;
 
     fn bytes_behind(index: u64) -> u64 {
@@ -322,7 +330,7 @@ mod tests {
 
     #[test]
     fn large_entries_before_a_snapshot_are_purged() {
-        // 64 KiB each: 156 of 10,000 fit, in steps of halves.
+        // Entries of 64 KiB: 156 of 10,000 fit, after repeated halving.
         let large = |index: u64| LAST.saturating_sub(index) << 16;
         let upto = purge_upto(&LOG, &[], LIMITS, &large);
         assert_eq!(upto, Some(500_000 - 156));
@@ -330,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_follower_keeps_what_is_less_to_send_than_a_snapshot() {
-        // 25,000 entries are 25 MiB, 100,000 are 100.
+        // 25,000 entries have 25 MiB, 100,000 have 100 MiB.
         assert_eq!(upto(&LOG, &[follower(485_000, None)]), Some(485_000));
         assert_eq!(upto(&LOG, &[follower(410_000, None)]), Some(490_000));
         let large = Log {
@@ -356,7 +364,7 @@ mod tests {
         let others = [follower(509_000, None), follower(0, 400_000)];
         let kept = upto(&LOG, &others);
         assert_eq!(kept, Some(400_000), "purged behind a snapshot on its way");
-        // It has it, and goes on from there.
+        // It has the snapshot and continues from there.
         assert_eq!(upto(&LOG, &[follower(420_000, 400_000)]), Some(420_000));
         let heavy = |index| bytes_behind(index) << 3;
         let purged = purge_upto(&LOG, &others, LIMITS, &heavy);

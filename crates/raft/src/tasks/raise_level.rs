@@ -1,8 +1,9 @@
-//! The raise of the cluster's level: proposed by the leader once every member, learners too, answers
-//! and supports the next one.
+//! The raise of the cluster's level. The leader proposes it once every member, learners included,
+//! answers and supports the next level.
 //!
-//! A member that is away holds it up, for its program is not known: it may come back as an older
-//! one. The command has the membership that was looked at, and raises nothing under another.
+//! An unreachable member delays the raise, because its program is not known and may be an older one
+//! when it returns. The command contains the membership that was checked, and has no effect under
+//! another one.
 
 use seqd_guards::is_out;
 use seqd_peers::levels::LevelRange;
@@ -14,18 +15,21 @@ use crate::proposer::entry;
 use crate::records::position_of;
 use crate::replica::Replica;
 
-/// Raises the level as far as that is due, and returns once it is applied, or this node leads no more.
+/// Raises the level as far as possible, and returns once the raise is applied or this node no
+/// longer leads.
 ///
-/// No member is added meanwhile, as `adding_or_raising` is held. Under the next leader the log decides:
-/// it leads once all entries of earlier leaders are applied, so it checks a new member against a raise
-/// that came before, and looks at a member that was added before. A raise behind a membership that its
-/// proposer had not applied is refused when it is applied.
+/// No member is added meanwhile, because `adding_or_raising` is held. Across a change of leader,
+/// the log decides. A new leader has applied all entries of earlier leaders, so it checks a new
+/// member against an earlier raise, and its check for a raise includes members that were added
+/// earlier. A raise after a membership that its proposer had not applied is refused when it is
+/// applied.
 pub(super) async fn raise(context: &NodeContext, replica: &Replica, leading: Leading) {
-    // A change that is being made holds up the level and not the leader's other duties.
+    // A change in progress delays the level, but not the leader's other duties.
     let Ok(_held) = replica.adding_or_raising.try_lock() else {
         return;
     };
-    // A new cluster is some levels below what its members support: it rises through all at once.
+    // A new cluster is some levels below the one that its members support, and passes through all
+    // of them at once.
     let mut last = None;
     while let Some(command) = due(context, replica) {
         let level = replica.applied.read().state.level();

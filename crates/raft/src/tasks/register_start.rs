@@ -14,10 +14,11 @@ use crate::peer_stops;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 
-/// Pause before a start that could not be registered is registered again.
+/// Pause before a failed registration is retried.
 const REGISTER_RETRY: Duration = Duration::from_millis(200);
 
-/// Registers this start, so that it may take leases; `started` turns true once that is applied.
+/// Registers this start, so that it may take leases. `started` becomes true once the registration
+/// is applied.
 pub(crate) async fn run(
     context: Arc<NodeContext>,
     replica: Arc<Replica>,

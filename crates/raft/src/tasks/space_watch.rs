@@ -1,5 +1,5 @@
-//! Looks at the free space of the disk. While it is low, a leader transfers leadership to a voter with
-//! room, and snapshots are taken so that the log is purged.
+//! Checks the free space of the disk. While it is low, a leader transfers leadership to a voter
+//! with room, and snapshots are taken so that the log can be purged.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,11 +13,11 @@ use crate::membership::leader;
 use crate::membership::majority::Seen;
 use crate::replica::Replica;
 
-/// Time between two looks: a fast disk takes a small part of the reserve meanwhile.
+/// Time between two checks. A fast disk fills a small part of the reserve meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Time between two snapshots that are taken to make room, and per MiB of the larger kept one: a disk that
-/// stays full is not worn out with snapshots of a large state.
+/// Time between two snapshots that are taken to make room, and its increase per MiB of the largest
+/// kept snapshot, so that a disk that stays full is not worn out with snapshots of a large state.
 const RELIEVE_EVERY: Duration = Duration::from_secs(2);
 const RELIEVE_EVERY_PER_MIB: Duration = Duration::from_millis(50);
 
@@ -49,13 +49,13 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
 
 fn relieve_every(replica: &Replica) -> Duration {
     let mib = replica.largest_snapshot_bytes.load(Ordering::Relaxed) >> 20;
-    // A snapshot of 4 PiB is not met.
+    // A snapshot never reaches 4 PiB.
     let mib = u32::try_from(mib).unwrap_or(u32::MAX);
     RELIEVE_EVERY + RELIEVE_EVERY_PER_MIB.saturating_mul(mib)
 }
 
-/// Transfers leadership to a voter with room, if there is one: it serves the writes that this node
-/// refuses.
+/// Transfers leadership to a voter with room, if there is one. It then serves the writes that this
+/// node refuses.
 async fn make_way(context: &NodeContext, replica: &Replica) {
     if let Some(target) = leader::best_transfer_target(context, replica) {
         let patience = context.settings.election.1;
@@ -63,7 +63,8 @@ async fn make_way(context: &NodeContext, replica: &Replica) {
     }
 }
 
-/// Returns whether the voters whose disks are not low make a majority of each configuration in force.
+/// Returns whether the voters whose disks are not low make a majority of each configuration in
+/// force.
 fn has_voters_with_room(context: &NodeContext, replica: &Replica) -> bool {
     Seen::of(replica).has_majorities(|voter| {
         let is_low = if voter == replica.node {

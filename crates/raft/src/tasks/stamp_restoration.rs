@@ -1,9 +1,9 @@
-//! The time at which a restored cluster began: proposed once, by its first leader, as soon as that
-//! leader's clock is known to be right.
+//! The time at which a restored cluster begins. Its first leader proposes it once, as soon as its
+//! clock is known to be right.
 //!
-//! Every window of the new cluster begins past that time, so a clock that is behind would let an
-//! old window in. The leader waits until its clock is past the backup's last entry and agrees with
-//! the clocks of all other voters; a lone voter has none to compare with.
+//! Every window of the new cluster begins after that time, so a clock that is behind would let a
+//! new window overlap an old one. The leader waits until its clock is past the backup's last entry
+//! and agrees with the clocks of all other voters. A lone voter has no other clock to compare.
 
 use seqd_state::{ClusterCommand, Command};
 

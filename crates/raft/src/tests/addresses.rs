@@ -1,10 +1,10 @@
-//! A member's addresses: they follow its configuration at each start, and a peer address is taken only
+//! A member's addresses follow its configuration at each start, and a peer address is accepted only
 //! if the member answers there.
 
 use super::harness::{Cluster, caught_up, deadline, free_addr, next, wait};
 use crate::MemberError;
 
-/// The peer and client addresses of a member, as another node has them.
+/// A member's peer and client addresses, as recorded by another node.
 fn addresses_of(cluster: &Cluster, by: usize, name: &str) -> Option<(String, String)> {
     let members = cluster.raft(by).status().members;
     let member = members.into_iter().find(|member| member.name == name)?;
@@ -16,7 +16,7 @@ async fn a_node_that_moved_is_reached_at_its_new_address() {
     let mut cluster = Cluster::new(3).await;
     cluster.create_orders(0).await;
     let mut values = 0;
-    // A follower first, then the leader: each is started at another address, with the same folder.
+    // A follower first, then the leader. Each is started at another address, with the same folder.
     for moves_leader in [false, true] {
         let leader = cluster.leader().expect("there is a leader");
         let moved = if moves_leader {
@@ -74,7 +74,7 @@ async fn a_peer_address_is_taken_only_if_the_member_answers_there() {
         panic!("the address of another member was taken: {taken:?}");
     };
     assert_eq!(addresses_of(&cluster, leader, &name), Some(before.clone()));
-    // A client address is taken as it is given.
+    // A client address is accepted as given.
     let http = "https://other.invalid:7400";
     let updated = update(None, Some(http)).await.unwrap();
     assert_eq!((updated.peer, updated.http), (before.0, http.to_owned()));

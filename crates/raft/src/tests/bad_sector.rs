@@ -1,5 +1,5 @@
-//! A disk that no longer gives back one file or one folder's names: what the node can do without it
-//! does, and what it cannot is reported as what it is.
+//! A disk that can no longer read one file or the names of one folder. The node performs everything
+//! that does not need them, and reports the true cause of everything else.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::replica::Replica;
 use seqd_store::folder::Folder;
 use seqd_store::snapshot_file;
 
-/// Does not give back the file or the folder that it names, if it names one.
+/// Fails reads of the file or folder with this path, if one is set.
 #[derive(Default)]
 struct BadSector(Mutex<Option<PathBuf>>);
 
@@ -42,19 +42,19 @@ impl Tap for BadSector {
     }
 }
 
-/// A node alone on a disk that is whole so far.
+/// A lone node on a disk that is intact so far.
 async fn one_node() -> (Cluster, Arc<BadSector>) {
     let sector = Arc::new(BadSector::default());
     (Cluster::on_disk(&sector).await, sector)
 }
 
-/// The index of the newest snapshot that openraft has.
+/// The index of openraft's newest snapshot.
 async fn newest(replica: &Replica) -> Option<u64> {
     let snapshot = replica.raft.get_snapshot().await.unwrap()?;
     Some(snapshot.meta.last_log_id?.index())
 }
 
-/// Takes a snapshot of all that was applied; its index.
+/// Takes a snapshot of everything applied. Returns its index.
 async fn take_snapshot(cluster: &Cluster, sequence: &str) -> u64 {
     let raft = cluster.raft(0);
     let created = raft.propose(vec![create(sequence)], deadline());
@@ -100,11 +100,11 @@ async fn a_snapshot_that_cannot_be_read_ends_no_node_and_keeps_none_down() {
     cluster.stop_all().await;
 }
 
-/// Reads of a file for its head and its end, and the first for what is between them.
+/// Number of reads for a file's head and end, and the first read between them.
 const READS_BEFORE_THE_MIDDLE: usize = 3;
 
-/// Does not give back the middle of the file that it names. A listing reads head and end alone; what
-/// reads on after one has come to the middle.
+/// Fails reads of the middle of the file with this path. A listing reads only head and end, so any
+/// further read reaches the middle.
 #[derive(Default)]
 struct BadMiddle(Mutex<(Option<PathBuf>, usize)>);
 
@@ -138,7 +138,7 @@ async fn a_snapshot_that_cannot_be_read_while_it_is_sent_is_set_aside_and_anothe
     wait("the bad one is set aside", || async {
         let aside = seqd_disk::sibling(&newest, ".bad").exists();
         if aside {
-            // What has its name by and by is another file.
+            // From here on, a new file may have this name.
             middle.0.lock().unwrap().0 = None;
         }
         aside

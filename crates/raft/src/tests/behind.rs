@@ -1,4 +1,4 @@
-//! A follower that falls behind knows it, however long it has been running.
+//! A follower that falls behind detects it, however long it has been running.
 
 use futures_util::future::join_all;
 

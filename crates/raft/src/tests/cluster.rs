@@ -108,7 +108,7 @@ async fn a_stranger_at_a_member_s_address_keeps_no_honest_node_from_starting() {
     stranger.stop(0).await;
     stranger.spots[0].addr = cluster.spots[0].addr.clone();
     stranger.start(0).await.unwrap();
-    // With a leader it counts as a whole cluster; the one voter that is left has none.
+    // With a leader, the stranger counts as a whole cluster. The one remaining voter has no leader.
     wait("the stranger leads", || async {
         stranger.leader().is_some()
     })
@@ -117,7 +117,8 @@ async fn a_stranger_at_a_member_s_address_keeps_no_honest_node_from_starting() {
     runs_in_spite_of(stranger, cluster).await;
 }
 
-/// The third node, which was started, is not refused for a stranger's sake, and serves.
+/// Asserts that the third node, which was started, is not refused because of the stranger, and
+/// serves.
 async fn runs_in_spite_of(mut stranger: Cluster, mut cluster: Cluster) {
     wait("it runs, or is refused", || async {
         !matches!(*cluster.raft(2).phase().borrow(), Phase::Waiting { .. })
@@ -130,16 +131,16 @@ async fn runs_in_spite_of(mut stranger: Cluster, mut cluster: Cluster) {
     stranger.stop_all().await;
 }
 
-/// More than the frame that opens a connection has, and less than an answer.
+/// More than the size of the frame that opens a connection, and less than that of an answer.
 const OPENING_BYTES: usize = 64;
 
-/// A way to a node on which it answers once and is silent from then on; over once it was asked
-/// again.
+/// A route to a node on which the node answers once and is silent afterwards. The task ends when
+/// another request arrives.
 async fn way_for_one_answer(target: String) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap().to_string();
     let asked_again = tokio::spawn(async move {
-        // On a busy machine a caller may give a question up before it was answered.
+        // On a busy machine, a caller may give up a request before it is answered.
         loop {
             let (caller, _) = listener.accept().await.unwrap();
             let callee = TcpStream::connect(&target).await.unwrap();
@@ -151,8 +152,8 @@ async fn way_for_one_answer(target: String) -> (String, JoinHandle<()>) {
     (addr, asked_again)
 }
 
-/// Carries bytes until the caller, who was answered, asks again or leaves. `false`: one of the two left
-/// before there was an answer.
+/// Carries bytes until the caller, after an answer, sends another request or disconnects. Returns
+/// `false` if either side disconnects before there is an answer.
 async fn carry_one_answer(mut caller: TcpStream, mut callee: TcpStream) -> bool {
     let (mut asked, mut answered) = (vec![0; 8 << 10], vec![0; 8 << 10]);
     let (mut answered_bytes, mut has_answered) = (0, false);
@@ -191,7 +192,7 @@ async fn a_voter_that_welcomed_a_start_outweighs_a_stranger_when_it_is_silent_la
     .await;
     let (way, asked_again) = way_for_one_answer(cluster.spots[1].addr.clone()).await;
     let own = cluster.spots[2].addr.clone();
-    // Nobody is at the last one, so that the start waits for more than one round.
+    // No node listens at the last address, so the start needs more than one round.
     let addrs = [stranger.spots[0].addr.clone(), way, own, free_addr()];
     let peers = (1..).zip(addrs).map(|(n, addr)| {
         let name = format!("n{n}");
@@ -209,7 +210,7 @@ async fn one_node_alone_is_a_cluster() {
     let mut cluster = Cluster::new(1).await;
     cluster.create_orders(0).await;
     assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
-    // A transfer to oneself is done already, and must not silence the leader.
+    // A transfer to the leader itself is already complete, and must not silence the leader.
     let moved = cluster
         .raft(0)
         .leader_move(Some("n1".into()), deadline())
@@ -283,7 +284,7 @@ async fn a_stop_answers_what_peers_have_asked() {
     let (mut cluster, leader, follower) = pair().await;
     let target = cluster.raft(leader).status().node_id.unwrap().0;
     let context = &cluster.raft(follower).node().context;
-    // Each is answered when the node stops, and not before.
+    // Each is answered when the node stops, and not earlier.
     let asked = (0..50).map(|_| {
         let (context, addr) = (Arc::clone(context), cluster.spots[leader].addr.clone());
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Old copies of a node's folder: put back, started beside it, or honest after all.
+//! Old copies of a node's folder: restored in its place, started next to it, or valid after all.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::harness::{
 use crate::{Peer, Phase, Raft, Role};
 use seqd_store::testing::copy;
 
-/// Stops a node and puts an old copy of its folder in the place of its own.
+/// Stops a node and replaces its folder by an old copy.
 async fn put_back(cluster: &mut Cluster, at: usize, kept: &Path) {
     cluster.stop(at).await;
     let folder = &cluster.spots[at].folder;
@@ -24,7 +24,7 @@ async fn work(raft: &Raft) {
     }
 }
 
-/// Three nodes that have worked; the index of one that follows.
+/// Three nodes that have served requests, and the index of a follower.
 async fn worked() -> (Cluster, usize) {
     let cluster = Cluster::new(3).await;
     cluster.create_orders(0).await;
@@ -41,7 +41,7 @@ fn kept(cluster: &Cluster, at: usize) -> PathBuf {
     to
 }
 
-/// Waits until one node knows that another has acknowledged all that it has.
+/// Waits until one node has recorded that another has acknowledged everything in its log.
 async fn knows(cluster: &Cluster, at: usize, of: usize) {
     let node = cluster.raft(of).status().node_id.unwrap().0;
     let last = cluster.raft(of).status().last_log;
@@ -58,7 +58,8 @@ async fn knows(cluster: &Cluster, at: usize, of: usize) {
     .await;
 }
 
-/// A copy of a running node's folder. It has worked since, and the others that run know that.
+/// A copy of a running node's folder. The node has served requests since, and the other running
+/// nodes have recorded that.
 async fn outgrown(cluster: &Cluster, at: usize) -> PathBuf {
     let kept = kept(cluster, at);
     work(cluster.raft(at)).await;
@@ -75,7 +76,7 @@ async fn assert_stale(raft: &Raft) {
     assert_ends(&stop, 9, "stale-folder");
 }
 
-/// The copy is refused, and a later start does not even ask.
+/// Asserts that the copy is refused, and that a later start does not request admission at all.
 async fn assert_refused_for_good(cluster: &mut Cluster, at: usize) {
     cluster.start(at).await.unwrap();
     assert_stale(cluster.raft(at)).await;
@@ -95,14 +96,14 @@ async fn peers_that_were_stopped_meanwhile_know_it_from_their_disks() {
         cluster.stop_all().await;
         std::fs::rename(&cluster.spots[victim].folder, &spare).unwrap();
         copy(&kept, &cluster.spots[victim].folder);
-        // One of them is enough, and it still waits for an answer itself.
+        // One of them is enough, even while it still waits for an answer itself.
         cluster.start(others[0]).await.unwrap();
         assert_refused_for_good(&mut cluster, victim).await;
         std::fs::remove_dir_all(&cluster.spots[victim].folder).unwrap();
         std::fs::remove_dir_all(&kept).unwrap();
         std::fs::rename(&spare, &cluster.spots[victim].folder).unwrap();
         cluster.start(others[1]).await.unwrap();
-        // Its true folder is welcome.
+        // The victim's true folder is accepted.
         cluster.start(victim).await.unwrap();
         cluster.ready().await;
     }
@@ -123,7 +124,7 @@ async fn a_copy_that_nobody_knew_better_stops_when_the_one_who_does_comes_up() {
     cluster.stop(witness).await;
     cluster.start(away).await.unwrap();
     cluster.start(victim).await.unwrap();
-    // Nothing that is up knows it better.
+    // No running node has a record of a later position.
     wait("both run", || async {
         let runs = |at: usize| cluster.raft(at).phase().borrow().is_running();
         runs(away) && runs(victim)
@@ -154,7 +155,7 @@ async fn a_copy_from_when_the_node_was_alone_does_not_go_on_alone() {
     let alone = kept(&cluster, 0);
     cluster.start(0).await.unwrap();
     cluster.ready().await;
-    // It grows by a second voter.
+    // A second voter is added.
     let peer = Peer {
         name: "n2".to_owned(),
         addr: free_addr(),
@@ -177,7 +178,7 @@ async fn a_copy_from_when_the_node_was_alone_does_not_go_on_alone() {
     second.stop().await;
     cluster.peers.push(peer.clone());
     cluster.start(0).await.unwrap();
-    // Nobody answers, and it does not go on.
+    // No node answers, and it does not continue.
     let mut phase = cluster.raft(0).phase();
     let waits = phase.wait_for(
         |phase| matches!(phase, Phase::Waiting { reason } if reason.contains("seen 1/2")),

@@ -1,4 +1,4 @@
-//! Clusters of which any node can be cut off from the others.
+//! Clusters in which any node can be cut off from the others.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -10,15 +10,15 @@ use tokio::time::sleep;
 use super::harness::Cluster;
 use crate::peer_transport;
 
-/// The addresses of nodes that nothing reaches and that reach nobody.
+/// The addresses of nodes that are cut off in both directions.
 pub(crate) type Cut = Arc<Mutex<BTreeSet<String>>>;
 
-/// In the place of an address: entries do not reach it, and heartbeats do.
+/// A value for a `Cut` that blocks entries to this address, but not heartbeats.
 pub(crate) fn log_of(addr: &str) -> String {
     format!("log of {addr}")
 }
 
-/// Carries nothing from or to what is cut off: silence, as of a pulled cable.
+/// Carries nothing from or to nodes that are cut off. A call times out, as with a pulled cable.
 struct Wire {
     own: String,
     cut: Cut,
@@ -53,7 +53,7 @@ impl Transport for Wire {
     }
 }
 
-/// Three nodes that serve, each of which can be cut off.
+/// Three ready nodes, each of which can be cut off.
 pub(crate) async fn cluster() -> (Cluster, Cut) {
     let cut = Cut::default();
     let mut cluster = Cluster::planned(3);

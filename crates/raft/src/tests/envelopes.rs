@@ -1,5 +1,5 @@
-//! What a node takes of a peer: only what names its cluster, itself, and the sender's latest start.
-//! Questions and answers alike.
+//! The messages that a node accepts from a peer, requests and answers alike: only those that name
+//! its cluster, itself and the sender's latest start.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
@@ -23,7 +23,8 @@ use crate::messages::{Forward, ReadIndex, ReadIndexReply, ReadPoint};
 
 type Change = fn(&mut Envelope);
 
-/// Each thing that an envelope names, made wrong, and what a question with it is refused as.
+/// Each field of an envelope with a wrong value, and the code with which a request is rejected for
+/// it.
 const WRONG: [(&str, Change, RejectionCode); 6] = [
     (
         "another cluster",
@@ -63,7 +64,7 @@ const WRONG: [(&str, Change, RejectionCode); 6] = [
     ),
 ];
 
-/// A question of `from` to `to` in this envelope.
+/// Sends a request from `from` to `to` in this envelope.
 async fn ask(
     cluster: &Cluster,
     (from, to): (usize, usize),
@@ -124,7 +125,7 @@ async fn an_answer_is_taken_only_from_the_latest_start_of_the_one_that_was_asked
         opened.map(|answer: Sealed<ReadIndexReply>| answer.envelope)
     };
     assert!(open(0, &right).await.is_ok());
-    // A member in good standing, but not the one that was asked.
+    // A valid member, but not the node to which the request was sent.
     let of_another = envelope(&cluster, (1, 2));
     assert!(open(1, &of_another).await.is_ok());
     let taken = open(0, &of_another).await;
@@ -135,7 +136,7 @@ async fn an_answer_is_taken_only_from_the_latest_start_of_the_one_that_was_asked
     for (what, change, _) in WRONG {
         let mut wrong = right.clone();
         change(&mut wrong);
-        // The peer took the message: what came of it is not known.
+        // The peer accepted the message, so the outcome is unknown.
         let taken = open(0, &wrong).await;
         assert!(
             matches!(taken, Err(CallError::Broken(_))),

@@ -1,4 +1,4 @@
-//! Snapshots that leave the cluster: fresh, whole, bounded in number, and without a trace.
+//! Exported snapshots are up to date and complete, bounded in number, and leave no files.
 
 use std::future::poll_fn;
 use std::io;
@@ -32,7 +32,8 @@ async fn an_export_holds_what_was_acknowledged_and_leaves_nothing() {
         let name = format!("s{n}");
         let created = cluster.raft(0).propose(vec![create(&name)], deadline());
         created.await.unwrap();
-        // Node 2 may not have applied it yet: the export waits for the index that the leader confirms.
+        // Node 2 may not have applied it yet. The export waits for the index that the leader
+        // confirms.
         let export = cluster.raft(2).snapshot(false, deadline()).await.unwrap();
         let names = std::fs::read_dir(&snapshots).unwrap().count();
         assert_eq!(
@@ -58,7 +59,7 @@ async fn two_exports_at_once_are_the_most() {
     let second = raft.snapshot(true, deadline()).await.unwrap();
     let third = raft.snapshot(true, deadline()).await;
     assert!(matches!(third, Err(SnapshotError::Busy { limit: 2 })));
-    // All of it was read from the disk, but its reader has not left.
+    // All of it was read from the disk, but its reader still exists.
     let mut reader = first.stream();
     while poll_fn(|cx| reader.poll_next(cx)).await.is_some() {}
     let third = raft.snapshot(true, deadline()).await;
@@ -69,7 +70,7 @@ async fn two_exports_at_once_are_the_most() {
     cluster.stop_all().await;
 }
 
-/// While it is locked, the disk takes no beginning of a snapshot.
+/// While it is locked, the disk blocks the write of a snapshot's beginning.
 #[derive(Default)]
 struct Gate(Mutex<()>);
 
@@ -90,7 +91,8 @@ async fn an_export_that_is_left_keeps_its_place_until_its_snapshot_is_written() 
     let ask = || raft.snapshot(true, deadline());
     {
         let _shut = gate.0.lock().unwrap();
-        // Each is left as soon as it waits; together they are more than the thread has in its queue.
+        // Each export is dropped as soon as it waits. Together, they are more than the thread's
+        // queue can hold.
         let mut left = (0..20).map(|_| ask().now_or_never());
         assert!(left.by_ref().take(2).all(|begun| begun.is_none()));
         for refused in left {

@@ -1,4 +1,4 @@
-//! Founders that are not equally fast.
+//! Founders of different speed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::receive::Service;
 use crate::start::FolderOpen;
 use crate::storage::opening::Began;
 
-/// The second founder takes its identity, and goes no further before the first has begun the log:
-/// it then receives from a founder whose first membership waits for the second's vote.
+/// The second founder takes its identity, and does not continue before the first has begun the log.
+/// It then receives messages from a founder whose first membership waits for the second's vote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_founder_that_was_slower_accepts_one_that_has_begun() {
     let mut cluster = Cluster::planned(2);

@@ -1,8 +1,8 @@
-//! Folders of each format, as the version that introduced it made them, opened by this one.
+//! Opens folders of each format, as written by the version that introduced the format.
 //!
-//! Since the first release a folder does not change; before it, `last-tick` of data-v1 was replaced
-//! once. `SEQD_WRITE_GOLDEN=1 cargo test -p seqd-raft golden` makes the one of this format if it is
-//! missing, and no other. What must be found in it stands here, in numbers.
+//! A released folder never changes. `SEQD_WRITE_GOLDEN=1 cargo test -p seqd-raft golden` writes the
+//! one of the current format if it is missing, and no other. The expected contents are in this
+//! file, as numbers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ const NODE: FolderBuilder = FolderBuilder {
     began_ms: 1_767_225_600_000,
 };
 
-/// The last entry, those of the snapshots, that of the checkpoint, and how far the log is purged.
+/// The last entry, the entries of the snapshots and of the checkpoint, and the last purged entry.
 const LAST: u64 = 69;
 const SNAPSHOTS: [u64; 2] = [30, 50];
 const APPLIED: u64 = 60;
@@ -113,7 +113,7 @@ fn apply(state: &mut State, entry: &LogEntry) {
     }
 }
 
-/// Makes the folder with the code that a node makes its own with.
+/// Creates the folder with the same code as a node.
 fn make(root: &Path) {
     let folder = NODE.found(root, vec!["01KANCESTOR000000000000001".to_owned()]);
     let mut table = Table::default();
@@ -142,7 +142,7 @@ fn make(root: &Path) {
             NODE.checkpoint(root, index, &state);
         }
     }
-    // It is empty, and a copy gets its own.
+    // The file is empty, and a copy gets its own.
     fs::remove_file(root.join("LOCK")).unwrap();
 }
 
@@ -162,7 +162,7 @@ fn folder_of_version_1() -> (tempfile::TempDir, PathBuf) {
     (dir, root)
 }
 
-/// Opens the folder as a start does, applies what the log has beyond the state, and compares.
+/// Opens the folder like a start, applies the log's entries after the state, and compares.
 fn assert_opens(root: &Path, rebuilt: bool) {
     let folder = Folder::open(Arc::new(OsDisk), root).unwrap();
     let identity = folder.identity().unwrap().unwrap();
@@ -205,7 +205,7 @@ fn assert_opens(root: &Path, rebuilt: bool) {
     assert_values(&state);
 }
 
-/// What a client reads from format 1's folder.
+/// The values that a client reads from format 1's folder.
 fn assert_values(state: &State) {
     let orders = state.sequence(&name("orders")).unwrap();
     assert_eq!(orders.next_value(), Some(3160));

@@ -1,4 +1,4 @@
-//! Whole replicas in one process, over loopback, each with its folder.
+//! Whole replicas in one process, connected over loopback, each with its own folder.
 
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -21,60 +21,63 @@ struct TestClock;
 
 impl WallClock for TestClock {
     fn wall(&self) -> WallMs {
-        // Any time after the layouts' epochs will do: no test here reads dates. It goes on, the same for
-        // all, or they would not agree.
+        // Any time after the layouts' epochs, because no test here reads dates. It advances, and is
+        // the same for all nodes, so that their clocks agree.
         static BEGAN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
         let passed = u64::try_from(BEGAN.elapsed().as_millis()).unwrap_or(u64::MAX);
         WallMs(1_800_000_000_000 + passed)
     }
 }
 
-/// One node of a cluster; it runs while `raft` is there.
+/// One node of a cluster. It runs while `raft` is set.
 pub(crate) struct Spot {
     pub(crate) name: String,
     pub(crate) folder: PathBuf,
     pub(crate) addr: String,
     pub(crate) disk: Arc<dyn Disk>,
-    /// What its program supports.
+    /// The levels that its program supports.
     pub(crate) levels: LevelRange,
     /// Entries between two snapshots.
     pub(crate) snapshot_every: u64,
     pub(crate) raft: Option<Raft>,
-    /// What carries its messages to the others.
+    /// Carries its messages to the other nodes.
     pub(crate) transport: Arc<dyn Transport>,
 }
 
-/// Replicas in this process that name each other as founders.
+/// Replicas in this process that list each other as founders.
 pub(crate) struct Cluster {
     pub(crate) dir: TempDir,
     pub(crate) spots: Vec<Spot>,
     pub(crate) peers: Vec<Peer>,
 }
 
-/// As configured if nothing else is.
+/// The default of the configuration.
 const SNAPSHOT_EVERY: u64 = 20_000;
 
-/// How long a condition may take to hold. Milliseconds on an idle machine; a busy one is no failure.
+/// Time limit for a condition to hold. It takes milliseconds on an idle machine; a busy machine is
+/// not a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Until when a request may be answered.
+/// The deadline of a request that is sent now.
 pub(crate) fn deadline() -> Instant {
     Instant::now() + Duration::from_secs(30)
 }
 
-/// The ports of [`free_addr`]: below the range from which the kernel takes ports for outgoing
-/// connections (32768 on Linux), where one could be taken while its node is stopped.
+/// The ports of [`free_addr`]. They are below the range from which the kernel takes ports for
+/// outgoing connections (32768 on Linux), because one of those could be taken while its node is
+/// stopped.
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
 
-/// The UDP sockets of the ports that were given out. As long as one is bound, no other test process,
-/// here or in the harness of stories, takes the TCP port of its number.
+/// The UDP sockets of the ports that were given out. While one is bound, no other test process, of
+/// this crate or of the story harness, takes the TCP port of the same number.
 static RESERVED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
-/// A loopback address that is this process's until it ends, also while nobody listens at it.
+/// A loopback address that is reserved for this process until it ends, even while no node listens
+/// there.
 pub(crate) fn free_addr() -> String {
     let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
     let count = u32::from(PORTS.end - PORTS.start);
-    // Processes begin at different places, so that they rarely meet.
+    // Processes begin at different ports, so that they rarely collide.
     let begin = std::process::id().wrapping_mul(97);
     for step in 0..count {
         let taken = u32::try_from(reserved.len()).unwrap();
@@ -103,7 +106,7 @@ impl Cluster {
         cluster
     }
 
-    /// As `new`, with nothing started yet.
+    /// Like `new`, but starts no node.
     pub(crate) fn planned(size: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let peers: Vec<Peer> = (1..=size)
@@ -128,7 +131,7 @@ impl Cluster {
         Self { dir, spots, peers }
     }
 
-    /// One node, which is started and serves, on a disk with this tap.
+    /// One ready node on a disk with this tap.
     pub(crate) async fn on_disk<T: Tap + 'static>(tap: &Arc<T>) -> Self {
         let mut cluster = Self::planned(1);
         let (disk, tap) = (Arc::new(OsDisk), Arc::clone(tap));
@@ -168,7 +171,7 @@ impl Cluster {
         }
     }
 
-    /// Once all run, one of them is asked for the sequence that most tests use.
+    /// Waits until all nodes run, and creates the sequence that most tests use through one of them.
     pub(crate) async fn create_orders(&self, at: usize) {
         self.ready().await;
         let created = self.raft(at).propose(vec![create("orders")], deadline());
@@ -192,7 +195,7 @@ impl Cluster {
     }
 }
 
-/// A cluster of two, and which of them leads and which follows.
+/// A cluster of two nodes, the index of the leader, and the index of the follower.
 pub(crate) async fn pair() -> (Cluster, usize, usize) {
     let cluster = Cluster::new(2).await;
     cluster.create_orders(0).await;
@@ -209,7 +212,7 @@ pub(crate) async fn start(
     Raft::start(options(Arc::new(OsDisk), name, folder, addr, peers).await).await
 }
 
-/// What a node is started with; it listens already.
+/// The options of a node, with a listener that is already bound.
 pub(crate) async fn options(
     disk: Arc<dyn Disk>,
     name: &str,
@@ -230,7 +233,8 @@ pub(crate) async fn options(
         http_advertise: format!("http://{name}.invalid:7400"),
         peers: peers.to_vec(),
         heartbeat: Duration::from_millis(100),
-        // Longer than a busy machine lets a node wait: virtual time has what is lost sooner.
+        // Longer than a busy machine makes a node wait. The tests in virtual time cover shorter
+        // timeouts.
         election: (Duration::from_secs(1), Duration::from_secs(2)),
         snapshot_every: SNAPSHOT_EVERY,
         window_ms: 30_000,
@@ -257,13 +261,14 @@ pub(crate) async fn wait<F: Future<Output = bool>>(what: &str, mut holds: impl F
     }
 }
 
-/// Starts one more node and has it added to the cluster as a learner.
+/// Starts another node and adds it to the cluster as a learner.
 pub(crate) async fn learner(name: &str, cluster: &Cluster) -> Raft {
     let addr = free_addr();
     learner_at(name, cluster, (addr.clone(), addr)).await
 }
 
-/// As `learner`, with the address that it listens at and the one that the others reach it by.
+/// Like `learner`, with the node's own listening address and the address at which the others reach
+/// it.
 pub(crate) async fn learner_at(
     name: &str,
     cluster: &Cluster,
@@ -277,7 +282,7 @@ pub(crate) async fn learner_at(
     learner
 }
 
-/// Waits until a learner has what the leader has.
+/// Waits until a learner has everything that the leader has.
 pub(crate) async fn caught_up(leader: &Raft, learner: &Raft) {
     wait("the learner has what the leader has", || async {
         let (one, other) = (leader.status(), learner.status());
@@ -286,7 +291,7 @@ pub(crate) async fn caught_up(leader: &Raft, learner: &Raft) {
     .await;
 }
 
-/// Waits until only whole snapshots are in a node's folder.
+/// Waits until a node's folder contains only complete snapshots.
 pub(crate) async fn is_clean(folder: &Path) {
     wait("the folder of the snapshots is clean", || async {
         let names = std::fs::read_dir(folder.join("snap")).unwrap();

@@ -1,5 +1,5 @@
-//! A disk that hangs: its node gives the lead away, and is not elected until the disk works again;
-//! and a stop waits for an opening.
+//! A disk that hangs: its node transfers leadership, and is not elected until the disk responds
+//! again. A stop waits for an opening.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::harness::{Cluster, next, wait};
 use crate::membership::leader;
 use crate::messages::Ping;
 
-/// Whether syncs of files are held, and a bell for when they no longer are.
+/// Whether syncs of files are held, and a bell that rings when this changes.
 #[derive(Default)]
 struct Valve {
     held: Mutex<bool>,
@@ -73,7 +73,7 @@ async fn a_stop_waits_for_an_opening_before_it_gives_the_folder_free() {
     let raft = cluster.raft(0).clone();
     let mut stopping = pin!(raft.stop());
     let stopped = timeout(Duration::from_millis(300), &mut stopping).await;
-    // Before the assertion: a test that fails ends only once nothing is held.
+    // Before the assertion, because a failing test ends only once nothing is held.
     log.valve.hold(false);
     assert!(stopped.is_err(), "the folder was still being opened");
     stopping.await;
@@ -105,7 +105,7 @@ async fn a_leader_whose_disk_hangs_makes_room_and_follows_when_it_works_again() 
     let hung = cluster.leader().expect("there is a leader");
     let others: Vec<usize> = (0..3).filter(|at| *at != hung).collect();
     valves[hung].hold(true);
-    // Something to write, so that the disk is asked.
+    // A write, so that the disk is used.
     assert!(next(cluster.raft(others[0]), "orders").await.is_some());
     wait("another node leads", || async {
         let leaders = others.iter().map(|at| cluster.raft(*at).status().leader);
@@ -121,8 +121,8 @@ async fn a_leader_whose_disk_hangs_makes_room_and_follows_when_it_works_again() 
     let mut last = 0;
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
-        // It stays that way: the hung one is never elected.
-        // A busy machine may owe an answer.
+        // The node with the hung disk is never elected. On a busy machine, an answer may be
+        // missing.
         if let Some(value) = next(cluster.raft(others[1]), "orders").await {
             assert!(value > last);
             last = value;

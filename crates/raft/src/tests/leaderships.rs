@@ -1,6 +1,6 @@
-//! What holds across a change of leaders: nothing of an earlier leadership is proposed, time goes
-//! on, and a leader that leaves is replaced before it is gone. A node that reaches nobody raises no
-//! term.
+//! Invariants across a change of leaders: no entry of an earlier leadership is proposed, time
+//! continues, and a leader that leaves is replaced before it has stopped. A node that reaches no
+//! other node raises no term.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +55,7 @@ async fn an_entry_of_an_earlier_leadership_of_the_same_node_is_not_proposed() {
     let current = replica.leading().unwrap();
     let outcomes = entry::propose_as(context, replica, current, commands).await;
     assert!(outcomes.is_some());
-    // One value was given, not two.
+    // One value was returned, not two.
     assert_eq!(next(cluster.raft(other), "orders").await, Some(2));
     cluster.stop_all().await;
 }
@@ -144,7 +144,7 @@ async fn a_follower_that_stops_costs_no_leader() {
     cluster.stop_all().await;
 }
 
-/// A wall clock that a test steps.
+/// A wall clock that a test sets.
 struct SteppedClock(AtomicU64);
 
 impl WallClock for SteppedClock {
@@ -179,7 +179,7 @@ async fn no_step_of_the_leader_s_wall_clock_moves_the_cluster_s_clock() {
         let now = cluster_ms();
         let real = u64::try_from(began.elapsed().as_millis()).unwrap();
         assert!(now >= last, "{now} after {last}");
-        // A millisecond for what either clock cuts off.
+        // One millisecond allows for the rounding of both clocks.
         assert!(now - before <= real + 1, "{} of {real}", now - before);
         last = now;
     }

@@ -1,4 +1,4 @@
-//! Programs of other levels: what a node refuses, and what ends it.
+//! Programs of other levels: the messages that a node refuses, and those that stop it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::{LevelRange, MemberError, Raft};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Sends a message from one node to another as a program would that writes its next version.
+/// Sends a message from one node to another with the next version number, like a newer program.
 async fn send_newer<M: Versioned>(
     cluster: &Cluster,
     (from, to): (usize, usize),
@@ -74,7 +74,7 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
         "{}",
         stop.message
     );
-    // Its folder is not refused: with the newer program it goes on.
+    // Its folder is not refused. With the newer program, it continues.
     cluster.stop(follower).await;
     cluster.start(follower).await.unwrap();
     cluster.ready().await;
@@ -120,7 +120,7 @@ async fn a_start_below_the_level_is_refused_by_all_and_one_above_it_by_the_leade
     cluster.stop_all().await;
 }
 
-/// A program that supports the first level alone, as this one does.
+/// A program that supports only the first level, like the current one.
 const OLD: LevelRange = LevelRange::OWN;
 
 /// The program of the next version.
@@ -129,7 +129,8 @@ const NEXT: LevelRange = LevelRange {
     newest: Level::FIRST.next().0,
 };
 
-/// The level is the first, and no node that runs would propose another, were it the leader.
+/// Asserts that the level is the first one, and that no running node would propose another if it
+/// led.
 fn assert_no_raise_is_due(cluster: &Cluster) {
     for raft in cluster.spots.iter().filter_map(|spot| spot.raft.as_ref()) {
         let node = raft.node();
@@ -156,7 +157,7 @@ async fn at_next(cluster: &Cluster) {
     .await;
 }
 
-/// Whether a node knows what each of three members supports.
+/// Returns whether a node has recorded the levels of each of three members.
 fn knows_all(raft: &Raft) -> bool {
     let members = raft.status().members;
     members.len() == 3 && members.iter().all(|member| member.levels.is_some())
@@ -182,7 +183,7 @@ async fn the_level_rises_once_the_last_member_supports_it_and_an_older_program_i
     assert_no_raise_is_due(&cluster);
     assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
 
-    // While it is away nobody knows what it comes back as.
+    // While it is away, its next program is not known.
     cluster.stop(2).await;
     assert_eq!(next(cluster.raft(0), "orders").await, Some(2));
     assert_no_raise_is_due(&cluster);
@@ -211,7 +212,7 @@ async fn the_level_rises_once_the_last_member_supports_it_and_an_older_program_i
     cluster.stop_all().await;
 }
 
-/// Waits until the first node has received which levels a member supports.
+/// Waits until the first node has received the levels that a member supports.
 async fn reported(cluster: &Cluster, member: &str, levels: LevelRange) {
     wait("a member reports its levels", || async {
         let members = cluster.raft(0).status().members;
@@ -258,7 +259,7 @@ async fn restart(cluster: &mut Cluster, at: usize, levels: LevelRange) {
     cluster.start(at).await.unwrap();
 }
 
-/// Stops the first learner and waits until the leader knows.
+/// Stops the first learner and waits until the leader has noticed.
 async fn stop_first_learner(cluster: &mut Cluster) {
     cluster.stop(1).await;
     wait("it is known to be away", || async {
@@ -277,7 +278,7 @@ async fn a_member_that_is_away_holds_the_level_also_if_it_supported_the_next_one
     restart(&mut cluster, 2, NEXT).await;
     reported(&cluster, "n3", NEXT).await;
     assert_no_raise_is_due(&cluster);
-    // It comes back as the old program, and serves.
+    // It returns with the old program, and serves.
     cluster.spots[1].levels = OLD;
     cluster.start(1).await.unwrap();
     reported(&cluster, "n2", OLD).await;
@@ -295,7 +296,7 @@ async fn what_an_earlier_start_of_a_member_reported_does_not_raise_the_level() {
     stop_first_learner(&mut cluster).await;
     restart(&mut cluster, 2, NEXT).await;
     reported(&cluster, "n3", NEXT).await;
-    // Its next start is an old program that has sent a hello and an answer, and no ping.
+    // Its next start is an old program that has sent a hello and an answer, but no ping.
     let context = &cluster.raft(0).node().context;
     let learner = cluster.raft(0).status().members[1].id.0;
     let (rows, _) = context.peers.rows();
@@ -326,7 +327,7 @@ async fn the_level_is_not_raised_while_a_member_is_added() {
     let adding = replica.adding_or_raising.lock().await;
     restart(&mut cluster, 2, NEXT).await;
     reported(&cluster, "n3", NEXT).await;
-    // The leader looks ten times a second, and these take longer than a look.
+    // The leader checks ten times a second, and these requests take longer than that.
     for _ in 0..20 {
         assert!(next(cluster.raft(0), "orders").await.is_some());
         tokio::time::sleep(Duration::from_millis(20)).await;

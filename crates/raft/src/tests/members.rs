@@ -1,5 +1,5 @@
-//! Changes of members that would cost the quorum are refused, two at once do not meet, and a change that
-//! is stuck goes on.
+//! Changes of members: a change that would cost the quorum is refused, two concurrent changes do
+//! not interfere, and a stuck change continues.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ fn replica_of(raft: &Raft) -> &Replica {
     raft.node().replica().unwrap()
 }
 
-/// Cuts an address off and waits until the leader has missed its answers.
+/// Cuts an address off and waits until the leader has noticed the missing answers.
 async fn silence(cut: &Cut, addr: &str, leader: &Raft, node: u64) {
     cut.lock().unwrap().insert(addr.to_owned());
     wait("the leader misses its answers", || async {
@@ -229,7 +229,7 @@ async fn a_change_that_lost_its_majority_goes_on_once_enough_voters_answer() {
         ),
         "{refused:?}"
     );
-    // With the voter, two of three and three of four are there.
+    // With the voter, two of three and three of four are present.
     cut.lock().unwrap().remove(&cluster.spots[one].addr);
     wait("the change is finished", || async {
         let raft = cluster.raft(other);
@@ -237,7 +237,7 @@ async fn a_change_that_lost_its_majority_goes_on_once_enough_voters_answer() {
         next(raft, "orders").await.is_some() && (0..3).all(|at| is_over(cluster.raft(at)))
     })
     .await;
-    // Whether it was made or given up with its leader, the learner can be removed now.
+    // Whether the change was made or given up with its leader, the learner can be removed.
     promoting.await.unwrap().ok();
     let leads = cluster.leader().expect("there is a leader");
     all_but(cluster.raft(leads), id_of(&learner)).await;
@@ -251,7 +251,7 @@ async fn a_change_that_lost_its_majority_goes_on_once_enough_voters_answer() {
     cluster.stop_all().await;
 }
 
-/// Waits until every member but one answers.
+/// Waits until every member except one answers.
 async fn all_but(leader: &Raft, silent: u64) {
     wait("the others answer", || async {
         let members = leader.status().members;

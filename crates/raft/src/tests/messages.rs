@@ -1,8 +1,8 @@
-//! The bytes of what nodes send to each other, held as a file.
+//! The bytes of all messages between nodes, kept in a file.
 //!
-//! A line never changes: nodes of two versions exchange messages during an upgrade, so a message
-//! that changes its shape gets a new version and a new line. `SEQD_WRITE_GOLDEN=1` writes the file
-//! if it is missing.
+//! A line never changes, because nodes of two versions exchange messages during an upgrade. A
+//! message that changes its shape gets a new version and a new line. `SEQD_WRITE_GOLDEN=1` writes
+//! the file if it is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ use super::harness::create;
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report, Role};
 use crate::messages::*;
 
-/// Names, kinds, versions and bytes.
+/// The lines of the file (names, kinds, versions and bytes), and the kinds.
 #[derive(Default)]
 struct Lines(String, BTreeSet<u8>);
 
@@ -391,7 +391,7 @@ fn tried_out(lines: &mut Lines) {
     lines.add(&ChangeReply(Ok(Changed::Fits(Some(name())))));
 }
 
-/// A trial within a trial, thousands of times, has no end that a stack could hold.
+/// Trials that are nested thousands of times would overflow any stack.
 #[test]
 fn a_trial_of_a_trial_is_malformed() {
     let trial = 4_u32.to_le_bytes();

@@ -1,4 +1,4 @@
-//! What only holds when the parts work together.
+//! Tests of properties that hold only when all parts work together.
 
 mod addresses;
 mod bad_sector;

@@ -1,4 +1,4 @@
-//! Rows whose time has passed are dropped soon, also where nothing else is proposed.
+//! Expired rows are removed soon, even if nothing else is proposed.
 
 use std::time::Instant;
 
@@ -6,11 +6,11 @@ use seqd_state::{BeginKey, Command, KeyCommand, KeyName, KeyOutcome, KeySpace, O
 
 use super::harness::{Cluster, deadline, wait};
 
-/// Forty entries' worth: forty seconds at one entry a second.
+/// Enough for forty entries, which would take forty seconds at one entry per second.
 const KEYS: usize = 40 * BATCH;
 const BATCH: usize = 1024;
 
-/// A fortieth of a second each, and what a busy machine adds.
+/// A fortieth of a second for each entry, with a margin for a busy machine.
 const SOON: std::time::Duration = std::time::Duration::from_secs(20);
 
 fn begin(number: usize) -> Command {

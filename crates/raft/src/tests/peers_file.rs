@@ -1,4 +1,4 @@
-//! The file `peers` when two write it, and after the stop.
+//! The file `peers` with two concurrent writers, and after the stop.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,8 @@ use seqd_disk::Tap;
 use super::harness::Cluster;
 use crate::tasks::peers_file;
 
-/// Holds one write of the file at its sync: signals that it is there, and waits until it may go on.
+/// Holds one write of the file at its sync: signals the write's arrival, and waits until it may
+/// continue.
 #[derive(Default)]
 struct Hold(Mutex<Option<(Sender<()>, Receiver<()>)>>);
 
@@ -21,7 +22,7 @@ impl Tap for Hold {
         if !path.ends_with("peers.tmp") {
             return below();
         }
-        // The lock is let go of before the wait: a second write must not be held by it.
+        // The lock is released before the wait, so that it does not hold a second write.
         let held = self.0.lock().unwrap().take();
         if let Some((arrived, go_on)) = held {
             arrived.send(()).unwrap();
@@ -48,7 +49,8 @@ async fn two_writes_of_the_file_at_once_leave_one_of_them_whole() {
         done.send(()).unwrap();
         written
     });
-    // The second waits for the first: only one that does not wait is done before this ends.
+    // The second write waits for the first. Only a write that does not wait would be done before
+    // this ends.
     let overtook = is_done.recv_timeout(Duration::from_millis(200));
     release.send(()).unwrap();
     assert!(

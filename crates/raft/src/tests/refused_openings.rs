@@ -1,5 +1,5 @@
-//! A folder that is refused is left as it is, so that one that was only misread starts again; and
-//! one that can do without what is bad is not refused.
+//! A refused folder is left unchanged, so that a folder that was only misread starts again. A
+//! folder that does not need its bad part is not refused.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,16 +32,16 @@ const NODE: FolderBuilder = FolderBuilder {
     began_ms: 1_800_000_000_000,
 };
 
-/// The entry that the snapshot and the checkpoint hold.
+/// The entry of the snapshot and the checkpoint.
 const HELD: u64 = 40;
 
-/// A folder with a snapshot and a checkpoint of entry 40, whose log ends behind `last` and is purged
-/// up to `purged`.
+/// A folder with a snapshot and a checkpoint of entry 40. Its log ends with entry `last` and is
+/// purged up to `purged`.
 fn folder(last: u64, purged: Option<u64>) -> (TempDir, PathBuf) {
     folder_with_log(&NODE, last, last.min(HELD), purged)
 }
 
-/// As `folder`, with the log of another node.
+/// Like `folder`, with the log of another node.
 fn folder_with_log(
     node: &FolderBuilder,
     last: u64,
@@ -68,7 +68,7 @@ fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<Storage, Stop> {
     open_storage(&folder, CLUSTER.to_owned(), Arc::new(SledStores), Wal::open)
 }
 
-/// Opens the folder and lets go of all of it.
+/// Opens the folder and closes it again.
 fn opens(root: &Path) -> u64 {
     let storage = open(Arc::new(OsDisk), root).unwrap();
     storage.wal.close().unwrap();
@@ -86,7 +86,7 @@ fn snapshots(root: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// A disk that gives no snapshot back.
+/// A disk that fails all reads of snapshots.
 struct NoSnapshots;
 
 impl Tap for NoSnapshots {
@@ -126,7 +126,7 @@ fn an_installed_snapshot_that_is_bad_is_done_without_where_the_checkpoint_holds_
     let (_dir, root) = folder(20, None);
     let snap = root.join("snap");
     let disk: Arc<dyn Disk> = Arc::new(OsDisk);
-    // Its installation has come as far as the checkpoint; the log is still to be purged.
+    // Its installation has progressed to the checkpoint. The log is still to be purged.
     let without = open(Arc::clone(&disk), &root).err().unwrap();
     assert!(
         without.message.contains("the log was lost or is older"),
@@ -144,13 +144,14 @@ fn an_installed_snapshot_that_is_bad_is_done_without_where_the_checkpoint_holds_
     let before = snapshots(&root);
     assert_eq!(opens(&root), 1);
     assert!(before.contains_key("40-1.snap") && snapshots(&root).contains_key("40-1.snap.bad"));
-    // The mark stays until openraft has purged the log, and so does what it permits.
+    // The mark stays until openraft has purged the log, and the opening remains possible until
+    // then.
     assert_eq!(opens(&root), 0);
 }
 
 #[tokio::test]
 async fn an_installed_snapshot_may_cover_a_tail_of_a_later_term() {
-    // Entries 5 to 7 of term 2 were never committed; the snapshot of entry 40 is of term 1.
+    // Entries 5 to 7 of term 2 were never committed. The snapshot of entry 40 is of term 1.
     let term_entries = 5;
     let other = FolderBuilder {
         term_entries,
@@ -163,7 +164,7 @@ async fn an_installed_snapshot_may_cover_a_tail_of_a_later_term() {
     let storage = open(disk, &root).unwrap();
     let (mut log, position) = (storage.log, log_id(1, HELD));
     assert_eq!(storage.loaded.position, Some(position));
-    // By this openraft finds that the log is to be purged.
+    // From this, openraft concludes that the log must be purged.
     assert!(log.last() < storage.loaded.position);
     log.purge(position).await.unwrap();
     let next = [Entry::new_blank(log_id(3, HELD + 1))];

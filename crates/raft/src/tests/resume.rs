@@ -1,4 +1,5 @@
-//! A snapshot's transfer that is cut goes on where it was, for as long as that snapshot is kept.
+//! An interrupted transfer of a snapshot continues where it stopped, for as long as that snapshot
+//! is kept.
 
 use std::sync::atomic::Ordering;
 
@@ -13,10 +14,10 @@ use crate::proposer::entry;
 use crate::space::DiskSpace;
 use crate::tasks::purge::purge_once;
 
-/// Few, so that a leader soon purges its log behind a snapshot.
+/// Few, so that a leader soon purges its log up to a snapshot.
 const SNAPSHOT_EVERY: u64 = 100;
 
-/// One node, and a snapshot of six MiB: several windows of a connection.
+/// One node with a snapshot of six MiB: several windows of a connection.
 async fn leader() -> Cluster {
     let mut cluster = Cluster::planned(1);
     cluster.spots[0].snapshot_every = SNAPSHOT_EVERY;
@@ -35,7 +36,7 @@ async fn snapshot_len(raft: &Raft) -> u64 {
     snapshot.unwrap().snapshot.len()
 }
 
-/// Adds a node that the leader reaches by a way that breaks in the middle of a snapshot.
+/// Adds a node that the leader reaches by a route that breaks in the middle of a snapshot.
 async fn learner(cluster: &Cluster, breaks: u64, stays_cut: bool) -> (Raft, Way) {
     let addr = free_addr();
     let folder = cluster.dir.path().join("n2");
@@ -56,7 +57,7 @@ async fn is_cut(way: &Way) {
     .await;
 }
 
-/// So much is written while a snapshot is on its way that the leader has four newer ones.
+/// The leader takes four newer snapshots while one is being sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_gets_a_snapshot_finds_the_log_behind_it() {
     let mut cluster = leader().await;
@@ -94,7 +95,7 @@ async fn who_gets_a_snapshot_finds_the_log_behind_it() {
 async fn a_transfer_that_is_cut_goes_on_where_it_was() {
     let mut cluster = leader().await;
     let len = snapshot_len(cluster.raft(0)).await;
-    // Sent from its beginning each time, it would be cut twice.
+    // If it were sent from its beginning each time, it would be cut twice.
     let (learner, way) = learner(&cluster, 2, false).await;
     caught_up(cluster.raft(0), &learner).await;
     assert_eq!(way.breaks_left.load(Ordering::SeqCst), 1, "cut once");
@@ -122,7 +123,7 @@ async fn a_leader_that_has_a_newer_snapshot_goes_on_with_the_one_that_was_cut() 
     purge_once(&replica, SNAPSHOT_EVERY, &DiskSpace::default()).await;
     way.is_cut.store(false, Ordering::SeqCst);
     caught_up(raft, &learner).await;
-    // A quarter of it, of which one window may have been lost, and the log behind it.
+    // A quarter of the snapshot, of which one window may have been lost, and the log after it.
     let sent = way.carried.load(Ordering::SeqCst) - before;
     assert!(sent < len * 3 / 4, "{sent} bytes of {len}");
     is_clean(&cluster.dir.path().join("n2")).await;
@@ -175,7 +176,7 @@ async fn a_leader_that_ends_in_the_middle_of_a_transfer_goes_on_with_it_at_its_n
     cluster.start(0).await.unwrap();
     way.is_cut.store(false, Ordering::SeqCst);
     caught_up(cluster.raft(0), &learner).await;
-    // Three quarters of it were sent before the cut, of which one window may be sent again.
+    // Three quarters of the snapshot were sent before the cut. One window may be sent again.
     let sent = way.carried.load(Ordering::SeqCst);
     assert!(sent < len * 3 / 2, "{sent} bytes for {len}");
     is_clean(&cluster.dir.path().join("n2")).await;

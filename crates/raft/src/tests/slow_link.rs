@@ -1,4 +1,4 @@
-//! Entries that take seconds on a link are carried, and nothing is elected meanwhile.
+//! Entries that take seconds on a slow link are delivered, without an election meanwhile.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::harness::{Cluster, caught_up, deadline, free_addr, learner_at, next};
 /// About 8 Mbit/s.
 const BYTES_A_SECOND: u32 = 1 << 20;
 
-/// Bytes that have the link for themselves.
+/// Bytes that one connection sends at a time, while the others wait.
 const TURN: usize = 4 << 10;
 
-/// A link that all connections through it share.
+/// Opens a slow link to `target` that all its connections share.
 async fn slow_way_to(target: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap().to_string();
@@ -56,7 +56,8 @@ async fn carry(mut caller: TcpStream, target: String, free_at: Arc<Mutex<Instant
     tokio::select! { () = forth => {}, _ = answered => {} }
 }
 
-/// One proposal, and so one entry, of more than a KiB for each creation.
+/// The commands of one proposal, and therefore of one entry, with more than a KiB for each
+/// creation.
 pub(super) fn creations(group: u32, count: u32) -> Vec<Command> {
     let description = "d".repeat(1024);
     let create = |n| create_sequence(&format!("s{group}.{n}"), SequenceMode::Strict, &description);

@@ -1,5 +1,5 @@
-//! What a node ends with when its storage fails under openraft, which hands on a text alone: the
-//! reason is the cause that was met, whoever met it.
+//! The stop reasons after a storage failure below openraft, which passes on only a text. The reason
+//! is the original cause, whichever part meets it first.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::harness::{Cluster, assert_ends, create, deadline, next, stopped};
 use crate::records::EntryRecord;
 use seqd_state::codec::Versioned;
 
-/// Fails the syncs of files in the folder that it names.
+/// Fails the syncs of files in the named folder.
 #[derive(Default)]
 pub(super) struct FailingSyncs(pub(super) Mutex<Option<(&'static str, Errno)>>);
 
@@ -29,7 +29,7 @@ impl Tap for FailingSyncs {
     }
 }
 
-/// The code of a node whose log or snapshots meet an error of the system.
+/// The stop code of a node after an error of the operating system in its log or its snapshots.
 async fn code_after(folder: &'static str, errno: Errno) -> &'static str {
     let syncs = Arc::new(FailingSyncs::default());
     let cluster = Cluster::on_disk(&syncs).await;
@@ -69,7 +69,7 @@ async fn a_cause_that_is_not_the_disk_is_not_called_a_failed_sync() {
     }
 }
 
-/// Writes the log again, with one entry in the middle as a newer program might have written it.
+/// Rewrites the log, with one entry in the middle in a newer version.
 fn with_a_newer_entry(root: &Path) {
     let old = root.join("wal-before");
     std::fs::rename(root.join("wal"), &old).unwrap();
@@ -95,7 +95,7 @@ async fn an_entry_of_a_newer_version_in_the_log_ends_as_newer_format() {
     }
     cluster.stop(0).await;
     let root = cluster.spots[0].folder.clone();
-    // Without a checkpoint the whole log is applied again.
+    // Without a checkpoint, the whole log is applied again.
     for name in std::fs::read_dir(&root).unwrap().flatten() {
         if name.file_name().to_string_lossy().starts_with("state-") {
             std::fs::remove_dir_all(name.path()).unwrap();

@@ -30,7 +30,8 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
         let mut options = WalOptions::new(dir.path().join("wal"));
         options.segment_bytes = 256 << 10;
         let (wal, recovered) = Wal::open(options).unwrap();
-        // The suite purges what no snapshot holds; the floor that forbids it is not under test.
+        // The suite purges entries that no snapshot contains. The floor that prevents this is not
+        // under test.
         let no_floor = Arc::new(AtomicU64::new(u64::MAX));
         let log = LogStore::new(wal.clone(), &recovered, no_floor).unwrap();
         let failure = log.failure();

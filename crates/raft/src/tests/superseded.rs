@@ -1,4 +1,5 @@
-//! A cluster that was restored into another one: its nodes stop for good when the two meet.
+//! A cluster that was restored into another one: its nodes stop permanently when they meet the new
+//! cluster.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use super::harness::{Cluster, assert_ends, stopped, wait};
 use crate::{Peer, Raft};
 use seqd_store::folder::Folder;
 
-/// Makes a stopped node one of a cluster that was restored from another.
+/// Makes a stopped node part of a cluster that was restored from another.
 fn descend(cluster: &Cluster, at: usize, ancestor: &str) {
     let folder = Folder::open(Arc::new(seqd_disk::OsDisk), &cluster.spots[at].folder).unwrap();
     let mut identity = folder.identity().unwrap().unwrap();
@@ -28,7 +29,7 @@ async fn nodes_of_the_old_cluster_stop_for_good_when_they_meet_the_new_one() {
     new.ready().await;
     new.stop(0).await;
     descend(&new, 0, &ancestor);
-    // The new node takes the first one's place; the third is down for now.
+    // The new node replaces the first one. The third node is stopped for the time being.
     old.stop(0).await;
     old.stop(2).await;
     new.spots[0].addr = old.spots[0].addr.clone();
@@ -39,7 +40,7 @@ async fn nodes_of_the_old_cluster_stop_for_good_when_they_meet_the_new_one() {
     new.peers.extend(old.peers.iter().skip(1).map(renamed));
     new.start(0).await.unwrap();
     assert_superseded(old.raft(1)).await;
-    // One that starts later meets it at the address that it knows.
+    // A node that starts later finds the new one at the configured address.
     old.start(2).await.unwrap();
     assert_superseded(old.raft(2)).await;
     for at in [1, 2] {
@@ -64,7 +65,7 @@ async fn a_node_of_the_old_cluster_that_starts_later_is_greeted() {
     new.ready().await;
     new.stop(0).await;
     descend(&new, 0, &ancestor);
-    // The old nodes know nothing of the new one's address.
+    // The old nodes do not have the new node's address.
     new.peers.push(Peer {
         name: "old-n3".to_owned(),
         addr: old.peers[2].addr.clone(),

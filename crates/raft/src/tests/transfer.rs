@@ -1,5 +1,5 @@
-//! A snapshot's transfer that is interrupted starts again without harm, and one for which there is no
-//! room does none.
+//! An interrupted transfer of a snapshot starts again without harm, and a transfer without room is
+//! refused without harm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,23 +27,24 @@ use crate::messages::SnapshotHead;
 use crate::records::ToRecord;
 use crate::replica::Replica;
 
-/// Only a snapshot is so large that this much of it passes through one connection.
+/// Only a snapshot is so large that this many bytes pass through one connection.
 const CUT_AFTER_BYTES: usize = 64 << 10;
 
-/// A way to a node that breaks in the middle of the first large transfers.
+/// A route to a node that breaks in the middle of the first large transfers.
 pub(super) struct Way {
     pub(super) addr: String,
     pub(super) target: String,
     pub(super) breaks_left: Arc<AtomicU64>,
-    /// No connection comes about.
+    /// Whether new connections fail.
     pub(super) is_cut: Arc<AtomicBool>,
-    /// Carries nothing for now. So it is once, in the middle, on a way that does not break.
+    /// Whether nothing is carried for the time being. On a route that does not break, this is set
+    /// once, in the middle of a transfer.
     pub(super) is_held: Arc<AtomicBool>,
-    /// Bytes towards the node.
+    /// Bytes that were carried towards the node.
     pub(super) carried: Arc<AtomicU64>,
 }
 
-/// What all connections of a way share.
+/// The state that all connections of a route share.
 #[derive(Clone)]
 struct Ways {
     breaks_left: Arc<AtomicU64>,
@@ -60,7 +61,8 @@ impl Way {
         Self::cut_after(target, breaks, CUT_AFTER_BYTES, false).await
     }
 
-    /// Breaks once a connection has carried more than so many bytes, and stays so until `is_cut` is reset.
+    /// Breaks once a connection has carried more than `cut_after` bytes. With `stays_cut`, it stays
+    /// broken until `is_cut` is reset.
     pub(super) async fn cut_after(
         target: String,
         breaks: u64,
@@ -139,12 +141,12 @@ pub(super) fn replica(raft: &crate::Raft) -> Arc<Replica> {
     Arc::clone(raft.node().replica().expect("it runs"))
 }
 
-/// Two snapshots, and a log that begins behind the first of them.
+/// Takes two snapshots, and purges the log up to the first of them.
 pub(super) async fn purged_behind_snapshots(cluster: &Cluster) {
     let raft = cluster.raft(0);
     let replica = replica(raft);
     for round in 0..2 {
-        // Long names, many rows: some hundred KiB.
+        // Long names in many rows: some hundred KiB.
         let filler = "n".repeat(100);
         for group in 0..10 {
             let commands = (0..100).map(|n| create(&format!("{filler}{round}.{group}.{n}")));
@@ -159,7 +161,8 @@ pub(super) async fn purged_behind_snapshots(cluster: &Cluster) {
         .await;
     }
     let upto = raft.status().applied;
-    // A snapshot is there before openraft knows, and before that it purges nothing: it is asked again.
+    // A snapshot exists before openraft has recorded it, and until then openraft purges nothing, so
+    // the purge is repeated.
     wait("the log is purged", || async {
         replica.raft.trigger().purge_log(upto).await.unwrap();
         replica.wal.first_index() > 1
@@ -186,7 +189,7 @@ async fn an_interrupted_transfer_of_a_snapshot_starts_again() {
     assert_eq!(way.breaks_left.load(Ordering::SeqCst), 0, "it was broken");
     let count = |state: &State| state.sequences("", None, 10_000).len();
     assert_eq!(learner.state(count), 2_000);
-    // What the broken transfers left is gone, and the mark of the installation too.
+    // The remains of the broken transfers are removed, and so is the mark of the installation.
     is_clean(&folder).await;
     let stopping = timeout(Duration::from_secs(20), learner.stop());
     stopping.await.expect("the learner stops");
@@ -221,7 +224,7 @@ async fn a_snapshot_that_turned_bad_under_its_leader_is_set_aside_and_the_learne
     cluster.stop_all().await;
 }
 
-/// The head of a snapshot's transfer from one node to another, as if so many bytes followed.
+/// The head of a snapshot's transfer from one node to another, which announces `len` bytes.
 fn announced(cluster: &Cluster, from: usize, to: usize, len: u64) -> Vec<u8> {
     let replica = replica(cluster.raft(from));
     let target = cluster.raft(to).status().node_id.unwrap().0;
@@ -236,7 +239,7 @@ fn announced(cluster: &Cluster, from: usize, to: usize, len: u64) -> Vec<u8> {
     [&u32::try_from(head.len()).unwrap().to_le_bytes()[..], &head].concat()
 }
 
-/// What a node answers to the head of a snapshot's transfer that it does not take.
+/// A node's rejection of a snapshot's transfer.
 async fn sent(cluster: &Cluster, from: usize, to: usize, body: Vec<u8>) -> Rejection {
     let transport = &cluster.raft(from).node().context.transport;
     let (addr, route) = (&cluster.spots[to].addr, Route::Snapshot);
@@ -258,7 +261,7 @@ async fn a_snapshot_without_room_is_refused_and_its_receiver_goes_on_living() {
     assert!(refused.detail.contains("bytes free"), "{refused}");
     let snapshots = cluster.spots[follower].folder.join("snap");
     assert_eq!(std::fs::read_dir(snapshots).unwrap().count(), 0);
-    // It takes what the leader sends, without which there is no quorum.
+    // It accepts the leader's entries, without which there is no quorum.
     assert_eq!(next(cluster.raft(follower), "orders").await, Some(1));
     cluster.stop_all().await;
 }
@@ -288,7 +291,7 @@ async fn an_error_of_the_receiver_s_disk_does_not_make_the_snapshot_malformed() 
 async fn a_snapshot_behind_a_newer_envelope_is_not_called_damaged() {
     let (mut cluster, leader, follower) = pair().await;
     let mut body = announced(&cluster, leader, follower, 0);
-    // Behind the lengths of the head and of the envelope.
+    // The version byte, after the lengths of the head and of the envelope.
     body[8 + HEADER_BYTES - 1] += 1;
     let refused = sent(&cluster, leader, follower, body).await;
     assert_eq!(refused.code, RejectionCode::NewerFormat, "{refused}");

@@ -1,4 +1,4 @@
-//! `seqd access`: tokens of programs and people.
+//! `seqd access`: access tokens of programs and people.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,24 @@ use crate::output::Report;
 use crate::private;
 use crate::session::Session;
 
-/// What to do with tokens.
+/// The operations on access tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccessCommand {
-    /// Make a token; it is shown once, on stdout
+    /// Create a token; it is printed once, on stdout
     Create(CreateArgs),
-    /// All tokens, with what each permits
+    /// List all tokens with their permissions
     List,
     /// Revoke a token: every node refuses it from then on
     Revoke {
-        /// Its ID, as in the list
+        /// ID of the token, as `access list` prints it
         id: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
-    /// What it permits, each including the ones before it: read, allocate, admin; for names that
-    /// begin with a prefix alone: allocate:order. More than once, or comma-separated
+    /// Permissions, each of which includes the ones before it: read, allocate, admin. With a
+    /// prefix, only for names that begin with it: allocate:order. Repeatable or comma-separated
     #[arg(
         long = "scope",
         required = true,
@@ -39,16 +39,16 @@ pub(crate) struct CreateArgs {
         value_name = "SCOPE[:PREFIX]"
     )]
     scopes: Vec<Permission>,
-    /// A word for people: whose it is
+    /// Note for people, such as the owner of the token
     #[arg(long)]
     description: Option<String>,
-    /// How long it counts, such as 90d; for ever without it
+    /// Lifetime, such as 90d, at most 3650d; unlimited by default
     #[arg(long, value_parser = arguments::duration)]
     ttl: Option<Duration>,
-    /// Requests that each node serves for it in a second
+    /// Requests per second that each node serves for the token, 1 to 1000000; unlimited by default
     #[arg(long, value_parser = arguments::number, value_name = "N")]
     rate: Option<u64>,
-    /// Write the token to a new file, open to its owner alone (mode 0600), and not to stdout
+    /// Write the token to a new file with mode 0600 instead of stdout
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -81,13 +81,13 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         }
         return session.print_plan(&plan);
     }
-    // Made before the token is: one that cannot be kept would be lost.
+    // The file is created before the token: a token that cannot be stored would be lost.
     let file = args.out.as_deref().map(new_file).transpose()?;
     let created = match session.client.create_token(&request).await {
         Ok(created) => created,
         Err(error) => {
             if let Some(path) = &args.out {
-                // Nothing is in it.
+                // The file is empty.
                 let _ = std::fs::remove_file(path);
             }
             return Err(error.into());
@@ -126,7 +126,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Names the members that act on what was before.
+/// Prints the members that have not confirmed the change and still act on the old state.
 fn warn_unconfirmed(members: &[String], fate: &str, session: &Session) {
     if !members.is_empty() {
         let names = members.join(", ");
@@ -136,7 +136,7 @@ fn warn_unconfirmed(members: &[String], fate: &str, session: &Session) {
     }
 }
 
-/// Each beginning of a name is a name, so what is none begins no name.
+/// Every prefix of a valid name is a valid name, so no name begins with an invalid prefix.
 fn note_unfit(scope: &Permission, session: &Session) {
     if !scope.prefix.is_empty()
         && let Err(error) = validate_name(&scope.prefix)
@@ -195,7 +195,7 @@ async fn list(session: &Session) -> Result<u8, Failure> {
 }
 
 async fn revoke(id: &str, session: &Session) -> Result<u8, Failure> {
-    // The server's own check, and its words.
+    // The server checks the request and words its effect.
     let plan = session.client.dry_run().revoke_token(id).await?;
     if session.is_dry_run {
         return session.print_plan(&plan);

@@ -7,10 +7,10 @@ use seqd_client::api::exit;
 use crate::failure::Failure;
 use crate::output::write_stdout;
 
-/// For which shell.
+/// The options of the command.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell to print completions for
     shell: Shell,
 }
 

@@ -1,6 +1,6 @@
 //! `seqd config`: configuration files.
 //!
-//! The keys, the merge of the layers and what is refused belong to the node crate.
+//! The node crate owns the keys, the merge of the layers and the validation.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -17,34 +17,35 @@ use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::{Report, write_stdout};
 
-/// What to do with configuration.
+/// The operations on configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Print a file for one node of a new cluster
+    /// Print a configuration file for one node of a new cluster
     Init {
-        /// The node's name
+        /// Name of the node
         #[arg(long)]
         name: String,
         /// All nodes, comma-separated: HOST or NAME=HOST, with :PORT if it is not 7401
         #[arg(long, value_delimiter = ',', required = true, value_name = "HOST,...")]
         peers: Vec<String>,
     },
-    /// Check whether a configuration can be used
+    /// Check whether a node can run with a configuration
     Check(ConfigSource),
-    /// Print what is in force
+    /// Print the resulting configuration
     Show {
         #[command(flatten)]
         source: ConfigSource,
-        /// Show where each value comes from
+        /// Print the origin of each value
         #[arg(long)]
         origin: bool,
     },
 }
 
-/// Where configuration comes from: flag over environment over file over default.
+/// The sources of the configuration. A flag overrides the environment, which overrides the file,
+/// which overrides the default.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigSource {
-    /// The configuration file
+    /// Configuration file (TOML)
     #[arg(long, env = "SEQD_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -67,7 +68,8 @@ impl ConfigSource {
     }
 }
 
-/// A configuration has a few kilobytes. A larger file, or a device without an end, is another file.
+/// A configuration has a few kilobytes. A larger file, or a device without an end, is not a
+/// configuration.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 fn read_file(path: &Path) -> io::Result<String> {
@@ -82,7 +84,7 @@ fn read_file(path: &Path) -> io::Result<String> {
 }
 
 /// Reads the certificates, keys and tokens that the configuration names, and refuses a node that
-/// anybody could talk to; what was permitted of that is a warning.
+/// would be open to everybody. Exceptions that the configuration permits become warnings.
 pub(crate) fn check_access(resolved: &mut Resolved) -> Result<(), Failure> {
     Tls::load(&resolved.config, &OsClock).map_err(refused)?;
     TokenFile::load(&resolved.config).map_err(refused)?;

@@ -1,4 +1,4 @@
-//! `seqd data`: a stopped node's folder, looked at without a node.
+//! `seqd data`: inspects, verifies and recovers a stopped node's folder without a running node.
 
 use std::path::{Path, PathBuf};
 
@@ -15,30 +15,30 @@ use crate::format::Format;
 use crate::output::{Report, write_stdout};
 use crate::session::Session;
 
-/// What to do with a data folder.
+/// The operations on a data folder.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
-    /// Show what lies in a stopped node's folder
+    /// Show the contents of a stopped node's folder
     ///
-    /// Writes nothing to it, and takes its lock so that no node starts meanwhile. The checkpoint is
-    /// opened in a copy, under TMPDIR.
+    /// Writes nothing to the folder, and holds its lock so that no node starts in the meantime. The
+    /// checkpoint is opened in a copy, under TMPDIR.
     Inspect {
-        /// The folder
+        /// Data folder of the node
         #[arg(long, value_name = "DIR")]
         data_dir: PathBuf,
     },
-    /// Make a new cluster of one node from the folder of one that lost its majority
+    /// Make a new cluster of one node from the folder of a node whose cluster lost its majority
     ///
-    /// The last resort: whatever the other nodes had and this one had not is given up. Every
-    /// process of the old cluster must have ended.
+    /// This is the last resort: data that only the other nodes had is lost. Every process of the
+    /// old cluster must have ended.
     RecoverQuorum(RecoverArgs),
     /// Check every checksum, record and digest in a stopped node's folder
     ///
-    /// Writes nothing to it. The state is applied again from the snapshots and the log and compared
-    /// with the checkpoint, which is opened in a copy, under TMPDIR. Exit code 0 if all is sound, 1
-    /// if anything is not.
+    /// Writes nothing to the folder. Applies the snapshots and the log again and compares the
+    /// resulting state with the checkpoint, which is opened in a copy, under TMPDIR. Exit code 0 if
+    /// no problem is found, 1 otherwise.
     Verify {
-        /// The folder
+        /// Data folder of the node
         #[arg(long, value_name = "DIR")]
         data_dir: PathBuf,
     },
@@ -197,10 +197,10 @@ fn log(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
     }
 }
 
-/// The file's name, as checks call it.
+/// The name of the file in reports and checks.
 const LAST_TICK: &str = "last-tick";
 
-/// What lies in a folder: that of consensus, and the one file there that is minting's.
+/// Inspects a folder: the files of consensus, and the file with the last minted tick.
 fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     let mut report = seqd_offline::inspect_folder(root)?;
     match last_minted_ms(root) {
@@ -210,7 +210,7 @@ fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     Ok(report)
 }
 
-/// Checks the same.
+/// Verifies the same files as `inspect_folder`.
 fn verify_folder(root: &Path, report: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
     seqd_offline::verify_folder(root, report)?;
     match last_minted_ms(root) {
@@ -231,7 +231,7 @@ fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
     let mut failed = None;
     let verified = verify_folder(folder, &mut |check| {
         if live {
-            // As they come: a large folder takes its time.
+            // Prints each check when it is done, since a large folder takes long.
             let line = format!(
                 "{:<4}  {}  {}\n",
                 check.verdict.as_str(),
@@ -317,7 +317,7 @@ mod tests {
         let last = checks(folder.path()).pop().unwrap();
         assert_eq!(last.detail, "minted up to 1970-01-01T00:00:00.001Z");
 
-        // A mark that lies centuries ahead.
+        // A last tick that lies centuries in the future.
         bytes[7] ^= 8;
         fs::write(&path, &bytes).unwrap();
         let damaged = inspect_folder(folder.path()).unwrap();

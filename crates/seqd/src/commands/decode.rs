@@ -1,4 +1,4 @@
-//! `seqd decode`: what IDs are made of, and who made them.
+//! `seqd decode`: the fields of IDs, and the nodes that minted them.
 
 use std::io::{self, IsTerminal as _, Read as _};
 
@@ -9,23 +9,23 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-/// Some 800,000 IDs, each of which is a request.
+/// Room for some 800,000 IDs, each of which takes a request.
 const MAX_STDIN_BYTES: u64 = 16 << 20;
 
-/// Which IDs.
+/// The options of the command.
 #[derive(Debug, Args)]
 pub(crate) struct DecodeArgs {
-    /// The IDs; from stdin, one a line, where none is given
+    /// IDs to decode; by default from stdin, one per line
     ids: Vec<String>,
-    /// The layout
+    /// Layout of the IDs; by default the layout `default`
     #[arg(long)]
     layout: Option<String>,
-    /// Text form of the IDs: dec, hex, b62 or crockford
+    /// Text form of the IDs: dec, hex, b62 or crockford; dec by default
     #[arg(long, value_parser = |text: &str| text.parse::<IdFormat>())]
     format: Option<IdFormat>,
 }
 
-/// Every ID is tried; the first failure gives the exit code.
+/// Decodes every ID, even after a failure. The first failure determines the exit code.
 pub(crate) async fn run(args: DecodeArgs, session: &Session) -> Result<u8, Failure> {
     let ids = if args.ids.is_empty() || args.ids == ["-"] {
         from_stdin()?
@@ -81,7 +81,7 @@ fn from_stdin() -> Result<Vec<String>, Failure> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// One ID that was asked for is one JSON object; several are an array.
+/// The report: an object for one requested ID, an array for several.
 fn report(found: &[IdParts], asked: usize) -> Result<Report, Failure> {
     let report = match found {
         [only] if asked == 1 => Report::new(only)?,
@@ -123,7 +123,7 @@ fn report(found: &[IdParts], asked: usize) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Who held the worker: the node by name, else the owner of the lease.
+/// The holder of the worker: the node's name, otherwise the owner of the lease.
 fn holder(parts: &IdParts) -> Option<&str> {
     let holder = parts.holder.as_ref()?;
     Some(holder.node.as_deref().unwrap_or(&holder.owner))
@@ -137,7 +137,7 @@ fn line(parts: &IdParts) -> String {
     let holder = holder(parts)
         .map(|name| format!(" ({name})"))
         .unwrap_or_default();
-    // Whoever held the worker is named beside it; all else takes a sentence.
+    // The name of a holder is printed next to the worker. Every other origin takes a sentence.
     let origin = match (parts.origin.as_deref(), &parts.origin_detail) {
         (None | Some("held"), _) | (_, None) => String::new(),
         (_, Some(detail)) => format!("   {detail}"),

@@ -1,4 +1,5 @@
-//! `seqd elect`: one of many runs. An election is a lock, and who holds it is elected.
+//! `seqd elect`: elections, in which one of many candidates runs its command. An election is a
+//! lock, and its holder is elected.
 
 use std::time::Duration;
 
@@ -10,22 +11,24 @@ use crate::failure::Failure;
 use crate::output::{Reader, Report, reader_of_stdout, write_stdout};
 use crate::session::Session;
 
-/// How long one request waits for another holder: as often it is looked whether somebody reads.
+/// The longest wait of one request for a change of the holder. After each request the command
+/// checks whether stdout is still read.
 const ROUND_MS: u64 = 5_000;
 
-/// The pause after a request that failed.
+/// The pause after a failed request.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What to do with elections.
+/// The operations on elections.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ElectCommand {
-    /// Run for it, and run a command while elected: exactly one of all that do so runs its command
+    /// Run for election, and run a command while elected: exactly one of all candidates runs its
+    /// command
     Run(ElectRunArgs),
-    /// Who is elected
+    /// Show the elected candidate
     Show {
-        /// The election
+        /// Name of the election
         name: String,
-        /// Go on, and print each change
+        /// Continue, and print each change
         #[arg(long)]
         watch: bool,
     },
@@ -43,7 +46,7 @@ pub(crate) async fn run(command: ElectCommand, session: &Session) -> Result<u8, 
     }
 }
 
-/// Prints who is elected.
+/// Prints the elected candidate.
 fn print(lock: &Lock, session: &Session) -> Result<Reader, Failure> {
     let elected = lock.holders.first();
     let mut report = Report::new(&elected)?.with_columns(&["elected", "token", "waiting"]);
@@ -55,12 +58,12 @@ fn print(lock: &Lock, session: &Session) -> Result<Reader, Failure> {
     write_stdout(&report.text(session.format))
 }
 
-/// The token of the hold; 0 of none.
+/// The token of the hold, 0 if nobody is elected.
 fn token_of(lock: &Lock) -> u64 {
     lock.holders.first().map_or(0, |holder| holder.token)
 }
 
-/// Prints each change until nobody reads it any more.
+/// Prints each change until the reader of stdout closes it.
 async fn watch(name: &str, session: &Session) -> Result<u8, Failure> {
     let lock = session.client.lock(name, &LockQuery::default()).await?;
     let mut token = token_of(&lock);
@@ -72,7 +75,7 @@ async fn watch(name: &str, session: &Session) -> Result<u8, Failure> {
             ..LockQuery::default()
         };
         match session.client.lock(name, &query).await {
-            // Unchanged after the wait.
+            // The wait ended without a change.
             Ok(lock) if token_of(&lock) == token => {}
             Ok(lock) => {
                 token = token_of(&lock);

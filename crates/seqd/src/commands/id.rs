@@ -9,19 +9,19 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-/// What IDs are wanted.
+/// The options of the command.
 #[derive(Debug, Args)]
 pub(crate) struct IdArgs {
-    /// How many
+    /// Number of IDs, 1 to `http.max_count` (10000); 1 by default
     #[arg(short = 'n', long, allow_negative_numbers = true, value_parser = arguments::number)]
     count: Option<u64>,
-    /// Text form: dec, hex, b62 or crockford
+    /// Text form: dec, hex, b62 or crockford; dec by default
     #[arg(long, value_parser = |text: &str| text.parse::<IdFormat>())]
     format: Option<IdFormat>,
-    /// Zeroes are put before each ID up to this width
+    /// Pad each ID with leading zeros to this width, 1 to 64
     #[arg(long, value_parser = arguments::number)]
     pad: Option<u64>,
-    /// The layout
+    /// Layout of the IDs; by default the layout `default`
     #[arg(long)]
     layout: Option<String>,
 }
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: IdArgs, session: &Session) -> Result<u8, Failure> 
     Ok(exit::OK)
 }
 
-/// People and `plain` get one ID a line, CSV a column.
+/// Tables and `plain` have one ID per line, CSV has one column.
 fn fill(report: Report, ids: impl Iterator<Item = Id>) -> Report {
     let ids: Vec<Id> = ids.collect();
     let items = ids

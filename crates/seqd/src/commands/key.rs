@@ -11,52 +11,53 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-/// What to do with idempotency keys.
+/// The operations on idempotency keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Be told to go on (state first, with a claim), or what came of it (state done)
+    /// Begin a key: returns a claim if the caller is the first (state first), or the stored result
+    /// (state done)
     Begin(BeginArgs),
-    /// Keep what came of it; everybody who begins the key is given it from then on
+    /// Store the result of a key; every later `key begin` returns it
     Complete {
-        /// The key
+        /// Name of the key
         #[arg(value_name = "KEY")]
         name: String,
-        /// The claim, as `key begin` printed it
+        /// Claim, as `key begin` printed it
         #[arg(long)]
         claim: String,
-        /// What came of it, as JSON, at most 16 KiB
+        /// Result as JSON, at most 16 KiB
         #[arg(long, default_value = "null", value_name = "JSON", value_parser = json)]
         result: JsonText,
     },
-    /// End a claim without a result: the next caller goes on at once
+    /// End a claim without a result: the next caller gets a claim at once
     Abandon {
-        /// The key
+        /// Name of the key
         #[arg(value_name = "KEY")]
         name: String,
-        /// The claim, as `key begin` printed it
+        /// Claim, as `key begin` printed it
         #[arg(long)]
         claim: String,
     },
-    /// A key as it stands
+    /// Show the state of a key
     Get {
-        /// The key
+        /// Name of the key
         #[arg(value_name = "KEY")]
         name: String,
-        /// From the answering node's own state, which may be behind
+        /// Read the answering node's own state, which may lag behind
         #[arg(long)]
         stale: bool,
     },
-    /// The keys, with whom each is charged to
+    /// List keys, with the tenant to which each is charged
     List {
         #[command(flatten)]
         which: WhichKeys,
-        /// At most so many
+        /// Largest number of keys to print
         #[arg(long, value_parser = arguments::number, default_value = "1000")]
         limit: u64,
     },
-    /// Delete keys, as an operator: whoever begins one of them again is told to go on
+    /// Delete keys as an operator: the next caller that begins one of them gets a claim
     Delete {
-        /// The key; without it all that --prefix and --tenant name
+        /// Name of the key; without it, all keys that --prefix and --tenant select
         #[arg(value_name = "KEY", conflicts_with_all = ["prefix", "tenant", "requests"],
               required_unless_present_any = ["prefix", "tenant"])]
         name: Option<String>,
@@ -65,17 +66,17 @@ pub(crate) enum KeyCommand {
     },
 }
 
-/// Which keys are listed or deleted.
+/// The selection of keys to list or delete.
 #[derive(Debug, Args)]
 pub(crate) struct WhichKeys {
-    /// Only keys that begin with this
+    /// Only keys that begin with this prefix
     #[arg(long)]
     prefix: Option<String>,
     /// Only keys that are charged to this tenant: operator, token:ID (`seqd access list`) or
     /// address:IP
     #[arg(long)]
     tenant: Option<String>,
-    /// The keys of requests with an Idempotency-Key, in place of those that were begun
+    /// Keys of requests with an Idempotency-Key header, instead of keys from `key begin`
     #[arg(long)]
     requests: bool,
 }
@@ -94,19 +95,20 @@ impl WhichKeys {
 
 #[derive(Debug, Args)]
 pub(crate) struct BeginArgs {
-    /// The key: 1 to 255 printable ASCII characters
+    /// Name of the key: 1 to 255 printable ASCII characters
     #[arg(value_name = "KEY")]
     name: String,
-    /// How long the key lives, 1s to 30d; a day without it
+    /// Lifetime of the key, 1s to 30d; 1d by default
     #[arg(long, value_parser = arguments::duration)]
     ttl: Option<Duration>,
-    /// How long the claim is the caller's alone, 100ms to 24h; a minute without it
+    /// Time for which the claim is exclusive to the caller, 100ms to 24h; 1m by default
     #[arg(long, value_parser = arguments::duration)]
     claim_ttl: Option<Duration>,
-    /// What is to be done, such as a hash of the request: another one under the same key is refused
+    /// Fingerprint of the work, such as a hash of the request, at most 128 bytes; the same key with
+    /// another fingerprint is refused
     #[arg(long)]
     fingerprint: Option<String>,
-    /// The same in each repetition: who is told to go on is told so again; drawn without it
+    /// Nonce of this request: a retry with the same nonce gets the same response; random by default
     #[arg(long)]
     nonce: Option<String>,
 }
@@ -116,7 +118,7 @@ fn json(text: &str) -> Result<JsonText, String> {
     JsonText::new(text.to_owned()).map_err(told)
 }
 
-/// A nonce that no other call has, so that a lost answer can be asked for again.
+/// A nonce that no other call has, so that a retry can get a lost response.
 pub(super) fn nonce_or_drawn(nonce: Option<String>) -> Result<String, Failure> {
     if let Some(nonce) = nonce {
         return Ok(nonce);
@@ -234,7 +236,7 @@ async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Fai
 }
 
 async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
-    // The server's own check, and its words.
+    // The server checks the request and words its effect.
     let plan = session.client.dry_run().delete_key(name).await?;
     if let Some(code) = pages::agreed(&plan, session)? {
         return Ok(code);

@@ -1,4 +1,4 @@
-//! `seqd layout`: what IDs are made of, how long they last, how they spread.
+//! `seqd layout`: the definitions of IDs, their end of life and their spread.
 
 use clap::{Args, Subcommand};
 use seqd_client::api::{CreateLayout, EncodeRequest, Layout, LayoutQuery, ListQuery, exit};
@@ -8,21 +8,21 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-/// What to do with layouts.
+/// The operations on layouts.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LayoutCommand {
-    /// All layouts
+    /// List all layouts
     List,
-    /// Make a layout; it can never be changed or removed
+    /// Create a layout; it can never be changed or removed
     Create(CreateArgs),
-    /// What a layout is good for: end of life, rates, workers, largest ID, spread, warnings
+    /// Show the properties of a layout: end of life, rates, workers, largest ID, spread, warnings
     Explain {
-        /// Its name
+        /// Name of the layout
         name: String,
-        /// IDs a second of one worker, for the spread
+        /// IDs per second of one worker, for the spread
         #[arg(long, default_value_t = 20)]
         rate: u64,
-        /// Divisors, for the spread: how many IDs have each remainder
+        /// Divisors for the spread, which is the share of IDs with each remainder
         #[arg(
             long = "mod",
             value_name = "N",
@@ -31,52 +31,53 @@ pub(crate) enum LayoutCommand {
         )]
         moduli: Vec<u32>,
     },
-    /// The ID of a time, and the first and last of its tick: for scans by time. Nothing is allocated
+    /// Print the ID of a time, and the first and last ID of its tick, for scans by time; nothing is
+    /// allocated
     Encode {
-        /// The layout
+        /// Name of the layout
         name: String,
-        /// RFC 3339, or milliseconds of Unix time
+        /// Time: RFC 3339, or milliseconds of Unix time
         #[arg(long)]
         time: String,
-        /// The worker, within its datacenter where one is given
+        /// Worker, within its datacenter if one is given
         #[arg(long)]
         worker: Option<u32>,
-        /// The datacenter, for a layout that has some
+        /// Datacenter, for a layout with datacenters
         #[arg(long)]
         datacenter: Option<u32>,
-        /// The place within the tick
+        /// Sequence within the tick
         #[arg(long)]
         sequence: Option<u32>,
     },
 }
 
-/// A layout; what is not given is as in the layout `default`.
+/// The definition of a layout. Omitted fields are as in the layout `default`.
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
-    /// Its name
+    /// Name of the layout
     name: String,
-    /// When tick 0 begins, RFC 3339 or milliseconds of Unix time
+    /// Start of tick 0, RFC 3339 or milliseconds of Unix time
     #[arg(long)]
     epoch: Option<String>,
-    /// The length of a tick: 1, 10 or 1000 ms
+    /// Length of a tick: 1, 10 or 1000 ms; 1 by default
     #[arg(long)]
     tick_ms: Option<u32>,
-    /// Bits of the tick
+    /// Bits of the tick; 41 by default
     #[arg(long)]
     time_bits: Option<u8>,
-    /// Upper bits of the worker field that name a datacenter
+    /// Upper bits of the worker field that contain the datacenter; 0 by default
     #[arg(long)]
     datacenter_bits: Option<u8>,
-    /// Bits of the worker within its datacenter
+    /// Bits of the worker within its datacenter; 10 by default
     #[arg(long)]
     worker_bits: Option<u8>,
-    /// Bits of the place within the tick
+    /// Bits of the sequence within the tick; 12 by default
     #[arg(long)]
     sequence_bits: Option<u8>,
-    /// The order of the fields: tick-worker-sequence or tick-sequence-worker
+    /// Order of the fields: tick-worker-sequence (the default) or tick-sequence-worker
     #[arg(long)]
     order: Option<String>,
-    /// The first sequence of a tick: spread, zero, or random:N for one below N
+    /// First sequence of a tick: spread (the default), zero, or random:N for a random one below N
     #[arg(long)]
     first_sequence: Option<String>,
 }
@@ -153,7 +154,7 @@ async fn list(session: &Session) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// The widths of time, datacenter, worker and sequence.
+/// The widths of the time, the datacenter, the worker and the sequence.
 fn bits(layout: &Layout) -> String {
     let (time, sequence) = (layout.time_bits, layout.sequence_bits);
     let worker = match layout.datacenter_bits {

@@ -1,4 +1,4 @@
-//! `seqd leader`: who leads, and who should.
+//! `seqd leader`: shows and moves the leadership.
 
 use clap::Subcommand;
 use seqd_client::api::{ErrorCode, LeaderMove, exit};
@@ -8,14 +8,14 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-/// What to do about the leader.
+/// The operations on the leader.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaderCommand {
-    /// Who leads
+    /// Show the leader
     Show,
-    /// Hand the leadership to another voter
+    /// Transfer leadership to another voter
     Move {
-        /// The voter; any other than the leader where none is given
+        /// Name of the voter; by default any voter except the leader
         node: Option<String>,
     },
 }

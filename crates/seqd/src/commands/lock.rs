@@ -15,93 +15,95 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-/// What to do with locks.
+/// The operations on locks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LockCommand {
-    /// Hold a lock: prints the token of the grant, and the lease that renews and releases it
+    /// Acquire a lock: prints the fencing token, and the lease with which to renew and release it
     Acquire(AcquireArgs),
-    /// Hold it longer
+    /// Extend the hold of a lock
     Renew {
         #[command(flatten)]
         held: HeldArgs,
-        /// How long it is held from now on
+        /// Time for which the lock is held from the renewal on, 100ms to 24h
         #[arg(long, value_parser = arguments::duration, default_value = "30s")]
         ttl: Duration,
     },
     /// Release a lock
     Release(HeldArgs),
-    /// End the hold of another client, as an operator: the next waiter holds the lock at once
+    /// End the hold of another client as an operator: the next waiter gets the lock at once
     Break {
-        /// The lock
+        /// Name of the lock
         name: String,
-        /// The token of the one hold that ends; all holds without it
+        /// Fencing token of the hold to end; all holds by default
         #[arg(long)]
         token: Option<u64>,
     },
-    /// Whether a token holds a lock
+    /// Check whether a fencing token belongs to a current hold of a lock
     Verify {
-        /// The lock
+        /// Name of the lock
         name: String,
-        /// The token, as it was answered
+        /// Fencing token, as `lock acquire` printed it
         #[arg(long)]
         token: u64,
-        /// Its owner; any without it
+        /// Required owner of the hold; any owner by default
         #[arg(long)]
         owner: Option<String>,
     },
-    /// Run a command while a lock is held, and end it when the lock is lost. Its variables
-    /// SEQD_LOCK_NAME and SEQD_LOCK_TOKEN have the lock and the token of the grant
+    /// Run a command while a lock is held, and end it when the lock is lost. The command's
+    /// environment contains the name of the lock in SEQD_LOCK_NAME and the fencing token in
+    /// SEQD_LOCK_TOKEN
     Run(LockRunArgs),
-    /// All locks that are in use
+    /// List all locks in use
     List {
-        /// Only names that begin with this
+        /// Only locks whose names begin with this prefix
         #[arg(long)]
         prefix: Option<String>,
     },
-    /// One lock: who holds it, and who waits
+    /// Show the holders and waiters of a lock
     Get {
-        /// The lock
+        /// Name of the lock
         name: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AcquireArgs {
-    /// The lock
+    /// Name of the lock
     name: String,
-    /// Who takes it: a host, pod or service name
+    /// Owner of the hold: a host, pod or service name
     #[arg(long)]
     owner: String,
-    /// How long it is held without a renewal
+    /// Time for which the lock is held without a renewal, 100ms to 24h
     #[arg(long, value_parser = arguments::duration, default_value = "30s")]
     ttl: Duration,
-    /// How long to wait for it; not at all without it
+    /// Time to wait for the lock, at most 10m; no wait by default
     #[arg(long, value_parser = arguments::duration)]
     wait: Option<Duration>,
-    /// The lease of a hold that is entered again: the longer time applies
+    /// Lease of the caller's current hold, which is entered again: the later deadline applies
     #[arg(long)]
     lease: Option<String>,
     /// Nonce of this request: a retry with the same nonce gets the same response. It is a secret;
     /// random by default
     #[arg(long)]
     nonce: Option<String>,
-    /// How many hold the lock at once
+    /// Number of simultaneous holders, 1 to 1024; 1 by default
     #[arg(long)]
     permits: Option<u32>,
-    /// Together with others that share it
+    /// Share the lock with other shared holders
     #[arg(long)]
     shared: bool,
-    /// For how long nobody is granted the lock if this hold runs out
+    /// Time for which nobody is granted the lock after this hold expires without a release, at most
+    /// 1m; 0s by default
     #[arg(long, value_parser = arguments::duration)]
     lock_delay: Option<Duration>,
 }
 
-/// A hold, as it was answered.
+/// The hold to renew or release.
 #[derive(Debug, Args)]
 pub(crate) struct HeldArgs {
-    /// The lock
+    /// Name of the lock
     name: String,
-    /// The lease, as `lock acquire` printed it
+    /// Lease, as `lock acquire` printed it
     #[arg(long)]
     lease: String,
 }
@@ -176,7 +178,7 @@ fn report(held: &HeldLock, session: &Session) -> Result<u8, Failure> {
 
 async fn break_holds(name: &str, token: Option<u64>, session: &Session) -> Result<u8, Failure> {
     let request = BreakLockRequest { token };
-    // The server's own check, and its words.
+    // The server checks the request and words its effect.
     let plan = session.client.dry_run().break_lock(name, &request).await?;
     if let Some(code) = pages::agreed(&plan, session)? {
         return Ok(code);
@@ -201,7 +203,7 @@ const COLUMNS: [&str; 7] = [
     "waiting",
 ];
 
-/// The one that ends first, or blanks.
+/// The holder whose hold ends first, or dashes.
 fn row(lock: &Lock) -> Vec<String> {
     let first = lock.holders.first();
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -241,7 +243,7 @@ async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> 
     Ok(exit::OK)
 }
 
-/// A line for each that holds it, then one for each that waits.
+/// Prints one line per holder, then one line per waiter.
 async fn get(name: &str, session: &Session) -> Result<u8, Failure> {
     let lock = session.client.lock(name, &LockQuery::default()).await?;
     let columns = ["what", "owner", "token", "ms", "shared"];

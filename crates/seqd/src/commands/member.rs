@@ -1,4 +1,4 @@
-//! `seqd member`: who belongs to the cluster.
+//! `seqd member`: the members of the cluster.
 
 use std::time::Duration;
 
@@ -11,44 +11,45 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::{PATIENCE, Session};
 
-/// How long `--wait` waits: a learner of a large cluster gets a snapshot and its log in far less.
+/// The time limit of `--wait`. A learner of a large cluster receives a snapshot and the log in far
+/// less time.
 const WAIT: Duration = Duration::from_secs(120);
 
-/// Between two looks of `--wait`: a person does not notice it.
+/// The polling interval of `--wait`, too short for a person to notice.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What to do with members.
+/// The operations on members.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemberCommand {
-    /// All members
+    /// List all members
     List,
     /// Add a node as a learner
     Add {
-        /// Its name
+        /// Name of the node
         name: String,
-        /// Where the other nodes reach it, HOST:7401
+        /// Address for other nodes, HOST:7401
         #[arg(value_name = "HOST:PORT")]
         peer: String,
-        /// Where clients reach it, http://HOST:7400
+        /// URL for clients, http://HOST:7400
         #[arg(long, value_name = "URL")]
         http: Option<String>,
-        /// Until it has caught up
+        /// Wait until the node has caught up, at most 2 minutes
         #[arg(long)]
         wait: bool,
     },
     /// Make a learner a voter
     Promote {
-        /// Its name
+        /// Name of the learner
         name: String,
-        /// Until it votes
+        /// Wait until the node is a voter, at most 2 minutes
         #[arg(long)]
         wait: bool,
     },
     /// Remove a member for good; a leader transfers leadership first
     Remove {
-        /// Its name
+        /// Name of the member
         name: String,
-        /// Until it is gone
+        /// Wait until the member is removed, at most 2 minutes
         #[arg(long)]
         wait: bool,
     },
@@ -120,19 +121,19 @@ async fn list(session: &Session) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// What `--wait` waits for.
+/// The condition for which `--wait` waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goal {
-    /// A learner has all that the others have.
+    /// The learner has caught up with the leader.
     CaughtUp,
-    /// A learner has become a voter.
+    /// The learner has become a voter.
     Votes,
-    /// A member is gone.
+    /// The member is removed.
     Gone,
 }
 
 impl Goal {
-    /// Whether `seen` shows that the member of that name is there.
+    /// Returns whether the goal is reached for the member of that name, as `seen` shows.
     fn is_reached(self, seen: &Result<Cluster, Error>, name: &str) -> bool {
         match seen {
             Ok(cluster) => {
@@ -143,7 +144,7 @@ impl Goal {
                     Self::Gone => member.is_none(),
                 }
             }
-            // The removal was acknowledged, and the one node that could be asked was it.
+            // The removal was acknowledged, and the only reachable endpoint was the removed node.
             Err(Error::Unreachable(_)) => self == Self::Gone,
             Err(_) => false,
         }
@@ -158,7 +159,7 @@ impl Goal {
     }
 }
 
-/// Says what was done, and with `--wait` looks until it is seen.
+/// Prints the change. With `--wait`, first polls the cluster until the change is complete.
 async fn finish(
     mut change: MemberChange,
     goal: Option<Goal>,
@@ -188,8 +189,8 @@ async fn finish(
     Ok(exit::OK)
 }
 
-/// Looks at the cluster until the goal is reached; a look that fails is repeated, since a change of
-/// leader may be under way.
+/// Polls the cluster until the goal is reached. Retries a failed request, since a change of leader
+/// may be in progress.
 async fn until(name: &str, goal: Goal, session: &Session) -> Result<Option<Cluster>, Failure> {
     let begun = Instant::now();
     let deadline = begun + WAIT;
@@ -219,7 +220,7 @@ async fn until(name: &str, goal: Goal, session: &Session) -> Result<Option<Clust
     }
 }
 
-/// How the member stands, for people who wait for it.
+/// The state of the member, for the progress line of `--wait`.
 fn standing(seen: &Result<Cluster, Error>, name: &str) -> String {
     let cluster = match seen {
         Ok(cluster) => cluster,

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands, one file per command.
 
 pub(crate) mod access;
 pub(crate) mod completions;

@@ -1,4 +1,4 @@
-//! Lists and deletions that go on from page to page.
+//! Lists and deletions that span several pages.
 
 use seqd_client::Error;
 use seqd_client::api::{DeletedPage, Page, Plan, exit};
@@ -7,13 +7,13 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-/// Items of a list, and whether it may have more of them.
+/// The items of a list. If `is_cut` is set, there may be more.
 pub(super) struct Listed<T> {
     pub(super) items: Vec<T>,
     pub(super) is_cut: bool,
 }
 
-/// Collects at most so many items; `page` is called with the cursor of each page.
+/// Collects at most `limit` items. `page` is called with the cursor of each page.
 pub(super) async fn up_to<T>(
     limit: u64,
     mut page: impl AsyncFnMut(Option<String>) -> Result<Page<T>, Error>,
@@ -39,14 +39,15 @@ pub(super) async fn all<T>(
     Ok(up_to(u64::MAX, page).await?.items)
 }
 
-/// Says that a list was cut.
+/// Prints a note if the list was cut.
 pub(super) fn note_cut(is_cut: bool, limit: u64, session: &Session) {
     if is_cut {
         session.note(&format!("the first {limit}; there may be more: --limit"));
     }
 }
 
-/// What a plan leads to: the exit code where it is only shown or not agreed to.
+/// Prints a plan and asks for confirmation. Returns the exit code if the command ends here: in a
+/// dry run, or without a confirmation.
 pub(super) fn agreed(plan: &Plan, session: &Session) -> Result<Option<u8>, Failure> {
     if session.is_dry_run {
         return session.print_plan(plan).map(Some);
@@ -55,7 +56,8 @@ pub(super) fn agreed(plan: &Plan, session: &Session) -> Result<Option<u8>, Failu
     Ok((!is_agreed).then_some(exit::OK))
 }
 
-/// Deletes page after page, and prints how many were deleted, also where a later page failed.
+/// Deletes one page after another and prints the number of deleted items, even if a later page
+/// fails.
 pub(super) async fn delete(
     what: &str,
     session: &Session,
@@ -80,7 +82,8 @@ pub(super) async fn delete(
     Ok(exit::OK)
 }
 
-/// Deletes page after page until one fails; returns how many were deleted, and the error.
+/// Deletes one page after another until a page fails. Returns the number of deleted items, and the
+/// error.
 async fn delete_pages(
     mut page: impl AsyncFnMut(Option<String>) -> Result<DeletedPage, Error>,
 ) -> (u64, Result<(), Error>) {

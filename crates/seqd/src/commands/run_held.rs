@@ -1,4 +1,4 @@
-//! `seqd lock run` and `seqd elect run`: a command that runs while a lock is held.
+//! `seqd lock run` and `seqd elect run`: run a command while a lock is held.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -15,63 +15,67 @@ use crate::session::Session;
 use crate::signals::Signals;
 use crate::supervise::{Ends, OnLost, Supervised};
 
-/// The variables of the command: the lock, and the token that what it protects is shown.
+/// The variables of the command: the name of the lock, and the fencing token for the protected
+/// resource.
 pub(crate) const VARIABLES: [&str; 2] = ["SEQD_LOCK_NAME", "SEQD_LOCK_TOKEN"];
 
-/// How long the release may take once the command has ended: the lock runs out without it.
+/// The longest duration of the release after the command has ended. If it fails, the lock expires
+/// by itself.
 const RELEASED: Duration = Duration::from_secs(5);
 
-/// How the lock is held, and the command.
+/// The options of the hold, and the command.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The lock
+    /// Name of the lock or election
     name: String,
-    /// Who holds it, for people to see: the host's name and the process ID by default
+    /// Owner of the hold, for people; by default the host's name and the process ID
     #[arg(long)]
     owner: Option<String>,
-    /// How long it is held without a renewal, 1s to 24h; it is renewed at a third of this
+    /// Time for which the lock is held without a renewal, 1s to 24h; it is renewed after a third of
+    /// this time
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = arguments::held_for)]
     ttl: Duration,
-    /// How long to wait for it: as long as it takes by default, 0s not at all
+    /// Time to wait for the lock; 0s means no wait; unlimited by default
     #[arg(long, value_name = "TIME", value_parser = arguments::duration_or_zero)]
     wait: Option<Duration>,
-    /// For how long nobody is granted it if this hold runs out
+    /// Time for which nobody is granted the lock after this hold expires without a release, at most
+    /// 1m
     #[arg(long, value_name = "TIME", default_value = "0s")]
     #[arg(value_parser = arguments::duration_or_zero)]
     lock_delay: Duration,
-    /// What is done to the command when the lock is lost: `term` sends SIGTERM, and SIGKILL at the end
-    /// of the hold; `kill` SIGKILL alone; `run CMD` runs a command of the shell with SEQD_PID, and
-    /// SIGKILL at the end
+    /// Action on the command when the lock is lost: `term` sends SIGTERM, and SIGKILL at the end of
+    /// the hold; `kill` sends SIGKILL; `run CMD` runs a shell command with SEQD_PID set, and sends
+    /// SIGKILL at the end of the hold
     #[arg(long, value_name = "kill|term|run CMD", num_args = 1..=2, default_value = "term")]
     on_lost: Vec<String>,
-    /// How long before the end of a hold that is not renewed the command is asked to end: a sixth of
-    /// --ttl by default
+    /// Time from the action of --on-lost to SIGKILL, if the hold is not renewed, at most a third of
+    /// --ttl; a sixth of it by default
     #[arg(long, value_name = "TIME", value_parser = arguments::duration_or_zero)]
     grace: Option<Duration>,
-    /// The command, behind --
+    /// Command to run, after --
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// Options of `lock run` alone: an election has one winner.
+/// The options of `lock run` alone. An election has one winner.
 #[derive(Debug, Args)]
 pub(crate) struct LockRunArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// How many hold the lock at once
+    /// Number of simultaneous holders, 1 to 1024
     #[arg(long, default_value_t = 1)]
     permits: u32,
-    /// Together with others that share it
+    /// Share the lock with other shared holders
     #[arg(long)]
     shared: bool,
 }
 
-/// Options of `elect run` alone.
+/// The options of `elect run` alone.
 #[derive(Debug, Args)]
 pub(crate) struct ElectRunArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// End when an election that was won is lost, instead of running for it again
+    /// Exit when an election that was won is lost, instead of running again
     #[arg(long)]
     once: bool,
 }
@@ -86,7 +90,7 @@ pub(crate) async fn lock(args: LockRunArgs, session: &Session) -> Result<u8, Fai
 
 pub(crate) async fn elect(args: ElectRunArgs, session: &Session) -> Result<u8, Failure> {
     let run = Run::new(args.run)?;
-    // For all rounds: one that comes between two is the next one's.
+    // Shared by all rounds: a signal between two rounds applies to the next.
     let mut signals = signals()?;
     loop {
         match run.once(session, &mut signals).await? {
@@ -103,12 +107,12 @@ pub(crate) async fn elect(args: ElectRunArgs, session: &Session) -> Result<u8, F
     }
 }
 
-/// How the command came to its end.
+/// The reason why the command ended.
 enum Ended {
     Itself(u8),
     Lost {
         lost: LockLost,
-        /// The last signal that asked this process to end meanwhile.
+        /// The last signal that asked this process to end in the meantime.
         asked: Option<Signal>,
     },
 }
@@ -121,7 +125,7 @@ fn signals() -> Result<Signals, Failure> {
         .with("SIGUSR2", SignalKind::user_defined2())
 }
 
-/// As a shell has it.
+/// The exit code of a shell for a signal.
 fn code_of(signal: Signal) -> u8 {
     128 + u8::try_from(signal.as_raw()).unwrap_or(0)
 }
@@ -175,9 +179,10 @@ impl Run {
         self
     }
 
-    /// When the command of a hold is asked to end and when it is killed: before the hold ends.
+    /// The times at which the command of a hold is asked to end and is killed, both before the end
+    /// of the hold.
     fn ends(&self, until: BootTime) -> Ends {
-        // How long a signal may take to do its work on a busy machine.
+        // Time for a signal to take effect on a busy machine.
         let margin = (self.options.ttl / 20).min(Duration::from_millis(500));
         let killed = until.before(margin);
         let asked = match self.on_lost {
@@ -187,14 +192,14 @@ impl Run {
         Ends { asked, killed }
     }
 
-    /// Takes the lock and runs the command once.
+    /// Acquires the lock and runs the command once.
     async fn once(&self, session: &Session, signals: &mut Signals) -> Result<Ended, Failure> {
         let guard = tokio::select! {
             guard = LockGuard::acquire(&session.client, &self.name, self.options.clone()) => {
                 guard.map_err(refused)?
             }
             name = signals.next() => {
-                // Nothing is held: dropped, the request is withdrawn.
+                // The lock is not held: dropping the request withdraws it.
                 return Ok(Ended::Itself(code_of(signal_of(name))));
             }
         };
@@ -227,8 +232,8 @@ impl Run {
         loop {
             tokio::select! {
                 code = running.ended() => {
-                    // The guardian may have ended it a little before this process counts the hold as
-                    // lost.
+                    // The guardian may have ended the command a little before this process counts
+                    // the hold as lost.
                     let is_late = ends.asked.is_over();
                     let lost = lost.or(is_late.then_some(LockLost::RanOut { why: None }));
                     return Ok(match lost {
@@ -237,7 +242,7 @@ impl Run {
                     });
                 }
                 renewed = guard.renewed(known), if lost.is_none() => match renewed {
-                    // Too late: the guardian has asked the command to end.
+                    // Too late: the guardian has already asked the command to end.
                     Ok(_) if ends.asked.is_over() => {
                         running.stop().await;
                         lost = Some(LockLost::RanOut { why: None });
@@ -252,7 +257,7 @@ impl Run {
                         lost = Some(why);
                     }
                 },
-                // A guardian that is itself stopped ends nothing.
+                // A guardian that is stopped by a signal ends nothing.
                 () = sleep_until(ends.killed), if !is_killed => {
                     running.kill();
                     is_killed = true;
@@ -286,7 +291,7 @@ fn refused(error: LockError) -> Failure {
     }
 }
 
-/// The signal of a name that [`Signals`] has.
+/// The signal with this name of [`Signals`].
 fn signal_of(name: &str) -> Signal {
     match name {
         "Ctrl-C" => Signal::INT,

@@ -13,128 +13,129 @@ use crate::format::Format;
 use crate::output::{Report, table};
 use crate::session::Session;
 
-/// What to do with sequences.
+/// The operations on sequences.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SeqCommand {
-    /// All sequences
+    /// List all sequences
     List {
-        /// Only names that begin with this
+        /// Only sequences whose names begin with this prefix
         #[arg(long)]
         prefix: Option<String>,
     },
-    /// One sequence and where it stands
+    /// Show a sequence and its current state
     Get {
-        /// Its name
+        /// Name of the sequence
         #[arg(value_parser = arguments::sequence_name)]
         name: String,
     },
-    /// Make a sequence; harmless where an equal one is there
+    /// Create a sequence; succeeds without effect if an equal one exists
     Create(CreateArgs),
-    /// Change what may change of a sequence in use; the rest stays as it was made
+    /// Change the properties of a sequence that may change while it is in use; omitted ones keep
+    /// their values
     Update(UpdateArgs),
-    /// The next values, one a line
+    /// Allocate the next values, one per line
     Next {
-        /// The sequence
+        /// Name of the sequence
         #[arg(value_parser = arguments::sequence_name)]
         name: String,
-        /// How many
+        /// Number of values, 1 to 1000000; 1 by default
         #[arg(short = 'n', long, allow_negative_numbers = true, value_parser = arguments::number)]
         count: Option<u64>,
-        /// All in one range, or none
+        /// All values in one contiguous range, or none
         #[arg(long)]
         contiguous: bool,
-        /// The same command with this key is given the same values again; at most 1000
+        /// Idempotency key: a retry with the same key gets the same values; at most 1000 values
         #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,
     },
-    /// Move forward: the next value is the first at or beyond TO
+    /// Advance a sequence: its next value is the first one at or beyond TO
     Advance {
-        /// The sequence
+        /// Name of the sequence
         #[arg(value_parser = arguments::sequence_name)]
         name: String,
-        /// The value
+        /// Value to advance to
         #[arg(allow_negative_numbers = true, value_parser = arguments::value)]
         to: i64,
     },
-    /// Delete a sequence; its definition and mark are kept
+    /// Delete a sequence; its definition and high-water mark are kept
     Delete {
-        /// The sequence
+        /// Name of the sequence
         #[arg(value_parser = arguments::sequence_name)]
         name: String,
     },
 }
 
-/// A definition; what is left out is as in PostgreSQL's CREATE SEQUENCE.
+/// The definition of a sequence. Omitted fields are as in PostgreSQL's CREATE SEQUENCE.
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
-    /// Its name
+    /// Name of the sequence
     #[arg(value_parser = arguments::sequence_name)]
     name: String,
-    /// How values are given out
+    /// Allocation mode; segment by default
     #[arg(long, value_enum)]
     mode: Option<ModeArg>,
-    /// First value
+    /// First value; --min by default, --max for a descending sequence
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     start: Option<i64>,
-    /// Step; below zero for a descending sequence
+    /// Step, negative for a descending sequence; 1 by default
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     increment: Option<i64>,
-    /// Smallest value
+    /// Smallest value; 1 by default, -2^63 for a descending sequence
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     min: Option<i64>,
-    /// Largest value
+    /// Largest value; 2^63-1 by default, -1 for a descending sequence
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     max: Option<i64>,
-    /// Begin again at its end
+    /// Begin again at the end of the sequence
     #[arg(long)]
     cycle: bool,
-    /// How long a node's range should last, such as 1m
+    /// Time for which a segment of a node should last, such as 1m
     #[arg(long)]
     segment_target: Option<String>,
-    /// Smallest range of a node
+    /// Smallest segment of a node, in values
     #[arg(long, value_parser = arguments::number)]
     segment_min: Option<u64>,
-    /// Largest range of a node
+    /// Largest segment of a node, in values
     #[arg(long, value_parser = arguments::number)]
     segment_max: Option<u64>,
-    /// A word for people
+    /// Note for people
     #[arg(long)]
     description: Option<String>,
 }
 
-/// What is to change; what is left out stays as it is.
+/// The properties to change. Omitted ones keep their values.
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {
-    /// Its name
+    /// Name of the sequence
     #[arg(value_parser = arguments::sequence_name)]
     name: String,
-    /// Largest value, of an ascending sequence that does not cycle: only upwards
+    /// Largest value, which can only increase; for an ascending sequence that does not cycle
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     max: Option<i64>,
-    /// Smallest value, of a descending sequence that does not cycle: only downwards
+    /// Smallest value, which can only decrease; for a descending sequence that does not cycle
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     min: Option<i64>,
-    /// How long a node's range should last, such as 1m
+    /// Time for which a segment of a node should last, such as 1m
     #[arg(long)]
     segment_target: Option<String>,
-    /// Smallest range of a node
+    /// Smallest segment of a node, in values
     #[arg(long, value_parser = arguments::number)]
     segment_min: Option<u64>,
-    /// Largest range of a node
+    /// Largest segment of a node, in values
     #[arg(long, value_parser = arguments::number)]
     segment_max: Option<u64>,
-    /// A word for people
+    /// Note for people
     #[arg(long)]
     description: Option<String>,
-    /// Only if the definition still has this revision, as `seq get` shows it
+    /// Change it only if the definition still has this revision, as `seq get` prints it
     #[arg(long, value_name = "REVISION", value_parser = arguments::number)]
     if_revision: Option<u64>,
 }
 
-/// How values are given out.
+/// The allocation mode.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum ModeArg {
-    /// Each node gives from a range of its own
+    /// Each node allocates from a segment of its own
     Segment,
     /// Increasing across all nodes
     Strict,
@@ -213,14 +214,14 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
             args.name
         ));
     }
-    // A person who made it knows what was made; a program may want it in full.
+    // A person knows what was created; a program may need the full result.
     if session.format.is_json() || session.format == Format::Csv {
         one(&created.sequence)?.print(session.format)?;
     }
     Ok(exit::OK)
 }
 
-/// The sizes, if any is given.
+/// The segment sizes, if any is given.
 fn segment(target: Option<String>, min: Option<u64>, max: Option<u64>) -> Option<SegmentSpec> {
     let segment = SegmentSpec { target, min, max };
     (segment != SegmentSpec::default()).then_some(segment)
@@ -354,7 +355,7 @@ fn rows(report: Report, sequences: &[Sequence]) -> Report {
     report
 }
 
-/// One sequence: people read a field a line.
+/// The report of one sequence. The table has one field per line.
 fn one(sequence: &Sequence) -> Result<Report, Failure> {
     let mut fields = vec![
         ("name", sequence.name.clone()),

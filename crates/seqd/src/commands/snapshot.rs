@@ -1,4 +1,4 @@
-//! `seqd snapshot`: the state as a file, to keep somewhere else.
+//! `seqd snapshot`: the state of the cluster as a file, for a backup elsewhere.
 
 use std::path::{Path, PathBuf};
 
@@ -16,36 +16,39 @@ use crate::output::Report;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// What to do with snapshots.
+/// The operations on snapshots.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
-    /// Save the state of the cluster into a file, from any node, and check the file in full
+    /// Save the state of the cluster to a file, from any node, and check the file in full
     ///
-    /// Everything that was acknowledged before the command is in it. The bytes go to a temporary
-    /// file beside FILE, which gets its name once it is complete, verified and on the disk. The
-    /// sha256 of the last line is that of `sha256sum FILE`.
+    /// The snapshot contains everything that was acknowledged before the command. The bytes go to a
+    /// temporary file next to FILE, which is renamed to FILE once it is complete, verified and
+    /// synced. The last line of the output has the same sha256 as `sha256sum FILE`.
     Save {
-        /// Where to, - for stdout; a file that is there is replaced only with --yes
+        /// File to write, or - for stdout; an existing file is replaced only after confirmation or
+        /// with --yes
         file: PathBuf,
-        /// What the answering node has, also without a quorum; the latest writes may be missing
+        /// Save the answering node's own state, which needs no quorum; the latest writes may be
+        /// missing
         #[arg(long)]
         stale: bool,
     },
-    /// Show what a snapshot file holds
+    /// Show the contents of a snapshot file
     Inspect {
-        /// The file
+        /// Snapshot file
         file: PathBuf,
     },
     /// Make a new cluster of one node from a snapshot
     ///
-    /// Every process of the old cluster must have ended. The new node starts with `seqd server` on
+    /// Every process of the old cluster must have ended. Start the new node with `seqd server` on
     /// the folder; other machines join it with empty folders.
     Restore(RestoreArgs),
     /// Check every checksum, record and digest of a snapshot file
     ///
-    /// Exit code 0 if it is sound, 1 if it is not; the message says where.
+    /// Exit code 0 if the file is sound, 1 otherwise; the message states the position of the
+    /// damage.
     Verify {
-        /// The file
+        /// Snapshot file
         file: PathBuf,
     },
 }
@@ -65,7 +68,7 @@ async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure
     };
     if file == Path::new("-") {
         let saved = backup::save_to_stdout(&query, session).await?;
-        // What it is goes to stderr: stdout has the snapshot itself.
+        // The report goes to stderr: stdout carries the snapshot itself.
         session.note(
             report_of_saved(file, stale, saved)?
                 .text(session.format)
@@ -96,8 +99,8 @@ fn report_of_saved(file: &Path, stale: bool, saved: Saved) -> Result<Report, Fai
     report_of(&summary, file, ("node", node), more, &report, sha256)
 }
 
-/// One snapshot file in one row. A cell of its own and more fields for programs come from the
-/// command.
+/// The report of one snapshot file, in one row. The calling command adds one cell and more fields
+/// for programs.
 fn report_of(
     summary: &str,
     file: &Path,
@@ -145,7 +148,7 @@ fn report_of(
     Ok(table)
 }
 
-/// Reads a file with a bar on a terminal.
+/// Reads a file, with a progress bar on a terminal.
 fn read(file: &Path, session: &Session) -> Result<SnapshotReport, Failure> {
     let len = std::fs::metadata(file).map_or(0, |known| known.len());
     let bar = Progress::new(len, session.is_quiet());

@@ -1,8 +1,8 @@
 //! `seqd status`: the cluster at a glance.
 //!
-//! One of the given endpoints is asked for the whole. Members report their rates, workers and applied
-//! entries to each other once a second, so no member is asked itself: an address in a response is of
-//! no use to a client that holds a token.
+//! The command sends its requests to one of the given endpoints. Members report their rates,
+//! workers and applied entries to each other once a second, so the command contacts no other
+//! member: a client with a token must not use an address from a response.
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -17,18 +17,19 @@ use crate::format::Format;
 use crate::output::{Reader, Report, clear_screen, reader_of_stdout, write_stdout};
 use crate::session::Session;
 
-/// Between two rounds of `--watch`: slow enough to read, fast enough to see an election.
+/// The interval of `--watch`: slow enough to read, fast enough to see an election.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// How the status is wanted.
+/// The options of the command.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Again every second, until Ctrl-C
+    /// Print the status again every second, until Ctrl-C
     #[arg(long)]
     watch: bool,
 }
 
-/// People see a star at the node that answered. The exit code is 7 if there is no leader or no quorum.
+/// The table has a star at the node that answered. The exit code is 7 if there is no leader or no
+/// quorum.
 pub(crate) async fn run(args: StatusArgs, session: &Session) -> Result<u8, Failure> {
     if !args.watch {
         let (report, code) = look(session).await?;
@@ -71,7 +72,7 @@ async fn look(session: &Session) -> Result<(Report, u8), Failure> {
     ))
 }
 
-/// A node that is no member yet: what it waits for.
+/// The text for a node that is not a member yet, with the reason.
 async fn not_yet(node: &str, client: &Client) -> String {
     let why = match client.ready().await {
         Ok(_) => "it has just begun to serve".to_owned(),
@@ -130,8 +131,8 @@ fn row(member: &Member, cluster: &Cluster) -> Vec<String> {
     ]
 }
 
-/// The worker of the default layout by its number alone, others with their layout; several of one
-/// layout as `2+5+6`.
+/// The workers of a member: the worker of the default layout as a number, others with the name of
+/// their layout, several of one layout as `2+5+6`.
 fn workers(member: &Member) -> String {
     let texts: Vec<String> = member
         .workers
@@ -154,7 +155,7 @@ fn workers(member: &Member) -> String {
     }
 }
 
-/// `12.0k`: three digits are all that a rate is worth.
+/// A rate such as `12.0k`, with about three digits.
 fn rate(per_second: f64) -> String {
     match per_second {
         rate if rate >= 999_950.0 => format!("{:.1}M", rate / 1e6),
@@ -194,7 +195,7 @@ fn summary(cluster: &Cluster, now: Timestamp) -> String {
     text
 }
 
-/// A line where the layout's time ends within a year or is over, and one where its workers run out
+/// A line if the layout's time ends within a year or has ended, and a line if its workers run out
 /// within a month.
 fn runs_out(layout: &LayoutLife, now: Timestamp) -> String {
     let name = &layout.name;
@@ -232,7 +233,7 @@ fn runs_out(layout: &LayoutLife, now: Timestamp) -> String {
     lines
 }
 
-/// A line for each clock that is wrong, or one where nobody can say which is.
+/// One line for each wrong clock, or one line if the clocks disagree and no majority decides.
 fn wrong_clocks(cluster: &Cluster) -> String {
     let wrong = cluster.members.iter().filter_map(|member| {
         let ahead_ms = member.clock_ahead_ms?;
@@ -252,7 +253,7 @@ fn wrong_clocks(cluster: &Cluster) -> String {
     lines
 }
 
-/// Who is missing to a quorum, as the node that answered sees it.
+/// The voters that are missing for a quorum, as the answering node sees it.
 fn lost(cluster: &Cluster) -> String {
     let quorum = cluster.quorum;
     let missing: Vec<&str> = cluster
@@ -293,12 +294,12 @@ fn life(layout: &LayoutLife, now: Timestamp) -> String {
     )
 }
 
-/// A Julian year: leap days count.
+/// A Julian year, which includes leap days.
 const SECONDS_PER_YEAR: i64 = 31_557_600;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// Workers that run out within so many days are called so.
+/// `status` warns of workers that run out within this many days.
 const MONTH: i64 = 30;
 
 #[cfg(test)]

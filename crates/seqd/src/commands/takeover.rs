@@ -1,5 +1,5 @@
-//! A new cluster of one node in the place of another: from a snapshot, or from what one node of a
-//! lost majority still has. What that costs is shown before anything is written.
+//! A new cluster of one node that takes the place of another: from a snapshot, or from the data of
+//! one node after the majority was lost. The consequences are printed before anything is written.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,61 +20,62 @@ use crate::output::Report;
 use crate::private;
 use crate::session::Session;
 
-/// A snapshot, a folder, and who the node will be.
+/// The options of `snapshot restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The snapshot
+    /// Snapshot file
     file: PathBuf,
-    /// The new node's folder: empty, or not there yet
+    /// Data folder of the new node: empty, or not existing yet
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// The new node's name
+    /// Name of the new node
     #[arg(long)]
     name: String,
-    /// Where other nodes will reach it, HOST:7401
+    /// Address of the new node for other nodes, HOST:7401
     #[arg(long, value_name = "HOST:PORT")]
     peer: String,
-    /// Where clients will reach it [default: that host, with the scheme of the snapshot's members]
+    /// URL of the new node for clients [default: the host of --peer, with the scheme of the
+    /// snapshot's members]
     #[arg(long, value_name = "URL")]
     http: Option<String>,
     #[command(flatten)]
     takeover: TakeoverArgs,
 }
 
-/// The folder of a node that is left over.
+/// The options of `data recover-quorum`.
 #[derive(Debug, Args)]
 pub(crate) struct RecoverArgs {
-    /// The stopped node's folder; what is in it now is kept aside there
+    /// Data folder of the stopped node; its current contents are set aside inside it
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Another name for the node
+    /// New name of the node; unchanged by default
     #[arg(long)]
     name: Option<String>,
-    /// Another peer address, HOST:7401
+    /// New address for other nodes, HOST:7401; unchanged by default
     #[arg(long, value_name = "HOST:PORT")]
     peer: Option<String>,
-    /// Another client address
+    /// New URL for clients; unchanged by default
     #[arg(long, value_name = "URL")]
     http: Option<String>,
     #[command(flatten)]
     takeover: TakeoverArgs,
 }
 
-/// How far the sequences may have come since, and whether this is a rehearsal.
+/// The options that both commands have.
 #[derive(Debug, Args)]
 struct TakeoverArgs {
-    /// The first value of a sequence that was certainly never granted; repeatable
+    /// First value of a sequence that was certainly never granted; repeatable
     #[arg(long = "floor", value_name = "NAME=VALUE", value_parser = floor)]
     floors: Vec<(String, i64)>,
-    /// Values to pass over of every sequence without a floor; not a guarantee. 0: nothing was
-    /// granted since
+    /// Values to skip in every sequence without a floor; this is not a guarantee. 0 states that no
+    /// value was granted since
     #[arg(long, value_name = "COUNT", value_parser = arguments::number)]
     margin: Option<u64>,
-    /// When the state was written, if the time that it carries is wrong (a leader's clock had run ahead):
-    /// an RFC 3339 time, not after what it carries
+    /// Time at which the state was written, in RFC 3339, if the recorded time is wrong because a
+    /// leader's clock was ahead; not later than the recorded time
     #[arg(long, value_name = "TIME")]
     written: Option<jiff::Timestamp>,
-    /// A rehearsal: nodes of the old cluster are not stopped
+    /// This is a rehearsal: the nodes of the old cluster keep running
     #[arg(long)]
     drill: bool,
 }
@@ -200,7 +201,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
     Ok(exit::OK)
 }
 
-/// Checks the name and the addresses; returns the host of the peers' address.
+/// Checks the name and the addresses. Returns the host of the peer address.
 fn check(name: Option<&str>, peer: Option<&str>, http: Option<&str>) -> Result<String, Failure> {
     if let Some(name) = name {
         validate_name(name).map_err(|error| Failure::usage(error.to_string()))?;
@@ -225,7 +226,7 @@ fn seconds(ms: u64) -> String {
     humantime::format_duration(Duration::from_secs(ms.div_ceil(1000))).to_string()
 }
 
-/// Everything that is agreed to with a yes.
+/// The full text that the user confirms.
 fn effect(what: &str, takeover: &Takeover) -> String {
     let mut text = format!("{what}\n");
     let notes = takeover.notes.iter().map(|note| ("note", note.clone()));
@@ -242,7 +243,7 @@ fn effect(what: &str, takeover: &Takeover) -> String {
     text
 }
 
-/// Which cluster becomes which, and of what age.
+/// The old and the new cluster, and the age of the state.
 fn whose(takeover: &Takeover) -> Vec<(&'static str, String)> {
     let Takeover {
         from_cluster,
@@ -289,7 +290,7 @@ fn whose(takeover: &Takeover) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What is given up, what is promised, and what that rests on.
+/// The losses, the guarantees and their conditions.
 fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
     let Takeover {
         unproven_entries,
@@ -326,7 +327,7 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// What is promised of the sequences, in a sentence.
+/// The guarantee for the sequences, as one sentence.
 fn guarantee(sequences: &[SequenceTakeover]) -> String {
     let by_margin = sequences.iter().any(|sequence| sequence.margin.is_some());
     match (sequences.is_empty(), by_margin) {
@@ -360,7 +361,7 @@ fn cells(sequence: &SequenceTakeover) -> Vec<String> {
     ]
 }
 
-/// What was done, for programs; people have read it already.
+/// The result for programs. People have read it before the confirmation.
 fn report(takeover: &Takeover, done: bool, kept: Option<&Path>) -> Result<Report, Failure> {
     let mut json = serde_json::to_value(takeover)
         .map_err(|error| Failure::failed(format!("cannot write it: {error}")))?;

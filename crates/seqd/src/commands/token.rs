@@ -12,46 +12,47 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-/// What to do with one-time tokens.
+/// The operations on one-time tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make tokens, one a line; they are shown once
+    /// Issue one-time tokens, one per line; they are printed once
     Issue {
-        /// How many, 1 to 1000
+        /// Number of tokens, 1 to 1000; 1 by default
         #[arg(long, value_parser = arguments::number, value_name = "N")]
         count: Option<u64>,
-        /// How long they live, 1s to 30d; a day without it
+        /// Lifetime of the tokens, 1s to 30d; 1d by default
         #[arg(long, value_parser = arguments::duration)]
         ttl: Option<Duration>,
     },
-    /// Consume a token; whoever else tries is told that it is used (exit code 6)
+    /// Consume a one-time token; every other caller gets exit code 6, because it is used
     Consume {
-        /// The token
+        /// One-time token
         token: String,
-        /// The same in each repetition: who consumed it is told so again; drawn without it
+        /// Nonce of this request: a retry with the same nonce gets the same response; random by
+        /// default
         #[arg(long)]
         nonce: Option<String>,
     },
-    /// The one-time tokens by their first 11 characters, with whom each is charged to
+    /// List one-time tokens by their first 11 characters, with the tenant to which each is charged
     List {
         /// Only tokens that are charged to this tenant: operator, token:ID (`seqd access list`) or
         /// address:IP
         #[arg(long)]
         tenant: Option<String>,
-        /// At most so many
+        /// Largest number of tokens to print
         #[arg(long, value_parser = arguments::number, default_value = "1000")]
         limit: u64,
     },
-    /// Delete one-time tokens, as an operator: nobody consumes them
+    /// Delete one-time tokens as an operator: they can no longer be consumed
     Delete {
-        /// The first 11 characters of a token; without it all of --tenant
+        /// First 11 characters of a token; without it, all tokens of --tenant
         #[arg(
             value_name = "ID",
             conflicts_with = "tenant",
             required_unless_present = "tenant"
         )]
         id: Option<String>,
-        /// All tokens that are charged to this tenant
+        /// Delete all tokens that are charged to this tenant
         #[arg(long)]
         tenant: Option<String>,
     },
@@ -116,14 +117,14 @@ async fn list(tenant: Option<String>, limit: u64, session: &Session) -> Result<u
     Ok(exit::OK)
 }
 
-/// Characters of a token's public ID.
+/// The length of a token's public ID, in characters.
 const ID_CHARS: usize = 11;
 
-/// Characters of a whole token: its ID and its secret.
+/// The length of a whole token, its ID and its secret, in characters.
 const TOKEN_CHARS: usize = 33;
 
-/// Refuses what is no ID of a token, without printing it: a whole token is a secret, and a request
-/// with it would leave it in the logs of the node and of proxies.
+/// Refuses an invalid token ID without printing it: a whole token is a secret, and a request with
+/// it would leave it in the logs of the node and of proxies.
 fn check_id(text: &str) -> Result<(), Failure> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_plain && text.len() == ID_CHARS {
@@ -144,7 +145,7 @@ fn check_id(text: &str) -> Result<(), Failure> {
 
 async fn delete(id: &str, session: &Session) -> Result<u8, Failure> {
     check_id(id)?;
-    // The server's own check, and its words.
+    // The server checks the request and words its effect.
     let plan = session.client.dry_run().delete_one_time(id).await?;
     if let Some(code) = pages::agreed(&plan, session)? {
         return Ok(code);

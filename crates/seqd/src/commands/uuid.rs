@@ -9,13 +9,13 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-/// What UUIDs are wanted.
+/// The options of the command.
 #[derive(Debug, Args)]
 pub(crate) struct UuidArgs {
-    /// How many
+    /// Number of UUIDs, 1 to `http.max_count` (10000); 1 by default
     #[arg(short = 'n', long, allow_negative_numbers = true, value_parser = arguments::number)]
     count: Option<u64>,
-    /// 7: ordered by time; 4: random
+    /// UUID version: 7 is ordered by time, 4 is random
     #[arg(
         id = "uuid_version",
         long = "version",

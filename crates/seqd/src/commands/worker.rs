@@ -10,61 +10,62 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-/// What to do with worker leases.
+/// The operations on worker leases.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerCommand {
-    /// All workers and the latest lease on each
+    /// List all workers with their latest leases
     List {
         /// Only workers of this layout
         #[arg(long)]
         layout: Option<String>,
-        /// The leases that are over and whose workers were granted again
+        /// List ended leases whose workers were granted again
         #[arg(long)]
         past: bool,
     },
-    /// Take a worker for a generator of your own: its IDs have ticks from the first up to the fence
+    /// Lease a worker for an external generator, which may use the ticks from from_tick up to the
+    /// fence
     Lease {
-        /// Who takes it: a host, pod or service name
+        /// Owner of the lease: a host, pod or service name
         #[arg(long)]
         owner: String,
-        /// The layout
+        /// Layout of the worker
         #[arg(long, default_value = "default")]
         layout: String,
-        /// The datacenter, for a layout that has some
+        /// Datacenter, for a layout with datacenters
         #[arg(long)]
         datacenter: Option<u32>,
     },
-    /// A later fence for a lease, asked for at a third of its window
+    /// Extend the fence of a lease; due when a third of its window has passed
     Renew(HeldArgs),
-    /// Give a worker back
+    /// Release a worker
     Release {
         #[command(flatten)]
         held: HeldArgs,
-        /// The last tick in which an ID was made, by a generator that makes no more; without it the
-        /// worker stays taken up to its fence
+        /// Last tick in which the generator minted an ID; it must mint no more. By default the
+        /// worker stays unavailable up to its fence
         #[arg(long)]
         last_tick: Option<u64>,
     },
-    /// Let a node mint in the present again after its clock was ahead: it gives up the workers and the
-    /// mark that lie in the future
+    /// Let a node whose clock was ahead mint at the present time again: it gives up its workers and
+    /// its stored last tick, which lie in the future
     Reset {
-        /// The node's name
+        /// Name of the node
         node: String,
     },
 }
 
-/// A lease, as it was answered.
+/// The lease to renew or release.
 #[derive(Debug, Args)]
 pub(crate) struct HeldArgs {
-    /// The whole worker field
+    /// Worker ID: the whole worker field, datacenter bits included
     id: u32,
-    /// The owner, as it was given for the lease
+    /// Owner, as given to `worker lease`
     #[arg(long)]
     owner: String,
-    /// The lease, as it was answered
+    /// Lease, as `worker lease` printed it
     #[arg(long)]
     lease: u128,
-    /// The layout
+    /// Layout of the worker
     #[arg(long, default_value = "default")]
     layout: String,
 }

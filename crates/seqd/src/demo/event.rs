@@ -1,4 +1,4 @@
-//! The events of the demo: one queue of them, in the order in which they came.
+//! The events of the demo, in one queue, in the order of their occurrence.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(crate) enum Event {
     Ended(Ended),
     Key(u8),
-    /// A node leads, as seen so long after another one ended.
+    /// A node leads. `took` is the time since another node ended.
     Leads(Leads),
     Note(&'static str),
 }
@@ -22,6 +22,6 @@ pub(crate) struct Ended {
 pub(crate) struct Leads {
     pub(crate) name: String,
     pub(crate) term: u64,
-    /// How long it was looked for.
+    /// The time between the end of the other node and the discovery of this leader.
     pub(crate) took: Duration,
 }

@@ -1,4 +1,4 @@
-//! The processes of the demo: start, signals, reports of their ends, start again.
+//! The processes of the demo: starts and signals them, reports their ends, and starts them again.
 
 use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt as _;
@@ -15,15 +15,16 @@ use crate::demo::plan::NodePlan;
 use crate::demo::secure::Secured;
 use crate::failure::Failure;
 
-/// A node's own clean stop takes at most ten seconds; a node that is not done then is killed.
+/// A node's own clean stop takes at most ten seconds. A node that is still running afterwards is
+/// killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(11);
 
 #[derive(Debug)]
 pub(crate) struct Fleet {
     nodes: Vec<NodePlan>,
-    /// By which clients are let in; nothing is needed without it.
+    /// The credentials that clients need. `None` without `--secure`.
     secured: Option<Secured>,
-    /// How to signal each process; none for one that has ended.
+    /// The channel on which each process receives signals. `None` for a process that has ended.
     running: Vec<Option<mpsc::Sender<Signal>>>,
     /// The leader that was printed last.
     leader: String,
@@ -53,7 +54,7 @@ impl Fleet {
         self.secured.as_ref()
     }
 
-    /// Every node, running or not.
+    /// All nodes, running or not.
     pub(crate) fn nodes(&self) -> &[NodePlan] {
         &self.nodes
     }
@@ -70,7 +71,7 @@ impl Fleet {
         self.running.iter().all(Option::is_none)
     }
 
-    /// Where reports about the nodes go.
+    /// The sender of events about the nodes.
     pub(crate) fn events(&self) -> mpsc::Sender<Event> {
         self.events.clone()
     }
@@ -80,7 +81,7 @@ impl Fleet {
         name.clone_into(&mut self.leader);
     }
 
-    /// The line about a leader; `None` if it is the one that was printed last.
+    /// The line about a leader. `None` if this leader was printed last.
     pub(crate) fn leads(&mut self, leads: &Leads) -> Option<String> {
         let Leads { name, term, took } = leads;
         if *name == self.leader {
@@ -93,7 +94,7 @@ impl Fleet {
         ))
     }
 
-    /// Kills the node of that name, as `kill -9` does.
+    /// Kills the node of that name with SIGKILL.
     pub(crate) fn kill(&self, name: &str) {
         let at = self.nodes.iter().position(|node| node.name == name);
         if let Some(Some(orders)) = at.map(|at| &self.running[at]) {
@@ -102,7 +103,7 @@ impl Fleet {
         }
     }
 
-    /// Records an end and returns the line about it.
+    /// Records the end of a node and returns the line about it.
     pub(crate) fn ended(&mut self, ended: &Ended) -> String {
         self.running[ended.node] = None;
         self.why(ended)
@@ -113,7 +114,7 @@ impl Fleet {
         end_text(&node.name, ended.status, last_line(node).as_deref())
     }
 
-    /// Starts every node that has ended; returns the line about them.
+    /// Starts every node that has ended. Returns the line about them.
     pub(crate) fn revive(&mut self) -> Result<String, Failure> {
         let gone: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.running[*node].is_none())
@@ -129,7 +130,7 @@ impl Fleet {
         Ok(format!("{} started again", names.join(" and ")))
     }
 
-    /// Stops every node: cleanly if it does so in time.
+    /// Stops every node: first with SIGTERM, then with SIGKILL.
     pub(crate) async fn stop(&mut self, inbox: &mut mpsc::Receiver<Event>) {
         for signal in [Signal::TERM, Signal::KILL] {
             for orders in self.running.iter().flatten() {
@@ -171,7 +172,7 @@ impl Fleet {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
-            // Ctrl-C is for the demo, which then stops the nodes in its own time.
+            // Ctrl-C is for the demo, which then stops the nodes in order.
             .process_group(0)
             .kill_on_drop(true);
         for (name, _) in std::env::vars_os() {
@@ -188,8 +189,8 @@ impl Fleet {
     }
 }
 
-/// Passes signals on while the process runs, and reports its end. Only the owner of the child may
-/// signal it: once it is reaped its number may be another process's.
+/// Forwards signals while the process runs, and reports its end. Only the owner of the child may
+/// signal it: after it is reaped, another process may have its process ID.
 async fn tend(
     mut child: Child,
     node: usize,
@@ -208,7 +209,7 @@ async fn tend(
             }
         }
     };
-    // The queue is closed once the demo is at its end.
+    // The queue is closed when the demo ends.
     let _ = events.send(Event::Ended(Ended { node, status })).await;
 }
 
@@ -221,7 +222,8 @@ fn end_text(name: &str, status: Option<ExitStatus>, last_line: Option<&str>) -> 
         (None, Some(0)) => format!("{name} has stopped"),
         (None, code) => {
             let code = code.unwrap_or_default();
-            // The demo prints no address but the ones of its banner, for who reads them from it.
+            // The demo prints only the addresses of its banner, because scripts read addresses from
+            // its output.
             let line = last_line.map(|line| line.replace(&base_url(""), ""));
             let why = line.map(|line| format!(": {line}")).unwrap_or_default();
             format!("{name} has stopped with exit code {code}{why}")

@@ -1,4 +1,5 @@
-//! The folder of the demo: a temporary one that goes with it, or one that the user keeps.
+//! The folder of the demo: a temporary folder that is removed with the demo, or a folder that the
+//! user keeps.
 
 use std::path::PathBuf;
 
@@ -14,7 +15,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder that was asked for, or a temporary one.
+    /// Creates the requested folder, or a temporary one.
     pub(crate) fn open(kept: Option<PathBuf>) -> Result<Self, Failure> {
         let (path, temporary) = match kept {
             None => {
@@ -38,7 +39,7 @@ impl Folder {
         self.temporary.is_none()
     }
 
-    /// Removes it, unless it is kept.
+    /// Removes the folder, unless the user keeps it.
     pub(crate) fn close(self) -> Result<(), Failure> {
         let Some(folder) = self.temporary else {
             return Ok(());

@@ -1,7 +1,8 @@
-//! Keys on a terminal: read one by one without Enter, the terminal as it was afterwards.
+//! Reads keys from a terminal one by one, without Enter, and restores the terminal afterwards.
 //!
-//! Only input is changed, so that lines still end as lines and Ctrl-C is still a signal. Without a
-//! terminal, or in the background of one, there are no keys, and the end of stdin means nothing.
+//! Only the input mode changes, so output lines still end correctly and Ctrl-C is still a signal.
+//! Without a terminal, or in the background of one, no keys are read, and the end of stdin has no
+//! effect.
 
 use std::io::{self, IsTerminal as _, Read as _};
 
@@ -13,19 +14,19 @@ use tokio::sync::mpsc;
 
 use crate::demo::event::Event;
 
-/// The terminal while keys are read; dropping it puts everything back.
+/// The terminal while keys are read. Dropping it restores the previous mode.
 pub(crate) struct Keys {
     before: Termios,
 }
 
 impl Keys {
-    /// Sends each key from here on; `None` without a terminal.
+    /// Sends each key from this call on. Returns `None` without a terminal.
     pub(crate) fn open(events: mpsc::Sender<Event>) -> Option<Self> {
         let stdin = io::stdin();
         if !(stdin.is_terminal() && io::stdout().is_terminal()) {
             return None;
         }
-        // A background process that touches the terminal is stopped by it.
+        // The terminal stops a background process that changes it.
         if tcgetpgrp(&stdin).ok()? != getpgrp() {
             return None;
         }
@@ -51,7 +52,7 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        // A terminal that has gone needs nothing put back.
+        // It fails only if the terminal is closed, and then there is nothing to restore.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }

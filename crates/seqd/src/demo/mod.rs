@@ -1,8 +1,8 @@
-//! `seqd demo`: three real nodes on loopback, each a process of its own with a folder of its own.
+//! `seqd demo`: three real nodes on loopback, each in its own process with its own folder.
 //!
-//! The nodes are `seqd server` of this same executable. They end with the demo: by a clean stop, or
-//! by the kernel if the demo is killed. The demo prints the
-//! nodes' addresses once all three serve, then reports what happens to them.
+//! The nodes are `seqd server` processes of this same executable. They end with the demo: by a
+//! clean stop, or by the kernel if the demo is killed. The demo prints the nodes' addresses when
+//! all three serve, and then reports events.
 
 mod event;
 mod fleet;
@@ -30,35 +30,37 @@ use fleet::Fleet;
 use folder::Folder;
 use keys::Keys;
 
-/// Room for every key, exit and report that can come at once; a sender waits when it is full.
+/// Room for all keys, exits and reports that can occur at once. A sender waits when the queue is
+/// full.
 const EVENTS: usize = 64;
 
-/// How the demo runs.
+/// The options of the demo.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Keep the nodes' folders here, and go on with those that are there
+    /// Keep the nodes' folders here, and continue the cluster that is in them; by default a
+    /// temporary folder, removed at the end
     #[arg(long, env = "SEQD_DEMO_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// With TLS for clients and between nodes, and a token that clients need
+    /// Use TLS for clients and between nodes, and require a token from clients
     #[arg(long, env = "SEQD_DEMO_SECURE", value_parser = FalseyValueParser::new())]
     secure: bool,
 }
 
-/// The nodes are spawned from the calling thread, which lives as long as the demo: the kernel
-/// ends them when the *thread* that spawned them ends.
+/// Spawns the nodes from the calling thread, which lives as long as the demo: the kernel ends them
+/// when the *thread* that spawned them ends.
 pub(crate) fn run(args: DemoArgs) -> Result<u8, Failure> {
     let runtime = current_thread()?;
     let code = block_on(&runtime, demo(args));
-    // The thread that reads keys may be waiting for one that never comes.
+    // The thread that reads keys may wait for a key that never comes.
     runtime.shutdown_background();
     code
 }
 
-/// Starts and stops everything, in order.
+/// Starts and stops all parts, in order.
 async fn demo(args: DemoArgs) -> Result<u8, Failure> {
     let started = Instant::now();
     let mut signals = Signals::new()?;
-    // A terminal that is closed sends it; `nohup` has it ignored.
+    // A closed terminal sends SIGHUP; `nohup` ignores it.
     if !is_ignored(SignalKind::hangup()) {
         signals = signals.with("SIGHUP", SignalKind::hangup())?;
     }
@@ -79,7 +81,7 @@ async fn demo(args: DemoArgs) -> Result<u8, Failure> {
             let keys = Keys::open(events.clone());
             let text = banner(&fleet, &cluster, &folder, started.elapsed(), keys.is_some());
             let outcome = match write_stdout(&text) {
-                // Who reads the addresses alone may close the pipe: the nodes go on.
+                // A script that reads only the addresses may close the pipe. The nodes continue.
                 Ok(_) => react(&mut fleet, &mut inbox, &mut signals, keys.is_some()).await,
                 Err(failure) => Err(failure),
             };
@@ -91,14 +93,14 @@ async fn demo(args: DemoArgs) -> Result<u8, Failure> {
     };
     tokio::select! {
         () = fleet.stop(&mut inbox) => {}
-        // Asked twice: the nodes end with this process.
+        // A second signal: the nodes end with this process.
         _ = signals.next() => {}
     }
     folder.close()?;
     outcome
 }
 
-/// Reports events and obeys keys until `q` or a signal.
+/// Reports events and handles keys until `q` or a signal.
 async fn react(
     fleet: &mut Fleet,
     inbox: &mut mpsc::Receiver<Event>,
@@ -133,14 +135,14 @@ async fn react(
                 let text = fleet.revive()?;
                 write_stdout(&format!("  {text}\n"))?;
             }
-            // Ctrl-C and Ctrl-D reach a program as signals, or as these bytes.
+            // Ctrl-C and Ctrl-D reach a program as signals or as these bytes.
             Some(Event::Key(b'q' | 3 | 4)) | None => return Ok(exit::OK),
             Some(Event::Key(_)) => {}
         }
     }
 }
 
-/// What is printed once all three serve.
+/// The text that is printed when all three nodes serve.
 fn banner(
     fleet: &Fleet,
     cluster: &watch::ReadyCluster,

@@ -1,7 +1,7 @@
-//! Which ports and files the nodes of the demo have.
+//! The ports and files of the demo's nodes.
 //!
-//! The preferred ports are replaced where another process listens. They are written down in the
-//! folder: nodes that were founded with an address are found by it for ever.
+//! A preferred port is replaced if another process listens on it. The ports are stored in the
+//! folder, because the addresses with which a cluster was founded identify its nodes for ever.
 
 use std::fs::File;
 use std::io;
@@ -14,35 +14,35 @@ use serde::{Deserialize, Serialize};
 use crate::demo::secure::Secured;
 use crate::failure::Failure;
 
-/// The file in the demo's folder that keeps the ports.
+/// The file with the ports, in the demo's folder.
 const PLAN_FILE: &str = "demo.json";
 
-/// The client ports that are preferred; the peer port is the next one.
+/// The preferred client ports. The peer port is the client port plus one.
 const PREFERRED: [u16; 3] = [7400, 7410, 7420];
 
-/// Where replacements are looked for: above the preferred ones and below the ports that the
-/// system gives to outgoing connections, which could take one between choice and use.
+/// The range of replacements: above the preferred ports, and below the ephemeral ports, which an
+/// outgoing connection could take between choice and use.
 const REPLACEMENTS: std::ops::Range<u16> = 7430..9990;
 
-/// The distance of two nodes' ports.
+/// The distance between the ports of two nodes.
 const STEP: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodePlan {
     pub(crate) name: String,
-    /// Where clients reach it.
+    /// The address for clients.
     pub(crate) http: SocketAddr,
-    /// Where peers reach it.
+    /// The address for peers.
     pub(crate) peer: SocketAddr,
     #[serde(skip)]
     pub(crate) config: PathBuf,
-    /// Where its stderr goes.
+    /// The file for its stderr.
     #[serde(skip)]
     pub(crate) log: PathBuf,
 }
 
 impl NodePlan {
-    /// Where clients reach it, with its scheme.
+    /// The URL for clients.
     pub(crate) fn url(&self, is_secure: bool) -> String {
         if is_secure {
             tls_url(self.http)
@@ -52,7 +52,8 @@ impl NodePlan {
     }
 }
 
-/// A turn in choosing ports, over when it is dropped. Every demo of the same executable takes one.
+/// A turn in choosing ports, which ends when it is dropped. All demos of the same executable share
+/// one lock.
 pub(crate) fn take_turn() -> Result<File, Failure> {
     let failed = |error: io::Error| Failure::failed(format!("cannot take a turn: {error}"));
     let executable = std::env::current_exe()
@@ -62,7 +63,7 @@ pub(crate) fn take_turn() -> Result<File, Failure> {
     Ok(executable)
 }
 
-/// The plan of the folder: the one that is written there, or a new one.
+/// Returns the plan that is stored in the folder, or a new one.
 pub(crate) fn make(
     folder: &Path,
     is_secure: bool,
@@ -114,7 +115,7 @@ pub(crate) fn make(
     Ok((nodes, secured))
 }
 
-/// Nodes of an old plan cannot move: their addresses are in the cluster's membership.
+/// The nodes of a stored plan cannot move: their addresses are part of the cluster's membership.
 fn check_free(nodes: &[NodePlan]) -> Result<(), Failure> {
     let addresses = nodes.iter().flat_map(|node| [node.http, node.peer]);
     match addresses
@@ -128,7 +129,7 @@ fn check_free(nodes: &[NodePlan]) -> Result<(), Failure> {
     }
 }
 
-/// A pair of neighbouring ports for each node: the preferred one where it is free.
+/// Chooses two adjacent ports for each node: the preferred ones if they are free.
 fn choose(is_free: impl Fn(u16) -> bool) -> Result<Vec<NodePlan>, Failure> {
     let pair_is_free = |port: &u16| is_free(*port) && is_free(*port + 1);
     let mut replacements = REPLACEMENTS.step_by(STEP).filter(pair_is_free);
@@ -154,7 +155,7 @@ fn choose(is_free: impl Fn(u16) -> bool) -> Result<Vec<NodePlan>, Failure> {
     Ok(nodes)
 }
 
-/// Whether the port is free on loopback.
+/// Returns whether the port is free on loopback.
 fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
@@ -170,7 +171,7 @@ fn config_text(
             "the demo's folder has a name that is not UTF-8",
         ));
     };
-    // A JSON string is a TOML basic string too.
+    // A JSON string is also a TOML basic string.
     let quoted = serde_json::Value::from(data);
     let peers = serde_json::Value::from(peers);
     let NodePlan {

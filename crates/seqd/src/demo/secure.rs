@@ -1,5 +1,5 @@
-//! What a demo with `--secure` has beside its nodes: a CA, a certificate for each node, and the
-//! operator's token, all in the demo's folder.
+//! The files of a demo with `--secure`: a CA, a certificate for each node, and the operator's
+//! token, all in the demo's folder.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use crate::commands::tls;
 use crate::demo::plan::NodePlan;
 use crate::failure::Failure;
 
-/// Longer than anybody keeps a demo.
+/// Longer than the use of any demo.
 const DAYS: u32 = 365;
 
 const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
 
-/// The files by which clients of the demo are let in.
+/// The credentials for clients of the demo.
 #[derive(Debug, Clone)]
 pub(crate) struct Secured {
     pub(crate) cacert: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Secured {
 }
 
 impl Secured {
-    /// Those of this folder.
+    /// The files of this folder.
     fn of(folder: &Path) -> Self {
         let files = folder.join("tls");
         Self {
@@ -35,12 +35,12 @@ impl Secured {
         }
     }
 
-    /// Whether the folder has them.
+    /// Returns whether the folder contains the files.
     pub(crate) fn is_in(folder: &Path) -> bool {
         Self::of(folder).cacert.exists()
     }
 
-    /// Those that are in the folder, or new ones.
+    /// Returns the files that are in the folder, or creates them.
     pub(crate) fn make(folder: &Path, nodes: &[&str]) -> Result<Self, Failure> {
         let secured = Self::of(folder);
         if Self::is_in(folder) {
@@ -59,12 +59,12 @@ impl Secured {
             let issued = authority.issue(&subject, validity).map_err(tls::failed)?;
             certificates.put(name, &issued)?;
         }
-        // Last: with it the folder has all of them.
+        // Written last: if it exists, the folder contains all files.
         certificates.put(tls::CA, &ca)?;
         Ok(secured)
     }
 
-    /// The part of a node's configuration that is about them.
+    /// The sections of a node's configuration for these files.
     pub(crate) fn config_text(&self, node: &str) -> String {
         let quoted = |path: PathBuf| serde_json::Value::from(path.to_string_lossy()).to_string();
         let (cert, key) = (format!("{node}.crt"), format!("{node}.key"));
@@ -77,7 +77,7 @@ impl Secured {
         )
     }
 
-    /// How a shell becomes one of its clients.
+    /// The shell commands that make a shell a client of the demo.
     pub(crate) fn how_to(&self, nodes: &[NodePlan]) -> String {
         let urls: Vec<String> = nodes.iter().map(|node| node.url(true)).collect();
         let (cacert, token) = (self.cacert.display(), self.token.display());

@@ -1,4 +1,4 @@
-//! Looking at the demo's nodes from outside, as a client: are they ready, who leads.
+//! Observes the demo's nodes as a client: their readiness and their leader.
 
 use std::time::Duration;
 
@@ -15,16 +15,17 @@ use crate::failure::Failure;
 use crate::output::write_stderr;
 use crate::session::PATIENCE;
 
-/// How long three nodes may take on a slow machine; then something is wrong with them.
+/// The longest start of three nodes on a slow machine. After this time something is wrong with
+/// them.
 const READY_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks: short beside an election.
+/// The polling interval, which is short compared with an election.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
-/// How long one look may take.
+/// The time limit of one poll.
 const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a new leader is looked for after a node ended.
+/// The time for which a new leader is awaited after a node ended.
 const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct ReadyCluster {
     pub(crate) leader: String,
 }
 
-/// Waits until every node is ready. A node that ends before that is a failure.
+/// Waits until every node is ready. The end of a node before that is a failure.
 pub(crate) async fn all_ready(
     fleet: &Fleet,
     inbox: &mut mpsc::Receiver<Event>,
@@ -84,7 +85,7 @@ async fn ready(fleet: &Fleet) -> Result<ReadyCluster, Failure> {
     }
 }
 
-/// Resolves when a node ends, with the last line of its log.
+/// Resolves when a node ends. The failure has the last line of its log.
 async fn first_end(fleet: &Fleet, inbox: &mut mpsc::Receiver<Event>) -> Failure {
     loop {
         match inbox.recv().await {
@@ -101,14 +102,14 @@ pub(crate) async fn kill_leader(fleet: &Fleet) {
     match leader {
         Some((name, _)) if fleet.live().any(|node| node.name == name) => fleet.kill(&name),
         _ => {
-            // The demo that would print it is the one that called.
+            // Not awaited: the caller is the loop that receives these events.
             let note = Event::Note("no leader to kill");
             let _ = fleet.events().try_send(note);
         }
     }
 }
 
-/// Prints the next leader, from a task of its own.
+/// Waits for the next leader and reports it, in a task of its own.
 pub(crate) fn report_next_leader(fleet: &Fleet) {
     let live: Vec<String> = fleet.live().map(|node| node.name.clone()).collect();
     let clients = clients(fleet);
@@ -128,7 +129,7 @@ pub(crate) fn report_next_leader(fleet: &Fleet) {
                     term,
                     took: started.elapsed(),
                 };
-                // The queue is closed once the demo is at its end.
+                // The queue is closed when the demo ends.
                 let _ = events.send(Event::Leads(leads)).await;
                 return;
             }
@@ -139,7 +140,7 @@ pub(crate) fn report_next_leader(fleet: &Fleet) {
     });
 }
 
-/// Who leads, as the nodes of these clients see it: the highest term counts.
+/// The leader with the highest term that any of these clients reports.
 async fn leader(clients: &[Client]) -> Option<(String, u64)> {
     let mut best: Option<(String, u64)> = None;
     for client in clients {
@@ -156,7 +157,7 @@ async fn leader(clients: &[Client]) -> Option<(String, u64)> {
     best
 }
 
-/// A client of each node that runs.
+/// A client for each running node.
 fn clients(fleet: &Fleet) -> Vec<Client> {
     let each = fleet.live().map(|node| client(fleet, node));
     each.filter_map(Result::ok).collect()

@@ -1,4 +1,4 @@
-//! What the holder and the guardian tell each other: lines on a socket.
+//! The messages between the holder and the guardian: lines on a socket.
 
 use seqd_client::BootTime;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -7,16 +7,16 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::Ends;
 
-/// No line is longer.
+/// The longest line, in bytes.
 const LINE_BYTES: u64 = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// From the guardian: the command runs.
+    /// From the guardian: the command has started.
     Started { pid: i32 },
-    /// From the holder: the command may run until then.
+    /// From the holder: the command may run until these times.
     Until(Ends),
-    /// From the holder: the command is to end.
+    /// From the holder: end the command.
     Stop,
 }
 
@@ -72,10 +72,10 @@ impl Control {
         }
     }
 
-    /// The next line; `None` once the other process has ended. May be dropped and asked again.
+    /// The next line. `None` if the other process has ended. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Line> {
         let mut limited = (&mut self.lines).take(LINE_BYTES);
-        // What is read before a drop stays in `half`.
+        // Bytes that are read before a cancellation stay in `half`.
         let read = limited.read_until(b'\n', &mut self.half).await;
         let half = std::mem::take(&mut self.half);
         read.ok().filter(|_| half.ends_with(b"\n"))?;

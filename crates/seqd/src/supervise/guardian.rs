@@ -1,5 +1,5 @@
-//! The process between the holder and the command: it starts the command and ends it in time,
-//! whatever has become of the holder.
+//! The process between the holder and the command. It starts the command and ends it in time, even
+//! if the holder is stopped, killed or cut off.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -20,39 +20,39 @@ use super::{Ends, OnLost, Target, code_of};
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-/// The name of the command, which no help shows.
+/// The name of the command, which is hidden from the help.
 pub(crate) const COMMAND: &str = "lock-guardian";
 
-/// How long processes may take to end that a command has left behind.
+/// The time within which processes that the command has left must end.
 const REST: Duration = Duration::from_secs(1);
 
-/// Between two looks at whether there are any.
+/// The polling interval for such processes.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The options of the guardian.
 #[derive(Debug, Args)]
 pub(crate) struct GuardianArgs {
-    /// The socket of the holder
+    /// Socket of the holder
     #[arg(long)]
     control: PathBuf,
-    /// When the command is asked to end, in milliseconds since the start of the machine
+    /// Time at which the command is asked to end, in milliseconds since the boot of the machine
     #[arg(long)]
     asked: u64,
-    /// When it is killed
+    /// Time at which the command is killed, in milliseconds since the boot of the machine
     #[arg(long)]
     killed: u64,
-    /// What is done to it
+    /// Action that asks the command to end: kill, term or run CMD
     #[arg(long)]
     on_lost: String,
     /// The command has a process group of its own
     #[arg(long)]
     group: bool,
-    /// The command
+    /// Command to run
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
-/// How the holder gives these options.
+/// The options as the holder passes them.
 pub(super) fn options(on_lost: &OnLost, ends: Ends) -> Vec<String> {
     let on_lost = match on_lost {
         OnLost::Kill => "kill".to_owned(),
@@ -74,9 +74,10 @@ fn on_lost(text: &str) -> OnLost {
     }
 }
 
-/// Runs the command; its exit code.
+/// Runs the command and returns its exit code.
 pub(crate) async fn run(args: GuardianArgs) -> Result<u8, Failure> {
-    // What the holder passes on, or the terminal sends to all, is the command's to follow.
+    // Signals that the holder forwards, or that the terminal sends to all processes, are for the
+    // command.
     let _ignored = Signals::new()?
         .with("SIGHUP", SignalKind::hangup())?
         .with("SIGQUIT", SignalKind::quit())?
@@ -106,7 +107,7 @@ pub(crate) async fn run(args: GuardianArgs) -> Result<u8, Failure> {
     let pid = child.id().and_then(|id| i32::try_from(id).ok());
     let pid = pid.and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| Failure::failed("the command has no process ID"))?;
-    // A holder that has ended meanwhile is seen by the end of the lines.
+    // A holder that has ended in the meantime is detected by the end of the lines.
     let _ = control
         .send(Line::Started {
             pid: pid.as_raw_pid(),
@@ -135,7 +136,7 @@ struct Guard {
     target: Target,
     on_lost: OnLost,
     ends: Ends,
-    /// The command was asked to end.
+    /// `true` if the command was asked to end.
     is_stopping: bool,
 }
 
@@ -157,12 +158,12 @@ impl Guard {
                     });
                 }
                 line = control.next(), if has_holder => match line {
-                    // Renewed too late to be taken back: it was asked to end.
+                    // The renewal came too late: the command was already asked to end.
                     Some(Line::Until(_)) if self.is_stopping => {}
                     Some(Line::Until(ends)) => self.ends = ends,
                     Some(Line::Started { .. }) => {}
                     Some(Line::Stop) => {
-                        // The hold is over before its time: another may have it.
+                        // The hold ended before its time, and another holder may have the lock.
                         let grace = self.ends.killed.since(self.ends.asked);
                         let soon = BootTime::now().after(grace);
                         self.ends.killed = self.ends.killed.min(soon);
@@ -185,8 +186,8 @@ impl Guard {
         }
     }
 
-    /// Ends what the command has left in its process group: the next holder's command may begin once this
-    /// process has ended.
+    /// Ends the processes that the command has left in its process group: the command of the next
+    /// holder may begin when this process has ended.
     async fn end_rest(&self) {
         if !self.target.has_group {
             return;
@@ -210,7 +211,7 @@ impl Guard {
             OnLost::Kill => self.target.signal(Signal::KILL),
             OnLost::Term => {
                 self.target.signal(Signal::TERM);
-                // One that is stopped follows no other signal.
+                // A stopped process handles SIGTERM only after SIGCONT.
                 self.target.signal(Signal::CONT);
             }
             OnLost::Run(command) => {

@@ -1,10 +1,10 @@
-//! A command that runs while something is held, and not longer.
+//! Runs a command only while a lock is held.
 //!
-//! Three processes. This one holds: it renews, and sends each new end to the [guardian], its child,
-//! which starts the command and ends it in time. So the command ends before the hold does also where
-//! this process is stopped or killed, or cannot reach anybody; where the guardian is killed this process
-//! ends the command. Only who kills both leaves the command behind, and the fencing token tells it from
-//! the next one.
+//! There are three processes. This one is the holder: it renews the lock and sends each new end of
+//! the hold to the [guardian], its child, which starts the command and ends it in time. The command
+//! therefore ends before the hold does, even if this process is stopped or killed or cannot reach
+//! the cluster. If the guardian is killed, this process ends the command. Only if both are killed
+//! does the command continue, and the fencing token distinguishes it from the next one.
 
 mod control;
 pub(crate) mod guardian;
@@ -26,25 +26,25 @@ use tokio::time::sleep;
 use self::control::{Control, Line};
 use crate::failure::Failure;
 
-/// What is done to a command whose hold ends.
+/// The action on a command whose hold ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OnLost {
     /// SIGKILL.
     Kill,
-    /// SIGTERM, and SIGKILL at the end.
+    /// SIGTERM, then SIGKILL at the end of the hold.
     Term,
-    /// This command of the shell with the process ID in `SEQD_PID`, and SIGKILL at the end.
+    /// This shell command with the process ID in `SEQD_PID`, then SIGKILL at the end of the hold.
     Run(String),
 }
 
-/// When a command is asked to end, and when it is killed.
+/// The times at which a command is asked to end and is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub(crate) asked: BootTime,
     pub(crate) killed: BootTime,
 }
 
-/// How long the guardian may take to start the command.
+/// The time limit for the guardian to start the command.
 const STARTS: Duration = Duration::from_secs(10);
 
 /// A command that runs under a guardian.
@@ -54,17 +54,17 @@ pub(crate) struct Supervised {
     command: Target,
 }
 
-/// Whom signals for the command go to.
+/// The recipient of signals for the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Target {
     pid: Pid,
-    /// Whether the command leads a process group of its own. Not on a terminal: there it could not
-    /// read.
+    /// `true` if the command leads its own process group. On a terminal it does not, because it
+    /// could not read from it.
     has_group: bool,
 }
 
 impl Target {
-    /// Whether a process of it is left.
+    /// Returns whether any of its processes exists.
     fn is_there(self) -> bool {
         let found = if self.has_group {
             test_kill_process_group(self.pid)
@@ -75,7 +75,7 @@ impl Target {
     }
 
     fn signal(self, signal: Signal) {
-        // It may have ended.
+        // The process may have ended.
         let _ = if self.has_group {
             kill_process_group(self.pid, signal)
         } else {
@@ -85,7 +85,7 @@ impl Target {
 }
 
 impl Supervised {
-    /// Starts the command with these variables.
+    /// Starts the command with these environment variables.
     pub(crate) async fn start(
         command: &[OsString],
         variables: &[(&str, String)],
@@ -126,12 +126,13 @@ impl Supervised {
         tokio::select! {
             biased;
             Some((control, command)) = met => return Ok(Self { guardian, control, command }),
-            // It came without a connection: the guardian was not started as it should be.
+            // The time limit passed or the guardian ended, without a connection: it was not started
+            // correctly.
             () = sleep(STARTS) => {}
             _ = guardian.wait() => {}
         }
-        // Without a holder it ends what it has started, or starts nothing. One that could not start the
-        // command has written why.
+        // Without a holder the guardian ends the command, or starts none. A guardian that could not
+        // start the command has printed the reason.
         drop(listener);
         let code = guardian.wait().await.map_or(1, code_of);
         Err(Failure::of(
@@ -141,22 +142,22 @@ impl Supervised {
         ))
     }
 
-    /// The hold is renewed: the command may run until then.
+    /// Reports a renewed hold: the command may run until its new end.
     pub(crate) async fn prolong(&mut self, ends: Ends) {
         self.send(Line::Until(ends)).await;
     }
 
-    /// The hold is lost: the command is ended.
+    /// Reports a lost hold: the guardian ends the command.
     pub(crate) async fn stop(&mut self) {
         self.send(Line::Stop).await;
     }
 
-    /// Ends the command without its guardian.
+    /// Kills the command without the guardian.
     pub(crate) fn kill(&self) {
         self.command.signal(Signal::KILL);
     }
 
-    /// Passes a signal on, unless the terminal has sent it to the command too.
+    /// Forwards a signal, unless the terminal has sent it to the command too.
     pub(crate) fn pass_on(&self, signal: Signal) {
         let from_terminal = [Signal::INT, Signal::QUIT].contains(&signal);
         if self.command.has_group || !from_terminal {
@@ -164,23 +165,23 @@ impl Supervised {
         }
     }
 
-    /// The exit code of the command once it has ended.
+    /// Waits until the command has ended and returns its exit code.
     pub(crate) async fn ended(&mut self) -> u8 {
         let status = self.guardian.wait().await;
         if !status.as_ref().is_ok_and(|status| status.code().is_some()) {
-            // Nobody guards it any more.
+            // The guardian is gone, and nothing else ends the command.
             self.command.signal(Signal::KILL);
         }
         status.map_or(1, code_of)
     }
 
     async fn send(&mut self, line: Line) {
-        // A guardian that has ended is seen by its end.
+        // The end of the guardian is detected elsewhere, by waiting for it.
         let _ = self.control.send(line).await;
     }
 }
 
-/// As a shell has it: 128 and the signal.
+/// The exit code of a shell: 128 plus the signal for a killed process.
 fn code_of(status: ExitStatus) -> u8 {
     let code = status.code();
     let code = code.or_else(|| status.signal().map(|signal| 128 + signal));

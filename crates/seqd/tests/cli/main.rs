@@ -1,5 +1,4 @@
-//! The binary from outside, against a stub that answers by path: what it prints where, and with
-//! which exit code it ends.
+//! Runs the binary against a stub that responds by path, and checks its output and exit codes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
@@ -123,7 +122,7 @@ fn a_change_that_is_not_answered_is_unknown_and_an_id_is_not() {
 
 #[test]
 fn a_destructive_command_says_its_effect_and_needs_a_yes() {
-    // The answer to the dry run and to the removal.
+    // The response to the dry run and to the removal.
     let change = r#"{"dry_run":true,"effect":"removes n3 for good: quorum 3/3 -> 2/2, can lose 0 nodes",
         "name":"n3","id":"3","role":null,"quorum":{"voters":2,"reachable":2,"can_lose":0}}"#;
     let route = "DELETE /v1/cluster/members/n3";
@@ -253,7 +252,7 @@ fn config_init_prints_a_file_that_check_accepts() {
     let file = folder.path().join("seqd.toml");
     std::fs::write(&file, &stdout).unwrap();
     let file = file.to_str().unwrap();
-    // Its certificates are not there yet.
+    // The certificates do not exist yet.
     let (code, _, stderr) = texts(&seqd("x", &["config", "check", "--config", file], ""));
     assert_eq!(code, 2);
     assert!(stderr.contains("cannot read /etc/seqd/tls/n1"), "{stderr}");

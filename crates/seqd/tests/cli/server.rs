@@ -1,4 +1,4 @@
-//! One real server: what it logs, and what signals do to it.
+//! Runs one real server and checks its log lines and its reaction to signals.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use crate::stub::without_variables;
 
-/// Long enough for a node to begin on a machine that is busy with other tests.
+/// Enough for the start of a node on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A lone node with a file of its own; it is killed when the test ends, whatever its outcome.
+/// A single node with its own configuration file. It is killed when the test ends, whatever its
+/// outcome.
 struct Server {
     process: Child,
     folder: tempfile::TempDir,
@@ -53,7 +54,7 @@ impl Server {
         }
     }
 
-    /// Waits until the last line has this.
+    /// Waits until the last line contains this text.
     fn until_last(&self, what: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self
@@ -103,7 +104,7 @@ fn write_config(folder: &Path, level: &str) {
     fs::write(folder.join("seqd.toml"), text).unwrap();
 }
 
-/// Whether a text is a number or the debug form of something.
+/// Returns whether the text is a number or the `Debug` form of a Rust value.
 fn is_raw(text: &str) -> bool {
     text.parse::<f64>().is_ok()
         || ["Some(", "None", "Ok(", "Err("]

@@ -1,4 +1,4 @@
-//! A node that answers by path, and the program run against it.
+//! A stub node that responds by path, and helpers that run the program against it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A route: method and path without the query, status, body.
 pub(crate) type Route = (&'static str, u16, String);
 
-/// A node that answers what it is told to, and remembers what it was asked besides `/livez`.
+/// A stub that returns the configured responses and records all requests except `/livez`.
 pub(crate) struct Stub {
     pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -30,7 +30,7 @@ impl Stub {
         Self { address, asked }
     }
 
-    /// One route that fails with this code.
+    /// A stub with one route that fails with this code.
     pub(crate) fn failing(status: u16, code: &str, retryable: bool) -> Self {
         let body = format!(
             r#"{{"status":{status},"code":"{code}","detail":"it went wrong","retryable":{retryable},"hint":"do this"}}"#
@@ -77,7 +77,7 @@ fn answer(mut stream: TcpStream, routes: &[Route], log: &Mutex<Vec<String>>) {
     let _ = stream.write_all(body.as_bytes());
 }
 
-/// Head and body of one request.
+/// Reads head and body of one request.
 fn read_request(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     let mut bytes = [0_u8; 4096];
@@ -137,7 +137,7 @@ pub(crate) fn texts(output: &Output) -> (i32, String, String) {
     )
 }
 
-/// Without the `SEQD_` variables of the environment.
+/// Removes the `SEQD_` variables from the command's environment.
 pub(crate) fn without_variables(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SEQD_") {

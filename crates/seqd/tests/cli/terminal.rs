@@ -1,5 +1,5 @@
-//! What a person at a terminal meets: nodes that hang, readers that go, text that a terminal would
-//! obey, values that cannot be read.
+//! Situations at a terminal: nodes that hang, readers that close the pipe, text with control
+//! characters, values that cannot be parsed.
 
 use std::io::Read as _;
 use std::net::TcpListener;

@@ -1,8 +1,8 @@
-//! The bytes of one checkpoint: its record, then each changed row.
+//! The byte format of one checkpoint: its record, then each changed row.
 //!
 //! ```text
 //! batch = record  row*
-//! row   = key  ( 1 value | 0 )          each of these, and the record, behind its length as u32
+//! row   = key  ( 1 value | 0 )          each of these, and the record, after its length as u32
 //! ```
 
 use std::io;
@@ -10,7 +10,7 @@ use std::io;
 use super::record::{seal, unseal};
 use super::{Change, Checkpoint};
 
-/// A checkpoint as bytes.
+/// Encodes a checkpoint.
 pub fn encode(changes: &[Change], applied: &Checkpoint) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     put(&mut bytes, &[&seal(applied)?]);
@@ -24,7 +24,7 @@ pub fn encode(changes: &[Change], applied: &Checkpoint) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What [`encode`] made bytes of; the rows are shown to `visit`.
+/// Decodes the result of [`encode`] and passes each row to `visit`.
 pub fn decode(
     mut rest: &[u8],
     visit: &mut dyn FnMut(Vec<u8>, Option<Vec<u8>>),

@@ -1,13 +1,13 @@
-//! A store in one file of the disk that it is given: the second one behind [`StateStore`] that
-//! keeps what is written, and the one that a simulated power cut can reach.
+//! A store in one file of the given disk: the second implementation of [`StateStore`], and the one
+//! that simulated power cuts affect.
 //!
 //! ```text
 //! rows  = frame*        the first one holds the format record, each later one a checkpoint
 //! frame = length u32 | crc32c u32 of the payload, seeded with the frame before | payload
 //! ```
 //!
-//! A checkpoint is one frame and one `fdatasync`; a frame that was not synced is cut off at the
-//! next open. It never gives space back and holds all rows in memory: it is for tests.
+//! A checkpoint is one frame and one `fdatasync`. The next open truncates a frame that was not
+//! synced. The store never reclaims space and holds all rows in memory: it is for tests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,14 +26,14 @@ use super::{
 
 const FILE_NAME: &str = "rows";
 
-/// Length and CRC in front of a payload.
+/// The length and the CRC that precede a payload.
 const START_BYTES: usize = 8;
 
 /// Stores in files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileStores;
 
-/// One file and what it holds.
+/// A file and its decoded content.
 struct FileStore {
     file: Arc<dyn DiskFile>,
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -99,7 +99,7 @@ impl Stores for FileStores {
         for frame in frames {
             store.enter(frame)?;
         }
-        // What was not synced goes, and what is there is synced.
+        // The part after the last intact frame is removed, and the rest is synced.
         store.file.set_len(store.end)?;
         store.file.sync_all()?;
         disk.sync_dir(folder)?;
@@ -129,7 +129,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// Enters a checkpoint's frame.
+    /// Applies the frame of a checkpoint to the rows.
     fn enter(&mut self, frame: &[u8]) -> io::Result<()> {
         let rows = &mut self.rows;
         let applied = batch::decode(frame, &mut |key, value| {
@@ -192,14 +192,15 @@ impl StateStore for FileStore {
     }
 }
 
-/// The payload of the first frame, its CRC, and what comes behind it; nothing if it is not intact.
+/// Returns the payload of the first frame, its CRC, and the bytes after it, or `None` if the frame
+/// is not intact.
 fn split_frame(bytes: &[u8], seed: u32) -> Option<(&[u8], u32, &[u8])> {
     let (start, behind) = bytes.split_first_chunk::<START_BYTES>()?;
     let [l0, l1, l2, l3, crc @ ..] = *start;
     let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
     let (payload, behind) = behind.split_at_checked(length)?;
     let crc = u32::from_le_bytes(crc);
-    // An empty payload is never written, and would make zeroes a frame.
+    // An empty payload is never written. If it were accepted, zeros would form a valid frame.
     (length > 0 && crc32c::crc32c_append(seed, payload) == crc).then_some((payload, crc, behind))
 }
 

@@ -1,12 +1,12 @@
-//! Which checkpoint folder is the current one, and what becomes of the others.
+//! Determines the current checkpoint folder, and replaces, sets aside or removes the others.
 //!
-//! A folder `state-<generation>` is built whole before `CURRENT` names it, and numbers only rise:
-//! whatever a crash leaves is either the old folder or the new one. A folder that cannot be used is
-//! renamed to `state-bad`, so that someone can look at it; the one before it goes.
+//! A folder `state-<generation>` is built completely before `CURRENT` names it, and generation
+//! numbers only rise. After a crash, `CURRENT` names either the old folder or the new one. An
+//! unusable folder is renamed to `state-bad` for inspection; an earlier `state-bad` is removed.
 //!
-//! sled can hang or panic on a damaged folder, so an open runs on a thread of its own with a
-//! deadline. A thread that hangs is left behind: its folder has been renamed under it by then, and
-//! no later generation has its name.
+//! sled can hang or panic on a damaged folder, so an open runs on a separate thread with a
+//! deadline. A thread that hangs is abandoned: its folder has been renamed by then, and no later
+//! generation reuses its name.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use super::take_rows::take_all;
 use super::{Between, Checkpoint, Place, Row, StateStore, TakeRows};
 use crate::faults::is_of_the_machine;
 
-/// How long an open may take. A checkpoint of two million rows takes a few seconds where the disk need
-/// not be read.
+/// The deadline of an open. A checkpoint of two million rows takes a few seconds if it is in the
+/// page cache.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The last folder that was set aside.
@@ -32,42 +32,42 @@ const BAD: &str = "state-bad";
 const CURRENT: &str = "CURRENT";
 const CURRENT_TMP: &str = "CURRENT.tmp";
 
-/// More than any name and its checksum.
+/// More than any name and its checksum need.
 const MAX_CURRENT_BYTES: usize = 4096;
 
-/// What was found in a data folder.
+/// The result of opening the checkpoint of a data folder.
 #[derive(Debug)]
 pub enum Opened<R> {
-    /// A checkpoint whose rows are those that it recorded. It may be older than the log's end; the
-    /// caller compares its index with what the log still holds.
+    /// A checkpoint whose rows match its record. It may be older than the end of the log. The
+    /// caller compares its index with the entries that the log still holds.
     Good {
         /// The store, ready for the next checkpoint.
         store: Box<dyn StateStore>,
-        /// What took in all rows.
+        /// The loaded rows.
         rows: R,
         /// The checkpoint's own record.
         applied: Checkpoint,
     },
-    /// A folder without any checkpoint yet, made now or by an earlier start.
+    /// A folder without a checkpoint, created by this or by an earlier start.
     Empty {
         /// The store, ready for the first checkpoint.
         store: Box<dyn StateStore>,
     },
-    /// No usable checkpoint: the caller builds the next generation.
+    /// No usable checkpoint. The caller must build the next generation.
     SetAside {
-        /// What was wrong.
+        /// The reason.
         why: String,
-        /// Where the folder went; none if there was no folder.
+        /// The new path of the folder. `None` if there was no folder.
         moved_to: Option<PathBuf>,
     },
 }
 
-/// Why there is no new generation to write to.
+/// The reason why a new generation could not be created.
 #[derive(Debug)]
 pub enum NotMade {
-    /// The current generation is as it was, and nothing else is left.
+    /// The current generation is unchanged, and nothing of the new one is left.
     Unchanged(io::Error),
-    /// `CURRENT` may name the new generation: the old one must not be written any more.
+    /// `CURRENT` may name the new generation. The old one must not be written any more.
     MaybeReplaced(io::Error),
 }
 
@@ -79,20 +79,21 @@ impl From<NotMade> for io::Error {
     }
 }
 
-/// Opens the checkpoint of a node, checked in full. Never panics.
+/// Opens and fully verifies the checkpoint of a node. Never panics.
 ///
-/// A node `is_new` if it can have applied nothing yet: then no checkpoint is what is expected, and
-/// an empty one is made. For any other node a checkpoint that is missing is gone.
+/// A node `is_new` if it cannot have applied anything yet. For such a node no checkpoint is
+/// expected, and an empty one is created. For any other node, a missing checkpoint is reported as
+/// lost.
 ///
 /// # Errors
-/// Only what building a new generation would not cure: a full or read-only disk, missing
-/// permission, no more file handles, or a checkpoint of a newer program
+/// Only errors that a new generation would not solve: a full or read-only disk, a missing
+/// permission, too many open files, or a checkpoint of a newer program
 /// ([`io::ErrorKind::Unsupported`]).
 pub fn open<R: TakeRows>(place: &Place, is_new: bool) -> io::Result<Opened<R>> {
     open_within(place, is_new, OPEN_DEADLINE)
 }
 
-/// [`open`] with another deadline.
+/// Like [`open`], with another deadline.
 pub(super) fn open_within<R: TakeRows>(
     place: &Place,
     is_new: bool,
@@ -122,7 +123,8 @@ pub(super) fn open_within<R: TakeRows>(
     }
     match load_on_thread(place, generation, deadline) {
         Ok(Loaded { store, rows }) => {
-            // A kill may have come before the flip was synced: the others may go only after it.
+            // The process may have been killed before the directory entry of `CURRENT` was synced.
+            // The other generations may be removed only after that.
             disk.sync_dir(data_dir)?;
             drop_generations(disk, data_dir, Some(generation))?;
             Ok(match store.applied() {
@@ -145,20 +147,20 @@ pub(super) fn open_within<R: TakeRows>(
     }
 }
 
-/// Makes the next generation without any row and makes it current.
+/// Creates the next generation without rows and makes it current.
 pub fn create_empty(place: &Place) -> io::Result<Box<dyn StateStore>> {
     let (store, generation) = build(place, |_| Ok(()))?;
     Ok(make_current(place, store, generation)?)
 }
 
-/// Builds the next generation whole from `rows` and makes it current. Older ones are dropped.
+/// Builds the next generation from `rows` and makes it current. Older generations are removed.
 ///
-/// Until `CURRENT` is renamed nothing has changed: an error before it leaves the old generation as
-/// it was. A store of an older generation may still be open; it is to be dropped, not written.
+/// Nothing changes until `CURRENT` is renamed: an earlier error leaves the old generation
+/// unchanged. A store of an older generation may still be open. It must be dropped and not written.
 ///
 /// # Errors
-/// Whatever `rows` yields; [`io::ErrorKind::InvalidData`] if the rows are not those of `applied`;
-/// the disk's error.
+/// An error of `rows`, [`io::ErrorKind::InvalidData`] if the rows do not match `applied`, or an
+/// error of the disk.
 pub fn create_generation(
     place: &Place,
     rows: impl Iterator<Item = io::Result<Row>>,
@@ -167,7 +169,7 @@ pub fn create_generation(
     Ok(rebuild_generation(place, rows, applied, &mut || Ok(()))?)
 }
 
-/// [`create_generation`] while other work goes on, which `between` does.
+/// Like [`create_generation`], but calls `between` regularly so that other work can proceed.
 pub fn rebuild_generation(
     place: &Place,
     mut rows: impl Iterator<Item = io::Result<Row>>,
@@ -179,7 +181,7 @@ pub fn rebuild_generation(
     make_current(place, store, generation)
 }
 
-/// Builds a folder that nothing names yet.
+/// Builds a folder that `CURRENT` does not name yet.
 pub(super) fn build(
     place: &Place,
     fill: impl FnOnce(&mut dyn StateStore) -> io::Result<()>,
@@ -197,15 +199,15 @@ pub(super) fn build(
     match built {
         Ok(store) => Ok((store, generation)),
         Err(error) => {
-            // What stays if this fails is removed by the next open.
+            // If this fails, the next open removes the folder.
             let _ = place.disk.remove_dir_all(&folder);
             Err(error)
         }
     }
 }
 
-/// Flips `CURRENT` to a folder that is complete, then drops the others. If `CURRENT` cannot be
-/// flipped, the folder is removed: it takes as much space as the old one.
+/// Makes `CURRENT` name a complete folder, then removes the others. If `CURRENT` cannot be
+/// replaced, the folder is removed, because it takes as much space as the old one.
 fn make_current(
     place: &Place,
     store: Box<dyn StateStore>,
@@ -217,14 +219,14 @@ fn make_current(
         .sync_dir(data_dir)
         .and_then(|()| replace_file(disk, &data_dir.join(CURRENT), line.as_bytes()));
     if let Err(error) = flipped {
-        // The name may have changed although its folder could not be synced.
+        // `CURRENT` may have been replaced although its directory could not be synced.
         return Err(match read_current(disk, data_dir) {
             Ok(Current::Generation(current)) if current == generation => {
                 NotMade::MaybeReplaced(error)
             }
             Ok(_) => {
                 drop(store);
-                // What stays if this fails is removed by the next open.
+                // If this fails, the next open removes the folder.
                 let _ = disk.remove_dir_all(&data_dir.join(folder_name(generation)));
                 NotMade::Unchanged(error)
             }
@@ -249,8 +251,8 @@ struct Loaded<R> {
     rows: R,
 }
 
-/// Opens and checks a folder, on a thread of its own if that may hang: it is left behind at the
-/// deadline then.
+/// Opens and verifies a folder, on a separate thread if the open can hang. The thread is then
+/// abandoned at the deadline.
 fn load_on_thread<R: TakeRows>(
     place: &Place,
     generation: u64,
@@ -265,10 +267,10 @@ fn load_on_thread<R: TakeRows>(
     thread::Builder::new()
         .name("checkpoint-open".to_owned())
         .spawn(move || {
-            // The receiver has gone if the limit has passed.
+            // The receiver no longer exists if the deadline has passed.
             let _ = answer.send(guarded("opening", || load(&place, generation, deadline)));
         })?;
-    // The lock's own deadline is this one: a little more time lets its reason arrive.
+    // The wait for the lock has the same deadline, so a little more time lets its error arrive.
     let loaded = answered.recv_timeout(limit + Duration::from_secs(1));
     loaded.map_err(|_| io::Error::other(format!("it did not open within {limit:?}")))?
 }
@@ -287,7 +289,7 @@ fn load<R: TakeRows>(place: &Place, generation: u64, deadline: Instant) -> io::R
     let digest = store.applied().map_or(0, |recorded| recorded.digest);
     taken.tally.expect(digest)?;
     let rows = taken.rows;
-    // A row that is no record is an error only where the rows are those that were recorded.
+    // An invalid row is reported only after the rows were found to match the record.
     taken.refused.map_or(Ok(Loaded { store, rows }), Err)
 }
 
@@ -310,7 +312,8 @@ fn read_current(disk: &dyn Disk, data_dir: &Path) -> io::Result<Current> {
     )
 }
 
-/// The folder's name and the CRC of that name: a flipped byte must not name another folder.
+/// Returns the name of the folder and the CRC of that name, so that a flipped byte cannot name
+/// another folder.
 fn current_line(generation: u64) -> String {
     let name = folder_name(generation);
     format!("{name} {:08x}\n", crc32c::crc32c(name.as_bytes()))
@@ -332,7 +335,7 @@ fn parse_folder(name: &str) -> Option<u64> {
     (folder_name(generation) == name).then_some(generation)
 }
 
-/// One above every generation that is here or named by `CURRENT`.
+/// Returns a number above every generation that exists or that `CURRENT` names.
 fn next_generation(disk: &dyn Disk, data_dir: &Path) -> io::Result<u64> {
     let newest = newest_generation(disk, data_dir)?.unwrap_or(0);
     Ok(1 + match read_current(disk, data_dir)? {
@@ -346,7 +349,8 @@ fn newest_generation(disk: &dyn Disk, data_dir: &Path) -> io::Result<Option<u64>
     Ok(names.iter().filter_map(|name| parse_folder(name)).max())
 }
 
-/// Removes every generation but `kept`, and what an interrupted flip left.
+/// Removes every generation except `kept`, and the remains of an interrupted replacement of
+/// `CURRENT`.
 fn drop_generations(disk: &dyn Disk, data_dir: &Path, kept: Option<u64>) -> io::Result<()> {
     for name in disk.list(data_dir)? {
         if parse_folder(&name).is_some_and(|generation| Some(generation) != kept) {
@@ -358,7 +362,8 @@ fn drop_generations(disk: &dyn Disk, data_dir: &Path, kept: Option<u64>) -> io::
     Ok(())
 }
 
-/// Without a `CURRENT` no folder can be used, as it may be half built; the newest is kept.
+/// Without a `CURRENT`, no folder can be used because it may be incomplete. The newest one is set
+/// aside and the others are removed.
 fn set_newest_aside<R>(disk: &dyn Disk, data_dir: &Path, why: String) -> io::Result<Opened<R>> {
     let newest = newest_generation(disk, data_dir)?;
     let moved_to = newest
@@ -368,7 +373,7 @@ fn set_newest_aside<R>(disk: &dyn Disk, data_dir: &Path, why: String) -> io::Res
     Ok(Opened::SetAside { why, moved_to })
 }
 
-/// Renames a generation; what was set aside before goes.
+/// Renames a generation to `state-bad`. The folder that was set aside before is removed.
 fn set_aside(disk: &dyn Disk, data_dir: &Path, generation: u64) -> io::Result<PathBuf> {
     for name in disk.list(data_dir)? {
         if name.starts_with(BAD) {

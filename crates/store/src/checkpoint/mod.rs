@@ -1,16 +1,18 @@
-//! The state machine's rows on disk: the materialisation that spares a start the whole log.
+//! The rows of the state machine on disk: a materialized state, so that a start need not replay the
+//! whole log.
 //!
-//! The log and the snapshots are the truth. What lies here may be older than they are (the log
-//! replays the rest) and may be lost (it is built again from a snapshot and the log), but it must
-//! never be used when it is wrong. So every checkpoint is one atomic batch that carries, beside
-//! the changed rows, a [`Checkpoint`] record with the digest of *all* rows, and an
-//! open compares it before anything is used.
+//! The log and the snapshots are authoritative. A checkpoint may be older (the log replays the
+//! rest) and may be lost (it is rebuilt from a snapshot and the log), but a wrong checkpoint must
+//! never be used. Every checkpoint is therefore one atomic batch that contains the changed rows and
+//! a [`Checkpoint`] record with the digest of *all* rows. An open compares the digest before
+//! anything is used.
 //!
-//! This module knows rows and nothing else: log IDs and memberships are bytes to it. sled is named
-//! in `sled_store` alone; [`StateStore`] and [`Stores`] are the seam, and `file_store` is the second
-//! store behind it, in a file of the disk that a simulation brings.
+//! This module handles only rows: log IDs and memberships are opaque bytes. Only `sled_store`
+//! depends on sled, behind the traits [`StateStore`] and [`Stores`]. `file_store` is the second
+//! implementation, in a file of a simulated disk.
 //!
-//! When to write, the wait for the log's synced index, and what is logged are the caller's.
+//! The caller decides when to write, waits until the log is synced up to the index, and writes log
+//! lines.
 
 pub mod batch;
 pub mod file_store;
@@ -40,25 +42,25 @@ pub use take_rows::TakeRows;
 
 pub type Row = (Vec<u8>, Vec<u8>);
 
-/// A changed row: its key, and its new value or none if the row is gone.
+/// A changed row: its key, and its new value, or `None` if the row was removed.
 pub type Change = (Vec<u8>, Option<Vec<u8>>);
 
-/// Looks at one row; an error ends the walk over the rows.
+/// A callback for one row. An error stops the iteration.
 pub type VisitRow<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
 
-/// Rows one after the other; an error ends them.
+/// An iterator over rows. It ends with an error.
 pub type RowSource<'a> = dyn Iterator<Item = io::Result<Row>> + 'a;
 
-/// Called between any two rows of a longer work, which ends with its error.
+/// A callback between any two rows of a long operation, which fails with its error.
 pub type Between<'a> = dyn FnMut() -> io::Result<()> + 'a;
 
-/// The most bytes that one row, key and value together, may have.
+/// The largest size of one row, key and value together.
 ///
 /// One mebibyte: far above the largest record of the state, and small enough that a reader of a
-/// damaged file can allocate it without harm.
+/// damaged file can safely allocate it.
 pub const MAX_ROW_BYTES: usize = 1 << 20;
 
-/// A checkpoint's own record, beside the rows in the same atomic batch.
+/// The checkpoint's own record, stored with the rows in the same atomic batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Index of the last applied entry.
@@ -71,23 +73,25 @@ pub struct Checkpoint {
     pub digest: u128,
 }
 
-/// Where checkpoints go. One writer; a batch is durable when `write` returns.
+/// A store for checkpoints. It has one writer, and a batch is durable when `write` returns.
 ///
 /// Invariants:
-/// 1. After a crash the store holds the rows and the record of one `write`, never of two.
-/// 2. `applied().index` never falls.
-/// 3. After a failed `write` every later one fails: whether the failed batch is on the disk is not
-///    known, and another attempt would not show it.
+/// 1. After a crash the store contains the rows and the record of one `write`, never a mixture of
+///    two.
+/// 2. `applied().index` never decreases.
+/// 3. After a failed `write` every later one fails: it is unknown whether the failed batch is on
+///    the disk, and another attempt would not reveal it.
 pub trait StateStore: Send + Sync {
-    /// The record of the last checkpoint; none before the first.
+    /// Returns the record of the last checkpoint, or `None` before the first one.
     fn applied(&self) -> Option<Checkpoint>;
 
-    /// Writes one checkpoint: all changes and `applied`, atomically, and waits for the disk.
+    /// Writes one checkpoint atomically: all changes and `applied`. Waits for the disk.
     fn write(&mut self, changes: Vec<Change>, applied: &Checkpoint) -> io::Result<()>;
 
-    /// Fills an empty store with all rows and `applied`, and compares what it holds then: it is
-    /// durable, but for its folder's own name, when this returns. Holds few rows at a time. `between`
-    /// is called for each row, and again for each row that is compared.
+    /// Fills an empty store with all rows and `applied`, then verifies its content. When this
+    /// returns, the store is durable, except for the directory entry of its folder. Only a few rows
+    /// are in memory at a time. `between` is called for each written row and again for each
+    /// verified row.
     fn fill(
         &mut self,
         rows: &mut RowSource<'_>,
@@ -95,13 +99,13 @@ pub trait StateStore: Send + Sync {
         between: &mut Between<'_>,
     ) -> io::Result<()>;
 
-    /// Shows all rows of the state to `visit`, in key order.
+    /// Passes all rows of the state to `visit`, in key order.
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()>;
 
-    /// Writes out what is buffered and lets go of the files.
+    /// Writes buffered data and closes the files.
     fn close(self: Box<Self>) -> io::Result<()>;
 
-    /// Bytes taken on the disk.
+    /// Returns the disk usage in bytes.
     fn disk_bytes(&self) -> u64;
 }
 
@@ -114,12 +118,13 @@ impl fmt::Debug for dyn StateStore {
     }
 }
 
-/// Makes and opens stores: one for each generation.
+/// Creates and opens stores, one for each generation.
 pub trait Stores: Send + Sync {
-    /// Whether an open may hang, or end the thread that it is on.
+    /// Returns whether an open can hang or terminate its thread.
     fn may_hang(&self) -> bool;
 
-    /// Makes an empty store in a new folder, durable but for the folder's own name.
+    /// Creates an empty store in a new folder. It is durable except for the directory entry of the
+    /// folder.
     fn create(
         &self,
         disk: &Arc<dyn Disk>,
@@ -127,8 +132,8 @@ pub trait Stores: Send + Sync {
         format: &Format,
     ) -> io::Result<Box<dyn StateStore>>;
 
-    /// Opens a store and reads its records, but not the state's rows. One whose folder another
-    /// handle still has open may be waited for until `deadline`.
+    /// Opens a store and reads its records, but not the rows of the state. If another handle still
+    /// has the folder open, it may wait until `deadline`.
     fn open(
         &self,
         disk: &Arc<dyn Disk>,
@@ -137,7 +142,7 @@ pub trait Stores: Send + Sync {
     ) -> io::Result<(Box<dyn StateStore>, Format)>;
 }
 
-/// Where the checkpoints of a node are, and what keeps them.
+/// The location of a node's checkpoints, and the implementation that stores them.
 #[derive(Clone)]
 pub struct Place {
     pub disk: Arc<dyn Disk>,
@@ -147,7 +152,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// sled, in a data folder on the operating system's disk.
+    /// Returns a place for sled, in a data folder on the disk of the operating system.
     pub fn on_sled(data_dir: &Path, cluster_id: &str) -> Self {
         Self {
             disk: Arc::new(OsDisk),
@@ -158,7 +163,7 @@ impl Place {
     }
 }
 
-/// Refuses a checkpoint that no store may take, whatever is below it.
+/// Rejects a checkpoint that is invalid for every implementation.
 fn check_write(
     before: Option<&Checkpoint>,
     changes: &[Change],
@@ -180,7 +185,7 @@ fn check_write(
         .try_for_each(|(key, value)| check_row(key, value.as_deref().unwrap_or_default()))
 }
 
-/// Refuses a row over [`MAX_ROW_BYTES`].
+/// Rejects a row larger than [`MAX_ROW_BYTES`].
 pub fn check_row(key: &[u8], value: &[u8]) -> io::Result<()> {
     let bytes = key.len() + value.len();
     if bytes > MAX_ROW_BYTES {
@@ -192,16 +197,16 @@ pub fn check_row(key: &[u8], value: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Counts rows and sums their hashes: the one way in which rows are compared with a record.
+/// Counts rows and adds up their hashes, for every comparison of rows with a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub rows: u64,
-    /// The wrapping sum of their hashes.
+    /// The wrapping sum of the row hashes.
     pub digest: u128,
 }
 
 impl Tally {
-    /// Counts one row and returns its hash.
+    /// Adds one row and returns its hash.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> u128 {
         let hash = seqd_state::row_hash(key, value);
         self.rows += 1;
@@ -209,7 +214,7 @@ impl Tally {
         hash
     }
 
-    /// An error with both digests, if these are not the rows whose digest was recorded.
+    /// Returns an error with both digests if these rows do not have the recorded digest.
     pub fn expect(self, digest: u128) -> io::Result<()> {
         if self.digest == digest {
             return Ok(());

@@ -1,6 +1,7 @@
-//! The two records that a checkpoint keeps beside the state's rows, and their bytes.
+//! The two records that a checkpoint stores in addition to the rows of the state, and their
+//! encoding.
 //!
-//! Each is closed with a CRC of its own: the digest covers the state's rows, not these.
+//! Each has its own CRC, because the digest covers only the rows of the state.
 
 use std::io;
 
@@ -10,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::Checkpoint;
 use crate::faults::newer;
 
-/// Whose rows these are. Written when the folder is made.
+/// The owner of the rows. Written when the folder is created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Format {
     pub(super) cluster_id: String,
-    /// The number in the folder's name: a folder that was renamed by hand is not used.
+    /// The number in the name of the folder, so that a manually renamed folder is not used.
     pub(super) generation: u64,
 }
 
@@ -30,12 +31,12 @@ impl Versioned for Checkpoint {
     const MAX_BYTES: usize = 256 << 10;
 }
 
-/// The bytes of a record: the value, then the CRC of its bytes.
+/// Encodes a record: the value, then the CRC of its bytes.
 pub(super) fn seal<T: Versioned>(record: &T) -> io::Result<Vec<u8>> {
     codec::seal(record).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }
 
-/// The record in `bytes`. [`io::ErrorKind::Unsupported`] if a newer program wrote it.
+/// Decodes a record. Fails with [`io::ErrorKind::Unsupported`] if a newer program wrote it.
 pub(super) fn unseal<T: Versioned>(bytes: &[u8]) -> io::Result<T> {
     codec::unseal(bytes).map_err(|error| {
         if error.is_newer() {

@@ -1,11 +1,12 @@
-//! A checkpoint folder on sled: the only file that names sled.
+//! A checkpoint folder on sled. Only this file depends on sled.
 //!
-//! sled 0.34.7's `flush` ends in `sync_file_range`, which is no barrier: a power cut after it loses
-//! acknowledged batches. So each batch is flushed *and then* fdatasynced through a handle of our
-//! own on sled's file before the next one may begin. One batch in flight also keeps clear of the
-//! deadlock that sled 0.34.7 has when many unflushed batches wait.
+//! `flush` in sled 0.34.7 ends with `sync_file_range`, which is not a barrier: a power cut after it
+//! loses acknowledged batches. Each batch is therefore flushed *and then* synced with fdatasync
+//! through a separate handle on sled's file before the next batch may begin. One batch in flight
+//! also avoids the deadlock of sled 0.34.7 with many unflushed batches.
 //!
-//! sled panics where others return errors. Every call into it is caught here and becomes an error.
+//! sled panics where other libraries return errors. Every call into sled is guarded here, and a
+//! panic becomes an error.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -27,43 +28,43 @@ use super::{
     check_write,
 };
 
-/// First byte of the keys of the state's rows.
+/// The first byte of the keys of the state's rows.
 const STATE: u8 = b's';
 
-/// First byte of the keys of what follows [`PART_BYTES`] of a row's value.
+/// The first byte of the keys of the further parts of a row's value, after the first
+/// [`PART_BYTES`].
 const PART: u8 = b'v';
 
-/// A row's value is stored in parts of so many bytes. sled splits a page by the number of its items alone,
-/// and reads and writes it as a whole: sixteen results of 16 KiB in one page made each change of one of
-/// them a read and a write of 256 KiB, in a file of its own.
+/// The value of a row is stored in parts of this size. sled splits a page only by the number of its
+/// items, and reads and writes it as a whole: with sixteen results of 16 KiB in one page, each
+/// change of one of them would read and write 256 KiB, in a file of its own.
 ///
-/// A value of fewer bytes has no further parts.
+/// A smaller value has no further parts.
 const PART_BYTES: usize = 2048;
 const FORMAT_KEY: &[u8] = b"m/format";
 const APPLIED_KEY: &[u8] = b"m/applied";
 
-/// sled's page cache. Its real memory is a multiple of this; the state is in memory anyway, so the
-/// cache only serves writes and one scan at a start.
+/// The size of sled's page cache. Its actual memory use is a multiple of this. The state is in
+/// memory anyway, so the cache serves only writes and one scan at a start.
 const CACHE_BYTES: u64 = 8 << 20;
 
-/// Rows and bytes of one batch while a folder is filled: enough that the fdatasync between two
-/// batches does not dominate, few enough that sled buffers little.
+/// The rows and bytes of one batch while a folder is filled: enough that the fdatasync between two
+/// batches does not dominate, and few enough that sled buffers little.
 const FILL_BATCH_ROWS: usize = 4096;
 const FILL_BATCH_BYTES: usize = 1 << 20;
 
-/// One collection frees up to 8 bags of 64 nodes; a row replaces one node, now and then a few.
+/// One collection frees up to 8 bags of 64 nodes. A row replaces one node, rarely a few.
 const ROWS_PER_COLLECTION: usize = 64;
 
-/// What is left behind in one epoch is freed in the next but one, and each collection tries one
-/// step.
+/// Garbage of one epoch is freed two epochs later, and each collection attempts one step.
 const EPOCHS: usize = 3;
 
-/// Pause between two attempts at a folder whose lock is held: sled lets go of its files shortly
-/// after its handle was dropped, not with it.
+/// The pause between two attempts to open a folder whose lock is held. sled closes its files
+/// shortly after its handle was dropped.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
 
-/// Stores on sled. What sled does by itself goes past the disk that these are given: only what we
-/// add, the syncs and the witness, goes through it.
+/// Stores on sled. sled itself does not use the given disk. Only the additional syncs and the
+/// witness go through it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SledStores;
 
@@ -93,22 +94,23 @@ impl Stores for SledStores {
 }
 
 struct SledStore {
-    /// Taken out when the store is dropped.
+    /// Taken when the store is dropped.
     db: Option<sled::Db>,
     disk: Arc<dyn Disk>,
     folder: PathBuf,
-    /// Our own handle on sled's file, opened before the first write so that no write error of the
-    /// kernel goes unseen.
+    /// A separate handle on sled's file, opened before the first write so that no write error of
+    /// the kernel is missed.
     file: Arc<dyn DiskFile>,
     witness: Witness,
-    /// The blobs that were synced. sled writes each blob once.
+    /// The blobs that have been synced. sled writes each blob once.
     blobs: HashSet<String>,
     applied: Option<Checkpoint>,
     failed: bool,
 }
 
 impl SledStore {
-    /// Makes an empty folder for `format`, durable but for its own name in the parent.
+    /// Creates an empty folder for `format`. It is durable except for its entry in the parent
+    /// directory.
     fn create(disk: &Arc<dyn Disk>, folder: &Path, format: &Format) -> io::Result<SledStore> {
         let format = seal(format)?;
         let mut store = SledStore::open_folder(disk, folder, Instant::now())?;
@@ -119,9 +121,9 @@ impl SledStore {
         Ok(store)
     }
 
-    /// Opens a folder and reads its records, but not the state's rows.
+    /// Opens a folder and reads its records, but not the rows of the state.
     ///
-    /// Waits for sled's lock on it until `deadline`.
+    /// Waits for sled's lock on the folder until `deadline`.
     fn open(
         disk: &Arc<dyn Disk>,
         folder: &Path,
@@ -141,7 +143,8 @@ impl SledStore {
                 .transpose()?;
             let index = applied.as_ref().map(|applied| applied.index);
             store.witness.check(index)?;
-            // What is found may be in the page cache alone, also the names of sled's own snapshots.
+            // The content may be only in the page cache, including the names of sled's own
+            // snapshots.
             store.file.sync_data()?;
             disk.sync_dir(folder)?;
             Ok((unseal::<Format>(&format)?, applied))
@@ -184,7 +187,7 @@ impl SledStore {
         })
     }
 
-    /// One batch, down to the disk. After a failure nothing more is written.
+    /// Writes one batch and syncs it to the disk. After a failure nothing more is written.
     fn commit(&mut self, batch: sled::Batch, rows: usize) -> io::Result<()> {
         if self.failed {
             return Err(io::Error::other("an earlier checkpoint failed"));
@@ -206,8 +209,9 @@ impl SledStore {
         synced
     }
 
-    /// Syncs the blobs that are new: pages that sled finds too large for its log. A cluster with large
-    /// results has hundreds, and each sync is a flush of the disk, which the log's own syncs wait for.
+    /// Syncs the new blobs, which are pages that are too large for sled's log. A cluster with large
+    /// results has hundreds of them, and each sync flushes the disk, which delays the syncs of the
+    /// log.
     fn sync_blobs(&mut self) -> io::Result<()> {
         let folder = self.folder.join("blobs");
         let names = HashSet::from_iter(self.disk.list(&folder)?);
@@ -228,7 +232,7 @@ impl SledStore {
         Ok(())
     }
 
-    /// Removes the further parts of a row, if it is there and has some; returns how many.
+    /// Removes the further parts of a row, if it exists and has any. Returns their number.
     fn remove_parts(&self, key: &[u8], batch: &mut sled::Batch) -> io::Result<usize> {
         let db = self.db()?;
         let first = db.get(state_key(key)).map_err(io_error)?;
@@ -251,14 +255,14 @@ impl SledStore {
 }
 
 impl Drop for SledStore {
-    /// Dropping sled's handle flushes, which can panic as anything in sled.
+    /// Dropping sled's handle flushes, which can panic like any call into sled.
     fn drop(&mut self) {
         let db = self.db.take();
         let dropped = guarded("closing", || {
             drop(db);
             Ok(())
         });
-        // Nothing depends on it: what was written is synced, or the folder is of no use.
+        // The result does not matter: everything written is synced, or the folder is unusable.
         let _ = dropped;
     }
 }
@@ -330,13 +334,13 @@ impl StateStore for SledStore {
     }
 
     fn disk_bytes(&self) -> u64 {
-        // A metric: a file that sled removes meanwhile counts as nothing.
+        // Only a metric: a file that sled removes in the meantime counts as zero.
         folder_bytes(&self.folder)
     }
 }
 
-/// Removes tables of pages that sled had not finished when it was cut off: it would take one for its
-/// newest, find it damaged, and give up the whole store.
+/// Removes page tables that sled did not finish before a crash. It would use such a table as its
+/// newest, find it damaged, and reject the whole store.
 fn drop_unfinished_tables(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     let names = match disk.list(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -349,12 +353,12 @@ fn drop_unfinished_tables(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Frees what a batch of this many rows left behind.
+/// Frees the garbage of a batch of this many rows.
 ///
-/// Each row that sled writes replaces a whole node, and the old one is left to the collector of
-/// `crossbeam-epoch`, which frees a bounded number with every so many entries into an epoch. A batch
-/// is one entry, however many rows it has: without this the old nodes of two million new rows
-/// stayed for good, almost 7 GiB of them.
+/// Each row that sled writes replaces a whole node and leaves the old one to the collector of
+/// `crossbeam-epoch`, which frees a bounded number of nodes each time a thread has entered an epoch
+/// a certain number of times. A batch enters an epoch once, however many rows it has. Without this
+/// call, the old nodes of two million new rows would stay permanently, almost 7 GiB.
 fn collect_garbage(rows: usize) {
     for _ in 0..rows.div_ceil(ROWS_PER_COLLECTION) + EPOCHS {
         crossbeam_epoch::pin().flush();
@@ -378,7 +382,7 @@ fn show(db: &sled::Db, visit: &mut VisitRow<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Inserts a row; returns how many items that takes.
+/// Inserts a row and returns the number of items that it takes.
 fn insert(batch: &mut sled::Batch, key: &[u8], value: &[u8]) -> usize {
     let (first, rest) = value.split_at(value.len().min(PART_BYTES));
     batch.insert(state_key(key), first);
@@ -392,7 +396,8 @@ fn insert(batch: &mut sled::Batch, key: &[u8], value: &[u8]) -> usize {
     items
 }
 
-/// What the keys of a row's further parts begin with. Its length is in it, so that none begins another.
+/// Returns the key prefix of a row's further parts. It contains the length of the key, so that no
+/// prefix is the beginning of another.
 fn parts_key(key: &[u8]) -> Vec<u8> {
     let mut prefixed = vec![PART];
     prefixed.extend((key.len() as u32).to_be_bytes());
@@ -407,7 +412,7 @@ fn state_key(key: &[u8]) -> Vec<u8> {
     prefixed
 }
 
-/// Runs `call`; a panic inside becomes an error that names `what`.
+/// Runs `call` and converts a panic into an error that contains `what`.
 pub(crate) fn guarded<T>(
     what: &'static str,
     call: impl FnOnce() -> io::Result<T>,
@@ -434,8 +439,8 @@ fn io_error(error: sled::Error) -> io::Error {
     }
 }
 
-/// sled keeps the first error of a failed write and hands copies of it out, with its `Debug` text
-/// as their message.
+/// Restores the original error: sled stores the first error of a failed write and returns copies of
+/// it whose message is its `Debug` text.
 fn in_plain_words(error: io::Error) -> io::Error {
     let text = error.to_string();
     let code = text.strip_prefix("Os { code: ");
@@ -443,12 +448,12 @@ fn in_plain_words(error: io::Error) -> io::Error {
     code.map_or(error, io::Error::from_raw_os_error)
 }
 
-/// sled has no kind for a held lock, only this text.
+/// sled has no error kind for a held lock, only this text.
 fn is_locked(error: &io::Error) -> bool {
     error.to_string().contains("could not acquire lock")
 }
 
-/// Syncs each file below `folder`, and each folder after its files.
+/// Syncs each file below `folder`, and each directory after its files.
 fn sync_tree(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     for name in disk.list(folder)? {
         let path = folder.join(name);
@@ -461,7 +466,7 @@ fn sync_tree(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     disk.sync_dir(folder)
 }
 
-/// Bytes that the files below a folder take on the disk.
+/// Returns the disk usage of the files below a folder, in bytes.
 pub fn folder_bytes(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;

@@ -1,5 +1,5 @@
-//! From a store's rows to what is made of them, at a start: one thread reads the store, another takes
-//! the rows in, since either is about half of the work.
+//! Loads the rows of a store at a start. One thread reads the store and another one loads the rows,
+//! because each is about half of the work.
 
 use std::io;
 use std::mem;
@@ -11,19 +11,19 @@ use seqd_state::StateLoader;
 use super::{StateStore, Tally};
 use crate::faults::newer;
 
-/// Bytes of rows that change threads at once: so many that the hand-over costs nothing, so few that
-/// they are still in the processor's cache.
+/// The size of a batch of rows that is passed between the threads: large enough that the transfer
+/// costs nothing, and small enough that the rows are still in the processor's cache.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// Batches that may wait for the thread that takes them in.
+/// The number of batches that may wait for the loading thread.
 const BATCHES_WAITING: usize = 4;
 
-/// Takes in the rows of a store that is opened, before their digest is compared.
+/// Loads the rows of a store that is being opened, before their digest is compared.
 pub trait TakeRows: Default + Send + 'static {
-    /// Takes one row, of which the caller has the [`seqd_state::row_hash`].
+    /// Loads one row. `hash` is its [`seqd_state::row_hash`].
     fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> io::Result<()>;
 
-    /// Takes one row.
+    /// Loads one row.
     fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         self.hashed_row(key, value, seqd_state::row_hash(key, value))
     }
@@ -41,11 +41,11 @@ impl TakeRows for StateLoader {
     }
 }
 
-/// What a store's rows came to.
+/// The loaded rows of a store.
 pub(super) struct Taken<R> {
     pub(super) tally: Tally,
     pub(super) rows: R,
-    /// Why a row was not taken in. All rows are counted nevertheless.
+    /// The reason why a row was not loaded. All rows are counted nevertheless.
     pub(super) refused: Option<io::Error>,
 }
 
@@ -68,10 +68,10 @@ impl<R: TakeRows> Taken<R> {
     }
 }
 
-/// Takes in all rows of a store. A store of one batch needs no second thread.
+/// Loads all rows of a store. A store of a single batch needs no second thread.
 ///
 /// # Errors
-/// The store's, and that of a thread that cannot be made.
+/// An error of the store, or of the creation of the thread.
 pub(super) fn take_all<R: TakeRows>(store: &dyn StateStore) -> io::Result<Taken<R>> {
     thread::scope(|scope| {
         let mut batch = Batch::default();
@@ -101,7 +101,7 @@ pub(super) fn take_all<R: TakeRows>(store: &dyn StateStore) -> io::Result<Taken<
     })
 }
 
-/// The thread that takes rows in. It ends with its sender.
+/// The loading thread. It ends when its sender is dropped.
 struct Taker<'scope, R> {
     sender: SyncSender<Batch>,
     thread: ScopedJoinHandle<'scope, Taken<R>>,
@@ -134,7 +134,7 @@ impl<'scope, R: TakeRows> Taker<'scope, R> {
     }
 }
 
-/// Rows, one behind the other: their bytes, and where each key and each value ends.
+/// Concatenated rows: their bytes, and the end of each key and each value.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What the tests of checkpoints share: rows, folders, and short words for both.
+//! Shared helpers of the checkpoint tests: rows and folders.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,7 +38,7 @@ fn temp() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// `rows` numbered rows; the round makes their values differ from checkpoint to checkpoint.
+/// Returns `rows` numbered rows. The round makes their values differ from checkpoint to checkpoint.
 fn some_rows(rows: u32, round: u32) -> Rows {
     let row = |number: u32| {
         (
@@ -108,7 +108,7 @@ fn set_aside(data_dir: &Path) -> (String, Option<PathBuf>) {
     }
 }
 
-/// A closed data folder whose generation 1 holds `rows` at index 7.
+/// Returns a closed data folder whose generation 1 holds `rows` at index 7.
 fn written(rows: &Rows) -> TempDir {
     let dir = temp();
     close(create_generation(&place(dir.path()), oks(rows), &applied(7, rows)).unwrap());

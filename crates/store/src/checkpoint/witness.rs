@@ -1,10 +1,11 @@
-//! What the store is known to hold, written beside it where sled cannot forget it.
+//! The index of the last checkpoint that the store is known to contain, in a separate file that
+//! sled cannot lose.
 //!
-//! sled takes damage in the middle of its file for a torn tail and goes back to an earlier batch
-//! without an error: rows, digest and record fit each other, and synced checkpoints are missing. The
-//! log would replay them, if it still has them, but the fault would go unseen. So the index of each
-//! checkpoint is noted here after it was synced. The note itself is not synced each time: after a
-//! power cut it may be older than the store, never newer.
+//! sled treats damage in the middle of its file as a torn tail and returns to an earlier batch
+//! without an error: rows, digest and record match each other, but synced checkpoints are missing.
+//! The log would replay them if it still holds their entries, but the fault would not be detected.
+//! The index of each checkpoint is therefore noted here after it was synced. The note itself is not
+//! synced each time: after a power cut it may be older than the store, but never newer.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +16,7 @@ use seqd_guards::is_out;
 
 const FILE_NAME: &str = "witness";
 
-/// Index and CRC, little-endian.
+/// The index and its CRC, little-endian.
 const NOTE_BYTES: usize = 12;
 
 pub(super) struct Witness {
@@ -23,7 +24,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Opens or makes the file in `folder`.
+    /// Opens or creates the file in `folder`.
     pub(super) fn open(disk: &dyn Disk, folder: &Path) -> io::Result<Witness> {
         let path = folder.join(FILE_NAME);
         let file = match disk.open(&path) {
@@ -33,7 +34,7 @@ impl Witness {
         Ok(Witness { file })
     }
 
-    /// Notes that the checkpoint at `index` is synced.
+    /// Records that the checkpoint at `index` is synced.
     pub(super) fn note(&self, index: u64) -> io::Result<()> {
         let mut note = [0; NOTE_BYTES];
         let (start, crc) = note.split_at_mut(size_of::<u64>());
@@ -42,7 +43,7 @@ impl Witness {
         self.file.write_at(&note, 0)
     }
 
-    /// An error if the store holds less than was noted. A damaged note counts as none.
+    /// Returns an error if the store is older than the note. A damaged note counts as absent.
     pub(super) fn check(&self, found: Option<u64>) -> io::Result<()> {
         let mut note = [0; NOTE_BYTES];
         if self.file.len()? < NOTE_BYTES as u64 {

@@ -1,4 +1,4 @@
-//! Folders of this program and of others, whole and damaged.
+//! Data folders of this program and of others, intact and damaged.
 
 use std::fs;
 

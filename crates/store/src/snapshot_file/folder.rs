@@ -1,4 +1,4 @@
-//! The folder of snapshots: which there are, which are sound, which are removed.
+//! The folder of snapshots: lists, verifies, sets aside and removes them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,29 +9,30 @@ use super::reader::{summary, verify};
 use super::{SnapshotFile, file_name, invalid};
 use crate::faults::is_of_the_machine;
 
-/// Snapshots that are kept: the newest, and the one before it for the day the newest turns bad.
+/// The number of snapshots to keep: the newest, and the previous one in case the newest becomes
+/// unreadable.
 const KEPT: usize = 2;
 
-/// Bad snapshots that are kept to be looked at.
+/// The number of bad snapshots kept for inspection.
 const KEPT_BAD: usize = 2;
 
-/// What is behind the name of a bad snapshot.
+/// The suffix of the name of a bad snapshot.
 const BAD: &str = ".bad";
 
-/// What the folder holds at a start.
+/// The content of the folder at a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// The snapshots that can be read and whose every checksum is right, newest first.
+    /// The snapshots that are readable and have only valid checksums, newest first.
     pub valid: Vec<SnapshotFile>,
-    /// The others, each with the reason. [`set_aside`] is for them.
+    /// The other snapshots, each with the reason. Pass them to [`set_aside`].
     pub bad: Vec<Bad>,
-    /// Index and term of those that were set aside before.
+    /// The index and term of the snapshots that were set aside earlier.
     pub aside: Vec<(u64, u64)>,
 }
 
 impl Recovered {
-    /// Whether a snapshot of this index and term has ever had its name here, as far as is still to
-    /// be seen.
+    /// Returns whether a snapshot with this index and term has ever had its final name here, as far
+    /// as the remaining files show.
     pub fn has_had(&self, of: (u64, u64)) -> bool {
         self.valid.iter().any(|file| (file.index, file.term) == of)
             || self.bad.iter().any(|bad| bad.of == of)
@@ -42,21 +43,22 @@ impl Recovered {
 /// A snapshot that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
-    /// The index and term of its name.
+    /// The index and term in its name.
     pub of: (u64, u64),
     pub path: PathBuf,
     pub why: String,
 }
 
-/// Cleans the folder at a start and reads every snapshot of it in full.
+/// Cleans the folder at a start and reads every snapshot in full.
 ///
-/// What interrupted writes and transfers left is removed. Bad snapshots, those that the disk does
-/// not read among them, are left where they are: whether the node can do without them is not known
-/// here. Not for later: a file that is just being written has the name of a leftover.
+/// The remains of interrupted writes and transfers are removed. Bad snapshots, including unreadable
+/// ones, stay where they are, because this function cannot determine whether the node can start
+/// without them. It must not be called later: a file that is being written has the name of a
+/// leftover.
 ///
 /// # Errors
-/// An error of the disk or of the machine, and [`io::ErrorKind::Unsupported`] if a
-/// newer program wrote a snapshot: such a file is left alone.
+/// An error of the disk or of the machine, or [`io::ErrorKind::Unsupported`] if a newer program
+/// wrote a snapshot; such a file is left unchanged.
 pub fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Result<Recovered> {
     let leftovers = disk
         .list(dir)?
@@ -79,7 +81,8 @@ pub fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Result<Reco
     Ok(found)
 }
 
-/// Reads a kept snapshot in full again: whether it has turned bad. One that is gone has not.
+/// Reads a kept snapshot again in full and checks whether it has become bad. A missing file is not
+/// bad.
 pub fn find_bad(disk: &dyn Disk, kept: &SnapshotFile) -> io::Result<Option<Bad>> {
     let SnapshotFile { index, term, .. } = *kept;
     let checked = verify(disk, &kept.path);
@@ -91,7 +94,8 @@ pub fn find_bad(disk: &dyn Disk, kept: &SnapshotFile) -> io::Result<Option<Bad>>
 }
 
 impl Bad {
-    /// A snapshot that an error makes unusable; the error itself if it is one of the machine.
+    /// Creates an entry for a snapshot that an error makes unusable. Returns the error itself if
+    /// the machine causes it.
     fn of_file(of: (u64, u64), path: PathBuf, error: io::Error) -> io::Result<Self> {
         if is_of_the_machine(&error) {
             return Err(error);
@@ -102,7 +106,7 @@ impl Bad {
 }
 
 /// Renames bad snapshots to `.snap.bad`, so that they count neither as the newest nor as kept, and
-/// logs it.
+/// logs this.
 pub fn set_aside(disk: &dyn Disk, dir: &Path, bad: &[Bad]) -> io::Result<()> {
     for Bad { path, why, .. } in bad {
         let aside = sibling(path, BAD);
@@ -116,16 +120,16 @@ pub fn set_aside(disk: &dyn Disk, dir: &Path, bad: &[Bad]) -> io::Result<()> {
     drop_bad(disk, dir)
 }
 
-/// The snapshots in `dir`, newest first, as their headers and footers describe them.
+/// Lists the snapshots in `dir`, newest first, as described by their headers and footers.
 ///
-/// Their blocks are not read: that was done when they were written, received or recovered. A file
-/// whose header or footer is damaged or cannot be read is left out.
+/// Their blocks are not read, since they were verified when they were written, received or
+/// recovered. A file whose header or footer is damaged or unreadable is omitted.
 pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
     let mut listed = Vec::new();
     for summary in summaries(disk, dir)? {
         match summary {
             Ok(file) => listed.push(file),
-            // It was dropped since its name was read.
+            // It was removed after its name was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, "a snapshot cannot be used"),
         }
@@ -133,13 +137,13 @@ pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
     Ok(listed)
 }
 
-/// Whether headers and footers let the snapshots be read: what makes [`recover`] fail, met without
-/// reading the blocks.
+/// Checks whether headers and footers are readable. It fails like [`recover`], without reading the
+/// blocks.
 pub fn check_readable(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     summaries(disk, dir).map(drop)
 }
 
-/// The head and end of each snapshot in `dir`, newest first, or what is wrong with that one.
+/// Returns the summary of each snapshot in `dir`, newest first, or its error.
 fn summaries(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<io::Result<SnapshotFile>>> {
     let mut summaries = Vec::new();
     for (index, term) in by_name(disk, dir)? {
@@ -151,12 +155,12 @@ fn summaries(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<io::Result<SnapshotF
     Ok(summaries)
 }
 
-/// Drops all but the two newest snapshots.
+/// Removes all but the two newest snapshots.
 pub fn keep_two(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     keep(disk, dir, KEPT)
 }
 
-/// Drops all but the newest snapshot: on a full disk the other one takes the room for the next.
+/// Removes all but the newest snapshot: on a full disk, the other one takes the space for the next.
 pub fn keep_newest(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     keep(disk, dir, 1)
 }
@@ -170,7 +174,7 @@ fn keep(disk: &dyn Disk, dir: &Path, count: usize) -> io::Result<()> {
     )
 }
 
-/// Drops all snapshots below `index`: one that was installed voids them.
+/// Removes all snapshots below `index`, which an installed snapshot makes obsolete.
 pub fn void_older(disk: &dyn Disk, dir: &Path, index: u64) -> io::Result<()> {
     let older = by_name(disk, dir)?
         .into_iter()
@@ -194,7 +198,7 @@ fn check(file: SnapshotFile, index: u64, term: u64, cluster_id: &str) -> io::Res
     Ok(file)
 }
 
-/// Index and term of all names of snapshots, newest first.
+/// Returns the index and term of all snapshots by their names, newest first.
 fn by_name(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<(u64, u64)>> {
     let mut named: Vec<_> = disk
         .list(dir)?
@@ -205,7 +209,7 @@ fn by_name(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<(u64, u64)>> {
     Ok(named)
 }
 
-/// Index and term of the bad snapshots that were renamed.
+/// Returns the index and term of the bad snapshots that were set aside.
 fn set_aside_before(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<(u64, u64)>> {
     let names = disk.list(dir)?;
     let named = names

@@ -4,10 +4,10 @@
 //! snap/installed = index u64 | term u64 | crc32c u32
 //! ```
 //!
-//! Between the moment in which a received snapshot takes the place of the state and the one in
-//! which the log has been purged up to it, the checkpoint is ahead of the log. At any other time
-//! that means that the log was lost, or is an older copy. So the mark is on the disk before the
-//! snapshot has its name, and is removed after the purge; only with it such a log is accepted.
+//! From the time at which a received snapshot replaces the state until the log has been purged up
+//! to it, the checkpoint is ahead of the log. At any other time this means that the log was lost or
+//! is an older copy. The mark is therefore made durable before the snapshot receives its final
+//! name, and is removed after the purge. Such a log is accepted only if the mark exists.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct InstalledMark {
 }
 
 impl InstalledMark {
-    /// Reads it. One that is damaged counts as none.
+    /// Reads the mark. A damaged mark counts as absent.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<InstalledMark> {
         let held = match read_file(&**disk, &dir.join(FILE_NAME), FILE_BYTES) {
             Ok(bytes) => bytes.and_then(|bytes| parse(&bytes)),
@@ -46,12 +46,12 @@ impl InstalledMark {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Index and term of the snapshot whose installation has begun, until the purge.
+    /// Returns the index and term of the snapshot whose installation has begun, until the purge.
     pub fn get(&self) -> Option<(u64, u64)> {
         *self.held()
     }
 
-    /// Sets it; it is on the disk when this returns.
+    /// Sets the mark durably.
     pub fn set(&self, index: u64, term: u64) -> io::Result<()> {
         let mut bytes = [index.to_le_bytes(), term.to_le_bytes()].concat();
         let crc = crc32c::crc32c(&bytes);
@@ -62,7 +62,7 @@ impl InstalledMark {
         Ok(())
     }
 
-    /// Removes it once the log is durably purged up to `index`, or known to reach that far.
+    /// Removes the mark once the log is durably purged up to `index`, or known to reach it.
     pub fn clear_upto(&self, index: u64) -> io::Result<()> {
         let mut held = self.held();
         if held.is_some_and(|(of, _)| of <= index) {

@@ -1,4 +1,4 @@
-//! A snapshot's rows as the state and as a new generation of the store.
+//! Loads the rows of a snapshot into the state and into a new generation of the store.
 
 use std::io;
 
@@ -7,8 +7,8 @@ use seqd_state::{State, StateLoader};
 use super::{SnapshotFile, SnapshotReader};
 use crate::checkpoint::{self, Between, Checkpoint, NotMade, Place, StateStore, TakeRows};
 
-/// Builds the state and a new generation of the store from a snapshot, in two passes over the file:
-/// beside the state itself no more than a block and a batch of it is in memory.
+/// Builds the state and a new generation of the store from a snapshot, in two passes over the file.
+/// In addition to the state itself, only one block and one batch are in memory.
 pub fn load(file: &SnapshotFile, place: &Place) -> io::Result<(State, Box<dyn StateStore>)> {
     let rows = || SnapshotReader::open(&*place.disk, &file.path).map(SnapshotReader::rows);
     let mut loader = StateLoader::default();
@@ -17,8 +17,8 @@ pub fn load(file: &SnapshotFile, place: &Place) -> io::Result<(State, Box<dyn St
     Ok((loader.finish(), store))
 }
 
-/// Builds a new generation of the store from a snapshot; `between` is called for each row that is
-/// written, and for each that is read again to compare the whole.
+/// Builds a new generation of the store from a snapshot. `between` is called for each written row,
+/// and for each row that is read again for the comparison.
 pub fn rebuild(
     file: &SnapshotFile,
     place: &Place,

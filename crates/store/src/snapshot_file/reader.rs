@@ -1,4 +1,4 @@
-//! Reads a snapshot, one block in memory at a time, and uses nothing unchecked.
+//! Reads a snapshot with one block in memory at a time, and returns no unverified data.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -14,22 +14,22 @@ use super::{
 use crate::checkpoint::{MAX_ROW_BYTES, Row, Tally, VisitRow};
 use crate::faults::{in_file, is_newer, named, newer};
 
-/// A snapshot whose header has been read and checked.
+/// A snapshot whose header has been read and verified.
 pub struct SnapshotReader {
     input: BufReader<FileReader>,
     path: PathBuf,
     header: SnapshotHeader,
     crc: u32,
     len: u64,
-    /// Where the frame begins that is read, and the one behind it.
+    /// The offset of the current frame, and of the frame after it.
     frame_at: u64,
     next_at: u64,
 }
 
 /// The rows of a snapshot, in the order in which they were written.
 ///
-/// A row that was yielded had a right checksum, but only the end of the iterator means that the
-/// rows are complete: until `None` came without an error before it, they are not to be used.
+/// Each returned row has a valid checksum, but the rows are complete only when the iterator ends:
+/// they must not be used before it returns `None` without an earlier error.
 pub struct Rows {
     reader: SnapshotReader,
     block: Vec<u8>,
@@ -38,7 +38,7 @@ pub struct Rows {
     done: bool,
 }
 
-/// Reads the whole file and compares every checksum, the number of rows and their digest.
+/// Reads the whole file and verifies every checksum, the number of rows and their digest.
 pub(super) fn verify(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
     let reader = SnapshotReader::open(disk, path)?;
     let (header, len) = (reader.header.clone(), reader.len);
@@ -51,8 +51,8 @@ pub(super) fn verify(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
     ))
 }
 
-/// Reads the header and the footer alone. Only the header is checked: what is between them, and
-/// whether the footer fits it, `verify` checks.
+/// Reads only the header and the footer. Only the header is verified. `verify` checks the rest, and
+/// whether the footer matches it.
 pub fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
     let mut reader = SnapshotReader::open(disk, path)?;
     let mut footer = [0; FOOTER_BYTES];
@@ -63,7 +63,7 @@ pub fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
         .map_err(|_| invalid(path, "it is too short"))?;
     reader.fill(&mut footer)?;
     let footer = reader.decode(&footer).map_err(|error| {
-        // Its checksum was not compared, so its version cannot be relied on.
+        // Its checksum was not verified, so its version is not reliable.
         if is_newer(&error) {
             invalid(path, "the footer is damaged, or of a newer program")
         } else {
@@ -79,12 +79,12 @@ pub fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
 }
 
 impl SnapshotReader {
-    /// Opens a file and checks its header.
+    /// Opens a file and verifies its header.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if it is damaged or no snapshot,
-    /// [`io::ErrorKind::Unsupported`] if a newer program wrote it, else the disk's error; all
-    /// errors of a reader name the file.
+    /// [`io::ErrorKind::InvalidData`] if it is damaged or not a snapshot,
+    /// [`io::ErrorKind::Unsupported`] if a newer program wrote it, and otherwise the error of the
+    /// disk. All errors of a reader contain the path of the file.
     pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotReader> {
         let file = disk.open_read(path).and_then(FileReader::new);
         let file = file.map_err(|error| in_file(path, error))?;
@@ -125,7 +125,7 @@ impl SnapshotReader {
         self.len
     }
 
-    /// All rows, checked on the way.
+    /// Returns all rows, which are verified while they are read.
     pub fn rows(self) -> Rows {
         Rows {
             reader: self,
@@ -136,7 +136,7 @@ impl SnapshotReader {
         }
     }
 
-    /// Reads one frame into `payload` and compares its checksum.
+    /// Reads one frame into `payload` and verifies its checksum.
     fn frame(&mut self, payload: &mut Vec<u8>) -> io::Result<FrameKind> {
         self.frame_at = self.next_at;
         let mut start = [0; FRAME_START_BYTES];
@@ -165,13 +165,13 @@ impl SnapshotReader {
         Ok(kind)
     }
 
-    /// An error that names the frame.
+    /// An error that contains the offset of the frame.
     fn wrong(&self, why: impl std::fmt::Display) -> io::Error {
         let at = self.frame_at;
         invalid(&self.path, format!("in the frame at byte {at}: {why}"))
     }
 
-    /// The disk's error, with the frame.
+    /// An error of the disk, with the offset of the frame.
     fn unread(&self, error: io::Error) -> io::Error {
         let (path, at) = (self.path.display(), self.frame_at);
         named(format!("{path}: in the frame at byte {at}"), error)
@@ -188,7 +188,7 @@ impl SnapshotReader {
 
     fn decode<T: Versioned>(&self, payload: &[u8]) -> io::Result<T> {
         codec::decode(payload).map_err(|error| {
-            // The checksum was right, so this is what was written.
+            // The checksum was valid, so these bytes were written.
             if error.is_newer() {
                 newer(format!("{}: {error}", self.path.display()))
             } else {
@@ -198,14 +198,14 @@ impl SnapshotReader {
     }
 }
 
-/// Where a row is in the block.
+/// The position of a row in the block.
 struct RowSpan {
     key: std::ops::Range<usize>,
     value: std::ops::Range<usize>,
 }
 
 impl Rows {
-    /// Shows all rows to `visit`, copying none; at the end, how many they were and their digest.
+    /// Passes all rows to `visit` without copying them. Returns their number and digest.
     pub fn visit(mut self, visit: &mut VisitRow<'_>) -> io::Result<Tally> {
         while let Some(step) = self.advance() {
             let RowSpan { key, value } = step?;
@@ -214,7 +214,8 @@ impl Rows {
         Ok(self.tally)
     }
 
-    /// The next row's place, or none after a footer that is right. An error ends the iterator.
+    /// Returns the position of the next row, or `None` after a valid footer. An error ends the
+    /// iterator.
     fn advance(&mut self) -> Option<io::Result<RowSpan>> {
         if self.done {
             return None;
@@ -244,7 +245,7 @@ impl Rows {
         Ok(Some(place))
     }
 
-    /// The row that begins at `at`, if it lies in the block.
+    /// Returns the position of the row that begins at `at`, if it lies within the block.
     fn place(&self) -> Option<RowSpan> {
         let (lengths, rest) = self
             .block
@@ -264,7 +265,7 @@ impl Rows {
         })
     }
 
-    /// Compares what was read with the footer, behind which nothing may come.
+    /// Compares the rows with the footer, after which the file must end.
     fn end(&mut self) -> io::Result<()> {
         let footer: Footer = self.reader.decode(&self.block)?;
         self.block.clear();

@@ -1,7 +1,7 @@
-//! A snapshot that arrives from a peer in chunks.
+//! Receives a snapshot from a peer in chunks.
 //!
-//! It is verified in full before it is used, and has no final name until it is adopted:
-//! a transfer that was not installed must not look like a snapshot of this node after a crash.
+//! It is verified in full before it is used, and has no final name until it is adopted: after a
+//! crash, a transfer that was not installed must not look like a snapshot of this node.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,22 +13,23 @@ use super::reader::verify;
 use super::writer::TmpFile;
 use super::{SnapshotFile, file_name, invalid};
 
-/// A transfer that is under way. Dropped before [`Receiver::finish`], it leaves nothing.
+/// A transfer in progress. If it is dropped before [`Receiver::finish`], its file is removed.
 pub struct Receiver {
     out: FileWriter,
     tmp: TmpFile,
 }
 
-/// A snapshot that arrived whole. Dropped before [`Received::adopt`], it leaves nothing.
+/// A snapshot that was received completely. If it is dropped before [`Received::adopt`], its file
+/// is removed.
 pub struct Received {
     file: SnapshotFile,
     tmp: TmpFile,
 }
 
 impl Receiver {
-    /// Begins to receive a snapshot into `dir`. How many bytes may come is the caller's to bound.
+    /// Begins to receive a snapshot into `dir`. The caller limits the number of bytes.
     pub fn create(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<Receiver> {
-        // One transfer comes at a time, but one before it may not be installed yet.
+        // There is one transfer at a time, but the previous one may not be installed yet.
         let mut number = 0;
         loop {
             let path = dir.join(format!("received-{number}.tmp"));
@@ -47,7 +48,7 @@ impl Receiver {
         self.out.write_all(chunk)
     }
 
-    /// Syncs the file and verifies it in full, and that it is a snapshot of `cluster_id`.
+    /// Syncs the file, verifies it in full, and checks that it belongs to `cluster_id`.
     pub fn finish(self, cluster_id: &str) -> io::Result<Received> {
         self.out.file().sync_all()?;
         let file = verify(self.tmp.disk(), self.tmp.path())?;
@@ -63,12 +64,12 @@ impl Receiver {
 }
 
 impl Received {
-    /// Where it is: a temporary name.
+    /// Returns the path of the file, which has a temporary name.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// Index and term of the last entry that is in it.
+    /// Returns the index and term of the last entry in the snapshot.
     pub fn position(&self) -> (u64, u64) {
         (self.file.index, self.file.term)
     }

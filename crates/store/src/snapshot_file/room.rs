@@ -1,5 +1,5 @@
-//! Whether there is room for one more snapshot. Checked before one is received, and while one is written:
-//! a full disk ends the node, a snapshot that is refused does not.
+//! Checks that there is space for another snapshot, before one is received and while one is
+//! written: a full disk stops the node, but a refused snapshot does not.
 
 use std::io;
 use std::path::Path;
@@ -7,38 +7,40 @@ use std::path::Path;
 use seqd_disk::{Disk, Space};
 use seqd_guards::is_out;
 
-/// Bytes that a snapshot leaves free: two segments of the log, a checkpoint that grows, and what a fast disk
-/// takes between two looks at its space. Neither a snapshot of the node itself, nor one that an operator
-/// requests or a leader sends, must be what fills the disk.
+/// The bytes that a snapshot leaves free: two segments of the log, the growth of a checkpoint, and
+/// the writes of a fast disk between two checks of its space. No snapshot may fill the disk,
+/// whether the node takes it, an operator requests it or a leader sends it.
 const LEFT_FREE: u64 = 64 << 20;
 
-/// At most this part of the disk, or a small disk would have no room for any snapshot.
+/// The reserve is at most this fraction of the disk. Otherwise a small disk would have no space for
+/// any snapshot.
 const PART_OF_DISK: u64 = 8;
 
-/// The bytes that a snapshot leaves free on a disk of this size.
+/// Returns the bytes that a snapshot leaves free on a disk of this size.
 #[must_use]
 pub fn left_free(total: u64) -> u64 {
     LEFT_FREE.min(total / PART_OF_DISK)
 }
 
-/// Refuses a file of about `bytes` in a folder whose file system has no room to spare. One whose
-/// free space is not known is accepted.
+/// Refuses a file of about `bytes` if the file system of the folder does not have enough space. If
+/// the free space is unknown, the file is accepted.
 pub fn check_room(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> {
     check(disk, folder, bytes, left_free)
 }
 
-/// A store that was just built takes at most this many times the bytes of its rows in a snapshot.
+/// A newly built store takes at most this many times the bytes of its rows in a snapshot.
 pub const FRESH_STORE_PER_ROW: u64 = 2;
 
-/// Refuses a received snapshot of `bytes` that has no room to be installed: for its file, and for the store
-/// that is built from it before the former one goes. It may take half of what other snapshots leave,
-/// because it is the way out for a node that takes no entries for want of room.
+/// Refuses a received snapshot of `bytes` if there is not enough space to install it: for its file,
+/// and for the store that is built from it before the previous store is removed. It may use half of
+/// the reserve of other snapshots, because it is the remedy for a node that accepts no entries for
+/// lack of space.
 pub fn check_room_to_install(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> {
     let needed = bytes.saturating_mul(1 + FRESH_STORE_PER_ROW);
     check(disk, folder, needed, |total| left_free(total) / 2)
 }
 
-/// Returns whether an error is such a refusal, and not that of a write that did not fit.
+/// Returns whether an error is such a refusal, and not a failed write on a full disk.
 pub fn is_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StorageFull && error.raw_os_error().is_none()
 }
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
     use crate::snapshot_file::{SnapshotHeader, SnapshotWriter};
 
-    /// A disk that reports so many free bytes of a GiB.
+    /// A disk of one GiB with this many free bytes.
     struct Free(u64);
 
     impl Tap for Free {

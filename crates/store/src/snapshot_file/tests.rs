@@ -1,4 +1,4 @@
-//! Snapshots come back as they were written, or not at all.
+//! A snapshot is read back exactly as it was written, or not at all.
 
 use std::fs;
 use std::io;
@@ -183,7 +183,7 @@ fn each_flipped_byte_of_a_small_file_is_found() {
                 "byte {position}: {error}"
             );
             assert!(read(&file.path).is_err(), "byte {position}");
-            // It is set aside, and stops no start.
+            // It is set aside, and does not prevent a start.
             check_readable(&OsDisk, dir.path()).unwrap();
         }
     }

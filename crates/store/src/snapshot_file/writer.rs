@@ -1,4 +1,4 @@
-//! Writes a snapshot under a temporary name, which becomes the final one at the end.
+//! Writes a snapshot under a temporary name and renames it at the end.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,12 @@ use super::{
 };
 use crate::checkpoint::{Tally, check_row};
 
-/// After so many bytes the file is synced on the way: the sync at its end must not take seconds,
-/// and the log's own syncs must not wait behind so much that is written back.
+/// The file is synced each time this many bytes were written: the final sync must not take seconds,
+/// and the syncs of the log must not wait for so much writeback.
 const SYNC_EVERY_BYTES: u64 = 4 << 20;
 
-/// A snapshot that is being written. Dropped before [`SnapshotWriter::finish`], it leaves nothing.
+/// A snapshot that is being written. If it is dropped before [`SnapshotWriter::finish`], its file
+/// is removed.
 pub struct SnapshotWriter {
     out: BufWriter<FileWriter>,
     dir: PathBuf,
@@ -30,7 +31,7 @@ pub struct SnapshotWriter {
     tally: Tally,
 }
 
-/// A file that is removed when it is dropped, unless it got its final name.
+/// A file that is removed when it is dropped, unless it was given its final name.
 pub(super) struct TmpFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -38,7 +39,7 @@ pub(super) struct TmpFile {
 }
 
 impl TmpFile {
-    /// Makes the file, which must not be there yet.
+    /// Creates the file, which must not exist yet.
     pub(super) fn create(
         disk: &Arc<dyn Disk>,
         path: PathBuf,
@@ -73,14 +74,14 @@ impl TmpFile {
 impl Drop for TmpFile {
     fn drop(&mut self) {
         if !self.named {
-            // What stays if this fails is removed at the next start.
+            // If this fails, the next start removes the file.
             let _ = self.disk.remove(&self.path);
         }
     }
 }
 
 impl SnapshotWriter {
-    /// Begins a snapshot in `dir`, which exists.
+    /// Begins a snapshot in `dir`, which must exist.
     pub fn create(
         disk: &Arc<dyn Disk>,
         dir: &Path,
@@ -89,7 +90,7 @@ impl SnapshotWriter {
         let path = dir.join(file_name(header.index, header.term) + ".tmp");
         let bytes = codec::encode(&header).map_err(too_large)?;
         if disk.kind(&path)?.is_some() {
-            // An attempt that failed, and could not remove what it had written.
+            // The remains of a failed attempt that could not remove its file.
             disk.remove(&path)?;
         }
         let (tmp, file) = TmpFile::create(disk, path)?;
@@ -110,7 +111,7 @@ impl SnapshotWriter {
         Ok(writer)
     }
 
-    /// Writes one row. Each key comes once; the order is kept.
+    /// Writes one row. Each key occurs once, and the order is preserved.
     pub fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         check_row(key, value)?;
         for part in [key, value] {
@@ -132,7 +133,7 @@ impl SnapshotWriter {
         self.tally
     }
 
-    /// Closes the file, syncs it and gives it its final name, durably.
+    /// Completes the file, syncs it and gives it its final name, durably.
     pub fn finish(mut self) -> io::Result<SnapshotFile> {
         let footer = self.close()?;
         self.out.get_ref().file().sync_all()?;
@@ -141,8 +142,8 @@ impl SnapshotWriter {
         Ok(SnapshotFile::new(path, self.header, footer, self.len))
     }
 
-    /// Closes the file and takes its name away: it is there for as long as the answer is kept, and
-    /// not synced. The answered path is the one that it had.
+    /// Completes the file and removes its name: it exists as long as the returned handle, and is
+    /// not synced. The returned path is its former one.
     pub fn finish_unnamed(mut self) -> io::Result<(Arc<dyn DiskFile>, SnapshotFile)> {
         let footer = self.close()?;
         let file = Arc::clone(self.out.get_ref().file());
@@ -181,7 +182,7 @@ impl SnapshotWriter {
     }
 
     fn frame(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
-        // Every payload is below 2 MiB by the bounds on header and rows.
+        // The bounds of the header and the rows keep every payload below 2 MiB.
         let length = (payload.len() as u32).to_le_bytes();
         for part in [&[kind as u8][..], &length, payload] {
             self.crc = crc32c::crc32c_append(self.crc, part);

@@ -1,5 +1,5 @@
-//! The queued calls, and the log as they leave it. Pure bookkeeping: [`super::Shared`] has the lock and
-//! the waits.
+//! The queued calls, and the log after them. This file only keeps records; [`super::Shared`] has
+//! the lock and the waits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -12,9 +12,9 @@ use crate::segment::SegmentNumber;
 use crate::stats::WalStats;
 use seqd_disk::DiskFile;
 
-/// A callback: gets `Ok` only after `fdatasync`. Callbacks run on the writer thread, in the order of
-/// the calls (on the caller's, if the log is closed already). They must be brief and must not wait
-/// for the log; one that panics stops the log.
+/// A callback. It receives `Ok` only after `fdatasync`. Callbacks run on the writer thread in the
+/// order of the calls, or on the caller's thread if the log is already closed. They must be brief
+/// and must not wait for the log. A callback that panics stops the log.
 pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,22 +39,22 @@ pub(crate) enum Op {
         upto: u64,
         meta: Vec<u8>,
     },
-    /// Nothing to write; keeps its place in the order of callbacks.
+    /// Nothing to write. The call keeps its place in the order of callbacks.
     Nothing,
-    /// An invalid call: nothing is written, and its callback gets the reason.
+    /// An invalid call. Nothing is written, and its callback receives the reason.
     Refused(String),
 }
 
 pub(crate) struct Queued {
     pub(crate) op: Op,
-    /// Counted in the queue's bound.
+    /// The size that counts towards the limit of the queue.
     pub(crate) bytes: usize,
     pub(crate) done: Done,
 }
 
-/// What the writer does next.
+/// The next work of the writer.
 pub(crate) enum Work {
-    /// A batch. Without calls it is a witness: the log was idle for long enough, or closes.
+    /// A batch. Without calls it is a witness: the log was idle for long enough, or is closing.
     Write {
         calls: Vec<Queued>,
         committed: Option<Vec<u8>>,
@@ -62,19 +62,19 @@ pub(crate) enum Work {
     Close,
 }
 
-/// An entry of a written batch: its index, the ticket of its call, its place.
+/// An entry of a written batch: its index, the ticket of its call, and its position.
 pub(crate) type Placed = (u64, u64, Slot);
 
-/// Behind the lock.
+/// The state protected by the lock.
 pub(crate) struct State {
     pub(super) calls: VecDeque<Queued>,
     pub(super) queued_bytes: usize,
     pub(super) committed: Option<Vec<u8>>,
-    /// The log as the calls so far leave it.
+    /// The log after all calls so far.
     pub(crate) marks: Marks,
     pub(crate) index: LogIndex,
-    /// Entries that are not durable yet, each with the ticket of its call: an index may be
-    /// queued again after a truncation while its first bytes are still being written.
+    /// Entries that are not durable yet, each with the ticket of its call: after a truncation, an
+    /// index may be queued again while its first bytes are still being written.
     pub(crate) unwritten: BTreeMap<u64, (u64, Bytes)>,
     next_ticket: u64,
     /// Open files of the log, for readers.
@@ -135,7 +135,7 @@ impl State {
         (!calls.is_empty()).then_some(calls)
     }
 
-    /// Takes calls up to the bound, at least one.
+    /// Takes calls up to the limit, but at least one.
     fn take_calls(&mut self, max_batch_bytes: usize) -> Vec<Queued> {
         let mut bytes = 0;
         let fits = self.calls.iter().take_while(|call| {
@@ -195,7 +195,8 @@ impl State {
         {
             return Op::Nothing;
         }
-        // The queue's marks never serve the bytes, only whether there was a purge and up to where.
+        // The queue never reads the bytes of this mark, only whether and up to which index the log
+        // was purged.
         self.marks.purge(upto, Vec::new());
         if upto >= self.index.first() {
             self.index.purge(upto);

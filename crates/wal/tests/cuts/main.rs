@@ -1,5 +1,5 @@
-//! The log under power cuts: simulated disks, thousands of cuts, and a model that knows what must
-//! have survived each. And the faults that this must catch, planted one by one.
+//! The log under power cuts: simulated disks, thousands of cuts, and a model of what must survive
+//! each of them. Planted faults, one at a time, show that the simulation detects them.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use seqd_disk::Disk;
 use seqd_disk::simulated::{Call, Operation, SimulatedDisk};
 use world::{Carried, Plan, Seen, run};
 
-/// Runs worlds, from this seed on, until so many cuts were made.
+/// Runs worlds from this seed on until this many cuts were made.
 fn run_until(cuts: u64, first: u64, plan: &Plan) -> Result<Seen, String> {
     let mut seen = Seen::default();
     let mut seed = first;
@@ -59,12 +59,12 @@ fn no_power_cut_loses_what_was_acknowledged_or_brings_back_what_was_truncated() 
     assert!(met.iter().all(|count| *count >= 50), "{seen:?}");
 }
 
-/// Beside the worlds that every run makes, as many cuts as take a second.
+/// The number of cuts in new worlds, in addition to those of every run. It takes about a second.
 const FRESH_CUTS: u64 = 500;
 
 #[test]
 fn no_power_cut_of_worlds_that_were_never_run_before_loses_anything() {
-    // A seed that is printed whole, and leaves room to count up from.
+    // A seed that is printed in full, with room to count up from.
     let first = RandomState::new().build_hasher().finish() >> 1;
     println!("worlds from seed {first} on; one alone: SEQD_LOG_SEED={first}");
     let seen = run_until(FRESH_CUTS, first, &Plan::default());
@@ -82,8 +82,8 @@ fn the_same_seed_makes_the_same_operations() {
     }
 }
 
-/// A planted fault must be caught within so many worlds; whatever is not caught by then, the
-/// simulation is blind to.
+/// The number of worlds within which a planted fault must be caught. The simulation cannot detect a
+/// fault that is not caught by then.
 const WORLDS: u64 = 200;
 
 #[track_caller]
@@ -101,7 +101,7 @@ fn assert_caught(what: &str, plan: &Plan) {
 fn lying(lie: fn(&Operation, &Carried) -> bool) -> Plan {
     Plan {
         lie: Some(lie),
-        // What is caught is the lie alone.
+        // Only the lie should be caught.
         errors: false,
         ..Plan::default()
     }
@@ -164,8 +164,8 @@ fn a_truncation_that_is_answered_before_it_is_durable_is_caught() {
 #[test]
 fn a_torn_tail_whose_rest_is_not_zeroed_is_caught() {
     let plan = Plan {
-        // Values of two sectors and equal lengths: remains of one fit behind the next. Lives that
-        // end in their first write leave such remains.
+        // Values of two sectors and equal lengths: the remains of one fit after the next. Lives
+        // that end in their first write leave such remains.
         lens: &[900],
         records: 1,
         appends_alone: true,

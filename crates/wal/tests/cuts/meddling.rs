@@ -1,5 +1,5 @@
-//! Faults that no lie of the disk can plant: a seam that stands between the log and the disk and
-//! does what a careless log would do.
+//! Faults that a lie of the disk cannot represent: a layer between the log and the disk that
+//! behaves like an incorrect log.
 
 use std::io;
 use std::path::Path;
@@ -8,17 +8,17 @@ use std::sync::Arc;
 use seqd_disk::simulated::SimulatedDisk;
 use seqd_disk::{Disk, DiskFile, Tap, Tapped};
 
-/// What is done wrong.
+/// The fault.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Wrong {
-    /// A sync that failed is tried again, and its `Ok` is trusted.
+    /// A failed sync is retried, and its `Ok` is trusted.
     SyncRetried,
-    /// The first batch of a new segment carries no vote.
+    /// The first batch of a new segment has no vote.
     VoteLeftBehind,
 }
 
 impl Wrong {
-    /// The disk, with this done wrong.
+    /// Returns the disk with this fault.
     pub(crate) fn on(self, disk: SimulatedDisk) -> Arc<dyn Disk> {
         let (disk, tap) = (Arc::new(disk), Arc::new(self));
         Arc::new(Tapped { disk, tap })
@@ -30,8 +30,9 @@ const EXTENT: u8 = 6;
 const VOTE: u8 = 2;
 const ENTRY: u8 = 1;
 
-/// The opening without its vote. Its length stays: a committed mark takes the place, as the vote's
-/// bytes, which the real one behind it replaces. `None` for any other bytes.
+/// Returns the opening without its vote, or `None` for any other bytes. Its length stays the same:
+/// a committed mark with the bytes of the vote replaces the vote, and the real mark after it
+/// overrides that one.
 fn without_vote(bytes: &[u8], seed: u32) -> Option<Vec<u8>> {
     // Batch header, extent record with its eight bytes, then the vote if there is one.
     let (extent, vote) = (16, 16 + 24);

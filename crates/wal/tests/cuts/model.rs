@@ -1,6 +1,5 @@
-//! What a log is without files: a map, a vote, a purge mark. After each call it is noted once
-//! more; after a crash the log must be one of these notes, and none older than the last call that
-//! was answered.
+//! A log without files: a map, a vote and a purge mark. A copy is noted after each call. After a
+//! crash the log must equal one of these notes, and none older than the last acknowledged call.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -19,7 +18,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Index of the first entry; of the next one if there is none.
+    /// Returns the index of the first entry, or of the next entry if there is none.
     pub(crate) fn first(&self) -> u64 {
         self.entries.keys().next().copied().unwrap_or(self.next)
     }
@@ -40,7 +39,7 @@ impl Model {
         self.purged = Some((upto, meta));
     }
 
-    /// The log as it was opened, every entry read.
+    /// Reads all entries of an opened log.
     fn found(wal: &Wal, recovered: &Recovered) -> Result<Self, String> {
         let records = wal
             .read(0..u64::MAX, usize::MAX)
@@ -83,7 +82,7 @@ impl Model {
     }
 }
 
-/// The last eight bytes: there each value has its number.
+/// The last eight bytes, which contain the number of each value.
 fn name(bytes: &[u8]) -> String {
     let mut last = [0; 8];
     let tail = &bytes[bytes.len().saturating_sub(8)..];
@@ -91,13 +90,13 @@ fn name(bytes: &[u8]) -> String {
     format!("{}b#{}", bytes.len(), u64::from_le_bytes(last))
 }
 
-/// The notes of one life of the log, and how far its calls were answered.
+/// The notes of one life of the log, and the last acknowledged call.
 pub(crate) struct Notes {
     notes: Vec<Model>,
     answered: Arc<AtomicUsize>,
     out_of_order: Arc<AtomicUsize>,
-    /// Committed marks rise from 1; 0 is none. The highest that a synced batch took along, and
-    /// the last saved.
+    /// Committed marks rise from 1; 0 means none. The range is from the highest mark in a synced
+    /// batch to the last saved one.
     pub(crate) committed: RangeInclusive<u64>,
 }
 
@@ -115,7 +114,7 @@ impl Notes {
         &self.notes[self.notes.len() - 1]
     }
 
-    /// Notes what a call will leave, and answers its callback.
+    /// Adds the note for a call, and returns its callback.
     pub(crate) fn add(&mut self, model: Model) -> Done {
         self.notes.push(model);
         let place = self.notes.len() - 1;
@@ -135,7 +134,7 @@ impl Notes {
         self.answered() == self.notes.len() - 1
     }
 
-    /// Judges what an open found, and begins the next life there.
+    /// Checks the state found by an open, and begins the next life from it.
     pub(crate) fn judge(&self, wal: &Wal, recovered: &Recovered) -> Result<Self, String> {
         if self.out_of_order.load(Ordering::Relaxed) != 0 {
             return Err("answers came out of the order of the calls".into());

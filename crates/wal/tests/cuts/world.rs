@@ -1,8 +1,8 @@
-//! One world: a disk, a log on it, and life after life of it, all from one seed.
+//! One world: a disk, a log on it, and a series of its lives, all from one seed.
 //!
-//! A life opens the log, judges what it finds, makes calls, and ends by a power cut under some
-//! operation, by a kill, by an error of the disk, or by a close. The next one goes on with what
-//! is left. Cuts fall into openings, rolls and removals as into anything else.
+//! A life opens the log, checks the state it finds, makes calls, and ends with a power cut during
+//! some operation, a kill, an error of the disk, or a close. The next life continues with the
+//! remains. Cuts also occur in openings, rolls and removals.
 
 use std::fmt;
 use std::io;
@@ -15,26 +15,27 @@ use seqd_wal::{Pump, Record, Wal, WalOptions};
 
 use crate::model::{Model, Notes};
 
-/// What a world is made of. The planted faults of the tests are put in here.
+/// The parameters of a world. Tests plant their faults here.
 #[derive(Clone)]
 pub(crate) struct Plan {
-    /// Lives of each world.
+    /// The number of lives of each world.
     pub(crate) lives: u64,
-    /// Lengths of entries are drawn from these; most often from the first ones.
+    /// The lengths of entries, of which the first ones are drawn most often.
     pub(crate) lens: &'static [u64],
-    /// The most calls of one life.
+    /// The largest number of calls per life.
     pub(crate) calls: u64,
-    /// The most entries of one call.
+    /// The largest number of entries per call.
     pub(crate) records: u64,
-    /// Every call is an append, written at once.
+    /// Every call is an append and is written immediately.
     pub(crate) appends_alone: bool,
-    /// The power fails, if it fails, within one of these stretches of a life's operations.
+    /// A power failure occurs within one of these ranges of a life's operations.
     pub(crate) cut_within: &'static [(u64, u64)],
-    /// Whether calls meet errors of the disk.
+    /// `true` if calls receive errors of the disk.
     pub(crate) errors: bool,
-    /// Swallows operations; sees what the batch carries that is written.
+    /// Selects the operations that return `Ok` without being performed. It receives the content of
+    /// the batch that is being written.
     pub(crate) lie: Option<fn(&Operation, &Carried) -> bool>,
-    /// Stands between the log and the disk.
+    /// The layer between the log and the disk.
     pub(crate) seam: fn(SimulatedDisk) -> Arc<dyn Disk>,
 }
 
@@ -54,14 +55,14 @@ impl Default for Plan {
     }
 }
 
-/// What is in the queue when a batch is written.
+/// The queued operations when a batch is written.
 #[derive(Default)]
 pub(crate) struct Carried {
     pub(crate) vote: AtomicBool,
     pub(crate) truncate: AtomicBool,
 }
 
-/// What was seen: a simulation that never meets what it is for proves nothing.
+/// Counts of events: a simulation in which the tested events never occur proves nothing.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) cuts: u64,
@@ -74,7 +75,7 @@ pub(crate) struct Seen {
     pub(crate) rolls: u64,
     pub(crate) removals: u64,
     pub(crate) answered: u64,
-    /// Of all operations of all lives.
+    /// A fingerprint of all operations of all lives.
     pub(crate) fingerprint: u64,
 }
 
@@ -101,13 +102,13 @@ struct World<'a> {
     segment_bytes: u64,
     notes: Notes,
     carried: Arc<Carried>,
-    /// Numbers each value, so that no two are equal.
+    /// The number of the next value, so that no two values are equal.
     unique: u64,
     seen: Seen,
     history: Vec<LogItem>,
 }
 
-/// A part of a failure's report, formatted only then.
+/// A part of the report of a failure. It is formatted only then.
 enum LogItem {
     Words(String),
     Operations(Vec<Operation>),
@@ -124,7 +125,7 @@ impl fmt::Display for LogItem {
     }
 }
 
-/// Runs a world; an error has the seed and the operations that led to it.
+/// Runs a world. An error contains the seed and the operations that led to it.
 pub(crate) fn run(seed: u64, plan: &Plan) -> Result<Seen, String> {
     let mut dice = Dice::new(seed);
     let segment_bytes = [1024, 4096, 16384][dice.below(3) as usize];
@@ -154,7 +155,7 @@ pub(crate) fn run(seed: u64, plan: &Plan) -> Result<Seen, String> {
             let history: String = world.history.iter().map(ToString::to_string).collect();
             return Err(format!("seed {seed}: {what}\n{history}"));
         }
-        // What led to a failure is in the lives just before it.
+        // The cause of a failure is in the lives directly before it.
         let old = world.history.len().saturating_sub(300);
         world.history.drain(..old);
     }
@@ -182,7 +183,7 @@ impl World<'_> {
         };
         match Wal::open_manual(options) {
             Err(error) => self.refused(&error)?,
-            // The power failed while it dropped old segments: there is nothing to read from.
+            // The power failed while old segments were removed, so nothing can be read.
             Ok(_) if self.disk.is_off() => self.leave(),
             Ok((wal, recovered, pump)) => {
                 self.notes = self.notes.judge(&wal, &recovered)?;
@@ -199,7 +200,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// An open that failed: only a disk that failed excuses it.
+    /// An open failed. Only a disk failure is a valid reason.
     fn refused(&mut self, error: &seqd_wal::WalError) -> Result<(), String> {
         let excused = matches!(error, seqd_wal::WalError::Io { .. });
         if !excused || !self.disk_failed() {
@@ -270,7 +271,8 @@ impl World<'_> {
         let most = 1 + self.dice.below(lens.len() as u64);
         let len = lens[self.dice.below(most) as usize] as usize;
         self.unique += 1;
-        // The number is last: values of one length begin alike, and so do their sectors.
+        // The number is at the end: values of the same length have the same beginning, and so do
+        // their sectors.
         let mut bytes = vec![0x2e; len];
         let number = self.unique.to_le_bytes();
         match len.checked_sub(number.len()) {
@@ -320,7 +322,7 @@ impl World<'_> {
 
     fn purge(&mut self, wal: &Wal) {
         let mut model = self.notes.last().clone();
-        // Now and then beyond the end, as after an installed snapshot.
+        // Sometimes beyond the end, as after an installed snapshot.
         let reach = if self.dice.chance(2) { 60 } else { 12 };
         let upto = model.first() + self.dice.below(reach);
         let meta = self.bytes();
@@ -329,7 +331,7 @@ impl World<'_> {
         wal.purge(upto, meta, self.notes.add(model));
     }
 
-    /// Queued entries are read as synced ones are.
+    /// Queued entries must be readable like synced ones.
     fn read(&mut self, wal: &Wal) -> Result<(), String> {
         let model = self.notes.last();
         let from = model.first() + self.dice.below(20);
@@ -355,7 +357,7 @@ impl World<'_> {
             self.log(format!("step, {} answered", self.notes.answered()));
         }
         if self.notes.answered() > answered {
-            // The mark went along with the batch.
+            // The mark was written with the batch.
             let last = *self.notes.committed.end();
             self.notes.committed = last..=last;
         }
@@ -389,12 +391,12 @@ impl World<'_> {
         let stats = wal.stats();
         self.seen.batches += stats.batches;
         self.leave();
-        // The process is dead: what the handle does when it goes reaches nothing.
+        // The process is dead: the drop of the handle must have no effect.
         drop(wal);
         Ok(())
     }
 
-    /// The end of a process: of the machine with it, or alone.
+    /// The end of a process, with or without its machine.
     fn leave(&mut self) {
         let operations = self.disk.operations();
         let count = |call| {
@@ -431,7 +433,7 @@ impl World<'_> {
     }
 }
 
-/// Seeds of segments that repeat themselves with the world.
+/// Seeds of segments that are reproducible with the world.
 fn seeds_of(dice: Dice) -> Arc<dyn Fn() -> io::Result<u32> + Send + Sync> {
     let dice = std::sync::Mutex::new(dice);
     Arc::new(move || {

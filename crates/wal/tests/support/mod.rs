@@ -1,5 +1,5 @@
-//! What the tests of the log share: a disk in memory that can block, fail and lose power, and
-//! short words for the calls.
+//! Shared helpers of the log tests: a disk in memory that can block, fail and lose power, and short
+//! forms of the calls.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::io;
@@ -13,10 +13,10 @@ use seqd_disk::Disk;
 use seqd_disk::simulated::SimulatedDisk;
 use seqd_wal::{Done, Record, Recovered, Wal, WalError, WalOptions};
 
-/// Longer than anything here takes, unless it hangs.
+/// Longer than any operation here takes, unless it hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A log in memory with small segments that never writes a witness by itself.
+/// Options of a log in memory with small segments that never writes a witness on its own.
 pub(crate) fn options(disk: &SimulatedDisk) -> WalOptions {
     WalOptions {
         segment_bytes: 4096,
@@ -26,17 +26,17 @@ pub(crate) fn options(disk: &SimulatedDisk) -> WalOptions {
     }
 }
 
-/// A disk with nothing on it but the folder above the log's.
+/// Returns a disk that contains only the parent folder of the log.
 pub(crate) fn disk() -> SimulatedDisk {
     SimulatedDisk::holding("/data")
 }
 
-/// What readers see in a file that must be there.
+/// Returns the content of a file that must exist.
 pub(crate) fn contents(disk: &SimulatedDisk, path: &str) -> Vec<u8> {
     disk.contents(path).expect(path)
 }
 
-/// The files in the log's folder, sorted.
+/// Returns the files in the folder of the log, sorted.
 pub(crate) fn files(disk: &SimulatedDisk) -> Vec<String> {
     let names = disk.list(&dir()).unwrap().into_iter();
     let mut files: Vec<_> = names.map(|name| format!("/data/wal/{name}")).collect();
@@ -52,7 +52,7 @@ pub(crate) fn open(disk: &SimulatedDisk) -> (Wal, Recovered) {
     Wal::open(options(disk)).unwrap()
 }
 
-/// The error of an open that must not succeed.
+/// Returns the error of an open that must not succeed.
 pub(crate) fn refused(options: WalOptions) -> WalError {
     match Wal::open(options) {
         Ok((_, recovered)) => panic!("a damaged log was opened: {recovered:?}"),
@@ -67,13 +67,13 @@ pub(crate) fn record(index: u64, bytes: impl AsRef<[u8]>) -> Record {
     }
 }
 
-/// A callback and the place where its answer arrives.
+/// Returns a callback and the channel that receives its result.
 pub(crate) fn answer() -> (Done, Receiver<io::Result<()>>) {
     let (send, receive) = mpsc::channel();
     (Box::new(move |result| drop(send.send(result))), receive)
 }
 
-/// Makes a call and waits for its answer.
+/// Makes a call and waits for its result.
 pub(crate) fn wait(call: impl FnOnce(Done)) -> io::Result<()> {
     let (done, answer) = answer();
     call(done);
@@ -84,20 +84,20 @@ pub(crate) fn append(wal: &Wal, index: u64, bytes: impl AsRef<[u8]>) {
     wait(|done| wal.append(vec![record(index, bytes)], done)).unwrap();
 }
 
-/// One entry after the other, each durable before the next.
+/// Appends entries in sequence, each durable before the next.
 pub(crate) fn append_each(wal: &Wal, indexes: Range<u64>, bytes: impl Fn(u64) -> Vec<u8>) {
     for index in indexes {
         append(wal, index, bytes(index));
     }
 }
 
-/// All entries that can be read.
+/// Returns all readable entries.
 pub(crate) fn entries(wal: &Wal) -> Vec<(u64, Vec<u8>)> {
     let records = wal.read(0..u64::MAX, usize::MAX).unwrap();
     records.into_iter().map(|r| (r.index, r.bytes)).collect()
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let until = std::time::Instant::now() + DEADLINE;
     while !holds() {
@@ -106,7 +106,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The log is refused as corrupt, in this file, with the way out.
+/// Checks that the log was refused as corrupt, for this file, with the remedy.
 #[track_caller]
 pub(crate) fn assert_corrupt(error: &WalError, file: &str) {
     let WalError::Corrupt { path, .. } = error else {

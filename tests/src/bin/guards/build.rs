@@ -1,7 +1,7 @@
-//! The build with `--cfg seqd_bugs`, and the test programs that it made.
+//! The build with `--cfg seqd_bugs`, and the test programs that it produces.
 //!
-//! This program itself is what cargo calls as the compiler of the workspace's crates, and adds the flag.
-//! So all that they depend on is built once, with and without.
+//! cargo calls this program as the compiler of the workspace's crates, and it adds the flag. All
+//! dependencies are therefore built once, for builds with and without the flag.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use seqd_tests::binary::workspace;
 use seqd_tests::guards::{Place, Row};
 
-/// The flag under which guards can be taken out of a whole process.
+/// The flag under which guards can be removed from a whole process.
 const FLAG: [&str; 2] = ["--cfg", "seqd_bugs"];
 
 /// Set where this program is called as the compiler.
@@ -22,7 +22,7 @@ pub(crate) fn is_compiler() -> bool {
     std::env::var_os(COMPILES).is_some()
 }
 
-/// Becomes the compiler that cargo names, with the flag; returns only if it cannot.
+/// Becomes the compiler that cargo names, with the flag added. Returns only if that fails.
 pub(crate) fn compile() -> io::Error {
     let mut named = std::env::args_os().skip(1);
     let compiler = named.next().expect("cargo names the compiler");
@@ -40,8 +40,8 @@ pub(crate) struct Program {
 }
 
 impl Built {
-    /// Builds the tests of `rows`; `all` rows name the crates, so that the features of what they depend
-    /// on are the same whatever is asked for.
+    /// Builds the tests of `rows`. The crates of `all` rows are named, so that the features of
+    /// their dependencies are the same for every selection.
     pub(crate) fn new(all: &[Row], rows: &[Row]) -> Self {
         let packages: BTreeSet<String> = all.iter().map(|row| row.place.package()).collect();
         let places: BTreeSet<&Place> = rows.iter().map(|row| &row.place).collect();
@@ -107,7 +107,7 @@ fn build(packages: &BTreeSet<String>, places: &BTreeSet<&Place>) -> String {
     String::from_utf8(output.stdout).expect("cargo writes UTF-8")
 }
 
-/// The place and the path of a test program that a message of cargo names.
+/// The place and the path of the test program in a message of cargo.
 fn program(message: &str) -> Option<(Place, PathBuf)> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let path = PathBuf::from(message["executable"].as_str()?);

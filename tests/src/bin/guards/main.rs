@@ -1,15 +1,15 @@
-//! Takes each guard out, runs the test that must miss it, and prints who caught what.
+//! Removes each guard, runs the test that must fail without it, and prints the results.
 //!
 //! ```console
 //! $ cargo run -p seqd-tests --bin guards                 # every guard
 //! $ cargo run -p seqd-tests --bin guards -- PreVote      # some of them
 //! ```
 //!
-//! It builds the tests once, in the dev profile, with `--cfg seqd_bugs` for the crates of the workspace.
-//! Each test is first run with every guard in its place, and must pass. Then it is run without its
-//! guard, and must fail with the words of the table: any other failure does not count. The table with the
-//! times of these second runs is printed; a run over every guard in which all are missed writes the times
-//! into the document.
+//! It builds the tests once, in the dev profile, with `--cfg seqd_bugs` for the crates of the
+//! workspace. Each test runs first with every guard in place, and must pass. Then it runs without
+//! its guard, and must fail with the words of the table; any other failure does not count. The
+//! table is printed with the times of these second runs. If a run covers every guard and every test
+//! fails as required, it writes the times into the document.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,7 +30,8 @@ use seqd_tests::guards::{Row, rows, write_seconds};
 use build::Built;
 use trial::Verdict;
 
-/// Tests that run at once: they measure no time, and most wait for others.
+/// The number of tests that run at the same time. They measure no time, and most of them wait for
+/// other work.
 const AT_ONCE: usize = 2;
 
 struct Found {

@@ -1,4 +1,4 @@
-//! One guard's trial: its test with the guard in its place, and without it.
+//! The trial of one guard: its test with the guard in place, and without it.
 
 use std::fmt;
 use std::process::{Command, Stdio};
@@ -10,7 +10,8 @@ use seqd_tests::guards::Row;
 
 use crate::build::Built;
 
-/// A test without its guard may wait for what never comes; every test here is far quicker.
+/// The time limit of a test. Without its guard, a test may wait for an event that never occurs.
+/// Every test here is far quicker.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 const LOOK: Duration = Duration::from_millis(20);
@@ -19,13 +20,13 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) enum Verdict {
     /// The test failed and named the violation.
     Caught,
-    /// It fails with the guard in its place.
+    /// The test fails with the guard in place.
     FailsAnyway(String),
-    /// It passes without the guard.
+    /// The test passes without the guard.
     NotMissed,
-    /// It failed, but with other words.
+    /// The test failed, but with other words.
     OtherWords(String),
-    /// It did not end.
+    /// The test did not end.
     Hung,
 }
 
@@ -41,15 +42,15 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// How a run of one test ended.
+/// The result of one run of a test.
 struct Ended {
-    /// `None` if it was ended for taking too long.
+    /// `None` if the run was killed at the time limit.
     passed: Option<bool>,
     output: String,
     took: Duration,
 }
 
-/// What became of the test, and how long its last run took.
+/// The result of the trial, and the duration of its last run.
 pub(crate) fn verdict(row: &Row, built: &Built) -> (Verdict, Duration) {
     let sound = run(row, built, None);
     if sound.passed != Some(true) {
@@ -58,7 +59,8 @@ pub(crate) fn verdict(row: &Row, built: &Built) -> (Verdict, Duration) {
     let without = run(row, built, Some(row.guard.name()));
     let took = without.took;
     let verdict = match without.passed {
-        // Words that were printed before it hung count: a violation may leave others waiting.
+        // Words that were printed before the test hung count, because a violation may leave other
+        // threads waiting.
         _ if without.passed != Some(true) && without.output.contains(&row.violation) => {
             Verdict::Caught
         }
@@ -84,7 +86,7 @@ fn run(row: &Row, built: &Built, out: Option<&str>) -> Ended {
     command
         .current_dir(workspace().join(&row.place.folder))
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        // The first failure is the one that counts, and no file of the sources is written.
+        // The first failure counts, and no file is written to the sources.
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
         .env_remove(VARIABLE)

@@ -15,7 +15,7 @@ impl Arguments {
         }
     }
 
-    /// The command; empty if there is none.
+    /// Takes the command. Empty if there is none.
     pub(crate) fn command(&mut self) -> String {
         if self.rest.is_empty() {
             String::new()
@@ -24,13 +24,13 @@ impl Arguments {
         }
     }
 
-    /// The number after `name`, which is the only option, else `default`.
+    /// The number after `name`, which is the only permitted option, otherwise `default`.
     pub(crate) fn number(&self, name: &str, default: u64) -> u64 {
         self.allow(&[name]);
         self.value(name, default)
     }
 
-    /// Fails if an option was given that is not among these.
+    /// Panics if an option was given that is not among these.
     pub(crate) fn allow(&self, names: &[&str]) {
         let mut options = self.rest.iter().filter(|word| word.starts_with("--"));
         if let Some(other) = options.find(|word| !names.contains(&word.as_str())) {
@@ -44,7 +44,7 @@ impl Arguments {
         Some(value.unwrap_or_else(|| panic!("{name} needs a value")))
     }
 
-    /// The number after `name`, one of several options, else `default`.
+    /// The number after `name`, one of several options, otherwise `default`.
     pub(crate) fn value<T: FromStr>(&self, name: &str, default: T) -> T {
         let Some(text) = self.text(name) else {
             return default;
@@ -53,7 +53,7 @@ impl Arguments {
         number.unwrap_or_else(|_| panic!("{name} {text} is not a number"))
     }
 
-    /// The generator of the seed after `--seed`, else of a new seed, which is printed.
+    /// The generator of the seed after `--seed`, otherwise of a new seed, which is printed.
     pub(crate) fn random(&self, run: &str) -> Random {
         match self.text("--seed") {
             Some(_) => Random::seeded(self.value("--seed", 0)),

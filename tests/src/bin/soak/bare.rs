@@ -1,5 +1,5 @@
-//! What seqd is measured against: an axum handler that only counts, in a process of its own, and a
-//! loop of `fdatasync` on a file.
+//! The baselines for the measurements of seqd: an axum handler that only counts, in a separate
+//! process, and a loop of `fdatasync` on a file.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -13,10 +13,10 @@ use axum::routing::get;
 use axum::serve::ListenerExt;
 use seqd_tests::checkers::Violation;
 
-/// The preallocated file of the loop; a segment of a log is of this order.
+/// The size of the loop's preallocated file, which is of the order of a log segment.
 const FILE: u64 = 64 << 20;
 
-/// Serves `GET /v1/id` with a counter until killed; prints its address first.
+/// Serves `GET /v1/id` with a counter until it is killed. Prints its address first.
 pub(crate) fn serve() -> Result<(), Violation> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -39,7 +39,7 @@ pub(crate) fn serve() -> Result<(), Violation> {
     Ok(())
 }
 
-/// The bare handler's process; killed when dropped.
+/// The process of the bare handler. Dropping this kills it.
 pub(crate) struct BareAxum {
     child: Child,
     pub(crate) address: String,
@@ -72,7 +72,7 @@ impl Drop for BareAxum {
     }
 }
 
-/// `fdatasync` calls per second, each after 512 bytes written into a preallocated file.
+/// `fdatasync` calls per second, each after a write of 512 bytes to a preallocated file.
 pub(crate) fn fdatasyncs_per_second(folder: &Path, length: Duration) -> f64 {
     let path = folder.join("fdatasync-loop");
     let mut file = File::create(&path).expect("a file");

@@ -1,4 +1,4 @@
-//! Rates, each as a ratio to something bare that is measured in the same run.
+//! Rates, each as a ratio to a baseline that is measured in the same run.
 
 use std::time::Duration;
 
@@ -12,16 +12,17 @@ use crate::bare::{BareAxum, fdatasyncs_per_second};
 /// The client counts of every table.
 const CLIENTS: [usize; 4] = [1, 16, 64, 256];
 
-/// Three etcd nodes at the same client counts on two cores, in puts per second.
+/// The rates of three etcd nodes at the same client counts on two cores, in puts per second.
 const ETCD: [f64; 4] = [1170.0, 4400.0, 7900.0, 11_900.0];
 
-/// What a single-ID request must reach of the bare handler's rate.
+/// The share of the bare handler's rate that single-ID requests must reach.
 const OF_BARE: f64 = 0.7;
 
-/// The client count at which that ratio is judged: the machine is full, no queue stands yet.
+/// The client count at which this ratio is judged: the machine is saturated, and no queue builds up
+/// yet.
 const JUDGED_AT: usize = 64;
 
-/// The share of the closed loop's rate at which the open loop is run.
+/// The share of the closed loop's rate at which the open loop runs.
 const OPEN_SHARE: f64 = 0.5;
 
 pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
@@ -90,7 +91,7 @@ fn strict_values(cluster: &Cluster, length: Duration, misses: &mut Vec<String>) 
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let fsyncs = fdatasyncs_per_second(cluster.folder(), length.min(Duration::from_secs(2)));
     println!("bare fdatasync loop        {fsyncs:>22.0}/s");
-    // The leader first: a lonely client is shown at the leader, then at a follower.
+    // The leader is first: a single client uses the leader, then a follower.
     let leader = cluster.leader();
     let nodes = (0..3).map(|i| (leader + i) % 3);
     let target = Target {

@@ -1,6 +1,6 @@
-//! A follower that was down while much was written comes back behind a slow cable, or a new learner is
-//! added there, under load: how long until it is level with the leader, and what either side has in
-//! memory meanwhile.
+//! Catch-up over a slow cable under load: a follower that was down while much was written returns,
+//! or a new learner is added. Measures the time until it is level with the leader, and the memory
+//! of both nodes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,52 +14,52 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 
-/// The longest description of a sequence, bytes; what is written is little else.
+/// The longest description of a sequence, in bytes, which makes up most of the written data.
 const DESCRIPTION: usize = 1024;
 
-/// Sequences that are there for each MiB of state; what is written beyond is their creation again, which
-/// is an entry of the log and changes nothing.
+/// The number of sequences per MiB of state. Further writes create them again, which adds an entry
+/// to the log and changes nothing.
 const SEQUENCES_A_MIB: u64 = 1_000;
 
-/// Entries beside those between two snapshots, after which no leader has the first one in its log any more:
-/// who lacks it is sent a snapshot.
+/// The number of entries, in addition to those between two snapshots, after which no leader has the
+/// first entry in its log any more. A node without it is sent a snapshot.
 const SURELY_PURGED: u64 = 13_000;
 
-/// Connections that write, and those of the load.
+/// The connections that write, and those of the load.
 const WRITERS: usize = 64;
 const CLIENTS: usize = 8;
 
-/// A slice of the load; the next one follows at once.
+/// The length of a slice of the load. The next slice follows at once.
 const SLICE: Duration = Duration::from_secs(2);
 
-/// So many entries behind counts as level: a second of the load.
+/// The number of entries within which a node counts as level: a second of the load.
 const LEVEL: u64 = 500;
 
-/// A node that is ready is less behind than this: some seconds of the load.
+/// The largest lag of a ready node in entries: some seconds of the load.
 const READY_WITHIN: u64 = 5_000;
 
-/// How long it may take at most, seconds.
+/// The time limit for the catch-up, in seconds.
 const PATIENCE_S: u64 = 900;
 
-/// Who has to catch up.
+/// The node that has to catch up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Behind {
     /// A follower that was down while everything was written.
     Returning,
-    /// A node that was added after that.
+    /// A node that was added afterwards.
     Learner,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
     node: Behind,
-    /// Of the state, and written in all.
+    /// The size of the state, and the total size of the writes.
     state_mib: u64,
     mib: u64,
     mbit: u64,
-    /// Strict values asked for a second.
+    /// The number of strict values requested per second.
     rate: u64,
-    /// Entries between two snapshots.
+    /// The number of entries between two snapshots.
     snapshot_every: u64,
     patience: Duration,
 }
@@ -106,8 +106,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Three nodes with much written and purged, which one of them, or a fourth, lacks; who leads, and who is
-/// behind.
+/// Three nodes with much written and purged, which one of them, or a fourth one, lacks. Returns the
+/// cluster, the leader and the node that lags behind.
 fn prepared(case: Case) -> (Cluster, usize, usize) {
     let every = case.snapshot_every.to_string();
     let cluster = Cluster::on_links(3, 1).with("raft", "snapshot_every", &every);
@@ -130,7 +130,7 @@ fn prepared(case: Case) -> (Cluster, usize, usize) {
     (cluster, leader, behind)
 }
 
-/// One node behind a cable, after much was written without it.
+/// Runs one case: a node behind a slow cable, after much was written without it.
 fn behind(case: Case) -> Result<(), Violation> {
     let (mut cluster, leader, behind) = prepared(case);
     let _slow = cluster.links().slow(&[behind], case.mbit as f64 * 1e6);
@@ -190,7 +190,7 @@ fn behind(case: Case) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Has so many MiB of descriptions written through the leader.
+/// Writes this many MiB of descriptions through the leader.
 fn write(leader: &str, case: Case) {
     let writes = (case.mib << 20) / DESCRIPTION as u64;
     let sequences = case.state_mib * SEQUENCES_A_MIB;
@@ -215,7 +215,7 @@ fn strict_values(leader: &str) -> Target {
     }
 }
 
-/// How many entries it is behind, if both answer.
+/// The lag of the node in entries, if both nodes respond.
 fn lag(cluster: &Cluster, leader: usize, behind: usize) -> Option<u64> {
     let applied = |node: usize| cluster.node(node).cluster_view()?["applied"].as_u64();
     let own = applied(behind)?;

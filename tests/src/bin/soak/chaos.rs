@@ -1,6 +1,6 @@
-//! Random faults, one after another and sometimes two at a time, of processes and of links, under
-//! a mixed load; then every checker, and the cluster well again within ten seconds of the last
-//! fault.
+//! Random faults of processes and links, one after another and sometimes two at a time, under a
+//! mixed load. Afterwards every checker must pass, and the cluster must be healthy within ten
+//! seconds of the last fault.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use seqd_tests::strikes::{self, Counts};
 use seqd_tests::workload::{Route, Workload, next_value};
 use serde_json::json;
 
-/// From the last fault's end to ready on every node.
+/// The longest time from the end of the last fault until every node is ready.
 const RECOVERED: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
@@ -82,7 +82,7 @@ fn check_ids(ids: History<Ids>, watch: LeaseWatch) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Strikes until the time is over; a fault that did not bite is a violation.
+/// Injects faults until the time has passed. A fault without an effect is a violation.
 fn strikes(
     cluster: &mut Cluster,
     random: &mut Random,
@@ -114,7 +114,8 @@ fn strikes(
     Ok(struck)
 }
 
-/// One fault of the links, for a while. Without a leader there is none whose links it could be.
+/// Injects one fault of the links for a while. Waits for a leader first, because the fault concerns
+/// its links.
 fn strike_links(cluster: &Cluster, random: &mut Random) -> Result<&'static str, Violation> {
     let fault = FAULTS[random.below(FAULTS.len() as u64) as usize];
     let leader = cluster.leader();
@@ -123,7 +124,7 @@ fn strike_links(cluster: &Cluster, random: &mut Random) -> Result<&'static str, 
     Ok(fault.name)
 }
 
-/// One fault at one node. A pause heals here; a node that was ended is started by the caller.
+/// Injects one fault at one node. A pause ends here; the caller starts a node that was ended.
 fn strike(
     cluster: &mut Cluster,
     victim: usize,

@@ -1,5 +1,5 @@
-//! What one wrong clock costs, the leader's: who notices it and when, what the others refuse, and what a
-//! backup that was taken afterwards is worth.
+//! The cost of one wrong clock, the leader's: the time until it is detected, the refusals of the
+//! other nodes, and the correctness of a backup that was taken afterwards.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use seqd_tests::history::{At, Timeline};
 use seqd_tests::{http, wait};
 use serde_json::Value;
 
-/// The steps, back and ahead.
+/// The sizes of the steps, each back and ahead.
 const STEPS: [(&str, i64); 4] = [
     ("3 s", 3_000),
     ("1 min", 60_000),
@@ -27,19 +27,19 @@ const STEPS: [(&str, i64); 4] = [
     ("10 years", 10 * 365 * 86_400_000),
 ];
 
-/// How long a short fault lasts.
+/// The length of a short fault.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// Between two looks at who names the clock and who leads.
+/// The polling interval for the named clock and the leader.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The load before a fault and after it.
+/// The length of the load before a fault and after it.
 const AROUND: Duration = Duration::from_secs(3);
 
-/// A pause of this length between two answers is time in which IDs were refused.
+/// A pause of this length between two responses counts as time in which IDs were refused.
 const REFUSED: Duration = Duration::from_millis(250);
 
-/// How long the node whose clock is right again, and a restored one, may take until it makes IDs.
+/// The time limit for minting again, of the node whose clock was corrected and of a restored node.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// One fault.
@@ -50,31 +50,33 @@ struct Case {
     length: Duration,
 }
 
-/// What was measured of it.
+/// The measurements of one fault.
 #[derive(Debug)]
 struct Row {
     case: Case,
-    /// The longest stop of the others, and all of their stops together.
+    /// The longest pause of the other nodes, and the sum of their pauses.
     longest: Duration,
     total: Duration,
-    /// Until every member named the clock, itself included; and whether `seqd status` did.
+    /// The time until every member named the clock, itself included, and whether `seqd status` did.
     named: Option<Duration>,
     status: String,
-    /// Until another node led.
+    /// The time until another node led.
     moved: Option<Duration>,
-    /// Until the wrong node refused, and until it made IDs after the correction.
+    /// The time until the wrong node refused, and until it minted IDs after the correction.
     refused: Option<Duration>,
     again: Option<Duration>,
-    /// How far the time of a backup's state was before the time of the backup, in milliseconds: of one
-    /// that was taken while the clock was wrong, and of one that was taken afterwards.
+    /// The time by which a backup's recorded time was before the time of the backup, in
+    /// milliseconds: of a backup that was taken while the clock was wrong, and of one that was
+    /// taken afterwards.
     off_ms: [i64; 2],
-    /// What the plan of a restore promises, and what the restored node took until it made IDs.
+    /// The time that the plan of a restore states, and the time that the restored node took to mint
+    /// IDs.
     promised: Duration,
     restored: Option<Duration>,
     violation: Option<Violation>,
 }
 
-/// Runs all cases, as many at once as the machine carries, and prints the table.
+/// Runs all cases, as many at the same time as the machine can run, and prints the table.
 pub(crate) fn table(long: Duration) -> Result<(), Violation> {
     let mut cases = Vec::new();
     for length in [SHORT, long] {
@@ -160,7 +162,7 @@ fn measured(case: Case) -> Row {
     row
 }
 
-/// What the members showed of the clock while it was wrong.
+/// The members' views of the clock while it was wrong.
 struct Seen {
     named: Option<Duration>,
     moved: Option<Duration>,
@@ -189,7 +191,7 @@ fn watch(cluster: &Cluster, wrong: usize, case: Case) -> Seen {
     }
 }
 
-/// A backup of a node, and what a restore of it would say.
+/// Takes a backup of a node. Returns the output of a dry run of its restore too.
 fn backup(cluster: &Cluster, node: usize, name: &str) -> (String, i64, Value) {
     let file = cluster.folder().join(name).display().to_string();
     let taken_ms = SystemClock.wall().0.cast_signed();
@@ -244,13 +246,13 @@ fn restore(cluster: &mut Cluster, row: &mut Row) {
     row.restored = wait::within(AGAIN, || id(cluster, 0)).map(|()| begin.elapsed());
 }
 
-/// An ID of this node.
+/// Requests an ID from this node.
 fn id(cluster: &Cluster, node: usize) -> Option<()> {
     let reply = http::get(&cluster.url(node, "/v1/id")).send().ok()?;
     (reply.status == 200).then_some(())
 }
 
-/// The longest time without IDs within this, and all that are long enough to be refusals.
+/// The longest time without IDs in this period, and all pauses that are long enough to be refusals.
 fn stops(told: &Told, begin: At, end: At) -> Judged {
     let duties = [(begin, Duty::Serve { first: REFUSED })];
     judge(&told.served, &duties, REFUSED, end)
@@ -262,13 +264,14 @@ fn violation(told: Vec<Told>) -> Option<Violation> {
     found.or_else(|| unique(ids).err())
 }
 
-/// A number that JSON carries as such or as text.
+/// A number that JSON carries as a number or as text.
 fn number(value: &Value) -> i64 {
     seqd_tests::cluster::integer(value)
 }
 
 impl Row {
-    /// The clock is named, another leads, nobody else stops, and all serve again.
+    /// Checks that the clock is named, another node leads, no other node pauses, and all nodes
+    /// serve again.
     fn checked(self) -> Result<(), Violation> {
         let case = self.to_string();
         let fails = |what| Err(Violation::new(what, case.clone()));

@@ -1,4 +1,4 @@
-//! Clocks that are wrong: thousands of steps on three nodes, and a table of what single ones cost.
+//! Wrong clocks: thousands of steps on three nodes, and a table of the cost of single ones.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use seqd_tests::seed::Random;
 use crate::arguments::Arguments;
 use crate::clock_table;
 
-/// Steps of a run that does not say how many: about ten minutes.
+/// The default number of steps, which takes about ten minutes.
 const STEPS: u64 = 3_000;
 
 pub(crate) fn run(arguments: &mut Arguments) -> Result<(), Violation> {

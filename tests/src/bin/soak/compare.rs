@@ -1,11 +1,11 @@
-//! Two builds of the program, side by side: each rate as a ratio that a machine whose speed drifts
-//! does not change.
+//! Compares two builds of the program. Each rate is a ratio, which does not change if the speed of
+//! the machine drifts.
 //!
-//! Or one build with TLS at both ports and without: the generator of the load does its part of the
-//! encryption on the same machine then, which the ratios have in them.
+//! Alternatively compares one build with TLS at both ports and without TLS. The load generator then
+//! encrypts on the same machine, which is part of the ratios.
 //!
-//! A cluster of each runs; short slices of load alternate between them, and each slice is compared
-//! with the one beside it. The median of these ratios is what is judged.
+//! A cluster of each build runs. Short slices of load alternate between them, and each slice is
+//! compared with the next one. The median of these ratios is judged.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::load::{Figures, Pace, Target, quantile, run as load};
 use serde_json::json;
 
-/// Long enough for the connections and the first group commits to be of no weight.
+/// Long enough for connection setup and the first group commits to have no influence.
 const SLICE: Duration = Duration::from_millis(500);
 
 /// A build is slower if the median ratio of a rate is below this.
@@ -27,7 +27,7 @@ struct Row {
     method: &'static str,
     path: &'static str,
     clients: usize,
-    /// How many nodes are asked, the leader first.
+    /// The number of nodes that receive requests, the leader first.
     nodes: usize,
 }
 
@@ -63,7 +63,7 @@ const ROWS: [Row; 9] = [
     strict("strict next, three nodes", 256, 3),
 ];
 
-/// A cluster, and the file with its CA if it speaks TLS.
+/// A cluster, and the file with its CA if it uses TLS.
 struct Side {
     cluster: Cluster,
     cacert: Option<PathBuf>,
@@ -77,19 +77,20 @@ pub(crate) fn run(other: &Path, rounds: usize) -> Result<(), Violation> {
     Err(Violation::new("the other build's rates", slower.join("; ")))
 }
 
-/// With TLS against without; what it costs is printed, and no violation.
+/// Compares TLS with no TLS. The cost is printed and is no violation.
 pub(crate) fn run_tls(rounds: usize) {
     slower(&started(None, true), &started(None, false), rounds);
 }
 
-/// Prints each rate, and returns those that are slower at the first side.
+/// Prints each rate, and returns the rates that are lower on the first side.
 fn slower(new: &Side, old: &Side, rounds: usize) -> Vec<String> {
     let mut slower = Vec::new();
     for row in &ROWS {
         let (targets, mut slices) = ([new, old].map(|side| target(row, side)), Vec::new());
         for round in 0..rounds {
             let slice = |side: usize| load(&targets[side], row.clients, Pace::Closed, SLICE);
-            // Who begins changes, so that what the first leaves to the second does not count.
+            // The first side alternates, so that effects of the first slice on the second one
+            // cancel out.
             let pair = if round % 2 == 0 {
                 let new = slice(0);
                 (new, slice(1))

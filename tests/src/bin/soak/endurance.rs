@@ -1,9 +1,9 @@
-//! Minutes of full write load: disk use and memory level off.
+//! Minutes of full write load, after which disk use and memory must level off.
 //!
-//! Strict values as fast as they come, segments, and sequences that are created, moved and deleted
-//! again under a bounded number of names, so that the state itself does not grow. What each node
-//! has on its disk, by kind, and in memory is sampled; the most in the last third of the run may
-//! not lie above the most in the middle third by more than what comes and goes anyway.
+//! The load consists of strict values at full speed, segments, and sequences that are created,
+//! moved and deleted again under a bounded number of names, so that the state itself does not grow.
+//! The disk use by kind and the memory of each node are sampled. The maximum in the last third of
+//! the run may exceed the maximum in the middle third only by normal fluctuations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,29 +18,30 @@ use seqd_tests::seed::Random;
 use seqd_tests::{http, memory};
 use serde_json::json;
 
-/// Names that are created, moved and deleted over and over.
+/// The number of names that are created, moved and deleted repeatedly.
 const NAMES: u64 = 2000;
 
-/// Clients that do that.
+/// The number of clients that do this.
 const CHURNERS: usize = 4;
 
-/// Connections that ask for strict values, and those that ask for segments of one value.
+/// The connections that request strict values, and those that request segments of one value.
 const STRICT: usize = 64;
 const GRANTS: usize = 8;
 
 const EVERY: Duration = Duration::from_secs(2);
 
-/// A line a minute is printed.
+/// The interval of the printed lines.
 const MINUTE: Duration = Duration::from_secs(60);
 
 const MIB: u64 = 1 << 20;
 
-/// What may come and go, by kind: a share, and bytes on top.
+/// The permitted fluctuation by kind: a share, and bytes in addition.
 ///
-/// The log goes in whole segments of 16 MiB, up to the older of two snapshots: when it is looked
-/// at, up to two more may be there or not. Snapshots are three while one is being taken. sled
-/// collects its own garbage when it likes. The folder is all of that and of what no metric covers.
-/// Memory comes and goes with a snapshot's blocks and with what the allocator keeps.
+/// The log grows and shrinks in whole segments of 16 MiB, down to the older of two snapshots; at a
+/// sample there may be up to two more segments or not. There are three snapshots while one is being
+/// taken. sled collects its own garbage at any time. The folder is the sum of these and of files
+/// without a metric. Memory fluctuates with the blocks of a snapshot and with the memory that the
+/// allocator keeps.
 const MARGINS: [(&str, f64, u64); 5] = [
     ("wal", 0.1, 32 * MIB),
     ("snapshot", 0.6, MIB),
@@ -98,7 +99,7 @@ pub(crate) fn run(minutes: u64) -> Result<(), Violation> {
     (0..3).try_for_each(|node| judge(node, &samples[node]))
 }
 
-/// Creates, moves and deletes sequences until `over`; refusals are part of it.
+/// Creates, moves and deletes sequences until `over` is set. Refusals are expected.
 fn churn(urls: &[String], number: usize, over: &AtomicBool, moved: &AtomicU64) {
     let mut random = Random::seeded(number as u64);
     let words = "what a sequence is for, in words ".repeat(8);
@@ -118,7 +119,7 @@ fn churn(urls: &[String], number: usize, over: &AtomicBool, moved: &AtomicU64) {
     }
 }
 
-/// Samples every node until `length` has passed; prints the most of each kind once a minute.
+/// Samples every node until `length` has passed. Prints the maximum of each kind once a minute.
 fn watch(cluster: &Cluster, length: Duration) -> Vec<Vec<Sample>> {
     let begin = Instant::now();
     let mut samples = vec![Vec::new(); 3];

@@ -1,5 +1,5 @@
-//! A million keys that live, and that end at one moment: what they add to a strict next, to the
-//! memory of the nodes and to a snapshot, before, with, and after them.
+//! A million live keys that expire at the same time: their effect on a strict next, on the memory
+//! of the nodes and on a snapshot, before, with, and after them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,24 +12,27 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 
-/// Connections that begin the keys.
+/// The number of connections that begin the keys.
 const BEGINNERS: usize = 256;
 
-/// Strict values a second beside it, over these connections: a load that does not hide a pause.
+/// The rate of concurrent strict values per second, and their connections: a load that does not
+/// hide a pause.
 const RATE: f64 = 200.0;
 const CONNECTIONS: usize = 8;
 
-/// How long the load runs without keys, and beside all of them.
+/// The length of the load without keys, and with all of them.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// The keys live for as long as it takes to begin them at this rate, and for what is measured then.
+/// The keys live for the time that it takes to begin them at this rate, plus the time of the
+/// measurements.
 const FILL_RATE: u64 = 2_500;
 const MEASURED_MS: u64 = 40_000;
 
-/// All rows are dropped within this after the keys' end: 256 in an entry, 50 entries a second.
+/// The time after the keys' expiry within which all rows must be dropped: 256 per entry, 50 entries
+/// per second.
 const DROPPED: Duration = Duration::from_secs(120);
 
-/// The longest that a strict value may take while the keys end.
+/// The longest latency of a strict value while the keys expire.
 const LONGEST: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
@@ -101,7 +104,7 @@ fn show(when: &str, figures: &Figures) {
     );
 }
 
-/// Begins so many keys that all end at one moment.
+/// Begins this many keys, which all expire at the same time.
 fn begin(cluster: &Cluster, keys: u64, end: Instant) {
     let next = AtomicU64::new(0);
     let requests = move || {

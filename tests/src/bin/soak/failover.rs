@@ -1,5 +1,5 @@
-//! From the loss of the leader to the next acknowledged strict value: its process killed or
-//! stopped, its links cut, its host silent.
+//! The time from the loss of the leader to the next acknowledged strict value: its process is
+//! killed or stopped, its links are cut, or its host is silent.
 
 use std::time::Duration;
 
@@ -10,15 +10,16 @@ use seqd_tests::links;
 use crate::arguments::Arguments;
 use crate::sample::Sample;
 
-/// The median that three etcd nodes need after `kill -9`, measured on two cores.
+/// The median of three etcd nodes after `kill -9`, measured on two cores.
 const KILLED: Duration = Duration::from_millis(1100);
 
-/// What silence may cost: the median, the most, and until a request that was under way is answered.
+/// The limits for a silent leader: the median, the maximum, and the time until a pending request is
+/// answered.
 const SILENT: Duration = Duration::from_millis(900);
 const SILENT_MOST: Duration = Duration::from_millis(1500);
 const TOLD_MOST: Duration = Duration::from_millis(1000);
 
-/// Clients of the idle rows and of the others.
+/// The client counts of the idle rows and of the others.
 const CLIENTS: [usize; 2] = [1, 64];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {

@@ -1,29 +1,30 @@
-//! Requests that take room in the replicated state or in its log, each under a new name.
+//! Requests that take space in the replicated state or in its log, each under a new name.
 
 use seqd_tests::asker::{Answer, Asker, Unanswered};
 use serde_json::json;
 use tokio::time::Duration;
 
-/// The longest lives that keys and one-time tokens, and locks, can have.
+/// The longest TTLs, in ms: of keys and one-time tokens, and of locks.
 pub(crate) const MONTH_MS: u64 = 30 * DAY_MS;
 pub(crate) const DAY_MS: u64 = 86_400_000;
 
-/// The largest result of a key has 16 KiB as JSON; a larger one is refused before it takes room.
+/// The size of a key's result. The largest result has 16 KiB as JSON; a larger one is refused
+/// before it takes space.
 const RESULT: usize = 16_000;
 
-/// The longest description has 1,024 bytes.
+/// The largest description in bytes.
 const DESCRIPTION: usize = 1_024;
 
-/// One-time tokens of a request.
+/// One-time tokens per request.
 const TOKENS: u64 = 1_000;
 
-/// The sequence that keyed requests ask, which the caller of this module creates.
+/// The sequence for keyed requests, which the caller of this module creates.
 pub(crate) const FLOODED: &str = "hostile.flood";
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filling {
-    /// Begins a key of this life and completes it with the largest result.
+    /// Begins a key with this TTL and completes it with the largest result.
     Result { ttl_ms: u64 },
     /// Sends a request with a new `Idempotency-Key`.
     KeyedRequest,
@@ -31,12 +32,13 @@ pub(crate) enum Filling {
     Lock,
     /// Creates a sequence with the longest description.
     Sequence,
-    /// Issues one-time tokens, as many as one request may, of the longest life.
+    /// Issues as many one-time tokens as one request may, with the longest TTL.
     OneTimeTokens,
 }
 
 impl Filling {
-    /// Sends it to the first address of the client; `name` is new. Returns the last answer.
+    /// Sends the request to the client's first address. `name` must be new. Returns the last
+    /// response.
     pub(crate) async fn send(
         self,
         asker: &mut Asker,

@@ -1,5 +1,5 @@
-//! An answer waits for the disks of a quorum and for no more: with every `fdatasync` delayed on
-//! any single node strict values stay quick, delayed on any two they wait.
+//! A response waits for the disks of a quorum and for no others: with every `fdatasync` delayed on
+//! any single node, strict values stay fast; with the delay on any two nodes, they wait.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::sample::strict_latencies;
 
 const RUNS: usize = 60;
 
-/// What a median may be under the delay of 30 ms when one disk is slow, and must be when two are.
+/// The limits of the median, as shares of the delay of 30 ms: at most this with one slow disk, and
+/// at least this with two.
 const ONE_SLOW_SHARE: f64 = 25.0 / 30.0;
 const TWO_SLOW_SHARE: f64 = 28.0 / 30.0;
 

@@ -1,6 +1,6 @@
-//! Generators outside the cluster, from ten to ten thousand in this process: what they cost the
-//! leader, how long a thousand take that start at one moment, and whether killed leaders are
-//! noticed.
+//! External generators, from ten to ten thousand in this process: their cost for the leader, the
+//! time until a thousand that start at the same time all mint, and their reaction to killed
+//! leaders.
 
 use std::time::{Duration, Instant};
 
@@ -13,19 +13,20 @@ use tokio::runtime::Runtime;
 
 use crate::arguments::Arguments;
 
-/// Workers of 14 bits, so that ten thousand generators have one each; 256 IDs a millisecond.
+/// A layout with 14 worker bits, so that each of ten thousand generators has a worker; 256 IDs per
+/// millisecond.
 const LAYOUT: (&str, u8, u8) = ("soak", 14, 8);
 
-/// The window of a cluster whose configuration sets none: no generator may pause for so long.
+/// The default window of a cluster. No generator may pause for this long.
 const WINDOW: Duration = Duration::from_secs(30);
 
-/// How long all generators of a step may take until each has minted.
+/// The time limit until all generators of a step have minted.
 const ALL_MINT: Duration = Duration::from_secs(120);
 
-/// Clients that the generators share: each has connections of its own.
+/// The number of clients that the generators share. Each has its own connections.
 const CLIENTS: usize = 12;
 
-/// Ticks of the kernel's processor times in a second, on every Linux that this runs on.
+/// Ticks per second of the kernel's processor times, on every Linux on which this runs.
 const TICKS: f64 = 100.0;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The leader's load as bars, one number of generators a line.
+/// Prints the leader's load as bars, with one line per number of generators.
 fn plot(loads: &[(usize, f64)]) {
     const WIDTH: f64 = 60.0;
     let most = loads.iter().map(|(_, load)| *load).fold(0.0, f64::max);
@@ -78,7 +79,7 @@ fn plot(loads: &[(usize, f64)]) {
     }
 }
 
-/// One number of generators.
+/// The parameters for one number of generators.
 struct Step {
     count: usize,
     measured: Duration,
@@ -126,7 +127,7 @@ impl Step {
         Ok((cpu, ids.collect()))
     }
 
-    /// The share of a core that the leader uses, and the entries of the log in a second.
+    /// The share of a core that the leader uses, and the log entries per second.
     fn measure(&self, cluster: &Cluster) -> (f64, f64) {
         let leader = cluster.leader();
         let sample = || {
@@ -150,7 +151,7 @@ impl Step {
         )
     }
 
-    /// Kills the leader every so often; how often it did.
+    /// Kills the leader at this interval. Returns the number of kills.
     fn kill_leaders(&self, cluster: &mut Cluster) -> u32 {
         let (began, mut kills) = (Instant::now(), 0);
         while began.elapsed() < self.measured {
@@ -166,11 +167,11 @@ impl Step {
     }
 }
 
-/// Processor seconds of a node, user and system.
+/// The processor seconds of a node, user and system.
 fn processor(cluster: &Cluster, node: usize) -> f64 {
     let path = format!("/proc/{}/stat", cluster.node(node).pid().as_raw_nonzero());
     let stat = std::fs::read_to_string(path).expect("the node runs");
-    // The fields after the name, which is in parentheses: the state is the first.
+    // The fields after the name, which is in parentheses. The first one is the state.
     let rest = stat.rsplit_once(") ").expect("a name").1;
     let field = |at: usize| {
         rest.split_whitespace()
@@ -189,7 +190,7 @@ fn wait_for_all(fleet: &Fleet, count: usize) -> Result<Duration, Violation> {
     })
 }
 
-/// A thousand that start at one moment, on a cluster that is well.
+/// Starts a thousand generators at the same time on a healthy cluster.
 fn at_one_moment(runtime: &Runtime, clients: &[Client]) -> Result<Vec<u64>, Violation> {
     let plan = Plan {
         layout: LAYOUT.0.to_owned(),
@@ -212,7 +213,7 @@ fn at_one_moment(runtime: &Runtime, clients: &[Client]) -> Result<Vec<u64>, Viol
     Ok(minted.into_iter().flat_map(|one| one.ids).collect())
 }
 
-/// The most frequent words of refusals, without the times in them.
+/// Prints the most frequent refusals, without the times in them.
 fn show_refusals(minted: &[Minted]) {
     let mut words = std::collections::BTreeMap::new();
     for (text, count) in minted.iter().flat_map(|one| &one.refused) {
@@ -226,7 +227,7 @@ fn show_refusals(minted: &[Minted]) {
     }
 }
 
-/// IDs of the same layout by each node.
+/// IDs of the same layout from each node.
 fn of_nodes(cluster: &Cluster) -> Vec<u64> {
     let mut all = Vec::new();
     for node in 0..3 {

@@ -1,4 +1,4 @@
-//! Group commit: how many acknowledgements one `fdatasync` of the leader carries.
+//! Group commit: the number of acknowledgements per `fdatasync` of the leader.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use seqd_tests::faults::{Strace, why_no_trace};
 use seqd_tests::load::{Pace, Target, run as load};
 use serde_json::json;
 
-/// The least that 64 clients must see.
+/// The smallest acceptable number with 64 clients.
 const LEAST: f64 = 10.0;
 
 pub(crate) fn run(clients: u64) -> Result<(), Violation> {

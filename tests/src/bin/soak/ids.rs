@@ -1,11 +1,12 @@
-//! Ten million IDs from all nodes at once while each node in turn is killed and started again.
+//! Ten million IDs from all nodes at the same time, while each node in turn is killed and started
+//! again.
 
 use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::runs::{IdRun, ids_while_nodes_are_killed};
 
-/// IDs in one request.
+/// IDs per request.
 const BATCH: u64 = 1000;
 
 pub(crate) fn run(count: u64) -> Result<(), Violation> {

@@ -1,5 +1,5 @@
-//! Races for ten thousand keys while nodes are killed, stopped and cut off; a million requests with
-//! a key, each repeated.
+//! Races for ten thousand keys while nodes are killed, stopped and cut off, and a million requests
+//! with a key, each repeated.
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::key_load::KeyLoad;
@@ -8,10 +8,11 @@ use seqd_tests::keyed_calls::KeyedLoad;
 
 use crate::arguments::Arguments;
 
-/// Keys at once: with eight callers each, what two cores carry beside three nodes.
+/// The number of concurrent keys: with eight callers each, the most that two cores can run next to
+/// three nodes.
 const LANES: usize = 48;
 
-/// Calls at once: enough that a round of consensus serves many.
+/// The number of concurrent calls, enough for many calls per round of consensus.
 const CONNECTIONS: usize = 256;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {

@@ -1,4 +1,4 @@
-//! Locks under faults of processes, links and clocks; and a thousand waiters for one lock.
+//! Locks under faults of processes, links and clocks, and a thousand waiters for one lock.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     verdict
 }
 
-/// With the room that a lock has for waiters at most.
+/// Runs with the largest number of waiters that a lock may have.
 pub(crate) fn queue(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow(&["--waiters", "--seed"]);
     let random = arguments.random("lock-queue");

@@ -1,7 +1,7 @@
-//! Longer runs of the stories, each with its figures and its own verdict.
+//! Longer runs of the stories. Each prints its figures and its verdict.
 //!
-//! `cargo run --release -p seqd-tests --bin soak -- COMMAND`; the exit code is 0 only if nothing
-//! was violated. A run in which a planned fault did not bite has failed, not passed.
+//! `cargo run --release -p seqd-tests --bin soak -- COMMAND`. The exit code is 0 only if no
+//! invariant was violated. A run in which a planned fault had no effect fails.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,7 @@
-//! Power cuts of one node and of all three at once, on loopback file systems, under load.
+//! Power cuts of one node and of all three at the same time, on loopback file systems, under load.
 //!
-//! In pieces, each with a cluster of its own, whose founding is cut as well.
+//! The run consists of pieces with one cluster each. The power is also cut while a cluster is
+//! founded.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -13,13 +14,13 @@ use seqd_tests::seed::Random;
 
 use crate::arguments::Arguments;
 
-/// Cuts of one cluster: its log becomes long enough for snapshots and purges.
+/// Cuts per cluster, enough for its log to become long enough for snapshots and purges.
 const PIECE: usize = 150;
 
-/// Cuts under one continuous load, after which everything is judged.
+/// Cuts under one continuous load, after which all checks run.
 const ROUND: usize = 15;
 
-/// Says that this process has a mount namespace of its own.
+/// The variable that marks a process with a separate mount namespace.
 const INSIDE: &str = "SEQD_SOAK_NAMESPACE";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
@@ -97,7 +98,8 @@ fn report(kind: FileSystem, figures: &Figures) {
     );
 }
 
-/// Starts this program again with mounts of its own: they are gone with it, however it ends.
+/// Starts this program again in a separate mount namespace, whose mounts disappear with it, however
+/// it ends.
 fn enter_namespace() {
     let own = std::env::current_exe().expect("the path of this program");
     let error = Command::new("unshare")

@@ -1,11 +1,11 @@
-//! Times measured one after another, and their quantiles.
+//! Durations that were measured one after another, and their quantiles.
 
 use std::time::{Duration, Instant};
 
 use seqd_tests::cluster::Cluster;
 use seqd_tests::load::quantile;
 
-/// Durations in order of size.
+/// Durations, sorted.
 pub(crate) struct Sample(Vec<Duration>);
 
 impl Sample {
@@ -14,7 +14,7 @@ impl Sample {
         Self(times)
     }
 
-    /// The value that `share` (0 to 1) of the times do not exceed.
+    /// The value that `share` (0 to 1) of the durations do not exceed.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         quantile(&self.0, share)
     }
@@ -24,7 +24,7 @@ impl Sample {
     }
 }
 
-/// Strict values asked for one after another through one node.
+/// The latencies of strict values that are requested one after another through one node.
 pub(crate) fn strict_latencies(cluster: &Cluster, node: usize, runs: usize) -> Sample {
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {

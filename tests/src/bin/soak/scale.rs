@@ -1,4 +1,5 @@
-//! A large state: what a snapshot under load costs, what a new learner costs, how fast it opens.
+//! A large state: the cost of a snapshot under load, the cost of a new learner, and the time of a
+//! start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,20 +12,21 @@ use seqd_tests::memory;
 use seqd_tests::wait;
 use serde_json::json;
 
-/// Connections that create the records, and that load the cluster afterwards.
+/// The number of connections that create the records, and that load the cluster afterwards.
 const CLIENTS: usize = 64;
 
-/// How long each of the two loads runs in its turn: a snapshot of two million records fits in.
+/// The length of each of the two alternating loads, enough for a snapshot of two million records,
+/// and the number of turns.
 const LOAD: Duration = Duration::from_secs(20);
 const TURNS: usize = 3;
 
-/// What a snapshot may add to the 99th percentile of a strict next.
+/// The largest increase that a snapshot may cause in the 99th percentile of a strict next.
 const P99_MORE: Duration = Duration::from_millis(5);
 
-/// What a snapshot, or sending one, may add to the memory of a node.
+/// The largest increase of a node's memory that a snapshot, or sending one, may cause, in bytes.
 const MEMORY_MORE: u64 = 64 << 20;
 
-/// What a start may take until the node is ready.
+/// The longest time from a start until the node is ready.
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(records: u64) -> Result<(), Violation> {
@@ -41,13 +43,13 @@ pub(crate) fn run(records: u64) -> Result<(), Violation> {
     Err(Violation::new("scale", misses.join("; ")))
 }
 
-/// Sequences with names and descriptions of mixed length.
+/// Creates sequences with names and descriptions of various lengths.
 fn create(cluster: &Cluster, records: u64) {
     let next = AtomicU64::new(0);
     let requests = move || {
         let i = next.fetch_add(1, Ordering::Relaxed);
         (i < records).then(|| {
-            // A multiplier that is odd spreads lengths and order without chance.
+            // An odd multiplier spreads lengths and order deterministically.
             let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let name = format!("s{:x}.{}", mixed >> 40, "n".repeat((mixed % 41) as usize));
             let description = "d".repeat((mixed >> 8) as usize % 160);
@@ -65,7 +67,7 @@ fn create(cluster: &Cluster, records: u64) {
     );
 }
 
-/// The two loads take turns, so that what else slows the machine down meets both.
+/// The two loads alternate, so that other slowdowns of the machine affect both.
 fn snapshots_under_load(cluster: &Cluster, misses: &mut Vec<String>) {
     let target = Target {
         addresses: cluster.addresses(),
@@ -81,7 +83,7 @@ fn snapshots_under_load(cluster: &Cluster, misses: &mut Vec<String>) {
     let mut more_memory = 0;
     for _ in 0..TURNS {
         without.push(measured());
-        // What the load itself takes is there by now.
+        // The memory that the load itself needs is in use by then.
         let before = memory::resident(pid);
         let turn = beside_downloads(&url, measured);
         more_memory = more_memory.max(turn.1.saturating_sub(before));

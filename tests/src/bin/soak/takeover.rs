@@ -1,6 +1,6 @@
-//! A cluster is restored from a backup, then another is recovered from one folder of three, each
-//! with work after the backup: of millions of further IDs on every layout none repeats, tokens
-//! rise, and sequences go on behind their floors.
+//! A cluster is restored from a backup, then another one is recovered from one folder of three,
+//! each with work after the backup. Of millions of further IDs on every layout none may repeat,
+//! tokens must increase, and sequences must continue after their floors.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use seqd_tests::binary::run;
 use seqd_tests::checkers::Violation;
 use seqd_tests::takeover::Takeover;
 
-/// What each node mints on each layout, once before the backup and once after it.
+/// The number of IDs that each node mints on each layout, once before the backup and once after it.
 const BEFORE: u64 = 20_000;
 
 pub(crate) fn takeovers(ids: u64) -> Result<(), Violation> {
@@ -43,7 +43,7 @@ pub(crate) fn takeovers(ids: u64) -> Result<(), Violation> {
                 .map(str::to_owned)
                 .to_vec()
         };
-        // The strict sequence goes on from its last entry, or from its floor.
+        // The strict sequence continues after its last entry, or from its floor.
         line.extend(takeover.floor("order"));
         line.extend(takeover.floor("bill"));
         line.push("--yes".to_owned());

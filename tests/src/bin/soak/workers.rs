@@ -1,7 +1,7 @@
-//! One worker at the limit of its layout's bits, and four on one node, in batches.
+//! One worker at the limit of its layout's bits, and four workers on one node, in batches.
 //!
-//! Second by second; the median of the seconds is what is judged. With the rates stands the
-//! processor time of the node, as its metrics give it.
+//! Rates are measured second by second, and the median of the seconds is judged. The processor time
+//! of the node, from its metrics, is printed with the rates.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::load::{Pace, Target, quantile, run as load};
 
-/// A batch asked for with so many clients.
+/// A batch request with this many clients.
 #[derive(Clone, Copy)]
 struct Row {
     layout: &'static str,
     count: u32,
     clients: usize,
-    /// IDs that one worker can make in a second, by the layout's bits.
+    /// IDs per second that one worker can mint, by the layout's bits.
     limit: f64,
 }
 
@@ -27,7 +27,7 @@ const DEFAULT: Row = Row {
     limit: 4_096_000.0,
 };
 
-/// Its bits, and not the processor, are the limit of several workers too.
+/// The layout's bits, and not the processor, are also the limit of several workers.
 const JS53: Row = Row {
     layout: "js53",
     count: 100,
@@ -35,10 +35,10 @@ const JS53: Row = Row {
     limit: 128_000.0,
 };
 
-/// One worker has to reach this much of its bits' limit.
+/// The share of its bits' limit that one worker must reach.
 const OF_LIMIT: f64 = 0.99;
 
-/// Four workers have to make so many times what one makes.
+/// The multiple of one worker's rate that four workers must reach.
 const TIMES: f64 = 3.9;
 
 pub(crate) fn run(other: Option<&Path>, seconds: usize) -> Result<(), Violation> {
@@ -76,7 +76,7 @@ pub(crate) fn run(other: Option<&Path>, seconds: usize) -> Result<(), Violation>
     Err(Violation::new("the figures", misses.join("; ")))
 }
 
-/// A node by itself that may lease so many workers.
+/// A single node that may lease this many workers.
 fn node(binary: Option<&Path>, workers: u32) -> Cluster {
     let mut cluster = Cluster::planned(1);
     if workers > 1 {
@@ -86,7 +86,7 @@ fn node(binary: Option<&Path>, workers: u32) -> Cluster {
     cluster.ready()
 }
 
-/// The median of IDs a second; prints it with the share of the limit and the processor's time.
+/// The median of IDs per second. Prints it with the share of the limit and the processor time.
 fn measure(what: &str, cluster: &Cluster, row: Row, seconds: usize) -> f64 {
     let target = Target {
         addresses: vec![cluster.address(0)],
@@ -95,7 +95,8 @@ fn measure(what: &str, cluster: &Cluster, row: Row, seconds: usize) -> f64 {
         cacert: None,
     };
     let second = || load(&target, row.clients, Pace::Closed, Duration::from_secs(1));
-    // The first use of a layout leases its worker, and the load those at need.
+    // The first use of a layout leases one worker, and the load leases the others when they are
+    // needed.
     second();
     let spent = || cluster.metric(0, "process_cpu_seconds_total");
     let (before, mut rates, mut elapsed) = (spent(), Vec::new(), 0.0);

@@ -1,7 +1,7 @@
-//! The values of a sequence in the order in which they are granted: a value's position counts the
-//! values before it, over all passes of a cycling sequence.
+//! The values of a sequence in the order in which they are granted. The position of a value is the
+//! number of values before it, over all passes of a cycling sequence.
 
-/// What decides the values of a sequence, as in SQL.
+/// The parameters that determine the values of a sequence, as in SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Definition {
     pub start: i64,
@@ -12,7 +12,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// The default of an ascending sequence, from `start` on.
+    /// The default ascending sequence, starting at `start`.
     pub fn from(start: i64) -> Self {
         Self {
             start,
@@ -34,7 +34,7 @@ impl Definition {
         (is_in && distance % step == 0).then_some(position)
     }
 
-    /// Where a pass after the first begins, and the last value that it may reach.
+    /// The first value of a pass after the first one, and the last value that it may reach.
     fn ends(&self) -> (i64, i64) {
         if self.increment > 0 {
             (self.min, self.max)
@@ -49,13 +49,13 @@ impl Definition {
         u64::try_from(values).unwrap_or(u64::MAX)
     }
 
-    /// How many values a pass after the first has.
+    /// The number of values in a pass after the first one.
     pub(super) fn pass(&self) -> u64 {
         self.values_from(self.ends().0)
     }
 
-    /// The lowest position at or above `floor` with this value; `None` if it is not of the
-    /// sequence, or only below.
+    /// The lowest position at or above `floor` with this value. `None` if the value is not in the
+    /// sequence, or only below `floor`.
     pub(super) fn position(&self, value: i64, floor: u64) -> Option<u64> {
         let first = self.in_pass(self.start, value);
         let first = first.filter(|position| *position >= floor);
@@ -67,7 +67,7 @@ impl Definition {
         Some(later + passes * self.pass())
     }
 
-    /// The first position whose value is `to` or lies beyond it; not of a cycling sequence.
+    /// The first position whose value is at or beyond `to`. Not for a cycling sequence.
     pub(super) fn at_or_beyond(&self, to: i64) -> u64 {
         let distance = i128::from(to) - i128::from(self.start);
         let step = i128::from(self.increment);

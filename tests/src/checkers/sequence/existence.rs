@@ -1,17 +1,17 @@
-//! A sequence that was deleted and not created again answers nothing, and one that is there is
+//! A deleted sequence serves no request until it is created again, and an existing one is always
 //! found.
 
 use super::{Asked, Step};
 use crate::checkers::Violation;
 use crate::history::{At, Outcome};
 
-/// The code of an answer that there is no such sequence.
+/// The error code for a sequence that does not exist.
 const NOT_FOUND: &str = "not-found";
 
-/// A creation or a deletion that had its effect, or may have had it.
+/// A creation or a deletion that had an effect, or may have had one.
 struct Change {
     call: At,
-    /// When it was over; of an unknown one never.
+    /// The time of its response. Of an unknown one, the end of time.
     back: At,
     is_certain: bool,
 }

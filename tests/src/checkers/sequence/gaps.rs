@@ -1,6 +1,5 @@
-//! Every position that nobody was told has its reason: an advance that passed over it, or a
-//! request of its own whose outcome is unknown and which was sent before anything that shows a
-//! later position had been answered.
+//! Every position that no response contains has a reason: an advance that skipped it, or a separate
+//! request whose outcome is unknown and which was sent before any response showed a later position.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +22,7 @@ pub(super) fn check(
 ) -> Result<(), Violation> {
     let mut by_begin: Vec<&Placed> = placed.iter().collect();
     by_begin.sort_by_key(|one| one.begin());
-    // The earliest answer that shows a position at or above that of each operation.
+    // The earliest response that shows a position at or above that of each operation.
     let mut shown = vec![At(u64::MAX); by_begin.len() + 1];
     for (index, one) in by_begin.iter().enumerate().rev() {
         shown[index] = shown[index + 1].min(one.back);
@@ -35,9 +34,9 @@ pub(super) fn check(
 
     let (mut next, mut needed) = (0, 0);
     for (index, one) in by_begin.iter().enumerate() {
-        // No range where nothing is missing.
+        // The range is empty if no position is missing.
         let begin = one.begin().max(next);
-        // What an advance may have passed over needs no other reason.
+        // Positions that an advance may have skipped need no other reason.
         let moved = ends.range(next + 1..begin.saturating_add(1)).rev();
         let moved = moved.filter(|(_, call)| **call < shown[index]);
         let from = moved.map(|(to, _)| *to).next().unwrap_or(next);
@@ -71,13 +70,14 @@ fn unknown(history: &[Step]) -> Vec<Unknown> {
         .collect()
 }
 
-/// The size that all of them have.
+/// The common count of all requests, if there is one.
 fn one_size(unknown: &[Unknown]) -> Option<u64> {
     let size = unknown.first()?.count;
     unknown.iter().all(|one| one.count == size).then_some(size)
 }
 
-/// The positions to which an advance moved, or may have moved, and when the first one was sent.
+/// The positions to which an advance moved or may have moved, and the time at which the first such
+/// advance was sent.
 fn passed_over(definition: &Definition, history: &[Step], placed: &[Placed]) -> BTreeMap<u64, At> {
     let moved = placed.iter().filter_map(|one| match one.place {
         Place::Advanced(next) => Some((next, one.call)),

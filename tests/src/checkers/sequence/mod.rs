@@ -1,10 +1,10 @@
-//! A strict sequence is linearizable in all that can be asked of it: values, reads, advances,
-//! deletion and creation; ascending and descending, by any increment, and cycling.
+//! A strict sequence is linearizable in all of its operations: values, reads, advances, deletion
+//! and creation; ascending and descending, with any increment, and cycling.
 //!
-//! Each value is turned into its position, the count of values before it. What is then checked:
-//! the values are the sequence's, as many as were asked for; no position is granted twice; there
-//! is one order that agrees with real time; every position that nobody was told has its reason;
-//! and nothing is answered while the sequence is deleted.
+//! Each value is converted to its position, the number of values before it. The checks are: the
+//! values belong to the sequence, and each response has as many as requested; no position is
+//! granted twice; there is one order that agrees with real time; every position that no response
+//! contains has a reason; and no request is served while the sequence is deleted.
 
 mod definition;
 mod existence;
@@ -17,24 +17,24 @@ use crate::history::{At, Op, Outcome, Run, Values};
 
 pub use definition::Definition;
 
-/// What was asked of a sequence.
+/// A request to a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// The next values, as many as the operation's count.
     Next,
-    /// How far it is, linearizably.
+    /// A linearizable read of the current position.
     Read,
-    /// To go on at this value or beyond it.
+    /// Continue at this value or beyond it.
     Advance(i64),
     Delete,
     Create,
 }
 
-/// What was answered.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
     Values(Vec<Run>),
-    /// So many values are granted or passed over.
+    /// The number of values that were granted or skipped.
     At(u64),
     Done,
 }
@@ -46,8 +46,8 @@ pub struct Step {
     pub op: Op<Told>,
 }
 
-/// Checks all that was asked of one strict sequence, which was there from the beginning; answers
-/// how many operations were acknowledged.
+/// Checks all operations on one strict sequence, which existed from the beginning. Returns the
+/// number of acknowledged operations.
 pub fn check(definition: &Definition, history: &[Step]) -> Result<usize, Violation> {
     let placed = placed::place(definition, history)?;
     order::check(&placed)?;
@@ -56,12 +56,12 @@ pub fn check(definition: &Definition, history: &[Step]) -> Result<usize, Violati
     Ok(placed.len())
 }
 
-/// The order alone, of a history of values that may not be whole.
+/// Checks only the order, for a history of values that may be incomplete.
 pub(super) fn check_order(definition: &Definition, history: &[Step]) -> Result<(), Violation> {
     order::check(&placed::place(definition, history)?)
 }
 
-/// A history of `next` as one of all operations.
+/// Converts a history of `next` to a history of operations.
 pub(super) fn steps(history: &[Op<Values>]) -> Vec<Step> {
     let told = |outcome: &Outcome<Values>| match outcome {
         Outcome::Ok(values) => Outcome::Ok(Told::Values(values.runs.clone())),
@@ -82,7 +82,7 @@ pub(super) fn steps(history: &[Op<Values>]) -> Vec<Step> {
     history.iter().map(step).collect()
 }
 
-/// A read after the whole of a history.
+/// A read after all operations of a history.
 pub(super) fn read_at_the_end(allocated: u64) -> Step {
     Step {
         asked: Asked::Read,

@@ -1,16 +1,17 @@
-//! The operations take one order that agrees with real time: positions are granted once, and no
-//! operation was asked for after the answer to one that comes later in the order was seen.
+//! The operations have one order that agrees with real time: positions are granted once, and no
+//! operation was called after the response of an operation that follows it in the order.
 //!
-//! The order of the positions is the only possible order of grants; a read or an advance has its
-//! place between two of them. Swept from the highest down with the earliest end of all higher
-//! ones: O(n log n). Unknown outcomes may take effect at any time after the call, and bind nothing.
+//! The order of the positions is the only possible order of grants. A read or an advance has its
+//! place between two of them. The sweep goes from the highest position down and keeps the earliest
+//! response of all higher ones: O(n log n). An operation with an unknown outcome may take effect at
+//! any time after its call, and constrains nothing.
 
 use super::placed::{Place, Placed};
 use crate::checkers::Violation;
 use crate::history::At;
 
-/// Where an operation may stand in the order: its lowest and its highest place. An advance to the
-/// position that was the next one already may stand before or behind reads of it.
+/// The lowest and the highest place of an operation in the order. An advance to a position that was
+/// already the next one may be before or after reads of it.
 fn places(placed: &Placed) -> (u128, u128) {
     let at = u128::from(placed.begin()) * 4;
     match placed.place {
@@ -43,8 +44,7 @@ pub(super) fn check(placed: &[Placed]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// No position is granted twice, and none is granted in one piece with another that a read or an
-/// advance lies between.
+/// No position is granted twice, and no grant spans the place of a read or an advance.
 fn check_once(placed: &[Placed]) -> Result<(), Violation> {
     let mut grants: Vec<&Placed> = Vec::new();
     let mut points: Vec<&Placed> = Vec::new();

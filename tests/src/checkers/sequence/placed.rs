@@ -1,18 +1,18 @@
-//! The acknowledged operations on a sequence by the positions that their answers name.
+//! The acknowledged operations on a sequence, by the positions in their responses.
 
 use super::definition::Definition;
 use super::{Asked, Step, Told};
 use crate::checkers::Violation;
 use crate::history::{At, Outcome, Run};
 
-/// What an answer says of the counter of positions.
+/// The statement of a response about the counter of positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// These were granted, both ends included.
+    /// These positions were granted, both ends included.
     Granted(u64, u64),
-    /// So many were granted or passed over before.
+    /// This many positions were granted or skipped before.
     Read(u64),
-    /// Grants go on at this one, or it was the next already.
+    /// Grants continue at this position, or it was already the next one.
     Advanced(u64),
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    /// The first position that is not behind the operation when it is over.
+    /// The first position after the operation.
     pub(super) fn end(&self) -> u64 {
         match self.place {
             Place::Granted(_, last) => last + 1,
@@ -32,7 +32,7 @@ impl Placed {
         }
     }
 
-    /// The first position that it names.
+    /// The first position in the response.
     pub(super) fn begin(&self) -> u64 {
         match self.place {
             Place::Granted(first, _) => first,
@@ -42,14 +42,14 @@ impl Placed {
 }
 
 /// Places every acknowledged operation, in the order of the calls. The pass of a cycling sequence
-/// follows from what was acknowledged before the call; where that leaves a choice, the history is
-/// too crowded for this sequence and cannot be judged.
+/// follows from the operations that were acknowledged before the call. If several passes are
+/// possible, the sequence has too few values for the history, which then cannot be checked.
 pub(super) fn place(definition: &Definition, history: &[Step]) -> Result<Vec<Placed>, Violation> {
     let mut by_call: Vec<&Step> = history.iter().collect();
     by_call.sort_by_key(|step| step.op.call);
     let asked = Asks::new(&by_call);
     let mut placed: Vec<Placed> = Vec::new();
-    // Ends by the time at which they were seen; the calls rise, so each is looked at once.
+    // Ends, ordered by the time of the response. The calls increase, so each end is examined once.
     let mut open: Vec<(At, u64)> = Vec::new();
     let mut floor = 0;
     for step in by_call {
@@ -129,7 +129,7 @@ fn position(definition: &Definition, value: i64, floor: u64, asked: u64) -> Resu
     Ok(position)
 }
 
-/// How many values were asked for until some time, whatever became of the requests.
+/// The number of values requested until some time, whatever the outcome of the requests.
 struct Asks(Vec<(At, u64)>);
 
 impl Asks {

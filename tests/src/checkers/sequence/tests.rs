@@ -1,4 +1,4 @@
-//! Histories that are well, and histories with one thing wrong, each of which is found by name.
+//! Correct histories, and histories with one violation, each of which must be found by name.
 
 use super::*;
 use crate::seed::Random;
@@ -17,7 +17,7 @@ fn step(asked: Asked, call: u64, back: u64, count: u64, outcome: Outcome<Told>) 
     }
 }
 
-/// One run of values of a sequence with increment 1.
+/// A response with one run of values of a sequence with increment 1.
 fn next(call: u64, back: u64, first: i64, last: i64) -> Step {
     run(call, back, first.abs_diff(last) + 1, first, last)
 }
@@ -76,7 +76,7 @@ const DOWN: Definition = Definition {
     cycle: false,
 };
 
-/// 3, 4, 5, then 1 to 5 over and over.
+/// 3, 4, 5, then 1 to 5 repeatedly.
 const RING: Definition = Definition {
     start: 3,
     increment: 1,
@@ -85,7 +85,7 @@ const RING: Definition = Definition {
     cycle: true,
 };
 
-/// 20, 10, then 30, 20, 10 over and over.
+/// 20, 10, then 30, 20, 10 repeatedly.
 const RING_DOWN: Definition = Definition {
     start: 20,
     increment: -10,
@@ -94,7 +94,7 @@ const RING_DOWN: Definition = Definition {
     cycle: true,
 };
 
-/// Histories of a sequence from 1 on, what each shows.
+/// Correct histories of a sequence from 1 on, each with its subject.
 fn well() -> Vec<(&'static str, Vec<Step>)> {
     let of = |what, steps: &[Step]| (what, steps.to_vec());
     vec![
@@ -178,7 +178,7 @@ fn sequences_of_any_definition_pass() {
     assert_eq!(check(&RING_DOWN, &ring), Ok(3));
 }
 
-/// Histories with one thing wrong, and the invariant that it breaks.
+/// Histories with one violation, and the invariant that it breaks.
 fn bad() -> Vec<(&'static str, Definition, Vec<Step>)> {
     let ones = Definition::from(1);
     let of = |invariant, definition, steps: &[Step]| (invariant, definition, steps.to_vec());
@@ -201,7 +201,7 @@ fn bad() -> Vec<(&'static str, Definition, Vec<Step>)> {
             &[next(0, 1, 1, 20), advance(2, 3, 10, 9)],
         ),
         of("gapless", ones, &[next(0, 1, 1, 1), next(2, 3, 3, 3)]),
-        // The unknown request was sent after a later value had been seen.
+        // The unknown request was sent after a later value had arrived.
         of(
             "gapless",
             ones,
@@ -210,12 +210,12 @@ fn bad() -> Vec<(&'static str, Definition, Vec<Step>)> {
         of("gapless", ones, &[next(0, 1, 10, 10), lost_advance(2, 10)]),
         // One unknown request explains one value.
         of("gapless", ones, &[lost_next(0, 1), next(2, 3, 3, 3)]),
-        // What is taken three at a time leaves no gap of one.
+        // A request for three values leaves no gap of one.
         of("gapless", ones, &[lost_next(0, 3), next(2, 3, 2, 2)]),
         of("counts", ones, &[run(0, 1, 4, 1, 3)]),
         of("values of the sequence", BY_FIVE, &[run(0, 1, 1, 11, 11)]),
         of("values of the sequence", DOWN, &[run(0, 1, 2, -4, -1)]),
-        // A ring of five gives 4 again although only two values were asked for since.
+        // A ring of five returns 4 again, although only two values were requested since.
         of(
             "values of the sequence",
             RING,
@@ -242,8 +242,8 @@ fn planted_violations_are_found_by_name() {
     }
 }
 
-/// A counter whose operations take effect at their moments passes, whatever the definition; with
-/// one value exchanged between two requests that did not overlap it fails.
+/// A counter whose operations take effect at their times passes, with any definition. It fails if
+/// one value is exchanged between two requests that were not concurrent.
 #[test]
 fn exchanged_answers_are_found_in_random_histories() {
     let mut random = Random::of_this_run("exchanged answers of sequences");

@@ -25,7 +25,7 @@ fn resuming(
         .unwrap()
 }
 
-/// How the handshake of a connection went, after an exchange in which tickets arrive.
+/// Returns the kind of the handshake of a connection, after an exchange in which tickets arrive.
 async fn handshake(tls: &impl Accept, client: &Arc<ClientConfig>) -> Result<HandshakeKind, String> {
     let (near, far) = duplex(1 << 16);
     let mut accepted = accept(tls, far, None, |_| {});
@@ -64,7 +64,7 @@ async fn no_session_is_resumed_where_certificates_are_required() {
                 "a session was resumed: {version:?}"
             );
         }
-        // The client does resume sessions where it may.
+        // The client does resume sessions if the server permits it.
         let dialled = client();
         handshake(&open, &dialled).await.unwrap();
         let kind = handshake(&open, &dialled).await;

@@ -8,7 +8,7 @@ use crate::wire::incoming::Sender;
 use crate::wire::places::Places;
 use crate::wire::transport::{Rejection, RejectionCode};
 
-/// The sender on a connection with the certificate of this node, or without TLS.
+/// Returns the sender on a connection with the certificate of this node, or without TLS.
 fn sender(certified: Option<&str>) -> Sender {
     let certified = certified.map(|name| {
         let known = Certified::default();
@@ -35,11 +35,11 @@ fn a_message_is_taken_from_the_node_of_the_certificate_alone() {
         "wrong-certificate: the certificate is that of n2, the message of n3"
     );
     assert_eq!(code(n2.check_id(2, || name_of(2))), None);
-    // The names are asked once, and what was found for one ID says nothing about another.
+    // The names are looked up once, and the result for one ID does not apply to another.
     assert_eq!(code(n2.check_id(2, || unreachable!())), None);
     let still = n2.check_id(3, || name_of(3));
     assert_eq!(code(still), Some(RejectionCode::WrongCertificate));
-    // A node that nobody knows yet has to introduce itself.
+    // A node that is not known yet must introduce itself.
     let unknown = n2.check_id(9, || name_of(9));
     assert_eq!(code(unknown), Some(RejectionCode::Unintroduced));
     let lying = n2.check_name("n1");

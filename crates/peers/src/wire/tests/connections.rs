@@ -1,4 +1,5 @@
-//! A caller's connections: many calls at once, order, limits, and what a failure shows of a call.
+//! A caller's connections: many concurrent calls, their order, their limits, and the result of a
+//! call after a failure.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -112,7 +113,7 @@ async fn a_call_whose_bytes_move_is_not_cut_and_one_that_stands_still_is() {
     assert!(matches!(stuck, Err(CallError::NoAnswer)), "{stuck:?}");
     assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
 
-    // A total limit holds in any case.
+    // A total limit applies in any case.
     let late = post(dialer, Link::Snapshots, Route::Snapshot, body, 2 * SECOND).await;
     assert!(matches!(late, Err(CallError::NoAnswer)), "{late:?}");
 }
@@ -143,7 +144,7 @@ async fn without_credit_no_more_than_the_window_is_sent() {
         }
     }
     assert!(cost <= Link::Log.window() && cost > Link::Log.window() / 2);
-    // Each byte that is taken lets one more go.
+    // Each returned byte of credit lets one more byte be sent.
     let bytes = 40 << 10;
     far.write(&Frame::Credit { call: 1, bytes }).await;
     let mut more = 0;
@@ -152,7 +153,7 @@ async fn without_credit_no_more_than_the_window_is_sent() {
     }
     assert!(more > 0 && cost + more <= Link::Log.window() + bytes);
     assert!(parts > 10 && !sent.is_finished());
-    // A peer that returns what it was not sent is none.
+    // A peer that returns more credit than it received is rejected.
     far.write(&Frame::Credit {
         call: 1,
         bytes: 1 << 30,
@@ -172,7 +173,7 @@ async fn what_was_not_sent_is_distinguished_from_what_may_have_been_read() {
             async move { post(&dialer, Link::Control, Route::Ping, body, 2 * SECOND).await },
         )
     };
-    // The first is more than the window; the second waits behind it until its time is over.
+    // The first call is larger than the window. The second one waits until its time limit.
     let first = one(bytes(1 << 20));
     let mut far = network.accept().await;
     assert!(matches!(far.read().await, Some(Frame::Opening { .. })));
@@ -185,22 +186,22 @@ async fn what_was_not_sent_is_distinguished_from_what_may_have_been_read() {
     drop(far);
     let first = first.await.unwrap();
     assert!(matches!(first, Err(CallError::Broken(_))), "{first:?}");
-    // Nothing of the third was sent: it goes to a new connection, and finds the port closed.
+    // Nothing of the third call was sent: it goes to a new connection, and the port is closed.
     let third = third.await.unwrap();
     assert!(matches!(third, Err(CallError::Refused)), "{third:?}");
     network.wires.refuses.store(false, Ordering::SeqCst);
 
-    // A peer that takes nothing of it.
+    // A peer that accepts none of it.
     network.wires.is_closed.store(true, Ordering::SeqCst);
     let lost = one("z".into()).await.unwrap();
     assert!(matches!(lost, Err(CallError::Unsent(_))), "{lost:?}");
     network.wires.is_closed.store(false, Ordering::SeqCst);
-    // One that closes once the connection has taken it.
+    // A peer that closes after the connection has accepted it.
     let lost = one("z".into());
     drop(network.accept().await);
     let lost = lost.await.unwrap();
     assert!(matches!(lost, Err(CallError::Broken(_))), "{lost:?}");
-    // One that is silent.
+    // A silent peer.
     let silent = one("z".into());
     let _far = network.accept().await;
     let silent = silent.await.unwrap();
@@ -244,7 +245,7 @@ async fn a_message_or_an_answer_that_is_too_large_is_given_back() {
     assert!(answer.unwrap() == whole);
     let twice = post(&served.dialer, Link::Control, Route::Prepare, whole, limit).await;
     assert!(matches!(twice, Err(CallError::Broken(_))));
-    // What is too much of an answer holds nothing back.
+    // An abandoned response blocks nothing.
     let small = post(&served.dialer, Link::Control, Route::Ping, "x", SECOND).await;
     assert_eq!(small.unwrap(), "x");
     assert_eq!(served.dialed(), 1);
@@ -308,7 +309,7 @@ async fn a_connection_that_is_silent_for_long_takes_no_more_calls() {
 async fn a_call_that_is_dropped_ends_its_handler_and_frees_its_place() {
     let handler = TestHandler::new();
     let (served, _stop) = Network::new().serve(&handler);
-    // More than may be under way at once.
+    // More calls than may be in flight at the same time.
     for _ in 0..4 {
         let asked = (0..100).map(|_| post(&served.dialer, Link::Watch, Route::Watch, "w", SECOND));
         let asked = join_all(asked);
@@ -321,7 +322,7 @@ async fn a_call_that_is_dropped_ends_its_handler_and_frees_its_place() {
     assert_eq!(served.dialed(), 1);
 }
 
-/// The peer takes no bytes, and so many answers wait for their credits that nothing more can be
+/// The peer accepts no bytes, and so many responses wait for their credits that nothing more can be
 /// queued.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_cannot_be_cancelled_has_its_connection_replaced() {
@@ -345,7 +346,7 @@ async fn a_call_that_cannot_be_cancelled_has_its_connection_replaced() {
     ));
     let filled = one(Route::Ping, Link::Control.window() as usize / 2);
     sleep(SECOND / 10).await;
-    // Each of these brings about one credit.
+    // Each of these causes about one credit.
     let part = Part {
         is_last: false,
         bytes: bytes(Link::Control.window() as usize / 4),

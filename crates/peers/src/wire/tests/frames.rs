@@ -1,4 +1,4 @@
-//! The bytes of frames, and what is made of bytes that are none.
+//! The bytes of frames, and the handling of invalid bytes.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use crate::wire::frame::{Frame, FrameCodec, Part, VERSION};
 use crate::wire::route::Route;
 use crate::wire::transport::Link;
 
-/// More than the longest frame takes, with its length.
+/// More than the longest frame including its length.
 const MOST_RESERVED: usize = (64 << 10) + 32;
 
 fn part(is_last: bool, bytes: &'static [u8]) -> Part {
@@ -99,7 +99,7 @@ fn an_opening_of_a_later_version_may_be_longer() {
         version: VERSION + 1,
         link: 9,
     });
-    // One byte more, with length and checksum as they are then.
+    // One more byte, with matching length and checksum.
     let body = [&bytes[8..], b"x"].concat();
     let length = u32::try_from(4 + body.len()).unwrap();
     let checksum = crc32c::crc32c(&body);

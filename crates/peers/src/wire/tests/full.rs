@@ -1,4 +1,4 @@
-//! A port of which all places are taken.
+//! A port whose places are all taken.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +19,7 @@ use crate::wire::route::Route;
 use crate::wire::server;
 use crate::wire::transport::Link;
 
-/// Connections that a test makes.
+/// Connections created by a test.
 struct Arrivals(mpsc::UnboundedReceiver<Accepted>);
 
 impl Listen for Arrivals {
@@ -35,7 +35,7 @@ impl Listen for Arrivals {
     }
 }
 
-/// A connection that is answered: of a member, or of a stranger that introduces itself.
+/// Opens a connection that is served: of a member, or of a stranger that introduces itself.
 async fn open(arrivals: &mpsc::UnboundedSender<Accepted>, from: IpAddr, route: Route) -> Far {
     let (near, far) = duplex(4 << 10);
     let arrived = Accepted {

@@ -1,4 +1,4 @@
-//! Frames, connections and the port, over streams in memory and paused time where that is possible.
+//! Frames, connections and the port, over streams in memory and paused time where possible.
 
 mod certified;
 mod connections;

@@ -1,4 +1,4 @@
-//! The peers' port: what strangers may do, and what a stop answers.
+//! The peers' port: the limits for strangers, and the responses during a stop.
 
 use std::net::TcpListener as StdListener;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::wire::{server, serving};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A connection to a port with these places, by hand.
+/// Returns a manually driven connection to a port with these places.
 fn far_of(handler: &Arc<TestHandler>, places: &Arc<Places>) -> (Far, Arc<Watched<bool>>) {
     let (near, far) = tokio::io::duplex(64 << 10);
     let stopping = Arc::new(Watched::new(false));
@@ -135,7 +135,7 @@ async fn more_bytes_than_the_window_has_close_the_connection() {
     assert!(far.read().await.is_some());
     far.write(&call(9, Route::Ping, true, Bytes::new())).await;
     assert!(matches!(far.read().await, Some(Frame::Answer { .. })));
-    // Of this one nothing is taken.
+    // The handler takes nothing of this call.
     let bytes = Bytes::from(vec![0; 32 << 10]);
     far.write(&call(1, Route::Forward, false, bytes.clone()))
         .await;
@@ -176,12 +176,12 @@ async fn of_a_stranger_little_is_held_and_the_rest_is_not_read() {
     while timeout(SECOND, far.write(&more)).await.is_ok() {
         written += 1;
     }
-    // What is held, and what is in the connection: far less than the window.
+    // The held bytes and those in the connection: far less than the window.
     assert!((2..8).contains(&written), "{written}");
     assert_eq!(handler.working(), 1);
 }
 
-/// Messages without an envelope that never end are held as far as a stranger's are, on every link.
+/// Endless messages without an envelope are held only up to the limit of a stranger, on every link.
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_of_a_stranger_is_little_too() {
     for link in Link::ALL {
@@ -199,7 +199,7 @@ async fn what_is_taken_of_a_stranger_is_little_too() {
         while write().await {
             written += 1;
         }
-        // Four of them, and what is in the connection.
+        // Four of them, and the bytes in the connection.
         assert!((4..10).contains(&written), "{link:?}: {written}");
         assert!(handler.working() <= 4, "{link:?}: {}", handler.working());
         assert_eq!(places.free(), Places::new().free(), "{link:?}");
@@ -283,14 +283,14 @@ async fn bytes_that_are_held_for_all_connections_are_bounded() {
         far.read().await,
         Some(Frame::Answer { call: 3, .. })
     ));
-    // The first is given up, and its room is free again.
+    // The first call is cancelled, and its room is free again.
     far.write(&Frame::Cancel { call: 1 }).await;
     assert!(matches!(
         far.read().await,
         Some(Frame::Rejection { call: 1, .. })
     ));
     far.write(&call(4, Route::Ping, true, bytes)).await;
-    // What its handler did not take, it returned.
+    // Its handler returned the bytes that it did not take.
     assert!(matches!(
         far.read().await,
         Some(Frame::Credit { call: 1, .. })
@@ -319,7 +319,7 @@ async fn a_stop_answers_what_is_under_way_and_closes() {
     for answer in answers {
         assert_eq!(answer.unwrap(), "over");
     }
-    // Nothing is under way: it is closed.
+    // No call is in flight, so the connection is closed.
     let (mut far, stop) = far_of(&handler, &Places::new());
     far.open(Link::Log).await;
     assert!(far.read().await.is_some());

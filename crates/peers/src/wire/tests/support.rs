@@ -25,13 +25,13 @@ use crate::wire::transport::{
     CallError, Limit, Link, MESSAGE_BYTES, Payload, Rejection, RejectionCode, Transport,
 };
 
-/// What a TCP connection holds under way in these tests.
+/// The buffer of a TCP connection in these tests.
 const BUFFER: usize = 64 << 10;
 
-/// Connections that are made in memory. Their far ends go to a test or to a server.
+/// Connections in memory. Their far ends go to a test or to a server.
 pub(super) struct Wires {
     pub(super) refuses: AtomicBool,
-    /// The far end of a connection is closed before it takes anything.
+    /// The far end of a connection is closed before it accepts anything.
     pub(super) is_closed: AtomicBool,
     pub(super) dialed: AtomicUsize,
     pub(super) takes: Duration,
@@ -67,7 +67,7 @@ impl Network {
         Self::slow(Duration::ZERO)
     }
 
-    /// One on which a connection takes so long to come about.
+    /// A network in which a connection takes this long to open.
     pub(super) fn slow(takes: Duration) -> Self {
         let (sender, far) = mpsc::unbounded_channel();
         let wires = Arc::new(Wires {
@@ -82,8 +82,8 @@ impl Network {
         Self { wires, dialer, far }
     }
 
-    /// Serves all connections from here on. Returns the value that stops that: gracefully if it is
-    /// set to `true`, at once if it is dropped.
+    /// Serves all connections from here on. Returns the value that stops this: gracefully if it is
+    /// set to `true`, immediately if it is dropped.
     pub(super) fn serve(self, handler: &Arc<TestHandler>) -> (Served, Arc<Watched<bool>>) {
         let Self {
             wires,
@@ -112,7 +112,7 @@ impl Network {
         (served, stop)
     }
 
-    /// The far end of the next connection, as frames.
+    /// Returns the far end of the next connection as frames.
     pub(super) async fn accept(&mut self) -> Far {
         let stream = self.far.recv().await.unwrap();
         Far(FrameCodec::new().framed(stream))
@@ -136,7 +136,7 @@ impl Served {
     }
 }
 
-/// One side of a connection, by hand.
+/// One manually driven side of a connection.
 pub(super) struct Far<S = DuplexStream>(pub(super) Framed<S, FrameCodec>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Far<S> {
@@ -144,12 +144,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Far<S> {
         self.0.next().await.transpose().unwrap()
     }
 
-    /// Whether the connection was closed, with or without an error.
+    /// Returns whether the connection was closed, with or without an error.
     pub(super) async fn is_closed(&mut self) -> bool {
         !matches!(self.0.next().await, Some(Ok(_)))
     }
 
-    /// Reads what is left; whether the connection was then closed.
+    /// Reads the rest and returns whether the connection was then closed.
     pub(super) async fn is_over(&mut self) -> bool {
         let rest = async { while let Some(Ok(_)) = self.0.next().await {} };
         tokio::time::timeout(Duration::from_secs(5), rest)
@@ -164,7 +164,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Far<S> {
     }
 
     pub(super) async fn write_bytes(&mut self, bytes: &[u8]) {
-        // The other side may have closed it, which is what a test looks for.
+        // The other side may have closed it, which is what the test checks.
         let _ = self.0.get_mut().write_all(bytes).await;
     }
 
@@ -199,17 +199,17 @@ pub(super) async fn post(
         .await
 }
 
-/// Answers `Ping` with its body, `Watch` once `gate` has a permit, `Append` after as many
-/// milliseconds as its body has bytes, `Prepare` with its body twice, `Snapshot` with the length of
-/// a body that it takes slowly, and `Vote` with a rejection. It never answers `Forward`, and takes
-/// nothing of it. Strangers may send `Hello`, `Forward` and `Vote`.
+/// Responds to `Ping` with its body, to `Watch` once `gate` has a permit, to `Append` after as many
+/// milliseconds as its body has bytes, to `Prepare` with its body twice, to `Snapshot` with the
+/// length of a body that it reads slowly, and to `Vote` with a rejection. It never responds to
+/// `Forward` and reads nothing of it. Strangers may send `Hello`, `Forward` and `Vote`.
 pub(super) struct TestHandler {
     pub(super) gate: Semaphore,
     pub(super) events: Mutex<Vec<String>>,
     pub(super) working: AtomicUsize,
 }
 
-/// Counts a call for as long as its handler lives.
+/// Counts a call while its handler exists.
 struct Working<'a>(&'a AtomicUsize);
 
 impl Drop for Working<'_> {
@@ -281,7 +281,7 @@ impl Handler for TestHandler {
     }
 }
 
-/// Waits, in time that passes only here, until a condition holds.
+/// Waits until a condition holds. Only the test's time advances.
 pub(super) async fn until(mut holds: impl FnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(5);
     while !holds() {

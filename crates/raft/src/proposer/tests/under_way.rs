@@ -1,4 +1,4 @@
-//! What is under way: until when it is waited for, and that a leader which stops answers it first.
+//! Groups in flight: the time limit of the wait for them, and the drain of a leader that stops.
 
 use tokio::time::timeout;
 
@@ -13,7 +13,7 @@ async fn what_is_under_way_is_waited_for_until_its_deadline() {
     cluster.create_orders(0).await;
     let replica = cluster.raft(0).node().replica().unwrap();
     let due = Instant::now() + Duration::from_millis(150);
-    // A node alone is always in touch with its quorum.
+    // A lone node is always in contact with its quorum.
     let waited = timeout(Duration::from_secs(10), given_up(replica, due)).await;
     let unknown = waited.expect("a group is waited for beyond its deadline");
     assert!(Instant::now() >= due);
@@ -53,7 +53,8 @@ async fn a_leader_that_stops_answers_what_is_under_way_before_it_hands_over() {
     );
     cut.lock().unwrap().clear();
     stopping.await.unwrap();
-    // It was acknowledged, or is unknown: a busy machine may take longer than the drain.
+    // It was acknowledged or its outcome is unknown, because a busy machine may take longer than
+    // the drain.
     let answer = asked.await.unwrap();
     assert!(
         matches!(answer, Ok(_) | Err(ProposeError::OutcomeUnknown { .. })),

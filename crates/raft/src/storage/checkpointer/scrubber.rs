@@ -1,14 +1,12 @@
-//! Reads a kept snapshot in full when it could not be sent, and replaces a bad one.
+//! Reads a kept snapshot in full after a failure to send it, and replaces a bad one.
 //!
-//! A start reads its snapshots in full; after that header and footer alone are read. So a block that
-//! turns bad under a running leader is met by the peer that needs the snapshot: either it cannot be
-//! read, or the peer refuses it. On an idle cluster no other snapshot is taken meanwhile.
+//! A start reads its snapshots in full. Afterwards, only header and footer are read. If a block
+//! turns bad under a running leader, the peer that needs the snapshot is affected first: either the
+//! block cannot be read, or the peer refuses the snapshot. An idle cluster takes no other snapshot
+//! meanwhile, so a learner would wait for the leader's next snapshot or restart.
 //!
-//! One is read at a time, and none within [`PAUSE`] of the one before: openraft tries again many times
-//! a second, and a refusal need not be the file's fault.
-//!
-//! Without it a learner would wait for the leader's next snapshot or restart: no other reader meets a
-//! block that turned bad after the start.
+//! One snapshot is read at a time, and none within [`PAUSE`] of the previous one, because openraft
+//! retries many times a second, and a refusal need not be caused by the file.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +22,7 @@ use crate::platform;
 use crate::storage::applied::SnapshotHandle;
 use seqd_store::snapshot_file::{self, SnapshotFile};
 
-/// Time between two reads. It also bounds how often it is logged that a snapshot cannot be sent.
+/// Time between two reads. It also limits how often a failure to send a snapshot is logged.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Clones share one permit.
@@ -40,8 +38,8 @@ impl Scrubber {
         Self { checkpointer, turn }
     }
 
-    /// Reads a snapshot that could not be sent in the background and replaces a bad one; does nothing
-    /// if one was read a moment ago.
+    /// Reads a snapshot after a failure to send it, in the background, and replaces a bad one. Does
+    /// nothing if one was read a moment ago.
     pub(crate) fn verify_after_failed_send(&self, snapshot: &SnapshotHandle, node: u64, why: &str) {
         let SnapshotHandle::Kept(file) = snapshot else {
             return;
@@ -66,10 +64,10 @@ impl Scrubber {
 }
 
 impl Checkpointer {
-    /// Reads a kept snapshot in full and replaces a bad one; returns whether it was bad.
+    /// Reads a kept snapshot in full and replaces a bad one. Returns whether it was bad.
     pub(super) async fn scrub(&self, file: SnapshotFile) -> io::Result<bool> {
         let disk = Arc::clone(&self.disk);
-        // Not on the thread: there no checkpoint would be written meanwhile.
+        // Not on the checkpoint thread, because no checkpoint would be written meanwhile.
         let found = blocking::run(move || snapshot_file::find_bad(&*disk, &file)).await?;
         let Some(bad) = found else {
             return Ok(false);
@@ -79,7 +77,7 @@ impl Checkpointer {
         Ok(true)
     }
 
-    /// How many snapshots were found bad and replaced since the start.
+    /// The number of bad snapshots that were replaced since the start.
     pub(crate) fn set_aside(&self) -> u64 {
         self.set_aside.load(Ordering::Relaxed)
     }
@@ -114,7 +112,7 @@ mod tests {
         fs::write(&file.path, bytes).unwrap();
     }
 
-    /// The names of the snapshots that there are; every one that is kept is sound.
+    /// The names of the existing snapshots. Asserts that every kept one is sound.
     fn kept(bench: &Bench) -> Vec<String> {
         let snapshots = bench.place().data_dir.join("snap");
         for file in snapshot_file::list(&*bench.place().disk, &snapshots).unwrap() {
@@ -169,7 +167,7 @@ mod tests {
             scrubber.verify_after_failed_send(&handle, 2, "a checksum does not match")
         });
         wait("it is replaced", || async { checkpointer.set_aside() == 1 }).await;
-        // No other read begins before the pause is over.
+        // No other read begins before the pause has ended.
         assert_eq!(scrubber.turn.available_permits(), 0);
         flip_a_bit(&file);
         scrubber.verify_after_failed_send(&handle, 2, "a checksum does not match");

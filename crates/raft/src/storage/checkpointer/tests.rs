@@ -1,4 +1,4 @@
-//! What snapshots and checkpoints do to each other, under a load that is made by hand.
+//! The effects of snapshots and checkpoints on each other, under a manual load.
 
 use std::path::Path;
 use std::pin::pin;
@@ -28,7 +28,8 @@ use seqd_store::first_error::FirstError;
 use seqd_store::snapshot_file::InstalledMark;
 use seqd_store::testing::{create_sequence, found_cluster};
 
-/// Sequences in one large entry: with their descriptions more than half of what is written at once.
+/// Sequences in one large entry. With their descriptions, they have more than half of the bytes
+/// that are written at once.
 const LARGE: usize = 1500;
 
 /// A log whose every entry is on the disk.
@@ -40,7 +41,7 @@ impl SyncedLog for Synced {
     }
 }
 
-/// Applies entries, each to the state after the one before.
+/// Applies entries in sequence.
 #[derive(Clone)]
 pub(super) struct Load {
     applied: Arc<Applied>,
@@ -74,7 +75,7 @@ impl Load {
         assert!(!outcomes.iter().any(refused));
     }
 
-    /// New sequences, in one entry.
+    /// Creates sequences in one entry.
     pub(super) fn grow(&self, sequences: usize) {
         let index = self.next.load(Ordering::Relaxed);
         let description = "d".repeat(1000);
@@ -90,7 +91,7 @@ impl Load {
     }
 }
 
-/// A folder with an empty store, and what is applied for it.
+/// A folder with an empty store, and the load that is applied to it.
 pub(super) struct Bench {
     dir: TempDir,
     pub(super) load: Load,
@@ -118,7 +119,8 @@ impl Bench {
         }
     }
 
-    /// Its worker, where as many entries are applied while a snapshot is read.
+    /// Its worker. While a snapshot is read, it applies one entry for each element of `meanwhile`,
+    /// with that many sequences.
     pub(super) fn worker(
         &self,
         store: Box<dyn StateStore>,
@@ -146,7 +148,7 @@ impl Bench {
     }
 }
 
-/// A store that takes so long for each write that another large entry is applied.
+/// A store that takes so long for each write that another large entry is applied meanwhile.
 struct Outpaced {
     store: Box<dyn StateStore>,
     load: Load,
@@ -204,12 +206,12 @@ fn catching_up_with_a_load_that_outpaces_the_store_has_an_end() {
     assert_eq!(worker.written.map(|id| id.index() + 1), bench.load.index());
 }
 
-/// A disk that has no room for what is staged.
+/// A disk without room for staged changes.
 struct Full;
 
 impl Tap for Full {
     fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
-        // Nothing else than staging and snapshots goes to it here.
+        // Only staging and snapshots write to it here.
         if offset == 0 && !buf.starts_with(b"seqdsnap") {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -243,7 +245,7 @@ fn a_store_that_has_grown_out_of_proportion_is_rebuilt_and_loses_nothing() {
     let mut worker = bench.worker(store, vec![1; 8]);
     bench.load.grow(9);
     worker.checkpoint().unwrap();
-    // The row of the time again and again: the file of this store keeps every version.
+    // Writes the row of the time repeatedly, because the file of this store keeps every version.
     while worker.store.disk_bytes() < 256 << 10 {
         bench.load.apply(Vec::new());
         worker.checkpoint().unwrap();
@@ -305,7 +307,7 @@ async fn a_build_that_is_heard_of_after_a_later_install_lowers_no_floor() {
     let mut builder = machine.get_snapshot_builder().await;
     let mut built = pin!(builder.build_snapshot());
     {
-        // The thread looks at the state before it builds anything.
+        // The thread reads the state before it builds anything.
         let _held = bench.load.applied.write();
         assert!(built.as_mut().now_or_never().is_none());
     }
@@ -318,7 +320,7 @@ async fn a_build_that_is_heard_of_after_a_later_install_lowers_no_floor() {
     checkpointer.stop().await.unwrap();
 }
 
-/// A disk that reports so many free bytes of a GiB.
+/// A disk that reports this many free bytes of a GiB.
 struct Free(AtomicU64);
 
 impl Tap for Free {

@@ -1,4 +1,4 @@
-//! What the checkpoint thread does: checkpoints, and the jobs that it is given.
+//! The work of the checkpoint thread: checkpoints, and jobs.
 
 use std::io;
 use std::mem;
@@ -23,42 +23,44 @@ use seqd_store::checkpoint::{Change, Checkpoint, NotMade, Place, StateStore};
 use seqd_store::first_error::FirstError;
 use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile, SnapshotWriter};
 
-/// Time between two checkpoints: what a crash has to replay, against writes to the disk.
+/// Time between two checkpoints. Balances the replay after a crash against the writes to the disk.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// The same while nothing is applied: each look doubles the time to the next, up to this.
+/// Upper bound of the same time while nothing is applied. Each idle check doubles the time.
 const IDLE_AT_MOST: Duration = Duration::from_millis(200);
 
-/// The thread's nice value, a tenth of the weight of another thread: requests wait for others, and nothing
-/// waits for a checkpoint while it is written.
+/// The thread's nice value, a tenth of the weight of another thread. Requests wait for other
+/// threads, and nothing waits while a checkpoint is written.
 const NICE: i32 = 10;
 
-/// Time between two measurements of the store's folder, for a metric: each is a walk over it.
+/// Time between two measurements of the store's folder for a metric. Each measurement walks the
+/// folder.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a checkpoint waits for the own log to sync what was applied.
+/// Time after which a checkpoint logs that it still waits for this node's log to sync the applied
+/// entries.
 const SYNC_WAIT: Duration = Duration::from_millis(500);
 
-/// A store may take twice what it takes when it was just built, and so many bytes in addition:
-/// rebuilding a small store would save little.
+/// A store may occupy twice the space of a newly built one, and this many bytes in addition,
+/// because rebuilding a small store would save little.
 const STORE_PER_ROW: u64 = 2 * snapshot_file::FRESH_STORE_PER_ROW;
 const STORE_BESIDE: u64 = 64 << 20;
 
-/// The addition is at most this part of the disk, because a small disk needs the space.
+/// The addition is at most the disk's size divided by this, because a small disk needs the space.
 const STORE_PART_OF_DISK: u64 = 32;
 
-/// Returns whether a store on a disk of `disk_bytes` has grown out of proportion to its rows, which have
-/// `snapshot_bytes` in a snapshot.
+/// Returns whether a store on a disk of `disk_bytes` has grown out of proportion to its rows, which
+/// have `snapshot_bytes` in a snapshot.
 fn is_oversized(store_bytes: u64, snapshot_bytes: u64, disk_bytes: u64) -> bool {
     let beside = if cfg!(test) { 64 << 10 } else { STORE_BESIDE };
     let beside = beside.min(disk_bytes / STORE_PART_OF_DISK);
     store_bytes > snapshot_bytes.saturating_mul(STORE_PER_ROW) + beside
 }
 
-/// What a checkpoint asks of the log.
+/// The part of the log that a checkpoint uses.
 pub(crate) trait SyncedLog: Send {
-    /// Returns when entry `index` is durable. What the log does not hold came from a snapshot:
-    /// there is nothing to wait for.
+    /// Returns when entry `index` is durable. An entry that the log does not hold came from a
+    /// snapshot, so there is nothing to wait for.
     fn wait_until_synced(&self, index: u64) -> io::Result<()>;
 }
 
@@ -67,20 +69,20 @@ impl SyncedLog for Wal {
         while index < self.next_index() && !self.wait_synced(index, SYNC_WAIT)? {
             tracing::warn!(index, "the log's disk is slow; the checkpoint waits");
         }
-        // A log that has stopped takes no entry: that it does not hold one shows nothing.
+        // A stopped log takes no entries, so the absence of an entry proves nothing.
         self.failed()
             .map_or(Ok(()), |failure| Err(failure.to_io_error()))
     }
 }
 
-/// Returns, between any two rows of a snapshot, whether it is time to take what was applied.
+/// Returns, between any two rows of a snapshot, whether the applied changes are due to be taken.
 pub(crate) type Pace = Box<dyn FnMut() -> bool + Send>;
 
 pub(crate) fn every_50_ms() -> Pace {
     let (mut last, mut asked) = (Instant::now(), 0_u32);
     Box::new(move || {
         asked = asked.wrapping_add(1);
-        // A read of the clock for every row would be half of what a row costs.
+        // Reading the clock for every row would cost half as much as the row itself.
         let is_time = asked % 64 == 0 && last.elapsed() >= EVERY;
         if is_time {
             last = Instant::now();
@@ -107,15 +109,15 @@ pub(crate) struct CheckpointWorker {
     pub(crate) mark: Arc<InstalledMark>,
     pub(crate) pace: Pace,
     pub(crate) snapshots: PathBuf,
-    /// The index that `store` holds.
+    /// The position that `store` contains.
     pub(crate) written: Option<LogId>,
-    /// Changes were taken from the state and did not reach the store.
+    /// Set if changes were taken from the state and did not reach the store.
     pub(crate) lost: FirstError,
-    /// Called once, when a checkpoint could not be written.
+    /// Called once, if a checkpoint could not be written.
     pub(crate) on_failure: Box<dyn Fn(io::Error) + Send>,
 }
 
-/// The index of the older of the kept snapshots; 0 if there is only one.
+/// The index of the older kept snapshot; 0 if there is only one.
 fn older_kept(disk: &dyn Disk, snapshots: &Path) -> io::Result<u64> {
     Ok(snapshot_file::list(disk, snapshots)?
         .get(1)
@@ -157,7 +159,7 @@ impl CheckpointWorker {
         }
     }
 
-    /// Does a job; of the one that ends the work, returns who waits for that.
+    /// Performs a job. For a stop, returns the sender that waits for its end.
     pub(super) fn perform(&mut self, job: Job) -> Option<oneshot::Sender<io::Result<()>>> {
         match job {
             Job::Build(answer) => {
@@ -182,7 +184,7 @@ impl CheckpointWorker {
         self.store.close()
     }
 
-    /// Carries what was applied since the last checkpoint to the store.
+    /// Copies the changes since the last checkpoint to the store.
     pub(crate) fn checkpoint(&mut self) -> io::Result<()> {
         self.lost.check()?;
         if self.drain.applied().read().applied == self.written && self.store.applied().is_some() {
@@ -202,11 +204,11 @@ impl CheckpointWorker {
         Ok(())
     }
 
-    /// Builds a snapshot; `None` where the disk has no room for it. Then the older kept one goes, which is
-    /// there for the day that the newest turns bad, and the caller tries again.
+    /// Builds a snapshot; `None` if the disk has no room for it. In that case the older kept
+    /// snapshot, which only matters if the newest turns bad, is removed, and the caller retries.
     pub(super) fn build_if_room(&mut self) -> io::Result<Option<(SnapshotFile, u64)>> {
         match self.build() {
-            // A write that did not fit stays an error, and so does what it lost.
+            // A write that did not fit remains an error, and so do the changes that it lost.
             Err(error) if snapshot_file::is_refusal(&error) && self.lost.check().is_ok() => {
                 tracing::warn!(%error, "no room for a snapshot: it is tried again");
                 snapshot_file::keep_newest(&*self.place.disk, &self.snapshots)?;
@@ -216,14 +218,14 @@ impl CheckpointWorker {
         }
     }
 
-    /// Builds a snapshot of the store; also returns the index of the older kept one. A store that has
-    /// grown out of proportion is rebuilt from it.
+    /// Builds a snapshot of the store, and also returns the index of the older kept one. A store
+    /// that has grown out of proportion is rebuilt from the snapshot.
     pub(crate) fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
         self.checkpoint()?;
         snapshot_file::check_room(&*self.place.disk, &self.snapshots, 0)?;
         let (taken, mut staging) = self.stream();
         let disk = Arc::clone(&self.place.disk);
-        // The oldest goes first: a rebuilt store needs the space.
+        // The oldest snapshot is removed first, because a rebuilt store needs the space.
         let taken = taken.and_then(|writer| {
             let file = writer.finish()?;
             snapshot_file::keep_two(&*disk, &self.snapshots)?;
@@ -246,26 +248,28 @@ impl CheckpointWorker {
         Ok((file, floor))
     }
 
-    /// Takes a snapshot without a name, also where one of this entry is kept: the blocks of that one
-    /// were not verified since the start.
+    /// Takes a snapshot without a name, even if one of this entry is kept, because that one's
+    /// blocks were not verified since the start.
     pub(crate) fn export(&mut self) -> io::Result<Exported> {
         self.checkpoint()?;
         if self.written.is_none() {
             return Err(io::Error::other("nothing was applied yet"));
         }
-        // Rows take less in a snapshot than in the store.
+        // Rows take less space in a snapshot than in the store.
         let disk = &*self.place.disk;
         snapshot_file::check_room(disk, &self.snapshots, self.store.disk_bytes())?;
         self.take()?.finish_unnamed()
     }
 
-    /// Streams the store into a file, then writes to the store what was applied meanwhile.
+    /// Streams the store into a file, and then writes the changes that were applied meanwhile to
+    /// the store.
     fn take(&mut self) -> io::Result<SnapshotWriter> {
         let (taken, staging) = self.stream();
         self.end_stream(staging).and(taken)
     }
 
-    /// Streams the store into a file; also returns what was applied meanwhile, which the store lacks.
+    /// Streams the store into a file. Also returns the changes that were applied meanwhile, which
+    /// the store lacks.
     fn stream(&mut self) -> (io::Result<SnapshotWriter>, Staging) {
         let term = self.written.map_or(0, |id| **id.committed_leader_id());
         let mut staging = Staging::new(&self.place.disk, &self.snapshots, self.written);
@@ -283,7 +287,7 @@ impl CheckpointWorker {
         (taken, staging)
     }
 
-    /// Writes to the store what was applied while it was streamed.
+    /// Writes the changes that were applied during the stream to the store.
     fn end_stream(&mut self, staging: Staging) -> io::Result<()> {
         let caught_up = self.catch_up(staging);
         let caught_up = self.lost.note(caught_up);
@@ -293,8 +297,8 @@ impl CheckpointWorker {
         caught_up
     }
 
-    /// Rebuilds the store as its next generation from a snapshot of what it holds, if its files have
-    /// grown out of proportion: sled returns no space by itself.
+    /// Rebuilds the store as its next generation from a snapshot of its content, if its files have
+    /// grown out of proportion. sled itself releases no space.
     fn rebuild_oversized(&mut self, file: &SnapshotFile, staging: &mut Staging) -> io::Result<()> {
         let (bytes, disk) = (self.store.disk_bytes(), &*self.place.disk);
         let known = disk.space(&self.snapshots);
@@ -329,9 +333,10 @@ impl CheckpointWorker {
         Ok(())
     }
 
-    /// Writes what was staged. More is staged meanwhile, so that `apply` is never held up for long;
-    /// the last of it is left to the next checkpoint. On a disk that is slower than the load this
-    /// would not end: what is staged meanwhile is no more than what was staged before.
+    /// Writes the staged changes. More changes are staged meanwhile, so that `apply` is never
+    /// delayed for long; the last of them are left to the next checkpoint. On a disk that is slower
+    /// than the load, this would not end. The changes that are staged meanwhile are therefore
+    /// limited to the amount that was staged before.
     fn catch_up(&mut self, mut staging: Staging) -> io::Result<()> {
         let most = staging.staged_bytes().saturating_mul(2);
         while let Some((changes, position)) = staging.pop()? {
@@ -344,7 +349,7 @@ impl CheckpointWorker {
         Ok(())
     }
 
-    /// Takes over a snapshot of another folder, as if a leader had sent it.
+    /// Copies a snapshot from another folder, as if a leader had sent it.
     fn copy(&self, file: &SnapshotFile) -> io::Result<SnapshotFile> {
         let disk = &self.place.disk;
         let mut source = FileReader::new(disk.open_read(&file.path)?)?;
@@ -358,9 +363,9 @@ impl CheckpointWorker {
         }
     }
 
-    /// Replaces the state by a snapshot's: the mark that the log may end before it, the file into
-    /// place, a new generation of the store whole, then memory. What is found after a crash in
-    /// between is one or the other.
+    /// Replaces the state by a snapshot's. The order is: set the mark that the log may end before
+    /// it, put the file into place, build a new generation of the store, replace the state in
+    /// memory. A crash in between leaves either the old state or the new one.
     pub(crate) fn install(&mut self, snapshot: SnapshotHandle) -> io::Result<u64> {
         let (index, term) = snapshot.position();
         self.mark.set(index, term)?;
@@ -378,7 +383,8 @@ impl CheckpointWorker {
             core.membership = membership;
             mem::replace(&mut core.state, state)
         };
-        // A large state takes long to drop, and this thread has a low priority: not under the lock.
+        // Dropped without the lock, because a large state takes long to drop and this thread has a
+        // low priority.
         drop(before);
         self.written = id;
         snapshot_file::void_older(&*self.place.disk, &self.snapshots, file.index)?;
@@ -386,11 +392,11 @@ impl CheckpointWorker {
         Ok(file.index)
     }
 
-    /// Sets a bad snapshot aside and takes another. The only one keeps its name until there is one
-    /// that can be sent, for openraft ends when it asks for a snapshot and there is none; of the same
-    /// entry the other takes its place.
+    /// Sets a bad snapshot aside and takes another. If it is the only one, it keeps its name until
+    /// another can be sent, because openraft ends if it requests a snapshot and none exists. A new
+    /// snapshot of the same entry replaces the file.
     ///
-    /// openraft does not know the other: it goes by the older position, and purges less.
+    /// openraft has no record of the new snapshot. It uses the older position, and purges less.
     fn replace(&mut self, bad: &Bad) -> io::Result<()> {
         let bad = slice::from_ref(bad);
         let kept = snapshot_file::list(&*self.place.disk, &self.snapshots)?;

@@ -1,4 +1,4 @@
-//! Reads across the front of the cache, what a snapshot covers, and a disk that hangs.
+//! Reads across the front of the cache, tails that a snapshot covers, and a disk that hangs.
 
 use std::path::Path;
 use std::sync::Condvar;
@@ -59,7 +59,7 @@ async fn a_snapshot_may_cover_a_tail_of_a_later_term() {
     assert_eq!(log.last(), Some(types::log_id(6, 51)));
 }
 
-/// Holds every sync back until it is let go.
+/// Blocks every sync and read while it is held.
 #[derive(Default)]
 struct Held {
     is_held: Mutex<bool>,
@@ -90,7 +90,7 @@ impl Tap for Held {
     }
 }
 
-/// Whether another task of this one thread goes on for a while.
+/// Runs another task on this single thread for a while.
 async fn others_go_on() {
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -114,7 +114,7 @@ async fn a_hung_disk_holds_up_only_those_who_wait_for_it() {
     append(&mut log, 0..10).await.unwrap();
     log.save_vote(&types::vote(1, 1, true)).await.unwrap();
     tap.hold(true);
-    // A test that fails must not wait for its own disk for ever.
+    // A failing test must not wait for its own disk forever.
     let (test, watched) = (Arc::new(AtomicBool::new(true)), Arc::clone(&tap));
     let runs = Arc::clone(&test);
     let guard = std::thread::spawn(move || {
@@ -137,7 +137,7 @@ async fn a_hung_disk_holds_up_only_those_who_wait_for_it() {
         () = others_go_on() => {}
     }
     assert!(!wal.has_room());
-    // What is not in memory any more is read from the disk that hangs.
+    // Entries that are no longer in memory are read from the hanging disk.
     let mut cold = LogStore::new(wal.clone(), &recovered, Arc::default()).unwrap();
     {
         let mut reading = Box::pin(cold.limited_get_log_entries(0, 5));
@@ -208,7 +208,7 @@ async fn entries_count_as_synced_only_once_they_are() {
         early, None,
         "entries were acknowledged before they were synced"
     );
-    // Whatever is written behind them is synced with them, or later.
+    // Writes queued after the entries are synced with them, or later.
     log.save_vote(&vote).await.unwrap();
     let synced = log.synced().last_under(&vote);
     assert_eq!(synced, Some(LogIdRecord { term: 1, index: 2 }));

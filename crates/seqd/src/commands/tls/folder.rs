@@ -1,5 +1,5 @@
-//! The folder that `seqd tls init` makes: `ca.crt`, `ca.key`, and `NAME.crt`, `NAME.key` of each
-//! node and client.
+//! The folder that `seqd tls init` creates: `ca.crt` and `ca.key`, and `NAME.crt` and `NAME.key`
+//! for each node and client.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};
@@ -13,18 +13,19 @@ use seqd_net::tls::{TlsError, Validity};
 use crate::failure::Failure;
 use crate::private;
 
-/// The name of the CA's files.
+/// The base name of the CA's files.
 pub(crate) const CA: &str = "ca";
 
 const DAY: i64 = 24 * 3600;
 
-/// Certificates count from a little earlier on: the clock of another machine may be behind.
+/// Certificates are valid from this many seconds before their creation, because the clock of
+/// another machine may be behind.
 const CLOCKS: i64 = 3600;
 
 /// A folder of certificates.
 pub(crate) struct Folder(PathBuf);
 
-/// A validity from now on.
+/// A validity of this many days from now on.
 pub(crate) fn for_days(days: u32, now: i64) -> Validity {
     Validity {
         from: now - CLOCKS,
@@ -49,7 +50,7 @@ impl Folder {
         self.0.join(format!("{name}.key"))
     }
 
-    /// Refuses to go on where one of these has files already.
+    /// Returns an error if one of these names has files already.
     pub(crate) fn refuse_present(&self, names: &[&str]) -> Result<(), Failure> {
         for name in names {
             for path in [self.cert(name), self.key(name)] {
@@ -66,7 +67,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Makes the folder, for its user alone.
+    /// Creates the folder, accessible only to its user.
     pub(crate) fn create(&self) -> Result<(), Failure> {
         let made = DirBuilder::new()
             .recursive(true)
@@ -75,7 +76,8 @@ impl Folder {
         made.map_err(|error| cannot("make", &self.0, &error))
     }
 
-    /// Writes a certificate and its key, the key first: who has the certificate can use both.
+    /// Writes a certificate and its key. The key is written first, so that the key of every
+    /// certificate in the folder is there.
     pub(crate) fn put(&self, name: &str, issued: &Issued) -> Result<(), Failure> {
         write(&self.key(name), &issued.key, 0o600)?;
         write(&self.cert(name), &issued.cert, 0o644)
@@ -95,7 +97,7 @@ impl Folder {
         })
     }
 
-    /// The names of the certificates beside the CA's, in order.
+    /// The names of all certificates except the CA's, sorted.
     pub(crate) fn names(&self) -> Result<Vec<String>, Failure> {
         let entries = fs::read_dir(&self.0).map_err(|error| cannot("read", &self.0, &error))?;
         let files = entries.flatten().map(|entry| entry.file_name());
@@ -106,7 +108,7 @@ impl Folder {
     }
 }
 
-/// Puts a file in its place as a whole, with this mode from its first byte on.
+/// Replaces a file as a whole. The new file has this mode from the start.
 pub(crate) fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

@@ -1,4 +1,4 @@
-//! `seqd tls init`: a CA, and what it signs first.
+//! `seqd tls init`: creates a CA and its first certificates.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -17,21 +17,21 @@ use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::Report;
 
-/// How long a CA counts: it is replaced with a key that was lost, not by the calendar.
+/// The validity of a CA. A CA is replaced when its key is lost, not by the calendar.
 const CA_DAYS: u32 = 3650;
 
-/// By these a node is reached from its own machine.
+/// The hosts by which clients on the same machine reach a node.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Where the files are on a node, in what is printed.
+/// The folder of the files on a node, for the printed instructions.
 const THERE: &str = "/etc/seqd/tls";
 
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The folder for the files; it is made if it is missing, and none of its files is overwritten
+    /// Folder for the files; it is created if it is missing, and existing files are not overwritten
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// The nodes, comma-separated: NAME=HOST, or HOST, whose first label is the name
+    /// Nodes, comma-separated: NAME=HOST, or HOST, whose first label is the name
     #[arg(
         long,
         value_delimiter = ',',
@@ -39,10 +39,10 @@ pub(crate) struct InitArgs {
         value_name = "NAME=HOST,..."
     )]
     nodes: Vec<String>,
-    /// A client that gets a certificate of its own, for nodes that require one; more than once
+    /// Client that gets a certificate of its own, for nodes that require one; repeatable
     #[arg(long = "client", value_name = "NAME")]
     clients: Vec<String>,
-    /// How many days the certificates of nodes and clients count
+    /// Validity of the certificates of nodes and clients, in days
     #[arg(long, default_value = "365", value_parser = RangedU64ValueParser::<u32>::new().range(1..=3650))]
     days: u32,
 }
@@ -56,7 +56,8 @@ pub(super) fn run(args: &InitArgs, format: Format) -> Result<u8, Failure> {
     let now = now();
     let (authority, ca) = Authority::create("seqd CA", for_days(CA_DAYS, now)).map_err(failed)?;
     let validity = for_days(args.days, now);
-    // Signed before anything is written: a name that cannot stand in a certificate leaves no file.
+    // All certificates are signed before anything is written, so that a name that is invalid in a
+    // certificate leaves no file.
     let mut issued = Vec::new();
     for (name, subject) in &subjects {
         issued.push((name, authority.issue(subject, validity).map_err(failed)?));
@@ -92,7 +93,7 @@ pub(super) fn run(args: &InitArgs, format: Format) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// The nodes and clients, each with the name of its files.
+/// The nodes and clients, with the base names of their files.
 fn subjects(args: &InitArgs) -> Result<Vec<(String, Subject)>, Failure> {
     let mut subjects: Vec<(String, Subject)> = Vec::new();
     for item in &args.nodes {
@@ -121,7 +122,7 @@ fn subjects(args: &InitArgs) -> Result<Vec<(String, Subject)>, Failure> {
         subjects.push((name.clone(), Subject::Client { name }));
     }
     for (at, (name, _)) in subjects.iter().enumerate() {
-        // The name is a file's too.
+        // The name is also a file name.
         if validate_name(name).is_err() {
             return Err(Failure::usage(format!("{name}: a name is {NAME_RULE}")));
         }
@@ -134,7 +135,7 @@ fn subjects(args: &InitArgs) -> Result<Vec<(String, Subject)>, Failure> {
     Ok(subjects)
 }
 
-/// Whether it is a host name or an address.
+/// Returns whether the text is a host name or an IP address.
 fn is_host(text: &str) -> bool {
     if text.parse::<std::net::IpAddr>().is_ok() {
         return true;

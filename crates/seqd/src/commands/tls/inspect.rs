@@ -1,4 +1,4 @@
-//! `seqd tls inspect`: what certificates state, and whether their keys fit.
+//! `seqd tls inspect`: prints the contents of certificates and checks their keys.
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +14,13 @@ use crate::output::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// Certificates, PEM files; the key of NAME.crt is looked for in NAME.key beside it
+    /// PEM files with certificates; the key of NAME.crt is read from NAME.key next to it
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
-/// Exit code 7 if one has expired, does not count yet, or has a key that does not fit.
+/// Returns exit code 7 if a certificate has expired, is not valid yet, or has a key that does not
+/// match.
 pub(super) fn run(args: &InspectArgs, format: Format) -> Result<u8, Failure> {
     let now = now();
     let mut items = Vec::new();
@@ -30,7 +31,7 @@ pub(super) fn run(args: &InspectArgs, format: Format) -> Result<u8, Failure> {
         let chain = read_certificates(path).map_err(refused)?;
         for (at, der) in chain.iter().enumerate() {
             let read = Certificate::read(der).map_err(refused)?;
-            // The key is that of the first; what follows signed it.
+            // The key belongs to the first certificate; the others are its issuers.
             let key = path.with_extension("key");
             let fit = (at == 0 && key.exists()).then(|| key_fit(der, &key));
             let state = read.validity.state(now);

@@ -1,4 +1,4 @@
-//! `seqd tls`: a cluster's own CA, and the certificates of its nodes and clients, as files.
+//! `seqd tls`: creates a cluster's own CA and the certificates of its nodes and clients, as files.
 
 mod folder;
 mod init;
@@ -12,14 +12,14 @@ pub(crate) use folder::{CA, Folder, failed, for_days, write};
 use crate::failure::Failure;
 use crate::format::Format;
 
-/// What to do with certificates.
+/// The operations on certificates.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TlsCommand {
-    /// Make a CA, and certificates for the nodes of a cluster and for its clients
+    /// Create a CA, and certificates for the nodes of a cluster and for its clients
     Init(init::InitArgs),
-    /// Make new certificates and keys in the place of those in a folder, signed by its CA
+    /// Replace the certificates and keys in a folder with new ones, signed by its CA
     Renew(renew::RenewArgs),
-    /// Show what certificates state, and whether their keys fit
+    /// Print the contents of certificates, and check their keys
     Inspect(inspect::InspectArgs),
 }
 
@@ -31,12 +31,12 @@ pub(crate) fn run(command: TlsCommand, format: Format) -> Result<u8, Failure> {
     }
 }
 
-/// Seconds since 1970.
+/// The time in seconds since 1970.
 pub(crate) fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-/// A moment as a date.
+/// A time as text.
 fn date(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(|_| String::new(), |at| at.to_string())
 }

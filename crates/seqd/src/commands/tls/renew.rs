@@ -1,4 +1,4 @@
-//! `seqd tls renew`: new certificates with the names of the old ones.
+//! `seqd tls renew`: issues new certificates with the names of the old ones.
 
 use std::path::PathBuf;
 
@@ -17,13 +17,13 @@ use crate::output::Report;
 
 #[derive(Debug, Args)]
 pub(crate) struct RenewArgs {
-    /// The folder that `seqd tls init` made
+    /// Folder that `seqd tls init` created
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// One node or client alone; all without it
+    /// Name of one node or client to renew; all by default
     #[arg(long, value_name = "NAME", alias = "client")]
     node: Option<String>,
-    /// How many days the new certificates count
+    /// Validity of the new certificates, in days
     #[arg(long, default_value = "365", value_parser = RangedU64ValueParser::<u32>::new().range(1..=3650))]
     days: u32,
 }

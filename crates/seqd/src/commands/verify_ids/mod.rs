@@ -1,5 +1,5 @@
-//! `seqd verify-ids`: whether the IDs of a column can all be IDs of this cluster, who made them, and
-//! which come up twice. Streamed: a column may have any length.
+//! `seqd verify-ids`: checks whether all IDs of a column can be IDs of this cluster, which holders
+//! minted them, and which IDs repeat. The input is streamed, so a column may have any length.
 
 mod repeats;
 
@@ -17,40 +17,41 @@ use crate::output::Report;
 use crate::session::Session;
 use repeats::{GATHERED, Repeats};
 
-/// The longest line that is read: an ID has at most 20 digits, and a wrong file may have no lines.
+/// The longest line that is read. An ID has at most 20 digits, and a wrong file may contain no line
+/// ends.
 const MAX_LINE_BYTES: u64 = 1024;
 
-/// Which IDs.
+/// The options of the command.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyIdsArgs {
-    /// A file with one ID on each line; stdin where none is given
+    /// File with one ID per line; stdin by default
     file: Option<PathBuf>,
-    /// The layout
+    /// Layout of the IDs
     #[arg(long, default_value = "default")]
     layout: String,
     /// Text form of the IDs: dec, hex, b62 or crockford
     #[arg(long, default_value = "dec", value_parser = |text: &str| text.parse::<IdFormat>())]
     format: IdFormat,
-    /// The table was filled by another system: compare bits, times and repetitions, and no leases
+    /// Check a table that another system filled: compare bits, times and repetitions, but no leases
     #[arg(long)]
     foreign: bool,
-    /// How many examples of each finding are shown
+    /// Number of examples to print for each finding
     #[arg(long, default_value_t = 5, value_name = "N")]
     examples: usize,
 }
 
-/// What was found, for `-o json`.
+/// The findings, for `-o json`.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     layout: String,
-    /// Lines with something on them.
+    /// The number of lines that are not blank.
     lines: u64,
-    /// Whether nothing is wrong.
+    /// `true` if no finding is an error.
     ok: bool,
     findings: Vec<Counted>,
-    /// IDs that came up more than once.
+    /// The number of IDs that occur more than once.
     duplicates: u64,
-    /// How many lines are one too many.
+    /// The number of surplus lines: all occurrences of repeated IDs except the first ones.
     duplicate_lines: u64,
     holders: Vec<Held>,
 }
@@ -60,7 +61,7 @@ struct Counted {
     finding: &'static str,
     count: u64,
     wrong: bool,
-    /// With the lines that they stand on.
+    /// Examples, with their line numbers.
     examples: Vec<Example>,
 }
 
@@ -100,7 +101,7 @@ pub(crate) async fn run(args: VerifyIdsArgs, session: &Session) -> Result<u8, Fa
     Ok(if summary.ok { exit::OK } else { exit::FAILURE })
 }
 
-/// Looks at each line.
+/// Checks every line.
 fn verify(
     mut lines: impl BufRead,
     verifier: &Verifier,
@@ -183,8 +184,8 @@ fn verify(
     })
 }
 
-/// The next line without its end; `false` at the end. Of a line that is too long the beginning, which
-/// is no ID.
+/// Reads the next line without its end; returns `false` at the end of the input. Of a line that is
+/// too long it returns the beginning, which is not a valid ID.
 fn read_line(lines: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> {
     bytes.clear();
     let read = io::Read::take(&mut *lines, MAX_LINE_BYTES).read_until(b'\n', bytes)?;
@@ -204,7 +205,7 @@ fn report(summary: &Summary) -> Result<Report, Failure> {
             };
             format!("{} ({place})", example.id)
         });
-        // Of what is as it should be none is shown.
+        // Findings that are in order need no examples.
         let examples = match finding.finding {
             "held" => String::new(),
             _ => examples.collect::<Vec<_>>().join(", "),

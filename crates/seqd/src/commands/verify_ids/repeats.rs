@@ -1,26 +1,26 @@
-//! Which numbers of a long column come up twice, with bounded memory: numbers are gathered up to a
-//! limit, sorted, and written to a temporary file as one run; at the end the runs are merged.
+//! Finds repeated numbers in a long column with bounded memory: numbers are collected up to a
+//! limit, sorted, and written to a temporary file as one run. At the end the runs are merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 
-/// Numbers that are gathered before they are written: 64 MiB.
+/// The number of numbers that are collected before they are written, which takes 64 MiB.
 pub(crate) const GATHERED: usize = 8 << 20;
 
-/// What was found about repeated numbers.
+/// The repeated numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Numbers that came up more than once.
+    /// The number of distinct numbers that occur more than once.
     pub(crate) numbers: u64,
-    /// How many of the numbers given are one too many.
+    /// The number of surplus occurrences.
     pub(crate) surplus: u64,
-    /// The least of them, with how often each came up.
+    /// The smallest repeated numbers, each with its number of occurrences.
     pub(crate) examples: Vec<(u64, u64)>,
 }
 
-/// Gathers numbers.
+/// Collects numbers and counts their repetitions.
 pub(crate) struct Repeats {
     gathered: Vec<u64>,
     limit: usize,
@@ -52,7 +52,7 @@ impl Repeats {
         Ok(())
     }
 
-    /// The numbers that came up twice, with so many examples.
+    /// Returns the repeated numbers, with at most `examples` examples.
     pub(crate) fn finish(mut self, examples: usize) -> io::Result<Found> {
         self.gathered.sort_unstable();
         let mut counting = Counting::new(examples);
@@ -64,7 +64,7 @@ impl Repeats {
         }
         let mut rest = self.gathered.into_iter();
         let mut runs: Vec<Run> = self.runs.into_iter().map(Run::new).collect();
-        // The least number of each run, and of the rest in memory, which has the last place.
+        // The smallest number of each run, and of the numbers in memory, which have the last index.
         let memory = runs.len();
         let mut heads = BinaryHeap::new();
         for (at, run) in runs.iter_mut().enumerate() {
@@ -101,7 +101,7 @@ impl Run {
     }
 }
 
-/// Counts equal neighbours of numbers in order.
+/// Counts equal neighbours in sorted numbers.
 struct Counting {
     found: Found,
     most: usize,
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn repeated_numbers_are_found_over_any_number_of_runs() {
-        // Every number from 0 to 99 once, in a mixed order, and some again.
+        // Every number from 0 to 99 once, in a mixed order, and some repeated.
         let column: Vec<u64> = (0..100).map(|at| at * 37 % 100).collect();
         let again = [5, 99, 5, 0, 42];
         for limit in [1, 3, 7, 50, 104, 105, 1000] {

@@ -1,11 +1,11 @@
-//! What every store must do, and that each does it.
+//! The contract of every store, tested on each implementation.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::checkpoint::file_store::FileStores;
 
-/// What every store must do. `reopen` closes the store that it is given and opens it again.
+/// Checks the contract of a store. `reopen` closes the given store and opens it again.
 fn conforms(
     mut store: Box<dyn StateStore>,
     reopen: &dyn Fn(Box<dyn StateStore>) -> Box<dyn StateStore>,
@@ -69,8 +69,8 @@ fn conforms(
     store.close().unwrap();
 }
 
-/// What a store of index 11 must do with large rows, which it may keep in parts: with them, with others,
-/// shorter, and without them. Its index is 16 then.
+/// Checks that a store at index 11 keeps large rows, which it may store in parts, while they are
+/// added, changed, shortened and removed. Its index is 16 afterwards.
 fn keeps_large_rows(
     mut store: Box<dyn StateStore>,
     rows: &mut BTreeMap<Vec<u8>, Vec<u8>>,
@@ -153,7 +153,7 @@ proptest! {
         let mut store = create_empty(&place(dir.path())).unwrap();
         let mut rows = Rows::new();
         for (round, changes) in rounds.into_iter().enumerate() {
-            // A drained state names each key once.
+            // A drained state contains each key once.
             let changes: BTreeMap<_, _> = changes.into_iter().collect();
             for (key, value) in &changes {
                 match value {

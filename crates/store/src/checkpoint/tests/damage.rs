@@ -1,4 +1,4 @@
-//! A wrong checkpoint is set aside, and never used.
+//! A wrong checkpoint is set aside and never used.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ fn each_flipped_bit_of_current_is_found() {
 fn the_last_folder_that_was_set_aside_is_kept() {
     let rows = some_rows(3, 1);
     let dir = written(&rows);
-    // Two that an earlier version set aside.
+    // Two folders that an earlier version set aside.
     for earlier in ["state-bad-1-1", "state-bad-1-2"] {
         fs::create_dir(dir.path().join(earlier)).unwrap();
     }
@@ -150,7 +150,7 @@ fn the_last_folder_that_was_set_aside_is_kept() {
 fn a_folder_that_does_not_open_in_time_is_set_aside() {
     let rows = some_rows(30, 1);
     let dir = written(&rows);
-    // sled's lock on the folder is held, so that the open cannot end.
+    // sled's lock on the folder is held, so the open cannot complete.
     let (held, ..) = good(dir.path());
     let limit = Duration::from_millis(300);
     match open_within::<Rows>(&place(dir.path()), false, limit).unwrap() {
@@ -171,8 +171,8 @@ fn a_disk_that_refuses_is_an_error_and_costs_no_folder() {
     assert_eq!(names(dir.path()), ["CURRENT", "state-1"]);
 }
 
-/// Flips bytes all over a folder that has seen many checkpoints: the last one comes back whole, or
-/// the folder is set aside.
+/// Flips bytes throughout a folder with many checkpoints. Either the last checkpoint is restored
+/// completely, or the folder is set aside.
 #[test]
 fn a_flipped_byte_is_never_used() {
     let template = temp();
@@ -239,7 +239,8 @@ fn a_flipped_byte_is_never_used() {
         outcomes.get("set aside").is_some_and(|count| *count > 10),
         "{outcomes:?}"
     );
-    // Each of these checkpoints was synced and noted, so none may be forgotten silently.
+    // Each of these checkpoints was synced and recorded in the witness, so none may be lost
+    // silently.
     assert_eq!(outcomes.get("an earlier checkpoint"), None, "{outcomes:?}");
     assert_eq!(
         outcomes.get("before the first checkpoint"),
@@ -248,7 +249,8 @@ fn a_flipped_byte_is_never_used() {
     );
 }
 
-/// Some bytes of each kind: the first ones, and then some of what is not zero, evenly spread.
+/// Returns positions of each kind: the first bytes, and then a sample of the nonzero bytes, evenly
+/// spread.
 fn flip_positions(bytes: &[u8]) -> Vec<usize> {
     const SPREAD: usize = 120;
     let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
@@ -272,7 +274,7 @@ fn after_a_failed_checkpoint_nothing_more_is_written() {
     let again = store.write(puts(&more), &applied(8, &more)).unwrap_err();
     assert_eq!(again.to_string(), "an earlier checkpoint failed");
     assert!(store.close().is_err());
-    // The failed batch may be there or not, but never in part.
+    // The failed batch may be present or absent, but never partially.
     let (_store, found, record) = good(dir.path());
     let either = [
         (rows.clone(), applied(7, &rows)),

@@ -1,25 +1,26 @@
-//! What a batch leaves behind in memory is freed, however many rows it has.
+//! The garbage of a batch is freed from memory, however many rows it has.
 //!
-//! A process has one collector, and a thread of another test that stands inside an epoch holds it up
-//! for as long as it stands there. So this runs in a process of its own.
+//! A process has one collector, and a thread of another test that is inside an epoch blocks it for
+//! that time. This test therefore runs in a separate process.
 
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Rows of one batch.
+/// The rows of one batch.
 const ROWS: u32 = 4096;
 
-/// Objects that are left to sled's collector. Collections after each batch free them with about a
-/// dozen batches; those that come by themselves, when they come, free a third of an object a row.
+/// The number of objects left to sled's collector. Collections after each batch free them within
+/// about a dozen batches. Collections that happen on their own free only a third of an object
+/// per row.
 const LEFT: usize = 300_000;
 
-/// The most batches that it may take: more than a dozen, for sled's own threads stand in epochs too,
-/// and far fewer than it would take without our collections.
+/// The largest accepted number of batches: more than a dozen because sled's own threads also enter
+/// epochs, and far fewer than would be needed without the explicit collections.
 const BATCHES: u32 = 64;
 
-/// Set in the process that runs one test alone.
+/// Set in the process that runs only one test.
 const ALONE: &str = "SEQD_TEST_ALONE";
 
 struct Counted(Arc<AtomicUsize>);
@@ -49,7 +50,7 @@ fn batches_are_freed() {
     let temp = temp();
     let mut store = create_empty(&place(temp.path())).unwrap();
     let freed = Arc::<AtomicUsize>::default();
-    // As sled leaves the nodes that it replaces: from the thread that writes.
+    // As for the nodes that sled replaces: deferred by the thread that writes.
     let guard = crossbeam_epoch::pin();
     for _ in 0..LEFT {
         let counted = Counted(Arc::clone(&freed));

@@ -1,4 +1,4 @@
-//! Which folder a start finds, whatever a crash left.
+//! The folder that a start uses after a crash at any point.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Tap for FullAtTheFlip {
     }
 }
 
-/// Rebuilds a folder on such a disk; returns what became of it, and which folders are left.
+/// Rebuilds a folder on such a disk. Returns the result and the remaining folders.
 fn rebuilt_at_full_flip(is_renamed: bool) -> (NotMade, Vec<String>) {
     let rows = some_rows(300, 1);
     let dir = written(&rows);
@@ -96,7 +96,7 @@ fn a_new_generation_takes_the_place_of_the_old_one_while_that_is_open() {
     assert_eq!((found, found_applied), (new.clone(), applied(50, &new)));
 }
 
-/// The tables of pages that sled has written.
+/// Returns the page tables that sled has written.
 fn tables(dir: &TempDir) -> Vec<String> {
     let mut names = names(&dir.path().join("state-1"));
     names.retain(|name| name.starts_with("snap."));
@@ -151,7 +151,7 @@ fn an_interrupted_generation_leaves_the_old_one() {
     assert!(create_generation(&place(dir.path()), panicking, &applied(50, &new)).is_err());
     check(&dir);
 
-    // A kill before CURRENT is flipped: the folder is complete, and nothing names it.
+    // A kill before `CURRENT` is replaced: the folder is complete, and nothing names it.
     let built = build(&place(dir.path()), |store| {
         store.fill(&mut oks(&new), &applied(50, &new), &mut || Ok(()))
     });

@@ -1,7 +1,7 @@
-//! What a power cut leaves of a folder that real sled writes, where all is lost that nobody synced.
+//! The content of a folder of the real sled after a power cut that loses all unsynced data.
 //!
-//! sled goes past the disk's seam, but every sync that a checkpoint rests on is ours. So a disk
-//! beside the real one remembers each file and folder as of its last sync.
+//! sled does not use the disk trait, but every sync that a checkpoint depends on does. A tap on the
+//! real disk therefore records each file and directory as of its last sync.
 
 use std::sync::Mutex;
 
@@ -9,12 +9,12 @@ use seqd_disk::{Tap, Tapped};
 
 use super::*;
 
-/// Files and the names in folders, as of their last sync.
+/// The files and the directory entries as of their last sync.
 #[derive(Default)]
 struct Synced {
     contents: Mutex<BTreeMap<PathBuf, Vec<u8>>>,
     names: Mutex<BTreeMap<PathBuf, Vec<String>>>,
-    /// Of this file a sync does nothing.
+    /// A file whose syncs are ignored.
     swallowed: Option<&'static str>,
 }
 
@@ -44,7 +44,7 @@ impl Tap for Synced {
 }
 
 impl Synced {
-    /// Writes what was synced of `from` to `to`.
+    /// Writes the synced content of `from` to `to`.
     fn leave(&self, from: &Path, to: &Path) {
         let names = self.names.lock().unwrap().get(from).cloned();
         for name in names.unwrap_or_default() {
@@ -53,7 +53,7 @@ impl Synced {
                 fs::create_dir(&left).unwrap();
                 self.leave(&path, &left);
             } else if name.starts_with("snap.") {
-                // sled syncs its own tables of pages before it names them.
+                // sled syncs its own page tables before it names them.
                 fs::copy(&path, &left).unwrap();
             } else {
                 let bytes = self.contents.lock().unwrap().get(&path).cloned();
@@ -63,8 +63,8 @@ impl Synced {
     }
 }
 
-/// Of how many of 60 checkpoints a cut right behind it leaves that checkpoint; reopened now and
-/// then.
+/// Returns how many of 60 checkpoints are intact after a power cut directly after them. The store
+/// is reopened from time to time.
 fn left_after_cuts(swallowed: Option<&'static str>) -> usize {
     let dir = temp();
     let tap = Arc::new(Synced {

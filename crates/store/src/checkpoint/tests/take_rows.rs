@@ -1,12 +1,12 @@
-//! Rows on their way from the thread that reads a store to the one that takes them in.
+//! The transfer of rows from the thread that reads a store to the thread that loads them.
 
 use super::super::take_rows::take_all;
 use super::*;
 
-/// Rows of many batches, more than may wait.
+/// Rows for many batches, more than may wait.
 const MANY: u32 = 20_000;
 
-/// Refuses one row, and takes in all others.
+/// Rejects one row and loads all others.
 #[derive(Default)]
 struct AllButOne(Rows);
 
@@ -19,7 +19,7 @@ impl TakeRows for AllButOne {
     }
 }
 
-/// A store whose reading fails, or panics, behind so many rows.
+/// A store whose reading fails or panics after this many rows.
 struct Fails {
     after: u32,
     panics: bool,

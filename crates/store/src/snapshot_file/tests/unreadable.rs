@@ -1,4 +1,4 @@
-//! A disk that does not give back a block of a snapshot, and a machine that cannot read it.
+//! A disk that cannot read a block of a snapshot, and a machine that cannot read the file.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use seqd_disk::{Tap, Tapped};
 use super::*;
 use crate::snapshot_file::folder::Bad;
 
-/// Refuses the reads of one file that come after so many.
+/// Fails the reads of one file after this many.
 struct Refuses {
     path: PathBuf,
     after: usize,
@@ -42,7 +42,8 @@ fn refusing(path: &Path, after: usize, errno: Errno) -> Tapped<Refuses> {
     }
 }
 
-/// Two snapshots, of which the newer has several blocks, and the newer one's path.
+/// Returns a folder with two snapshots, of which the newer one has several blocks, and the path of
+/// the newer one.
 fn two_snapshots() -> (TempDir, PathBuf) {
     let dir = temp();
     write(dir.path(), 9, &some_rows(5));

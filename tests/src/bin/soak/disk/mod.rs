@@ -1,8 +1,9 @@
-//! Small disks that clients fill at full speed, by every means in turn and then together: no node may
-//! end, what takes room is refused in time, and service is back soon after room is made.
+//! Small disks that clients fill at full speed, by every method in turn and then by all together.
+//! No node may exit, requests that need space must be refused in time, and service must be back
+//! soon after space is freed.
 //!
-//! One round has the limits as shipped, another has them at their most, so that the disk ends before
-//! they do. A ballast lies on each disk, whose removal makes the room.
+//! One round uses the default limits, another one the largest limits, so that the disk is full
+//! before they are reached. A ballast on each disk is removed to free space.
 
 mod verdict;
 
@@ -24,7 +25,7 @@ use crate::arguments::Arguments;
 use crate::filling::{FLOODED, Filling, MONTH_MS};
 use verdict::{Answers, RECOVERY, Seen, reasons};
 
-/// The ways to fill, each with the connections that it has alone.
+/// The filling methods. Each runs alone with this many connections.
 const FILLINGS: [Filling; 6] = [
     Filling::Result { ttl_ms: 1_000 },
     Filling::Result { ttl_ms: MONTH_MS },
@@ -35,10 +36,10 @@ const FILLINGS: [Filling; 6] = [
 ];
 const CONNECTIONS: usize = 48;
 
-/// The connections of each way when all fill together.
+/// The connections of each method when all fill together.
 const TOGETHER: usize = 16;
 
-/// The limits of the round in which the disk ends first: each at its most.
+/// The limits of the round in which the disk is full first: each at its largest value.
 const RAISED: [(&str, &str); 7] = [
     ("keys", "4000000"),
     ("key_bytes", "1073741824"),
@@ -49,16 +50,17 @@ const RAISED: [(&str, &str); 7] = [
     ("tenant_share", "\"100%\""),
 ];
 
-/// Longer than a node's own time limit of 3 s, so that a hang is the node's and not the client's.
+/// Longer than a node's own time limit of 3 s, so that a missing response is the node's fault and
+/// not the client's.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two requests beside the filling.
+/// The interval between two requests during the filling.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// A client whose node is gone tries it again after this.
+/// The pause of a client before it retries an unreachable node.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The share of each disk that the ballast takes.
+/// The ballast takes one part in this many of each disk.
 const BALLAST: u64 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +152,7 @@ fn cluster(
         let node = cluster.node_mut(index);
         node.set_binary(binary);
         for (key, value) in RAISED {
-            // Another build may lack these, and refuses what it does not have.
+            // Another build may lack these keys, and refuses unknown keys.
             let is_there = binary.is_none() || !matches!(key, "tenant_share" | "sequences");
             if limits == Limits::Raised && is_there {
                 node.set("limits", key, value);
@@ -166,7 +168,8 @@ fn cluster(
     (cluster, ballast)
 }
 
-/// Fills for so long, in one stage for each way and one for all of them, which takes half of the time.
+/// Fills for this long: one stage for each method, and one for all of them, which takes half of the
+/// time.
 fn fill(addresses: &[String], length: Duration) -> Answers {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -241,7 +244,7 @@ fn word_of(asked: &Result<Answer, Unanswered>, after: Duration) -> String {
     }
 }
 
-/// What a strict value and an ID are answered at each node.
+/// The responses of each node to a request for a strict value and for an ID.
 fn probe(cluster: &Cluster) -> Vec<(String, String)> {
     let nodes = 0..cluster.size();
     let asked = nodes.map(|node| {
@@ -264,7 +267,7 @@ fn word(request: http::Request) -> String {
     }
 }
 
-/// The lines of each node's metrics that give its bytes on disk.
+/// The lines of each node's metrics with its bytes on disk.
 fn storage_bytes(cluster: &Cluster) -> Vec<String> {
     let lines = (0..cluster.size()).map(|node| {
         let asked = http::get(&cluster.url(node, "/metrics")).patience(PATIENCE);

@@ -1,36 +1,37 @@
-//! The verdict of a run that fills disks: pure, from what was seen.
+//! The verdict of a run that fills disks, a pure function of the observations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use seqd_tests::node_peaks::Peaks;
 
-/// After room is made every node serves again within this.
+/// The time within which every node serves again after space is freed.
 pub(super) const RECOVERY: Duration = Duration::from_secs(10);
 
-/// The answers that a request which takes room may get. A claim may end, and a key that lives for a
-/// second may expire, before its completion arrives.
+/// The permitted responses to a request that needs space. A claim may end, and a key that lives for
+/// a second may expire, before its completion arrives.
 const EXPECTED: [&str; 4] = ["ok", "overloaded", "lease-lost", "not-found"];
 
-/// How often each code was answered; `ok` for a success, else why there was no answer.
+/// The number of responses by code. `ok` is a success; without a response, the reason is the code.
 pub(super) type Answers = BTreeMap<String, u64>;
 
-/// All that one round has seen.
+/// The observations of one round.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Whether the disk ends before any limit, so that `overloaded` must come.
+    /// `true` if the disk is full before any limit, so that `overloaded` must occur.
     pub(super) is_disk_the_end: bool,
-    /// Answers to the clients that fill.
+    /// Responses to the clients that fill.
     pub(super) filling: Answers,
-    /// Answers to the strict values that were asked for beside them, and to IDs.
+    /// Responses to the concurrent requests for strict values, and for IDs.
     pub(super) values: Answers,
     pub(super) ids: Answers,
     pub(super) peaks: Vec<Peaks>,
-    /// The time from the ballast's removal to a strict value at every node; `None`: not in time.
+    /// The time from the ballast's removal to a strict value at every node. `None` if it was not in
+    /// time.
     pub(super) back_after: Option<Duration>,
 }
 
-/// Returns why the round has failed; nothing if it has passed.
+/// Returns the reasons for which the round has failed. Empty if it has passed.
 pub(super) fn reasons(seen: &Seen) -> Vec<String> {
     let mut reasons = Vec::new();
     for peak in &seen.peaks {

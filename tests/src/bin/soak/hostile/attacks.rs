@@ -1,5 +1,5 @@
-//! What attackers do: each kind on so many connections at once, opened again when the node closes
-//! them.
+//! The attacks: each kind on a number of concurrent connections, which are opened again when the
+//! node closes them.
 
 use std::io;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::arguments::Arguments;
 
-/// What a connection does after it was opened.
+/// The behaviour of a connection after it was opened.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// Sends nothing.
     Idle,
-    /// Sends the half of a head.
+    /// Sends half of a request head.
     HalfOpen,
-    /// Sends a request, a byte a second.
+    /// Sends a request at one byte per second.
     Slow,
-    /// Sends many requests of large answers, and takes none of them.
+    /// Sends many requests with large responses, and reads none of them.
     NeverReading,
     /// Sends random lines.
     Malformed,
-    /// Sends heads and bodies without end.
+    /// Sends endless heads and bodies.
     Oversized,
     /// Begins with HTTP/2.
     Http2,
@@ -35,15 +35,15 @@ enum Kind {
     Flood,
     /// Connects and closes.
     Churn,
-    /// Sends the beginning of a frame of the peers' port, with a length that nobody has.
+    /// Sends the beginning of a frame to the peer port, with an impossible length.
     Frame,
-    /// Sends the half of a good frame to the peers' port.
+    /// Sends half of a valid frame to the peer port.
     HalfFrame,
-    /// Opens a peer's connection and sends calls as fast as they are answered.
+    /// Opens a peer connection and sends calls as fast as they are answered.
     PeerFlood,
 }
 
-/// Each kind with its share of the connections in percent, at the clients' port and at the peers'.
+/// Each kind with its share of the connections in percent, at the client port and at the peer port.
 const KINDS: [(Kind, usize, usize); 12] = [
     (Kind::Idle, 30, 30),
     (Kind::HalfOpen, 20, 0),
@@ -59,20 +59,21 @@ const KINDS: [(Kind, usize, usize); 12] = [
     (Kind::PeerFlood, 0, 4),
 ];
 
-/// More connections than the node has places: of the clients' port and of the peers'.
+/// More connections than the node has places, at the client port and at the peer port.
 const MOST_CLIENTS: usize = 6000;
 const MOST_PEERS: usize = 1500;
 
-/// Connections that flood, at most: beyond these they only take the processor from each other.
+/// The largest number of flooding connections. More of them would only take the processor from each
+/// other.
 const MOST_FLOODS: usize = 64;
 
-/// A pause before a connection is opened again.
+/// The pause before a connection is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a connection is held that the node does not close.
+/// The longest time for which a connection is held that the node does not close.
 const HELD: Duration = Duration::from_secs(120);
 
-/// The body of the process that `hostile` starts.
+/// The main function of the process that `hostile` starts.
 pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow(&["--clients", "--peers", "--seconds", "--places"]);
     let address = |name: &str| arguments.text(name).expect("an address").to_owned();
@@ -128,13 +129,13 @@ async fn again_and_again(
     count: Arc<AtomicU64>,
 ) {
     let mut random = Random::seeded(number as u64);
-    // Not all in the same moment.
+    // The starts are spread over time.
     sleep(Duration::from_millis(random.below(2000))).await;
     while Instant::now() < end {
         if let Ok(Ok(stream)) = timeout_at(end, TcpStream::connect(&address)).await {
             count.fetch_add(1, Ordering::Relaxed);
             let until = end.min(Instant::now() + HELD);
-            // The node may close at any time: that is its answer.
+            // The node may close the connection at any time, which is its response.
             let _ = timeout_at(until, act(kind, stream, &mut random)).await;
         }
         if !matches!(kind, Kind::PeerFlood) {
@@ -201,7 +202,7 @@ async fn act(kind: Kind, mut stream: TcpStream, random: &mut Random) -> io::Resu
     }
 }
 
-/// A frame of the peers' port as `docs/internals/PEERS.md` has it.
+/// A frame of the peer port, as `docs/internals/PEERS.md` defines it.
 fn frame(kind: u8, call: u64, body: &[u8]) -> Vec<u8> {
     let mut rest = vec![kind];
     rest.extend_from_slice(&call.to_le_bytes());
@@ -217,7 +218,7 @@ fn opening() -> Vec<u8> {
     frame(1, 0, b"seqdpeer\x01\0\x03")
 }
 
-/// Calls of a random route whose frames are whole and whose bodies are not.
+/// Sends calls of a random route with valid frames and invalid bodies.
 async fn peer_flood(mut stream: TcpStream, random: &mut Random) -> io::Result<()> {
     stream.write_all(&opening()).await?;
     let mut answer = [0; 1024];
@@ -225,7 +226,7 @@ async fn peer_flood(mut stream: TcpStream, random: &mut Random) -> io::Result<()
         if stream.read(&mut answer).await? == 0 {
             return Ok(());
         }
-        // A route, no limit, the last part; every other call is a hello.
+        // A route, no limit, the last part. Every other call is a hello.
         let route = if call % 2 == 0 {
             11
         } else {
@@ -256,7 +257,7 @@ async fn malformed(mut stream: TcpStream, random: &mut Random) -> io::Result<()>
     bytes.extend_from_slice(b"\r\n\r\n");
     stream.write_all(&bytes).await?;
     let mut answer = [0; 512];
-    // What is taken for the beginning of something has no answer yet.
+    // Bytes that are a valid beginning get no response yet.
     let _ = timeout(Duration::from_secs(1), stream.read(&mut answer)).await;
     Ok(())
 }
@@ -277,7 +278,7 @@ async fn oversized(mut stream: TcpStream, random: &mut Random) -> io::Result<()>
     Ok(())
 }
 
-/// Takes what comes until the node closes.
+/// Reads until the node closes the connection.
 pub(crate) async fn until_closed(mut stream: TcpStream) -> io::Result<()> {
     let mut answer = [0; 1024];
     while stream.read(&mut answer).await? > 0 {}

@@ -1,9 +1,9 @@
-//! A hostile hour, or a part of one: one node of three, the leader, is attacked at both of its
-//! ports, while a health checker asks it ten times a second, each time on a new connection, and
-//! clients of the other two nodes draw values and IDs.
+//! A hostile hour, or a part of one. One node of three, the leader, is attacked at both of its
+//! ports. A health checker polls it ten times a second, each time on a new connection, and clients
+//! of the other two nodes allocate values and IDs.
 //!
-//! The attackers run in a process of their own, which gets the processor when nobody else wants it:
-//! on other machines they would not take it from the node either.
+//! The attackers run in a separate process with idle priority: on other machines they would not
+//! take processor time from the node either.
 
 mod attacks;
 mod watch;
@@ -22,21 +22,22 @@ use crate::arguments::Arguments;
 
 pub(crate) use attacks::{attack, until_closed};
 
-/// The most that the attacked node may have in memory.
+/// The largest memory of the attacked node, in bytes.
 const MOST_MEMORY: u64 = 250_000_000;
 
-/// The longest that `/livez` may take.
+/// The longest latency of `/livez`.
 const MOST_HEALTH: Duration = Duration::from_millis(100);
 
-/// Full speed is back after at most this, and that is this share of the rate before.
+/// The time within which full speed is back, and the share of the rate before that counts as full
+/// speed.
 const RECOVERY: Duration = Duration::from_secs(5);
 const FULL_SPEED: f64 = 0.8;
 
-/// What clients of the other nodes ask for in a second, over so many connections.
+/// The requests per second of the clients of the other nodes, and the number of their connections.
 const RATE: f64 = 100.0;
 const CONNECTIONS: usize = 4;
 
-/// Clients that measure the full speed, and for how long.
+/// The number of clients that measure the full speed, and the length of the measurement.
 const CLIENTS: usize = 16;
 const SLICE: Duration = Duration::from_millis(500);
 
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Three nodes that may have so many open files each.
+/// Three nodes with this limit of open files each.
 fn cluster(descriptors: u64) -> Cluster {
     let mut cluster = Cluster::planned(3);
     let limit = format!("ulimit -n {descriptors} && exec \"$@\"");
@@ -153,7 +154,7 @@ fn term_of(cluster: &Cluster, node: usize) -> u64 {
     view["term"].as_u64().expect("a term")
 }
 
-/// IDs a second, one at a time.
+/// IDs per second, one per request.
 fn full_speed(cluster: &Cluster, node: usize) -> f64 {
     let target = Target {
         addresses: vec![cluster.address(node)],

@@ -1,4 +1,4 @@
-//! The attacked node as a health checker and its host see it.
+//! The attacked node, observed by a health checker and by its host.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -9,18 +9,18 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::load::quantile;
 use seqd_tests::{memory, wait};
 
-/// Between the beginnings of two checks.
+/// The interval between the beginnings of two checks.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// A check that takes longer has failed.
+/// The time limit of a check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// How long each check took, in order of size.
+    /// The latencies of the checks, sorted.
     checks: Vec<Duration>,
     pub(super) longest: Duration,
-    /// When the longest began, since the begin of the attacks.
+    /// The time at which the longest check began, since the beginning of the attacks.
     longest_at: Duration,
     pub(super) unanswered: u64,
     pub(super) most_memory: u64,
@@ -42,7 +42,7 @@ impl fmt::Display for Watched {
     }
 }
 
-/// Checks the node for so long.
+/// Checks the node for this long.
 pub(super) fn watch(cluster: &Cluster, node: usize, length: Duration) -> Watched {
     let pid = cluster.node(node).pid();
     let sample = || {
@@ -75,7 +75,7 @@ fn check_for(address: &str, length: Duration) -> Watched {
     watched
 }
 
-/// One check on a connection of its own; `None` if it is not answered with 200.
+/// One check on a separate connection. `None` if the response is not a 200.
 fn check(address: &str) -> Option<()> {
     let address = address.parse().ok()?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;

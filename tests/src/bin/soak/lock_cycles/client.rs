@@ -1,5 +1,5 @@
-//! A client of one lock: of seqd, of etcd over its JSON gateway, of Redis with `SET NX PX` and the
-//! script that deletes what it has set.
+//! A client of one lock: of seqd, of etcd through its JSON gateway, or of Redis with `SET NX PX`
+//! and the script that deletes the client's own key.
 
 use std::io;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// How long a hold lasts if it is not given back, everywhere.
+/// The TTL of a hold in all systems.
 const TTL: Duration = Duration::from_secs(30);
 
-/// How long a request of seqd waits for the lock.
+/// The time for which a request to seqd waits for the lock.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// The pause of a client of Redis between two attempts at a lock that another has.
+/// The pause of a Redis client between two attempts to acquire a held lock.
 const AGAIN: Duration = Duration::from_millis(1);
 
 const RELEASE: &str =
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// Takes the lock, which is waited for, and gives it back.
+    /// Acquires the lock, waiting if necessary, and releases it.
     pub(super) async fn cycle(&mut self) -> io::Result<()> {
         match self {
             Self::Seqd {
@@ -162,7 +162,7 @@ impl Client {
     }
 }
 
-/// A connection to Redis: one command at a time, with answers of one line.
+/// A connection to Redis: one command at a time, with responses of one line.
 pub(super) struct Redis {
     stream: TcpStream,
     answer: Vec<u8>,
@@ -194,7 +194,7 @@ impl Redis {
     }
 }
 
-/// As etcd's gateway has keys in JSON.
+/// Base64, in which etcd's gateway encodes keys in JSON.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

@@ -1,5 +1,5 @@
-//! Locks taken and given back, in one run with those of three etcd nodes and of one Redis that syncs
-//! each write: each client on a lock of its own, then sixteen on one.
+//! Locks acquired and released, in one run with those of three etcd nodes and of one Redis that
+//! syncs each write: first each client on its own lock, then sixteen clients on one lock.
 
 mod client;
 mod servers;
@@ -15,23 +15,23 @@ use self::client::{Client, Kind};
 use self::servers::{Etcd, Redis};
 use crate::bare::BareAxum;
 
-/// The client counts, each client on a lock of its own.
+/// The client counts for separate locks.
 const CLIENTS: [usize; 3] = [1, 16, 64];
 
-/// Clients that share one lock.
+/// The number of clients that share one lock.
 const RIVALS: usize = 16;
 
-/// What a cycle on locks of one's own must reach of etcd's rate.
+/// The multiple of etcd's rate that the rate on separate locks must reach.
 const OF_ETCD: f64 = 4.0;
 
-/// Hand-overs a second of a lock that sixteen want.
+/// The required hand-overs per second of the shared lock.
 const HAND_OVERS: f64 = 2_000.0;
 
-/// The most that the luckiest of the rivals may have had the lock more often than the unluckiest.
+/// The largest permitted ratio between the turns of the most and the least successful rival.
 const UNFAIR: f64 = 1.5;
 
 struct Cycles {
-    /// Of each client, how many it finished.
+    /// The number of finished cycles, by client.
     each: Vec<u64>,
     elapsed: Duration,
     latencies_us: Vec<u32>,
@@ -53,7 +53,7 @@ impl Cycles {
         )
     }
 
-    /// How many times as often the luckiest had the lock as the unluckiest.
+    /// The ratio between the turns of the most and the least successful client.
     fn unfairness(&self) -> f64 {
         let least = self.each.iter().min().copied().unwrap_or_default();
         let most = self.each.iter().max().copied().unwrap_or_default();
@@ -110,7 +110,7 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     Err(Violation::new("the figures", misses.join("; ")))
 }
 
-/// Two requests of the bare handler for each cycle.
+/// The rate of the bare handler with two requests per cycle.
 fn bare(clients: usize, length: Duration) -> String {
     let bare = BareAxum::start();
     let target = Target {
@@ -129,8 +129,8 @@ fn bare(clients: usize, length: Duration) -> String {
     format!("bare axum, two requests {clients:>2} clients {pairs:>8.0}/s")
 }
 
-/// Each client takes a lock and gives it back until the time is over; a cycle counts from before the
-/// request for the lock until after the answer to the release.
+/// Each client acquires and releases a lock until the time has passed. A cycle is measured from the
+/// request for the lock to the response to the release.
 fn cycles(
     runtime: &Runtime,
     kind: Kind,

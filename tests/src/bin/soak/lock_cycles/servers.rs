@@ -1,5 +1,5 @@
-//! The servers that seqd is measured against, on loopback and in temporary folders: they end with
-//! the run. Debian's packages `etcd-server` and `redis-server`.
+//! The servers for comparison, on loopback and in temporary folders. They end with the run.
+//! Debian's packages are `etcd-server` and `redis-server`.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn listens(port: &Port) -> Option<()> {
         .map(drop)
 }
 
-/// Three nodes, as they are started from their package's defaults.
+/// Three nodes with the defaults of their package.
 pub(super) struct Etcd {
     clients: Vec<Port>,
     _nodes: Vec<Server>,
@@ -91,7 +91,7 @@ impl Etcd {
     }
 }
 
-/// One server, which syncs its file before it answers.
+/// One server, which syncs its file before it responds.
 pub(super) struct Redis {
     port: Port,
     _server: Server,

@@ -1,6 +1,7 @@
-//! The hostile tenant: every means at once, each on so many connections, which are opened again when
-//! a node closes them. It never waits after a refusal. It runs in two processes, one of which only
-//! holds places: a flood in the same process would delay its thousands of connections.
+//! The hostile tenant: every method at the same time, each on a number of connections, which are
+//! opened again when a node closes them. It never waits after a refusal. It runs in two processes,
+//! one of which only occupies places, because a flood in the same process would delay its thousands
+//! of connections.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,21 +26,21 @@ use crate::hostile::until_closed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// Waits for a lock, as long as a request may wait.
+    /// Waits for a lock for as long as a request may wait.
     Wait,
     /// Sends the head of a request and one byte of its body.
     OneByteOfBody,
     /// Sends nothing.
     Idle,
-    /// Sends a head, a byte a second.
+    /// Sends a head at one byte per second.
     SlowHead,
-    /// Begins keys that live for a second and completes them with the largest result.
+    /// Begins keys with a TTL of one second and completes them with the largest result.
     Results,
     /// Sends requests with an `Idempotency-Key`, a new one each time.
     KeyedRequests,
-    /// Begins keys of 30 days.
+    /// Begins keys with a TTL of 30 days.
     LongKeys,
-    /// Acquires locks of 24 hours, a new name each time.
+    /// Acquires locks with a TTL of 24 hours, a new name each time.
     LongLocks,
     /// Issues one-time tokens, a thousand at a time.
     OneTimeTokens,
@@ -47,18 +48,19 @@ enum Means {
     WorkerLeases,
     /// Creates sequences, a new name each time.
     Sequences,
-    /// Takes strict values as fast as they are answered.
+    /// Allocates strict values as fast as they are answered.
     Flood,
     /// Requests batches of IDs and reads none of them.
     NeverReading,
-    /// Guesses at the holds and claims of the honest tenant.
+    /// Guesses the holds and claims of the honest tenant.
     Guesses,
     WrongToken,
     RevokedToken,
 }
 
-/// Each means with its connections, to all nodes together. The waits alone are more than the 4,096
-/// connections that each of three nodes has for clients, so that nothing idle is left to be closed.
+/// Each method with its number of connections, to all nodes together. The waits alone are more than
+/// the 4,096 connections that each of three nodes has for clients, so that no idle connection is
+/// left to be closed.
 const MEANS: [(Means, usize); 16] = [
     (Means::Wait, 12_600),
     (Means::OneByteOfBody, 4_500),
@@ -78,31 +80,31 @@ const MEANS: [(Means, usize); 16] = [
     (Means::RevokedToken, 30),
 ];
 
-/// A pause before a connection is opened again: those that only hold a place would otherwise open
-/// thousands a second, which is another attack.
+/// The pause before a connection is opened again. Without the longer pause, connections that only
+/// occupy a place would open thousands a second, which is another attack.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_OF_HOLDERS: Duration = Duration::from_secs(5);
 
-/// The longest wait for a lock that a request may have.
+/// The longest permitted wait for a lock.
 const WAIT: Duration = Duration::from_secs(600);
 
-/// Waiters of one lock: fewer than `limits.lock_waiters`, so that all of them may wait.
+/// The number of waiters of one lock, below `limits.lock_waiters`, so that all of them may wait.
 const WAITERS: usize = 500;
 
-/// The first connections are opened over this time.
+/// The time over which the first connections are opened, in ms.
 const SPREAD_MS: u64 = 5_000;
 
-/// What became of one means.
+/// The results of one method.
 #[derive(Debug, Default)]
 struct Count {
     connections: u64,
-    /// Answers by code; `ok` of status 200 or 201.
+    /// Responses by code. `ok` is status 200 or 201.
     answers: BTreeMap<String, u64>,
 }
 
 type Counts = Rc<RefCell<Count>>;
 
-/// What the attackers' process is given, and what all attackers share.
+/// The arguments of the attackers' process, and the state that all attackers share.
 struct Orders {
     addresses: Vec<String>,
     token: String,
@@ -110,15 +112,15 @@ struct Orders {
     sources: usize,
     seed: u64,
     end: Instant,
-    /// Whether this process has the means that only hold places, or the others.
+    /// `true` if this process runs the methods that only occupy places, `false` for the others.
     holds: bool,
-    /// The share of the connections that only hold a place which the open files allow.
+    /// The share of the connections that only occupy a place which the limit of open files allows.
     share: f64,
-    /// What belongs to others and was got.
+    /// The objects of others that an attacker obtained.
     forged: Rc<RefCell<Vec<String>>>,
 }
 
-/// The body of the process that `tenants` starts.
+/// The main function of the process that `tenants` starts.
 pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow(&[
         "--addresses",
@@ -176,7 +178,7 @@ async fn all_at_once(orders: &Orders) -> Vec<(Means, Counts)> {
     for (means, connections) in MEANS.into_iter().filter(of_this_process) {
         let count = Counts::default();
         let token = match means {
-            // Without access tokens there is nothing to show, and nobody is kept out.
+            // Without access tokens no token is sent, and nobody is refused.
             _ if orders.token.is_empty() => "",
             Means::WrongToken => "seqd_0123456789abcdef_wrong",
             Means::RevokedToken => &orders.revoked,
@@ -210,7 +212,7 @@ async fn all_at_once(orders: &Orders) -> Vec<(Means, Counts)> {
     counts
 }
 
-/// The address that the connection of this number comes from.
+/// The source address of the connection with this number.
 fn source(sources: usize, number: usize) -> IpAddr {
     let host = |subnet, host| IpAddr::V4(Ipv4Addr::new(127, 0, subnet, host));
     match sources {
@@ -219,7 +221,7 @@ fn source(sources: usize, number: usize) -> IpAddr {
     }
 }
 
-/// Raises this process's limit of open files; returns the share of the connections that it allows.
+/// Raises this process's limit of open files. Returns the share of the connections that it allows.
 fn share_of_connections() -> f64 {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let raised = Rlimit {
@@ -229,13 +231,13 @@ fn share_of_connections() -> f64 {
     setrlimit(Resource::Nofile, raised).expect("an own limit, below the hard one");
     let held = MEANS.into_iter().filter(|(means, _)| means.holds());
     let held: usize = held.map(|(_, connections)| connections).sum();
-    // What the process itself has open.
+    // A reserve for the files that the process itself has open.
     let free = maximum.unwrap_or(u64::MAX).saturating_sub(100) as f64;
     (free / held as f64).min(1.0)
 }
 
 impl Means {
-    /// Whether it only holds a place for a connection.
+    /// Returns whether this method only occupies a place for a connection.
     fn holds(self) -> bool {
         use Means::{Idle, OneByteOfBody, SlowHead, Wait};
         matches!(self, Wait | OneByteOfBody | Idle | SlowHead)
@@ -260,7 +262,7 @@ pub(super) struct Attacker {
     pub(super) random: Random,
     sent: u64,
     count: Counts,
-    /// What it got that belongs to others.
+    /// The objects of others that it obtained.
     forged: Rc<RefCell<Vec<String>>>,
 }
 
@@ -269,7 +271,7 @@ impl Attacker {
         sleep(Duration::from_millis(self.random.below(SPREAD_MS))).await;
         while Instant::now() < end {
             self.count.borrow_mut().connections += 1;
-            // A node may close at any time, and may refuse to accept.
+            // A node may close the connection at any time, and may refuse to accept it.
             let _ = timeout_at(end, self.act()).await;
             sleep(self.means.pause().min(end - Instant::now())).await;
         }
@@ -298,7 +300,7 @@ impl Attacker {
         }
     }
 
-    /// The next request of a means that asks for answers; `None` if the connection broke.
+    /// Sends the next request of a method that expects responses. `None` if the connection broke.
     async fn request(&mut self) -> Option<()> {
         let name = format!("hostile.{:?}.{}.{}", self.means, self.number, self.sent);
         match self.means {
@@ -380,7 +382,7 @@ impl Attacker {
         )
     }
 
-    /// Opens a connection, sends this and no more.
+    /// Opens a connection, sends only these bytes, and waits until it is closed.
     async fn hold(&self, bytes: &[u8]) -> Option<()> {
         let mut stream = connect(&self.address, Some(self.source)).await.ok()?;
         stream.write_all(bytes).await.ok()?;

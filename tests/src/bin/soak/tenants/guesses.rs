@@ -1,15 +1,15 @@
-//! Guesses at what belongs to the honest tenant: its holds, by what everybody may see of them, and
-//! its claims, by what the attacker's own claims look like. None may succeed.
+//! Guesses at the honest tenant's objects: at its holds, from their public fields, and at its
+//! claims, from the attacker's own claims. None may succeed.
 
 use serde_json::json;
 
 use super::attacks::Attacker;
 use super::victims::{VICTIMS, key_name, lock_name};
 
-/// Claims next to an own one that are tried, on both sides.
+/// The number of claims on either side of the attacker's own claim that are tried.
 const NEAR: u64 = 8;
 
-/// One round of guesses; `name` is a key of the attacker's own.
+/// One round of guesses. `name` is a key of the attacker.
 pub(super) async fn guess(attacker: &mut Attacker, name: &str) -> Option<()> {
     let victim = attacker.random.below(VICTIMS as u64) as usize;
     guess_hold(attacker, victim).await?;

@@ -1,8 +1,8 @@
 //! The honest tenant: an even mix of operations at a fixed rate, in an open loop.
 //!
-//! An operation is due at a fixed time whatever became of those before, and its latency counts from
-//! then. It is repeated at the next endpoint after a retryable refusal and after a connection that
-//! was refused or closed; everything else is a failure.
+//! An operation is due at a fixed time, independent of earlier operations, and its latency is
+//! measured from then. It is retried at the next endpoint after a retryable refusal and after a
+//! refused or closed connection. Everything else is a failure.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,31 +21,32 @@ use tokio::time::{Instant as TokioInstant, sleep, sleep_until};
 use super::verdict::Latency;
 use super::victims;
 
-/// Operations in a second, of all kinds together.
+/// Operations per second, of all kinds together.
 const RATE: u32 = 200;
 
 pub(super) const KINDS: [&str; 4] = ["strict next", "IDs", "lock and release", "keyed next"];
 
-/// Sequences of the honest tenant: one for values, one for keyed requests.
+/// The sequences of the honest tenant: one for values, one for keyed requests.
 pub(super) const ORDER: &str = "honest.order";
 pub(super) const TICKETS: &str = "honest.tickets";
 
-/// Longer than a node's own time limit of 3 s, so that a hang is the node's and not the client's.
+/// Longer than a node's own time limit of 3 s, so that a missing response is the node's fault and
+/// not the client's.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// An operation that no endpoint has served after this has failed.
+/// An operation that no endpoint has served within this time has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// One operation in so many of each kind is of a client that starts, and so has no connection yet.
+/// One operation in this many of each kind uses a starting client, which has no connection yet.
 const NEW_EVERY: usize = 20;
 
-/// The pause before an endpoint is asked for the second time.
+/// The pause before an endpoint is used for the second time.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The answer to one try of a request.
+/// The result of one attempt.
 pub(super) type Tried = Result<Answer, Unanswered>;
 
-/// How the honest tenant reaches the cluster.
+/// The honest tenant's access to the cluster.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoints {
     pub(super) addresses: Vec<String>,
@@ -59,14 +60,14 @@ impl Endpoints {
     }
 }
 
-/// What the honest tenant has seen.
+/// The record of the honest tenant.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     latencies: [Vec<Duration>; 4],
     strict: Vec<Op<Values>>,
     tickets: Vec<Op<Values>>,
     ids: Vec<Op<Ids>>,
-    /// How often each reason led to the next endpoint.
+    /// The number of retries at the next endpoint, by reason.
     pub(super) retries: BTreeMap<String, u64>,
     pub(super) failures: Vec<String>,
     pub(super) violations: Vec<String>,
@@ -83,7 +84,7 @@ impl Book {
         }
     }
 
-    /// Adds the histories of a later phase on the same timeline, whose latencies stay apart.
+    /// Adds the histories of a later phase on the same timeline. The latencies stay separate.
     pub(super) fn join(&mut self, later: Book) {
         self.strict.extend(later.strict);
         self.tickets.extend(later.tickets);
@@ -95,7 +96,8 @@ impl Book {
         }
     }
 
-    /// Checks all histories, and returns the violations with those that were seen during the run.
+    /// Checks all histories. Returns the violations, including those that were detected during the
+    /// run.
     pub(super) fn check(&self) -> Vec<String> {
         let checked = [
             linearizable::strict(&self.strict),
@@ -108,7 +110,7 @@ impl Book {
     }
 }
 
-/// Sends the operations for so long, and blocks until each has ended. `phase` makes names unique.
+/// Sends operations for this long, and blocks until each has ended. `phase` makes names unique.
 pub(super) fn run(
     endpoints: &Endpoints,
     phase: &str,
@@ -154,13 +156,14 @@ pub(super) struct Tenant {
     endpoints: Endpoints,
     phase: String,
     timeline: Timeline,
-    /// Clients with kept connections; the one that was used last is used first, so that few are open.
+    /// Clients with kept connections. The most recently used one is used first, so that few are
+    /// open.
     idle: RefCell<Vec<Asker>>,
     book: RefCell<Book>,
     pub(super) under_way: Cell<usize>,
 }
 
-/// One operation and the client that carries it out.
+/// One operation, and the client that executes it.
 pub(super) struct Operation<'a> {
     tenant: &'a Tenant,
     asker: Asker,
@@ -174,7 +177,7 @@ impl Tenant {
         *book.retries.entry(why.to_owned()).or_default() += 1;
     }
 
-    /// An operation with a client of its own.
+    /// An operation with a separate client.
     pub(super) fn operation(&self, number: usize, due: Instant) -> Operation<'_> {
         Operation {
             tenant: self,
@@ -209,7 +212,7 @@ impl Tenant {
 }
 
 impl Operation<'_> {
-    /// Begins the next of several requests: it is due now.
+    /// Begins the next of several requests, which is due now.
     pub(super) fn now(&mut self) -> &mut Self {
         self.due = Instant::now();
         self
@@ -227,8 +230,8 @@ impl Operation<'_> {
         self.tenant.book.borrow_mut().violations.push(why);
     }
 
-    /// Asks one endpoint after another until one answers it. `record` gets each try with its time of
-    /// sending.
+    /// Sends the request to one endpoint after another until it is served. `record` receives each
+    /// attempt with its time of sending.
     pub(super) async fn ask(
         &mut self,
         request: (&str, &str, &str),
@@ -251,7 +254,7 @@ impl Operation<'_> {
             record(&mut self.tenant.book.borrow_mut(), at % nodes, call, &tried);
             last = match &tried {
                 Ok(answer) if answer.is_ok() => return tried.ok(),
-                // Where an earlier try may have ended the hold, it is over either way.
+                // An earlier attempt may have ended the hold, which has ended in either case.
                 Ok(answer) if has_unknown && answer.code() == "lease-lost" => return tried.ok(),
                 Ok(answer) if answer.is_retryable() => answer.code(),
                 Err(Unanswered::Unsent) if !is_late => "connection refused".to_owned(),
@@ -270,7 +273,7 @@ impl Operation<'_> {
         None
     }
 
-    /// A strict value; with an `Idempotency-Key` if that is not empty.
+    /// Allocates a strict value, with an `Idempotency-Key` if the key is not empty.
     async fn value(&mut self, sequence: &str, key: &str) -> Option<()> {
         let path = format!("/v1/sequences/{sequence}/next");
         let (timeline, client) = (self.tenant.timeline, self.number);
@@ -279,7 +282,8 @@ impl Operation<'_> {
             let outcome = value_of(tried);
             let (history, call) = match (key.is_empty(), &outcome) {
                 (true, _) => (&mut book.strict, call),
-                // All tries with one key have one effect, which may be that of the first.
+                // All attempts with one key have one effect, which may be that of the first
+                // attempt.
                 (false, Outcome::Ok(_)) => (&mut book.tickets, begin),
                 (false, _) => return,
             };
@@ -339,7 +343,7 @@ impl Operation<'_> {
     }
 }
 
-/// The outcome of one try to take a strict value.
+/// The outcome of one attempt to allocate a strict value.
 fn value_of(tried: &Tried) -> Outcome<Values> {
     match tried {
         Ok(answer) if answer.is_ok() => Outcome::Ok(Values {

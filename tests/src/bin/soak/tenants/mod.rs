@@ -1,9 +1,10 @@
 //! Two tenants on one cluster: an honest one that sends an even mix at a fixed rate, and a hostile
-//! one that uses every means of harm at once, with full scopes for its own names.
+//! one that uses every method of attack at the same time, with full scopes for its own names.
 //!
-//! The attackers run in processes of their own. The one that asks gets the processor when nobody else
-//! wants it: on other machines it would not take it from the nodes either. The one that only holds
-//! places needs little, and needs it in time: a node closes a connection that sends nothing.
+//! The attackers run in separate processes. The process that sends requests has idle priority: on
+//! other machines it would not take processor time from the nodes either. The process that only
+//! occupies places needs little processor time, but in time, because a node closes a connection
+//! that sends nothing.
 
 mod attacks;
 mod guesses;
@@ -30,23 +31,24 @@ pub(crate) use attacks::attack;
 use honest::{Book, Endpoints, KINDS};
 use verdict::{Compared, Seen};
 
-/// How long the honest tenant is alone, which gives its undisturbed times.
+/// The time for which the honest tenant is alone, which gives its undisturbed latencies.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// From the last end of an attack to the process's own: it has thousands of connections.
+/// The time limit from the end of the attacks to the end of the process, which has thousands of
+/// connections.
 const ATTACKERS_END: Duration = Duration::from_secs(60);
 
-/// What starts the attackers that hold places, and those that ask.
+/// The launchers of the attackers that occupy places, and of those that send requests.
 const HOLDERS: &[&str] = &["nice", "-n", "10"];
 const ASKERS: &[&str] = &["chrt", "--idle", "0"];
 
-/// The operator asks this often, and waits for each answer for so long.
+/// The interval of the operator's requests, and the time limit of each.
 const OPERATOR_EVERY: Duration = Duration::from_secs(1);
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(4);
 
 const OPERATORS_TOKEN: &str = "operator-0123456789abcdef0123456789abcdef";
 
-/// What the tenants show; all empty without access tokens.
+/// The access tokens of the tenants. All are empty without access tokens.
 #[derive(Debug, Default)]
 struct Tokens {
     operator: String,
@@ -139,7 +141,7 @@ fn shown(request: Request, token: &str) -> Request {
     }
 }
 
-/// Creates what the tenants use, as the operator.
+/// Creates the objects that the tenants use, as the operator.
 fn prepared(cluster: &Cluster, has_tokens: bool) -> Tokens {
     let operator = if has_tokens { OPERATORS_TOKEN } else { "" };
     for name in [honest::ORDER, honest::TICKETS, FLOODED] {
@@ -156,8 +158,8 @@ fn prepared(cluster: &Cluster, has_tokens: bool) -> Tokens {
         asked.reply().ok().json()
     };
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    // One-time tokens and guesses take scopes without a prefix: the hostile tenant has them, and may
-    // administer its own names.
+    // One-time tokens and guesses need scopes without a prefix: the hostile tenant has them, and
+    // may administer its own names.
     let hostile = ["read", "allocate", "admin:hostile."];
     let revoked = create(&hostile);
     let revoke = format!("{url}/{}", text(&revoked["id"]));
@@ -172,8 +174,8 @@ fn prepared(cluster: &Cluster, has_tokens: bool) -> Tokens {
     }
 }
 
-/// One request of the operator, on a new connection: why no endpoint served it. Without access tokens
-/// there is no operator.
+/// Sends one request of the operator on a new connection. Returns the reason why no endpoint served
+/// it. Without access tokens there is no operator.
 fn operator(cluster: &Cluster, token: &str) -> Option<String> {
     std::thread::sleep(OPERATOR_EVERY);
     if token.is_empty() {
@@ -217,7 +219,7 @@ fn attackers(
     command
 }
 
-/// Waits for the attackers' process; its complaint, if it has one.
+/// Waits for the end of the attackers' process. Returns its complaint, if it has one.
 fn ended(mut child: Child) -> Option<String> {
     let status = wait::within(ATTACKERS_END, || child.try_wait().expect("an own child"));
     match status {

@@ -1,24 +1,24 @@
-//! The verdict of a run with two tenants: pure, from what was seen.
+//! The verdict of a run with two tenants, a pure function of the observations.
 
 use std::fmt;
 use std::time::Duration;
 
 use seqd_tests::node_peaks::Peaks;
 
-/// The slowest percent may take this many times its undisturbed time.
+/// The largest ratio of the p99 under attack to the undisturbed p99.
 const TIMES: u32 = 5;
 
-/// An undisturbed p99 counts as at least this: below it, a single sync of a shared disk or a single
-/// turn of the scheduler decides.
+/// The lowest value that counts for an undisturbed p99. Below it, a single sync of a shared disk or
+/// a single turn of the scheduler decides.
 const FLOOR: Duration = Duration::from_millis(5);
 
-/// The most that a node may have on disk (`docs/DAY-TWO.md`, disk space), where the snapshots had so many bytes at
-/// most: up to three of the live state, one of them unfinished.
+/// The largest disk use of a node in bytes (`docs/DAY-TWO.md`, disk space), if its snapshots had at
+/// most this many bytes: up to three of the live state, one of them unfinished.
 fn most_disk(snapshots: u64) -> u64 {
     22 * (snapshots / 3) + (1 << 30)
 }
 
-/// The most that a node may have in memory.
+/// The largest memory of a node, in bytes.
 const MOST_MEMORY: u64 = 400_000_000;
 
 const MB: u64 = 1_000_000;
@@ -54,19 +54,19 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// The longest p99 under attack that the run accepts.
+    /// The largest acceptable p99 under attack.
     fn allowed(&self) -> Duration {
         self.quiet.p99.max(FLOOR) * TIMES
     }
 }
 
-/// All that a run has seen.
+/// The observations of a run.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) latencies: Vec<Compared>,
     /// Operations of the honest tenant that failed, in both phases.
     pub(super) failures: Vec<String>,
-    /// Violations that a checker or the honest tenant found: a value twice, a lost hold.
+    /// Violations that a checker or the honest tenant found: a repeated value, a lost hold.
     pub(super) violations: Vec<String>,
     /// Requests of the operator that no endpoint served.
     pub(super) operator: Vec<String>,
@@ -75,7 +75,7 @@ pub(super) struct Seen {
     pub(super) attackers: Vec<String>,
 }
 
-/// Returns why the run has failed; nothing if it has passed.
+/// Returns the reasons for which the run has failed. Empty if it has passed.
 pub(super) fn reasons(seen: &Seen) -> Vec<String> {
     let mut reasons = Vec::new();
     let mut several = |what: &str, found: &[String]| {

@@ -1,6 +1,6 @@
-//! Holds and claims of the honest tenant that live long enough for the attackers to guess at them.
+//! Holds and claims of the honest tenant that live long enough for the attackers to guess them.
 //!
-//! Each hold is verified every second and released by its holder; each key is completed by its
+//! Each hold is verified every second and released by its holder. Each key is completed by its
 //! caller, and must have that result afterwards.
 
 use std::rc::Rc;
@@ -11,14 +11,14 @@ use tokio::time::sleep;
 
 use super::honest::{Operation, Tenant};
 
-/// Locks, and keys, that the attackers guess at.
+/// The number of locks, and of keys, that the attackers guess.
 pub(super) const VICTIMS: usize = 6;
 
-/// Seconds for which each is held, between two looks of a second.
+/// The number of checks during which each is held, and their interval.
 const LOOKS: u64 = 5;
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A key lives for this long, and its name is free again afterwards.
+/// The TTL of a key in ms, after which its name is free again.
 const TTL_MS: u64 = 12_000;
 
 /// The beginning of every result of the honest tenant.
@@ -32,11 +32,11 @@ pub(super) fn key_name(number: usize) -> String {
     format!("honest.key.{number}")
 }
 
-/// Keeps one lock and one key, again and again until the end.
+/// Holds one lock and one key, repeatedly until the end.
 pub(super) async fn keep(tenant: Rc<Tenant>, number: usize, end: Instant) {
     let mut operation = tenant.operation(number, Instant::now());
     for round in 0.. {
-        // A request that failed is in the book already.
+        // A failed request is in the book already.
         if operation.live(number, round).await.is_none() {
             sleep(EVERY).await;
         }
@@ -48,7 +48,7 @@ pub(super) async fn keep(tenant: Rc<Tenant>, number: usize, end: Instant) {
 }
 
 impl Operation<'_> {
-    /// One hold and, where the name is free, one key.
+    /// One hold and, if the name is free, one key.
     async fn live(&mut self, number: usize, round: u64) -> Option<()> {
         let (lock, key) = (lock_name(number), key_name(number));
         let lock = |what: &str| format!("/v1/locks/{lock}/{what}");

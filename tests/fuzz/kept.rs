@@ -16,11 +16,11 @@ impl Drop for Running {
     }
 }
 
-/// Runs a target with these inputs and with those in `fuzz/corpus/TARGET`.
+/// Runs a target with these inputs and with those in `tests/fuzz/corpus/TARGET`.
 ///
 /// `SEQD_WRITE_CORPUS=1` writes the former into that folder, for a fuzzer to begin with.
 pub(crate) fn replay(target: &str, seeds: &[(String, Vec<u8>)], run: fn(&[u8])) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fuzz/corpus");
     let folder = root.join(target);
     if std::env::var_os("SEQD_WRITE_CORPUS").is_some() {
         fs::create_dir_all(&folder).unwrap();
