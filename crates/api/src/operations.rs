@@ -104,6 +104,13 @@ macro_rules! for_each_operation {
         UuidQuery => Uuids,
         Operation::allocate().media(JSON_FIRST).codes_of(&[E::CountTooLarge]);
 
+    /// Returns timestamps that increase over all nodes: Unix milliseconds, and below them a counter of
+    /// 18 bits.
+    [call] NextTimestamps timestamps() Post "/v1/timestamps/next",
+        TimestampsRequest => Timestamps,
+        Operation::change(ALLOCATE_ANY).repeat(Repeat::Harmless)
+            .codes_of(&[E::CountTooLarge, E::ClockBehind]);
+
     /// Lists the layouts.
     [call] ListLayouts layouts() Get "/v1/layouts",
         ListQuery => Page<Layout>,

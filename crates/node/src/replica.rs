@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use seqd_guards::is_out;
 use seqd_idgen::Layout;
-use seqd_raft::{ProposeError, Raft, Role, Turn};
-use seqd_state::{ClusterMs, Command, NodeId, Outcome, State, Wait};
+use seqd_raft::{DrawError, ProposeError, Raft, Role, Turn};
+use seqd_state::{ClusterMs, Command, Draw, Drawn, NodeId, Outcome, State, Wait};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::http::Serving;
@@ -20,6 +20,9 @@ pub(crate) const STATE_WAIT: Duration = Duration::from_millis(50);
 
 /// A pending response of the cluster.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProposeError>> + Send + 'a>>;
+
+/// Drawn values, to come.
+pub(crate) type Drawing<'a> = Pin<Box<dyn Future<Output = Result<Drawn, DrawError>> + Send + 'a>>;
 
 /// How far each member has applied the log, as last reported to this node.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +46,9 @@ pub(crate) trait Replica: Send + Sync {
     /// Waits until this node's state includes everything that was acknowledged anywhere before the
     /// call. Returns the leader's cluster clock at some moment during the call.
     fn read(&self, deadline: Instant) -> Answer<'_, ClusterMs>;
+
+    /// Draws values of an ordered sequence, or timestamps. After an error, none was issued.
+    fn draw(&self, draw: Draw, deadline: Instant) -> Drawing<'_>;
 
     fn progress(&self) -> Progress;
 
@@ -208,6 +214,17 @@ impl Replica for Raft {
         Box::pin(async move {
             let read = Raft::read(self, deadline).await;
             read.map_err(|error| name_missing(error, self))
+        })
+    }
+
+    fn draw(&self, draw: Draw, deadline: Instant) -> Drawing<'_> {
+        Box::pin(async move {
+            let tenant = Serving::current_tenant();
+            let drawn = Raft::draw(self, tenant, draw, deadline).await;
+            drawn.map_err(|error| match error {
+                DrawError::Propose(error) => DrawError::Propose(name_missing(error, self)),
+                error => error,
+            })
         })
     }
 

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use seqd_idgen::{ClockPolicy, WallClock, WallMs};
-use seqd_raft::{ProposeError, Turn, Turns};
+use seqd_raft::{DrawError, ProposeError, Turn, Turns};
 use seqd_state::{
-    ClusterCommand, ClusterMs, Command, Entry, Found, NodeId, Outcome, Restoration, Stamp, State,
-    Wait,
+    ClusterCommand, ClusterMs, Command, Draw, DrawFrom, DrawResult, Entry, Found, NodeId, Outcome,
+    Restoration, Stamp, State, Wait, Windows,
 };
 use tokio::time::Instant;
 
 use crate::minting::{ClockWatch, Keeper};
-use crate::replica::{Answer, Progress, Replica};
+use crate::replica::{Answer, Drawing, Progress, Replica};
 
 /// 2026-11-21T02:26:41.118Z, well inside the default layout.
 pub(crate) const NOON: u64 = 1_795_228_001_118;
@@ -57,6 +57,7 @@ pub(crate) struct TestReplica {
     /// The other members; none, unless a test sets some.
     pub(crate) progress: Mutex<Progress>,
     pub(crate) turns: Arc<Turns>,
+    windows: Mutex<Windows>,
 }
 
 pub(crate) const NODE: NodeId = NodeId(1);
@@ -74,6 +75,7 @@ impl TestReplica {
             proposals: AtomicU64::new(0),
             progress: Mutex::default(),
             turns: Arc::default(),
+            windows: Mutex::default(),
         };
         let outcomes = replica.apply(vec![
             Command::Cluster(ClusterCommand::Found(Found {
@@ -166,6 +168,38 @@ impl Replica for TestReplica {
             Err(ProposeError::NoQuorum {
                 detail: "1 of 3 voters reachable".to_owned(),
             })
+        })
+    }
+
+    fn draw(&self, draw: Draw, _: Instant) -> Drawing<'_> {
+        Box::pin(async move {
+            if !self.has_quorum.load(Ordering::SeqCst) {
+                return Err(DrawError::Propose(ProposeError::NoQuorum {
+                    detail: "1 of 3 voters reachable".to_owned(),
+                }));
+            }
+            let mut windows = self.windows.lock().unwrap();
+            let now = self.clock.wall();
+            assert!(windows.begin(1));
+            loop {
+                let wanted = {
+                    let state = self.state.lock().unwrap();
+                    let ms = match draw.from {
+                        DrawFrom::Timestamps => windows.timestamps_wait_ms(&state, draw.count, now),
+                        DrawFrom::Sequence(_) => 0,
+                    };
+                    if ms > 0 {
+                        return Err(DrawError::Ahead { ms });
+                    }
+                    let drawn = windows.draw(&state, &draw, now);
+                    if let DrawResult::Drawn(drawn) = drawn.map_err(DrawError::Refused)? {
+                        return Ok(drawn);
+                    }
+                    windows.wanted(&state, &draw, (now, ClusterMs(0))).unwrap()
+                };
+                let outcomes = self.apply(vec![wanted.clone()]);
+                windows.granted(1, &wanted, &outcomes[0], ClusterMs(0));
+            }
         })
     }
 

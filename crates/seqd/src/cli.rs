@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     access, completions, config, data, decode, elect, id, key, layout, leader, lock, member, seq,
-    snapshot, status, tls, token, uuid, verify_ids, worker,
+    snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
 };
 use crate::session::Global;
 use crate::supervise::guardian;
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     VerifyIds(verify_ids::VerifyIdsArgs),
     /// Allocate UUIDs
     Uuid(uuid::UuidArgs),
+    /// Allocate timestamps that increase over all nodes
+    Timestamp(timestamp::TimestampArgs),
     /// Create, use and manage sequences
     #[command(subcommand)]
     Seq(seq::SeqCommand),
@@ -179,6 +181,7 @@ mod tests {
         "seqd decode",
         "seqd example --short",
         "seqd uuid -n 2 --version 4",
+        "seqd timestamp -n 3",
         "seqd seq list --prefix a",
         "seqd seq get order",
         "seqd seq create down --mode segment --start -1 --increment -1 --min -9 --max -1 --cycle",

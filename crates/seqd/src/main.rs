@@ -93,6 +93,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Decode(args) => commands::decode::run(args, session).await,
         Command::VerifyIds(args) => commands::verify_ids::run(args, session).await,
         Command::Uuid(args) => commands::uuid::run(args, session).await,
+        Command::Timestamp(args) => commands::timestamp::run(args, session).await,
         Command::Seq(command) => commands::seq::run(command, session).await,
         Command::Layout(command) => commands::layout::run(command, session).await,
         Command::Worker(command) => commands::worker::run(command, session).await,

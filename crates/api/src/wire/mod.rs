@@ -37,6 +37,7 @@ mod plan;
 mod segments;
 mod sequences;
 mod snapshot;
+mod timestamps;
 mod workers;
 
 pub use access::{AccessCreated, AccessRevoked, AccessToken, CreateAccess};
@@ -73,6 +74,7 @@ pub use snapshot::{
     CLUSTER_HEADER, DIGEST_HEADER, INDEX_HEADER, ROWS_HEADER, SNAPSHOT_CONTENT_TYPE, SnapshotHead,
     SnapshotQuery, TERM_HEADER,
 };
+pub use timestamps::{Timestamps, TimestampsRequest};
 pub use workers::{
     Lease, LeaseRequest, ReleaseRequest, Released, RenewRequest, Worker, WorkersQuery,
 };

@@ -13,8 +13,11 @@ pub enum Mode {
     /// Each node issues values from its own range.
     #[default]
     Segment,
-    /// Every value passes through the Raft log. Values increase across all nodes.
+    /// Every value passes through the Raft log. Values increase across all nodes without gaps.
     Strict,
+    /// The leader issues values from memory, after a majority has confirmed its leadership. Values
+    /// increase across all nodes, with gaps when the leader changes.
+    Ordered,
 }
 
 impl Mode {
@@ -24,6 +27,7 @@ impl Mode {
         match self {
             Self::Segment => "segment",
             Self::Strict => "strict",
+            Self::Ordered => "ordered",
         }
     }
 }
@@ -43,8 +47,8 @@ requests! {
 requests! {
     /// A requested definition. Omitted fields have the defaults of PostgreSQL.
     SequenceSpec {
-        /// `segment` (each node has its own range, the default) or `strict` (values increase across
-        /// all nodes).
+        /// `segment` (each node has its own range, the default), `strict` (values increase across
+        /// all nodes without gaps) or `ordered` (values increase across all nodes, from memory).
         mode: Mode,
         /// The first value.
         start: i64 as "OptionalDecimal",
@@ -79,7 +83,8 @@ pub struct Segment {
 pub struct Sequence {
     /// Its name.
     pub name: String,
-    /// `segment` (each node has its own range) or `strict` (values increase across all nodes).
+    /// `segment` (each node has its own range), `strict` (values increase across all nodes without
+    /// gaps) or `ordered` (values increase across all nodes, from memory).
     pub mode: Mode,
     /// The first value.
     #[serde(with = "Decimal")]

@@ -45,6 +45,7 @@ impl From<ServiceError> for Problem {
         match &error {
             ServiceError::Request(error) => request(problem, error),
             ServiceError::Mint(error) => mint(problem, error),
+            ServiceError::TimestampsAhead { ms } => problem.with_retry_after_ms(millis(*ms)),
             ServiceError::Full(why) => problem.with_retry_after_ms(why.retry_ms()),
             ServiceError::Overloaded { retry_after_ms, .. } => {
                 problem.with_retry_after_ms(*retry_after_ms)

@@ -42,6 +42,9 @@ fn identifiers() -> Vec<R> {
         ),
         R::raw(op::GetUuid, uuids::one),
         R::raw(op::GetUuids, uuids::many),
+        R::json(op::NextTimestamps, |s, c| async move {
+            s.timestamps.next(&c.fields, c.deadline).await
+        }),
         R::json(
             op::ListLayouts,
             |s, c| async move { s.layouts.list(&c.fields) },

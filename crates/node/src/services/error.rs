@@ -6,7 +6,7 @@
 use std::fmt::{Debug, Display};
 
 use seqd_api::ErrorCode;
-use seqd_raft::{MemberError, ProposeError, SnapshotError};
+use seqd_raft::{DrawError, MemberError, ProposeError, SnapshotError};
 use seqd_state::State;
 use seqd_state::{Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName};
 use tokio::time::Instant;
@@ -47,6 +47,9 @@ pub(crate) enum ServiceError {
     /// A failure of this program or of its host.
     #[error("{0}")]
     Internal(String),
+    /// The last timestamp is too far ahead of the cluster's clock.
+    #[error("the clock is {ms} ms behind the timestamps that were issued")]
+    TimestampsAhead { ms: u64 },
     #[error(transparent)]
     Sequence(#[from] SequenceError),
     #[error(transparent)]
@@ -186,6 +189,7 @@ impl ServiceError {
             | Self::Key(KeyError::NotFound(_))
             | Self::OneTime(OneTimeError::NotFound) => ErrorCode::NotFound,
             Self::Mint(error) => error.code(),
+            Self::TimestampsAhead { .. } => ErrorCode::ClockBehind,
             Self::Full(_) | Self::Overloaded { .. } => ErrorCode::Overloaded,
             // A read has no outcome that could be unknown.
             Self::Unread(ProposeError::OutcomeUnknown { .. })
@@ -222,6 +226,19 @@ impl ServiceError {
 
     pub(super) fn no_random(error: impl Display) -> Self {
         Self::Internal(format!("no random bytes: {error}"))
+    }
+}
+
+impl From<DrawError> for ServiceError {
+    fn from(error: DrawError) -> Self {
+        match error {
+            DrawError::Refused(refusal) => Self::Refused(refusal),
+            DrawError::Ahead { ms } => Self::TimestampsAhead { ms },
+            DrawError::ClockUnknown => Self::Propose(ProposeError::NoQuorum {
+                detail: error.to_string(),
+            }),
+            DrawError::Propose(error) => Self::Propose(error),
+        }
     }
 }
 

@@ -35,6 +35,7 @@ mod sequences;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod timestamps;
 mod updates;
 mod uuids;
 mod workers;
@@ -59,6 +60,7 @@ pub(crate) use scrape::MetricsService;
 pub(crate) use segments::SegmentService;
 pub(crate) use sequences::SequenceService;
 pub(crate) use snapshot::SnapshotService;
+pub(crate) use timestamps::TimestampService;
 pub(crate) use uuids::UuidService;
 pub(crate) use workers::WorkerService;
 
@@ -92,6 +94,7 @@ pub(crate) struct Services {
     pub(crate) config: Config,
     pub(crate) ids: IdService,
     pub(crate) uuids: UuidService,
+    pub(crate) timestamps: TimestampService,
     pub(crate) layouts: LayoutService,
     pub(crate) sequences: Arc<SequenceService>,
     pub(crate) segments: SegmentService,
@@ -140,6 +143,7 @@ impl Services {
                 replica: replica(),
                 max_count,
             },
+            timestamps: TimestampService { replica: replica() },
             uuids: UuidService {
                 source: UuidSource::default(),
                 clock: clock(),

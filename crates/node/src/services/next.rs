@@ -1,9 +1,10 @@
-//! The next values of a sequence, in either mode.
+//! The next values of a sequence, in each mode.
 
 use seqd_api::{Next, NextRequest, Range};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome, ValueRange,
+    Draw, DrawFrom, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome,
+    ValueRange,
 };
 use tokio::time::Instant;
 
@@ -52,6 +53,7 @@ impl SequenceService {
         let (ranges, increment) = match mode {
             SequenceMode::Strict => self.next_strict(name, count, contiguous, deadline).await?,
             SequenceMode::Segment => self.next_segment(name, count, contiguous, deadline).await?,
+            SequenceMode::Ordered => self.next_ordered(name, count, deadline).await?,
         };
         let ranges = ranges
             .into_iter()
@@ -85,6 +87,19 @@ impl SequenceService {
         }
         self.metrics.allocated(name.as_str(), grant.count);
         Ok((grant.ranges, grant.increment))
+    }
+
+    async fn next_ordered(
+        &self,
+        name: &SequenceName,
+        count: u64,
+        deadline: Instant,
+    ) -> Result<Values, ServiceError> {
+        let from = DrawFrom::Sequence(name.clone());
+        let drawn = self.replica.draw(Draw { from, count }, deadline).await;
+        let drawn = drawn.map_err(|error| self.with_near(error.into()))?;
+        self.metrics.allocated(name.as_str(), count);
+        Ok((vec![drawn.range], drawn.increment))
     }
 
     async fn next_segment(

@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::replica::{Replica, peek};
 use crate::sequences::SegmentBuffers;
 
-/// The sizes of a strict sequence: without meaning there, so the same for all.
+/// The sizes of a sequence of another mode than `segment`, which does not use them.
 const NO_SEGMENTS: SegmentSizes = SegmentSizes {
     target_ms: 60_000,
     min: 1000,
@@ -208,14 +208,19 @@ impl SequenceService {
         let mode = match mode.unwrap_or_default() {
             Mode::Segment => SequenceMode::Segment,
             Mode::Strict => SequenceMode::Strict,
+            Mode::Ordered => SequenceMode::Ordered,
         };
+        if mode == SequenceMode::Ordered && progression.cycle() {
+            let detail = "cycle: the values of an ordered sequence increase, so it cannot cycle";
+            return Err(RequestError::invalid(detail).into());
+        }
         let segment = match (mode, segment) {
-            (SequenceMode::Strict, Some(_)) => {
-                let detail = "segment: a strict sequence has no segments";
+            (SequenceMode::Segment, given) => self.sizes_of(given.unwrap_or_default())?,
+            (_, None) => NO_SEGMENTS,
+            (mode, Some(_)) => {
+                let detail = format!("segment: a {mode} sequence has no segments");
                 return Err(RequestError::invalid(detail).into());
             }
-            (SequenceMode::Strict, None) => NO_SEGMENTS,
-            (SequenceMode::Segment, given) => self.sizes_of(given.unwrap_or_default())?,
         };
         Ok(SequenceDefinition {
             mode,
@@ -361,6 +366,7 @@ pub(super) fn mode_of(mode: SequenceMode) -> Mode {
     match mode {
         SequenceMode::Segment => Mode::Segment,
         SequenceMode::Strict => Mode::Strict,
+        SequenceMode::Ordered => Mode::Ordered,
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod seq;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod takeover;
+pub(crate) mod timestamp;
 pub(crate) mod tls;
 pub(crate) mod token;
 pub(crate) mod uuid;

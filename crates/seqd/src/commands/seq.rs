@@ -137,8 +137,10 @@ pub(crate) struct UpdateArgs {
 pub(crate) enum ModeArg {
     /// Each node allocates from a segment of its own
     Segment,
-    /// Increasing across all nodes
+    /// Increasing across all nodes, without gaps, through the log
     Strict,
+    /// Increasing across all nodes, from the leader's memory
+    Ordered,
 }
 
 pub(crate) async fn run(command: SeqCommand, session: &Session) -> Result<u8, Failure> {
@@ -192,6 +194,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         mode: args.mode.map(|mode| match mode {
             ModeArg::Segment => Mode::Segment,
             ModeArg::Strict => Mode::Strict,
+            ModeArg::Ordered => Mode::Ordered,
         }),
         start: args.start,
         increment: args.increment,

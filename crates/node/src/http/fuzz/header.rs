@@ -171,6 +171,10 @@ impl Replica for Fixed {
         Box::pin(async { Err(ProposeError::Stopping) })
     }
 
+    fn draw(&self, _: seqd_state::Draw, _: Instant) -> replica::Drawing<'_> {
+        Box::pin(async { Err(seqd_raft::DrawError::ClockUnknown) })
+    }
+
     fn progress(&self) -> Progress {
         Progress::default()
     }
