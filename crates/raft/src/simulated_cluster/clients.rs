@@ -7,8 +7,8 @@ use std::time::Duration;
 use seqd_disk::simulated::Dice;
 use seqd_state::idgen::{WallClock, WorkerId};
 use seqd_state::{
-    Command, LeaseId, NextRequest, Outcome, SequenceCommand, SequenceMode, SequenceName,
-    SequenceOutcome, TakeLease, WorkerCommand, WorkerOutcome,
+    Command, Draw, DrawFrom, LeaseId, NextRequest, Outcome, SequenceCommand, SequenceMode,
+    SequenceName, SequenceOutcome, TakeLease, Tenant, WorkerCommand, WorkerOutcome,
 };
 use seqd_store::testing::create_sequence;
 use tokio::time::{Instant, sleep};
@@ -29,7 +29,11 @@ const CHANGE: Duration = Duration::from_secs(10);
 
 /// Strict sequences come first. The last of them is also advanced and deleted.
 pub(super) const STRICT: usize = 3;
-pub(super) const SEQUENCES: usize = 5;
+/// The ordered sequence, after the segment sequences.
+pub(super) const ORDERED: usize = 5;
+pub(super) const SEQUENCES: usize = 6;
+/// The timestamps, which the checks treat as another sequence.
+pub(super) const TIMESTAMPS: usize = 6;
 
 pub(super) fn name(sequence: usize) -> SequenceName {
     let name = SequenceName::new(format!("s{sequence}"));
@@ -37,10 +41,10 @@ pub(super) fn name(sequence: usize) -> SequenceName {
 }
 
 pub(super) fn create(sequence: usize) -> Command {
-    let mode = if sequence < STRICT {
-        SequenceMode::Strict
-    } else {
-        SequenceMode::Segment
+    let mode = match sequence {
+        0..STRICT => SequenceMode::Strict,
+        ORDERED => SequenceMode::Ordered,
+        _ => SequenceMode::Segment,
     };
     create_sequence(&format!("s{sequence}"), mode, "")
 }
@@ -120,14 +124,14 @@ impl Client {
         if self.habit.only_reads {
             return Ask::Read { sequence: strict };
         }
-        match self.dice.below(20) {
+        match self.dice.below(25) {
             0..=7 => Ask::Take {
                 sequence: strict,
                 count: 1 + self.dice.below(3),
             },
             8..=11 => Ask::Read { sequence: strict },
             12..=14 => Ask::Take {
-                sequence: STRICT + self.dice.below((SEQUENCES - STRICT) as u64) as usize,
+                sequence: STRICT + self.dice.below((ORDERED - STRICT) as u64) as usize,
                 count: 1 + self.dice.below(50),
             },
             15 => match self.dice.below(3) {
@@ -137,6 +141,14 @@ impl Client {
                     sequence: last,
                     by: self.dice.below(20),
                 },
+            },
+            20..=22 => Ask::Take {
+                sequence: ORDERED,
+                count: 1 + self.dice.below(400),
+            },
+            23..=24 => Ask::Take {
+                sequence: TIMESTAMPS,
+                count: 1 + self.dice.below(3),
             },
             16 if self.held.is_some() => Ask::Release { owner: self.number },
             _ if self.held.is_some() => Ask::Extend { owner: self.number },
@@ -155,6 +167,9 @@ impl Client {
         });
         let got = match &ask {
             Ask::Read { sequence } => self.read(node, *sequence).await,
+            Ask::Take { sequence, count } if *sequence >= ORDERED => {
+                self.draw(node, *sequence, *count).await
+            }
             _ => match self.command(node, &ask) {
                 Some(command) => self.propose(node, &ask, command).await,
                 None => Got::Refused("there is no such sequence here".to_owned()),
@@ -183,6 +198,26 @@ impl Client {
         match asked.await {
             Some(Ok(Some(next))) => Got::Mark(next),
             Some(Ok(None)) => Got::Done("there is no such sequence".to_owned()),
+            Some(Err(error)) => Got::Refused(error.to_string()),
+            None => Got::Unknown("no answer".to_owned()),
+        }
+    }
+
+    async fn draw(&self, node: usize, sequence: usize, count: u64) -> Got {
+        let (from, first_value) = match sequence {
+            ORDERED => (DrawFrom::Sequence(name(ORDERED)), 1),
+            _ => (DrawFrom::Timestamps, 0),
+        };
+        let asked = self.cluster.ask(node, GONE, |raft: Raft| async move {
+            let deadline = Instant::now() + PATIENCE;
+            raft.draw(Tenant::OPERATOR, Draw { from, count }, deadline)
+                .await
+        });
+        match asked.await {
+            Some(Ok(drawn)) => Got::Range {
+                first: (drawn.range.first - first_value).cast_unsigned(),
+                count,
+            },
             Some(Err(error)) => Got::Refused(error.to_string()),
             None => Got::Unknown("no answer".to_owned()),
         }

@@ -86,6 +86,14 @@ fn a_read_that_nobody_confirmed_is_of_the_past() {
     });
 }
 
+#[test]
+fn a_value_that_nobody_confirmed_is_out_of_order() {
+    is_caught_by("linearizable", Guard::DrawConfirmed, || {
+        let scene = Scene::near(3, 2);
+        scene.try_play(async |cluster| two_sides(&scene, cluster).await)
+    });
+}
+
 /// A leader that was another node's follower in between proposes an entry that it stamped before.
 async fn stamped_before(cluster: &Arc<Cluster>) -> Result<(), Violation> {
     let leader = leader_of_all_but(cluster, None).await;

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::clients::{self, Habit, SEQUENCES, STRICT, create};
+use super::clients::{self, Habit, ORDERED, SEQUENCES, STRICT, TIMESTAMPS, create};
 use super::history::{self, End};
 use super::nodes::Cluster;
 use super::plan::{self, Plan};
@@ -261,11 +261,17 @@ pub(super) async fn equal_ends(cluster: &Arc<Cluster>) -> Result<BTreeMap<usize,
                 if let Some(record) = state.sequence_or_deleted(&clients::name(sequence)) {
                     let end = End {
                         next: record.next_index,
-                        is_counted: sequence != STRICT - 1,
+                        // Only these lose no value without a request of unknown outcome.
+                        is_counted: sequence < ORDERED && sequence != STRICT - 1,
                     };
                     ends.insert(sequence, end);
                 }
             }
+            let end = End {
+                next: (state.timestamp_bound().0 + 1) << seqd_state::TIMESTAMP_COUNTER_BITS,
+                is_counted: false,
+            };
+            ends.insert(TIMESTAMPS, end);
         });
     }
     Ok(ends)
