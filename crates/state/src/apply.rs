@@ -146,7 +146,9 @@ impl State {
         let draws = matches!(
             command,
             Command::Cluster(
-                ClusterCommand::AllocateNodeId(_) | ClusterCommand::ResetWorkers { .. }
+                ClusterCommand::AllocateNodeId(_)
+                    | ClusterCommand::ResetWorkers { .. }
+                    | ClusterCommand::RaiseTimestamps { .. }
             ) | Command::Workers(WorkerCommand::TakeLease(_))
                 | Command::Sequences(
                     SequenceCommand::GrantSegment { .. } | SequenceCommand::GrantWindow { .. }

@@ -112,7 +112,7 @@ impl State {
     /// The last millisecond whose timestamps were granted to a leader; 0 if none was.
     #[must_use]
     pub fn timestamp_bound(&self) -> WallMs {
-        self.tables.timestamps.bound()
+        self.tables.timestamp_bound()
     }
 
     /// Adds a layout to the state. For models, which need a layout with few ticks.

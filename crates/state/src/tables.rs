@@ -10,7 +10,7 @@ use crate::cluster::resets::ResetRecord;
 use crate::cluster::restoration::RestorationRecord;
 use crate::cluster::secret::Secret;
 use crate::cluster::settings::{Clock, Counter, Settings};
-use crate::cluster::timestamps::TimestampBound;
+use crate::cluster::timestamps::{MAX_TIMESTAMPS_AHEAD_MS, TimestampBound};
 use crate::context::ApplyContext;
 use crate::deadlines::{Deadlines, Expiring, Passing, key_of};
 use crate::keys::record::KeyRecord;
@@ -152,6 +152,20 @@ tables! {
     /// The example of `docs/internals/EXTENDING.md`.
     #[cfg(feature = "test-next-level")]
     notes: crate::notes::NoteRecord as expiring,
+}
+
+impl Tables {
+    /// The last millisecond that a leader may have used. In a restored cluster, that includes the
+    /// leaders of the old one, whose processes had ended when the restoration was stamped.
+    pub(crate) fn timestamp_bound(&self) -> WallMs {
+        let skew_ms = (self.settings.get(&())).map_or(0, |settings| settings.max_peer_skew_ms);
+        let ahead_ms = MAX_TIMESTAMPS_AHEAD_MS.saturating_add(2 * skew_ms);
+        let restored = self.restoration.get(&());
+        let floor_ms = restored.map_or(0, |record| {
+            record.stamped_wall_ms.0.saturating_add(ahead_ms)
+        });
+        self.timestamps.bound().max(WallMs(floor_ms))
+    }
 }
 
 #[cfg(test)]

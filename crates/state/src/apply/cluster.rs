@@ -1,11 +1,8 @@
 //! Applies the commands of the cluster itself, which change several tables.
 
-use seqd_idgen::WallMs;
-
 use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal, Found};
 use crate::cluster::nodes::RegisteredStart;
 use crate::cluster::settings::{Counter, Settings};
-use crate::cluster::timestamps::MAX_TIMESTAMPS_AHEAD_MS;
 use crate::domains::Refusal;
 use crate::level::{Level, LogPosition};
 use crate::tables::Tables;
@@ -39,16 +36,12 @@ impl Tables {
             }
             ClusterCommand::StampRestoration { wall_ms } => {
                 let skew_ms = self.settings.get(&()).map_or(0, |s| s.max_peer_skew_ms);
-                let stamped = self.restoration.stamp(&mut self.counter, skew_ms, *wall_ms);
-                if stamped.is_ok() {
-                    // Past every timestamp that the old cluster can have issued since the backup.
-                    let ahead_ms = MAX_TIMESTAMPS_AHEAD_MS.saturating_add(2 * skew_ms);
-                    self.timestamps
-                        .raise(WallMs(wall_ms.0.saturating_add(ahead_ms)));
-                }
-                stamped
+                self.restoration.stamp(&mut self.counter, skew_ms, *wall_ms)
             }
-            ClusterCommand::RaiseTimestamps { upto } => Ok(self.timestamps.raise(*upto)),
+            ClusterCommand::RaiseTimestamps { upto } => {
+                let floor = self.timestamp_bound();
+                Ok(self.timestamps.raise(floor, *upto))
+            }
             ClusterCommand::ReturnTimestamps { granted, used } => {
                 Ok(self.timestamps.give_back(*granted, *used))
             }

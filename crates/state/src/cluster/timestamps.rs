@@ -26,8 +26,9 @@ impl Table<TimestampBound> {
         WallMs(self.get(&()).map_or(0, |bound| bound.upto_ms))
     }
 
-    pub(crate) fn raise(&mut self, upto: WallMs) -> ClusterOutcome {
-        let before = self.bound();
+    /// `floor` is the bound of this cluster and of those that it replaces.
+    pub(crate) fn raise(&mut self, floor: WallMs, upto: WallMs) -> ClusterOutcome {
+        let before = self.bound().max(floor);
         self.set(before, before.max(upto))
     }
 
@@ -55,7 +56,7 @@ mod tests {
     use crate::cluster::commands::ClusterCommand;
     use crate::domains::Outcome;
     use crate::state::State;
-    use crate::testing::{entry, founded};
+    use crate::testing::{entry, founded, restore};
 
     fn bounded(state: &mut State, command: ClusterCommand) -> (u64, u64) {
         let outcomes = state.apply(&entry(1, vec![command.into()]), None);
@@ -101,5 +102,32 @@ mod tests {
             "repeated"
         );
         assert_eq!(bounded(&mut state, raise(70)), (60, 70));
+    }
+
+    #[test]
+    fn a_restored_cluster_begins_past_the_timestamps_of_the_old_one() {
+        let mut state = founded();
+        bounded(
+            &mut state,
+            ClusterCommand::RaiseTimestamps { upto: WallMs(100) },
+        );
+        restore(&mut state);
+        let raise = ClusterCommand::RaiseTimestamps { upto: WallMs(1) };
+        let outcomes = state.apply(&entry(1, vec![raise.clone().into()]), None);
+        let [Outcome::Refused(refusal)] = &outcomes[..] else {
+            panic!("{outcomes:?}");
+        };
+        assert!(refusal.to_string().contains("restored"), "{refusal}");
+        let wall_ms = WallMs(50_000);
+        let stamp = ClusterCommand::StampRestoration { wall_ms };
+        state.apply(&entry(1, vec![stamp.into()]), None);
+        let skew_ms = state.settings().unwrap().max_peer_skew_ms;
+        let floor = 50_000 + MAX_TIMESTAMPS_AHEAD_MS + 2 * skew_ms;
+        assert_eq!(
+            state.timestamp_bound(),
+            WallMs(floor),
+            "issued again after a restore"
+        );
+        assert_eq!(bounded(&mut state, raise), (floor, floor));
     }
 }
