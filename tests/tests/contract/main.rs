@@ -36,6 +36,7 @@ scripts! {
     keys
     layouts
     locks
+    ordered
     sequences
     tenants
     workers

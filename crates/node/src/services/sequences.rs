@@ -218,7 +218,7 @@ impl SequenceService {
             (SequenceMode::Segment, given) => self.sizes_of(given.unwrap_or_default())?,
             (_, None) => NO_SEGMENTS,
             (mode, Some(_)) => {
-                let detail = format!("segment: a {mode} sequence has no segments");
+                let detail = format!("segment: {} sequence has no segments", mode.with_article());
                 return Err(RequestError::invalid(detail).into());
             }
         };

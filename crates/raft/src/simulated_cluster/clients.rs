@@ -73,6 +73,8 @@ pub(super) struct Habit {
     pub(super) pause: u64,
     /// Whether it only reads, so that it waits for no write.
     pub(super) only_reads: bool,
+    /// Whether it only draws ordered values.
+    pub(super) only_draws: bool,
 }
 
 impl Habit {
@@ -82,6 +84,7 @@ impl Habit {
             home: dice.chance(6).then_some(home),
             pause: [20, 150, 150, 150][dice.below(4) as usize] * pauses,
             only_reads: dice.chance(3),
+            only_draws: false,
         }
     }
 }
@@ -123,6 +126,12 @@ impl Client {
         let last = STRICT - 1;
         if self.habit.only_reads {
             return Ask::Read { sequence: strict };
+        }
+        if self.habit.only_draws {
+            return Ask::Take {
+                sequence: ORDERED,
+                count: 1,
+            };
         }
         match self.dice.below(25) {
             0..=7 => Ask::Take {

@@ -61,6 +61,7 @@ async fn two_sides(scene: &Scene, cluster: &Arc<Cluster>) -> Result<(), Violatio
                 home: Some((leader + number % 2) % scene.nodes),
                 pause: 10,
                 only_reads: number < 2,
+                only_draws: number == 2 || number == 3,
             };
             let (cluster, over) = (Arc::clone(cluster), Arc::clone(&over));
             let seed = scene.seed + 10 * round + number as u64;

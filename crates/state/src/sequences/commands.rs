@@ -209,7 +209,7 @@ pub enum SequenceRefusal {
         expected: Revision,
         actual: Revision,
     },
-    #[error("the sequence {name} is a {mode} sequence")]
+    #[error("the sequence {name} is {} sequence", .mode.with_article())]
     WrongMode {
         name: SequenceName,
         mode: SequenceMode,

@@ -23,6 +23,18 @@ pub enum SequenceMode {
     Ordered,
 }
 
+impl SequenceMode {
+    /// The mode after its indefinite article, for messages.
+    #[must_use]
+    pub const fn with_article(self) -> &'static str {
+        match self {
+            Self::Segment => "a segment",
+            Self::Strict => "a strict",
+            Self::Ordered => "an ordered",
+        }
+    }
+}
+
 impl std::fmt::Display for SequenceMode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
