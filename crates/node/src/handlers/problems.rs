@@ -69,8 +69,8 @@ impl From<ServiceError> for Problem {
 }
 
 /// What to do where a quorum is missing.
-const NO_QUORUM: &str = "start the members that are down, or mend the network to them: `seqd status` \
-     shows which; IDs go on meanwhile as long as /readyz?for=ids answers 200";
+const NO_QUORUM: &str = "start the members that are down, or mend the network to them: \
+     `seqd status` shows which; IDs go on meanwhile as long as /readyz?for=ids answers 200";
 
 const OTHER_NODE: &str = "ask another node";
 

@@ -7,8 +7,9 @@ use std::fmt::{Debug, Display};
 
 use seqd_api::ErrorCode;
 use seqd_raft::{DrawError, MemberError, ProposeError, SnapshotError};
-use seqd_state::State;
-use seqd_state::{Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName};
+use seqd_state::{
+    Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName, State,
+};
 use tokio::time::Instant;
 
 use super::room::NoRoom;
@@ -27,7 +28,7 @@ pub(crate) enum ServiceError {
     Mint(#[from] MintError),
     #[error(transparent)]
     Full(#[from] NoRoom),
-    /// As many requests of a kind are being served as may be.
+    /// Too many requests of one kind are in progress.
     #[error("{detail}")]
     Overloaded { detail: String, retry_after_ms: u32 },
     /// The state could not be read: no leader confirmed it.
@@ -82,9 +83,9 @@ pub(crate) enum SequenceError {
     #[error("there is no sequence {name}")]
     NotFound {
         name: SequenceName,
-        /// The nearest name that there is.
+        /// The nearest existing name.
         near: Option<String>,
-        /// Whether values of it were asked for: then it may be one that is still to be made.
+        /// Whether values were requested: the caller may still have to create the sequence.
         for_use: bool,
     },
     #[error(
@@ -118,8 +119,8 @@ pub(crate) enum LeaseError {
         owner: String,
     },
     #[error(
-        "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers, and \
-         limits.tenant_share ({share}%) leaves it no more; the next of its leases ends in \
+        "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers, \
+         and limits.tenant_share ({share}%) leaves it no more; the next of its leases ends in \
          {retry_after_ms} ms"
     )]
     Share {
@@ -141,7 +142,7 @@ pub(crate) enum KeyError {
     #[error("another caller goes on with the key {key}")]
     InProgress {
         key: String,
-        /// Until its claim is over.
+        /// Until the claim expires.
         claim_ms: u64,
         attempt: u64,
     },
@@ -161,13 +162,13 @@ pub(crate) enum OneTimeError {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LockError {
-    /// What became of a claim that its client is to hold no more is not known.
+    /// The claim of a client that does not hold the lock may still exist.
     #[error("the claim may not have ended: {0}")]
     NotWithdrawn(ProposeError),
     /// The caller's token was revoked, or expired, while it waited.
     #[error("the access of the caller ended while it waited: {0:?}")]
     AccessEnded(NotLetIn),
-    /// Whose token it is, is another's; nobody holds the lock with this one.
+    /// The token is another owner's, or nobody holds the lock with it.
     #[error("the lock {name} is not held with token {token}")]
     NotTheHolder {
         name: LockName,

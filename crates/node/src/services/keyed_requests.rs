@@ -58,7 +58,8 @@ impl KeyService {
     /// Keeps an answer; again while it is certain that nothing was proposed and there is time.
     ///
     /// # Errors
-    /// [`ServiceError::Full`] if the limits or the tenant's share leave no room for it: nothing was kept.
+    /// [`ServiceError::Full`] if the limits or the tenant's share leave no room for it: nothing was
+    /// kept.
     pub(crate) async fn keep_answer(
         &self,
         name: KeyName,

@@ -48,9 +48,10 @@ async fn one_caller_goes_on_and_the_others_are_given_its_result() {
     let other = keys
         .begin("pay", begin("b"), Tenant::OPERATOR, soon())
         .await;
-    assert!(
-        matches!(other, Err(ServiceError::Key(KeyError::InProgress { claim_ms, .. })) if claim_ms <= 1_000)
-    );
+    let Err(ServiceError::Key(KeyError::InProgress { claim_ms, .. })) = other else {
+        panic!("{other:?}");
+    };
+    assert!(claim_ms <= 1_000, "{claim_ms}");
     let again = keys
         .begin("pay", begin("a"), Tenant::OPERATOR, soon())
         .await
@@ -288,8 +289,8 @@ async fn answers_with_a_key_stay_within_the_share_of_their_tenant() {
     for at in 0..8 {
         let name = of_request(&format!("k{at}"));
         let begun = keys.begin_request(name.clone(), String::new(), (tenant, soon()));
-        let Turn::Serve(claim) = begun.await.unwrap() else {
-            panic!("nothing was answered before");
+        let Ok(Turn::Serve(claim)) = begun.await else {
+            break;
         };
         let answer = vec![b'a'; 100 << 10].into();
         match keys
