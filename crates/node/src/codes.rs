@@ -42,6 +42,7 @@ pub(crate) enum Change {
     Promote,
     Remove,
     MoveLeader,
+    ResetWorkers,
 }
 
 pub(crate) fn of_member(change: Change, error: &MemberError) -> ErrorCode {

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seqd_api::{Need, Scope};
+use seqd_api::{ErrorCode, Need, Scope};
 use seqd_guards::is_out;
 use seqd_idgen::{WallClock, WallMs};
 use seqd_raft::ProposeError;
@@ -115,6 +115,16 @@ pub(crate) enum NotLetIn {
     NotCurrent,
     /// The token's rate is used up.
     TooMany { per_second: u32, wait: Duration },
+}
+
+impl NotLetIn {
+    pub(crate) fn code(self) -> ErrorCode {
+        match self {
+            Self::Unknown | Self::Expired { .. } => ErrorCode::Unauthorized,
+            Self::NotCurrent => ErrorCode::NoQuorum,
+            Self::TooMany { .. } => ErrorCode::RateLimited,
+        }
+    }
 }
 
 impl Access {

@@ -9,11 +9,12 @@ use axum::http;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
-use seqd_api::{ErrorCode, Need, Operation, Problem, Typed};
+use seqd_api::{Need, Operation, Typed};
 use serde::{Deserialize, Serialize};
 
 use crate::http::{Context, RequestIds, Route, build};
 use crate::metrics::Metrics;
+use crate::services::{RequestError, ServiceError};
 
 // Step 1, the contract: the types in `api/src/wire/echo.rs`, the row in `api/src/operations.rs`. The
 // row expands to this implementation.
@@ -50,38 +51,28 @@ impl Typed for GetEcho {
 
 // Step 2, what it means: `node/src/services/echo.rs`, and a field of `Services`.
 
-#[derive(Debug, thiserror::Error)]
-enum EchoError {
-    #[error("times is at most {most}, not {times}")]
-    TooOften { times: u32, most: u32 },
-}
-
 struct EchoService {
     most: u32,
 }
 
 impl EchoService {
-    fn echo(&self, name: &str, query: &EchoQuery) -> Result<Echo, EchoError> {
-        let (times, most) = (query.times.unwrap_or(1), self.most);
-        if times > most {
-            return Err(EchoError::TooOften { times, most });
+    fn echo(&self, name: &str, query: &EchoQuery) -> Result<Echo, ServiceError> {
+        let times = query.times.unwrap_or(1);
+        if times > self.most {
+            let error = RequestError::TooMany {
+                field: "times",
+                count: u64::from(times),
+                limit: u64::from(self.most),
+            };
+            return Err(error.into());
         }
         let text = name.repeat(times as usize);
         Ok(Echo { text })
     }
 }
 
-// Step 3, its errors in HTTP: a line of the macro `problems!` in `node/src/handlers/problems.rs`.
-
-impl From<EchoError> for Problem {
-    fn from(error: EchoError) -> Problem {
-        match error {
-            EchoError::TooOften { most, .. } => {
-                Problem::new(ErrorCode::CountTooLarge, error.to_string()).with_extra("limit", most)
-            }
-        }
-    }
-}
+// Step 3, its errors: this one is shared. A new one is an arm in `node/src/services/error.rs` with
+// its code, and advice for it in `node/src/handlers/problems.rs`.
 
 // Step 4, the table of handlers: a line in `node/src/handlers/table.rs`.
 

@@ -15,7 +15,7 @@ use super::no_count;
 use super::problems::{internal, invalid};
 use crate::http::{Call, Request, Response};
 use crate::minting::Minter;
-use crate::services::{IdError, Services};
+use crate::services::{ServiceError, Services};
 
 /// Integers up to this many bits are exact as JavaScript numbers.
 const NUMERIC_BITS: u32 = 53;
@@ -181,7 +181,10 @@ fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
 
 /// Decodes an ID. Who held its worker is for those who may read the workers; all else is computed
 /// from the number.
-pub(super) async fn parts(node: &Services, call: &Call<IdPartsQuery>) -> Result<IdParts, IdError> {
+pub(super) async fn parts(
+    node: &Services,
+    call: &Call<IdPartsQuery>,
+) -> Result<IdParts, ServiceError> {
     let parts = node.ids.parts(call.name(), &call.fields, call.deadline);
     let mut parts = parts.await?;
     let sees_workers = Need::Whole(Scope::Read);

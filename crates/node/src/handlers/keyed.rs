@@ -19,7 +19,7 @@ use super::ids;
 use super::problems::internal;
 use crate::access::Caller;
 use crate::http::{Request, Response, Serving, Stored};
-use crate::services::{KeyError, Services, Turn};
+use crate::services::{KeyError, ServiceError, Services, Turn};
 
 /// The most IDs or values of a request with a key: its answer is kept, and a thousand of the widest
 /// form fit.
@@ -110,7 +110,8 @@ where
         Turn::Serve(claim) => claim,
         Turn::Replay(kept) => {
             let stored = Stored::read(&kept.0);
-            let stored = stored.ok_or(KeyError::NotAnAnswer { key: name.key })?;
+            let unreadable = || ServiceError::from(KeyError::NotAnAnswer { key: name.key });
+            let stored = stored.ok_or_else(unreadable)?;
             return Ok(stored.replayed());
         }
     };
@@ -134,7 +135,7 @@ where
                 .keep_answer(name.clone(), claim, bytes.into(), whose);
             match kept.await {
                 Ok(()) => return Ok(stored.answer()),
-                Err(error @ (KeyError::Full(_) | KeyError::Crowded)) => {
+                Err(error @ (ServiceError::Full(_) | ServiceError::Overloaded { .. })) => {
                     let hint =
                         "nothing was kept, and what it took stays a gap; ask for less at once";
                     Problem::from(error).with_hint(hint)
@@ -151,13 +152,13 @@ where
 }
 
 /// An answer that was not kept is not sent: what it took stays a gap.
-fn not_kept(error: KeyError) -> Problem {
+fn not_kept(error: ServiceError) -> Problem {
     let detail = format!("the answer was not kept: {error}");
     let problem = match error {
-        KeyError::Refused(Refusal::Keys(KeyRefusal::ClaimLost { .. })) => {
+        ServiceError::Refused(Refusal::Keys(KeyRefusal::ClaimLost { .. })) => {
             Problem::new(ErrorCode::InProgress, detail).with_retry_after_ms(100)
         }
-        KeyError::Refused(_) => Problem::from(error),
+        ServiceError::Refused(_) => Problem::from(error),
         _ => Problem::new(ErrorCode::OutcomeUnknown, detail),
     };
     problem.with_hint("repeat the request with the same key: it is answered once")

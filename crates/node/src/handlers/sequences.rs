@@ -10,7 +10,7 @@ use super::costly;
 use super::keyed::few_with_key;
 use crate::http::{ETag, Request, Response, etag};
 use crate::places::Places;
-use crate::services::{SequenceError, Services, sequence_name};
+use crate::services::{SequenceError, ServiceError, Services, sequence_name};
 
 pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: GetSequenceQuery = request.decode()?;
@@ -48,7 +48,7 @@ pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Respons
         .create(&name, spec, (request.tenant, request.deadline))
         .await?;
     if only_new && !created.is_new {
-        return Err(SequenceError::Exists { name }.into());
+        return Err(ServiceError::from(SequenceError::Exists { name }).into());
     }
     let status = if created.is_new {
         StatusCode::CREATED

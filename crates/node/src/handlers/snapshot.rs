@@ -11,7 +11,6 @@ use hyper::body::{Frame, SizeHint};
 use seqd_api::{Problem, SnapshotQuery};
 use seqd_raft::Pieces;
 
-use super::problems;
 use crate::access::Right;
 use crate::http::{Request, Response};
 use crate::services::Services;
@@ -19,8 +18,7 @@ use crate::services::Services;
 pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: SnapshotQuery = request.decode()?;
     let stale = query.stale.unwrap_or(false);
-    let taken = node.snapshots.take(stale, request.deadline).await;
-    let (head, export) = taken.map_err(|error| problems::snapshot(&error))?;
+    let (head, export) = node.snapshots.take(stale, request.deadline).await?;
     tracing::info!(
         index = head.index,
         bytes = head.bytes,

@@ -10,7 +10,7 @@ use super::{ids, layouts, node, sequences, snapshot, uuids};
 use crate::access::Right;
 use crate::http::etag::if_match;
 use crate::http::{Call, Route};
-use crate::services::{ClusterError, Services, checked, sequence_name};
+use crate::services::{ServiceError, Services, checked, sequence_name};
 
 type R = Route<Services>;
 
@@ -231,7 +231,7 @@ fn locks() -> Vec<R> {
 fn members() -> Vec<R> {
     vec![
         R::json(op::GetCluster, |s, _| async move {
-            Ok::<_, ClusterError>(s.cluster.show())
+            Ok::<_, ServiceError>(s.cluster.show())
         }),
         R::json(op::ListMembers, |s, c| async move {
             s.cluster.members(&c.fields)

@@ -22,29 +22,28 @@ pub(super) fn admit(access: &Access, path: &str, headers: &HeaderMap) -> Result<
 /// The refusal of a caller. All callers without a recorded token get the same response, whether the
 /// token is missing or wrong, regardless of the request.
 pub(crate) fn refusal(why: NotLetIn) -> Problem {
+    let code = why.code();
     match why {
         NotLetIn::Unknown => {
             let detail = "this node serves those alone who show a token that it knows";
-            Problem::new(ErrorCode::Unauthorized, detail).with_hint(
+            Problem::new(code, detail).with_hint(
                 "send the header Authorization: Bearer TOKEN; the commands take --token-file FILE or \
                  SEQD_TOKEN_FILE",
             )
         }
         NotLetIn::Expired { id, at } => {
             let detail = format!("the token {id} expired at {}", rfc3339(at));
-            Problem::new(ErrorCode::Unauthorized, detail)
-                .with_hint("seqd access create makes another")
+            Problem::new(code, detail).with_hint("seqd access create makes another")
         }
         NotLetIn::NotCurrent => {
             let detail =
                 "this node is not in touch with its cluster, so it cannot know which tokens count";
-            Problem::new(ErrorCode::NoQuorum, detail)
-                .with_hint("ask another node, or this one in a moment")
+            Problem::new(code, detail).with_hint("ask another node, or this one in a moment")
         }
         NotLetIn::TooMany { per_second, wait } => {
             let detail = format!("this token serves {per_second} requests a second on each node");
             let ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX).max(1);
-            Problem::new(ErrorCode::RateLimited, detail).with_retry_after_ms(ms)
+            Problem::new(code, detail).with_retry_after_ms(ms)
         }
     }
 }

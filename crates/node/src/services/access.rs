@@ -8,19 +8,17 @@ use seqd_api::{
     AccessCreated, AccessRevoked, AccessToken, CreateAccess, ListQuery, Page, Permission, Plan,
 };
 use seqd_idgen::{WallClock, WallMs};
-use seqd_raft::ProposeError;
 use seqd_state::{
     AccessCommand, AccessId, AccessOutcome, AccessRecord, MAX_PERMISSIONS, MAX_PREFIX_BYTES,
-    Outcome, Refusal,
+    Outcome, State,
 };
 use tokio::time::Instant;
 
 use super::confirm::unconfirmed;
-use super::error::RequestError;
+use super::error::{RequestError, ServiceError, propose, read, try_out, unexpected};
 use super::page::PageRequest;
 use crate::access::{Drawn, scope_of_state};
-use crate::codes;
-use crate::replica::{Replica, peek, propose_one};
+use crate::replica::{Replica, peek};
 use crate::times::rfc3339;
 
 /// The longest life of a token, ten years: one that is meant to last longer has no end.
@@ -31,24 +29,6 @@ const MAX_TTL_MS: u64 = 10 * 365 * 24 * 3_600_000;
 const _: () = assert!(MAX_PREFIX_BYTES == seqd_api::scope::MAX_PREFIX_BYTES);
 const _: () = assert!(MAX_PREFIX_BYTES >= MAX_NAME_LEN, "a name is a prefix too");
 const _: () = assert!(MAX_PERMISSIONS * (MAX_PREFIX_BYTES + 16) < MAX_BODY_BYTES / 2);
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AccessError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error("there is no token {0}")]
-    NotFound(String),
-    #[error(transparent)]
-    Unread(ProposeError),
-    #[error(transparent)]
-    Propose(ProposeError),
-    #[error("{}", codes::words(.0))]
-    Refused(Refusal),
-    #[error("no random bytes: {0}")]
-    NoRandom(String),
-    #[error("an outcome of another command: {0}")]
-    UnexpectedOutcome(String),
-}
 
 pub(crate) struct AccessService {
     pub(crate) replica: Arc<dyn Replica>,
@@ -61,12 +41,9 @@ impl AccessService {
         &self,
         query: &ListQuery,
         deadline: Instant,
-    ) -> Result<Page<AccessToken>, AccessError> {
+    ) -> Result<Page<AccessToken>, ServiceError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
-        self.replica
-            .read(deadline)
-            .await
-            .map_err(AccessError::Unread)?;
+        read(&*self.replica, deadline).await?;
         let (prefix, now) = (
             query.prefix.as_deref().unwrap_or_default(),
             self.clock.wall(),
@@ -85,7 +62,7 @@ impl AccessService {
         &self,
         wanted: CreateAccess,
         deadline: Instant,
-    ) -> Result<AccessCreated, AccessError> {
+    ) -> Result<AccessCreated, ServiceError> {
         let (drawn, command) = self.creation(wanted)?;
         self.propose(command.clone(), deadline).await?;
         // It is made: whatever is asked from here on, the answer has to be given.
@@ -94,7 +71,7 @@ impl AccessService {
         let own = record_of(command, now);
         let applied = peek(&*self.replica, |state| state.access(drawn.id).cloned());
         let record = applied.flatten().or(own);
-        let gone = || AccessError::NotFound(drawn.id.to_string());
+        let gone = || ServiceError::NoToken(drawn.id.to_string());
         Ok(AccessCreated {
             listed: to_api(drawn.id, &record.ok_or_else(gone)?, now),
             token: drawn.text,
@@ -106,7 +83,7 @@ impl AccessService {
         &self,
         wanted: CreateAccess,
         deadline: Instant,
-    ) -> Result<Plan, AccessError> {
+    ) -> Result<Plan, ServiceError> {
         let permissions = wanted.scopes.clone().unwrap_or_default();
         let (_, command) = self.creation(wanted)?;
         self.plan(&command, deadline).await?;
@@ -120,7 +97,7 @@ impl AccessService {
         &self,
         id: &str,
         deadline: Instant,
-    ) -> Result<AccessRevoked, AccessError> {
+    ) -> Result<AccessRevoked, ServiceError> {
         let id = read_id(id)?;
         self.propose(AccessCommand::Revoke { id }, deadline).await?;
         Ok(AccessRevoked {
@@ -134,7 +111,7 @@ impl AccessService {
         &self,
         id: &str,
         deadline: Instant,
-    ) -> Result<Plan, AccessError> {
+    ) -> Result<Plan, ServiceError> {
         let id = read_id(id)?;
         self.plan(&AccessCommand::Revoke { id }, deadline).await?;
         let described = peek(&*self.replica, |state| {
@@ -147,8 +124,8 @@ impl AccessService {
         Ok(Plan::new(effect, None))
     }
 
-    fn creation(&self, wanted: CreateAccess) -> Result<(Drawn, AccessCommand), AccessError> {
-        let invalid = |text: String| AccessError::Request(RequestError::Invalid(text));
+    fn creation(&self, wanted: CreateAccess) -> Result<(Drawn, AccessCommand), ServiceError> {
+        let invalid = |text: String| ServiceError::Request(RequestError::Invalid(text));
         let permissions = wanted.scopes.unwrap_or_default();
         if permissions.is_empty() {
             let rule = seqd_api::scope::PERMISSION_RULE;
@@ -160,7 +137,7 @@ impl AccessService {
             Some(ttl_ms) if (1..=MAX_TTL_MS).contains(&ttl_ms) => Some(now.0 + ttl_ms),
             Some(_) => return Err(invalid(format!("ttl_ms is 1 to {MAX_TTL_MS} (ten years)"))),
         };
-        let drawn = Drawn::draw().map_err(|error| AccessError::NoRandom(error.to_string()))?;
+        let drawn = Drawn::draw().map_err(ServiceError::no_random)?;
         let command = AccessCommand::Create {
             id: drawn.id,
             hash: drawn.hash,
@@ -172,34 +149,25 @@ impl AccessService {
         Ok((drawn, command))
     }
 
-    async fn plan(&self, command: &AccessCommand, deadline: Instant) -> Result<(), AccessError> {
-        self.replica
-            .read(deadline)
-            .await
-            .map_err(AccessError::Unread)?;
-        let tried = peek(&*self.replica, |state| state.try_access(command));
-        match tried {
-            Some(Ok(_)) => Ok(()),
-            Some(Err(refusal)) => Err(AccessError::Refused(refusal)),
-            None => Err(AccessError::UnexpectedOutcome("none".to_owned())),
-        }
+    async fn plan(&self, command: &AccessCommand, deadline: Instant) -> Result<(), ServiceError> {
+        let check = |state: &State| state.try_access(command);
+        try_out(&*self.replica, deadline, check).await?;
+        Ok(())
     }
 
-    async fn propose(&self, command: AccessCommand, deadline: Instant) -> Result<(), AccessError> {
-        let outcome = propose_one(&*self.replica, command.into(), deadline).await;
-        match outcome.map_err(AccessError::Propose)? {
+    async fn propose(&self, command: AccessCommand, deadline: Instant) -> Result<(), ServiceError> {
+        match propose(&*self.replica, command, deadline).await? {
             Outcome::Access(AccessOutcome::Created { .. } | AccessOutcome::Revoked { .. }) => {
                 Ok(())
             }
-            Outcome::Refused(refusal) => Err(AccessError::Refused(refusal)),
-            other => Err(AccessError::UnexpectedOutcome(format!("{other:?}"))),
+            other => Err(unexpected(&other)),
         }
     }
 }
 
 /// The ID in a path. What is no ID is no token either.
-fn read_id(text: &str) -> Result<AccessId, AccessError> {
-    let shown = || AccessError::NotFound(text.chars().take(80).collect());
+fn read_id(text: &str) -> Result<AccessId, ServiceError> {
+    let shown = || ServiceError::NoToken(text.chars().take(80).collect());
     AccessId::parse(text).ok_or_else(shown)
 }
 

@@ -11,7 +11,7 @@ use seqd_idgen::{Agreement, Standing};
 use seqd_raft::{ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status};
 use tokio::time::Instant;
 
-use super::error::RequestError;
+use super::error::{RequestError, ServiceError};
 use super::health::HealthService;
 use super::page::PageRequest;
 use crate::codes::Change;
@@ -19,14 +19,6 @@ use crate::minting::{Minter, Minters};
 use crate::replica::name_missing;
 use crate::runs_out::{LiveWorkers, WorkerCounts};
 use crate::times::rfc3339;
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ClusterError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error("{error}")]
-    Member { change: Change, error: MemberError },
-}
 
 pub(crate) struct ClusterService {
     pub(crate) raft: Raft,
@@ -63,7 +55,7 @@ impl ClusterService {
         }
     }
 
-    pub(crate) fn members(&self, query: &ListQuery) -> Result<Page<Member>, ClusterError> {
+    pub(crate) fn members(&self, query: &ListQuery) -> Result<Page<Member>, ServiceError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let prefix = query.prefix.as_deref().unwrap_or_default();
         let mut members = self.members_of(&self.raft.status());
@@ -76,7 +68,7 @@ impl ClusterService {
         &self,
         request: AddMember,
         deadline: Instant,
-    ) -> Result<MemberChange, ClusterError> {
+    ) -> Result<MemberChange, ServiceError> {
         let AddMember { name, peer, http } = checked(request)?;
         let member = self.raft.member_add(name, peer, http, deadline).await;
         Ok(self.changed(member.map_err(self.of(Change::Add))?))
@@ -86,7 +78,7 @@ impl ClusterService {
         &self,
         name: &str,
         deadline: Instant,
-    ) -> Result<MemberChange, ClusterError> {
+    ) -> Result<MemberChange, ServiceError> {
         check_name(name)?;
         let member = self.raft.member_promote(name.to_owned(), deadline).await;
         Ok(self.changed(member.map_err(self.of(Change::Promote))?))
@@ -96,7 +88,7 @@ impl ClusterService {
         &self,
         name: &str,
         deadline: Instant,
-    ) -> Result<MemberChange, ClusterError> {
+    ) -> Result<MemberChange, ServiceError> {
         check_name(name)?;
         let member = self.raft.member_remove(name.to_owned(), deadline).await;
         let member = member.map_err(self.of(Change::Remove))?;
@@ -110,7 +102,7 @@ impl ClusterService {
         &self,
         request: LeaderMove,
         deadline: Instant,
-    ) -> Result<LeaderMoved, ClusterError> {
+    ) -> Result<LeaderMoved, ServiceError> {
         request.node.as_deref().map_or(Ok(()), check_name)?;
         let leader = self.raft.leader_move(request.node, deadline).await;
         Ok(LeaderMoved {
@@ -124,7 +116,7 @@ impl ClusterService {
         &self,
         change: ChangeOfMembers,
         deadline: Instant,
-    ) -> Result<Plan, ClusterError> {
+    ) -> Result<Plan, ServiceError> {
         let (kind, name) = match &change {
             ChangeOfMembers::Add { name, .. } => (Change::Add, Some(name)),
             ChangeOfMembers::Update { name, .. } => (Change::Update, Some(name)),
@@ -167,13 +159,13 @@ impl ClusterService {
         Ok(Plan::new(effect, None))
     }
 
-    fn of(&self, change: Change) -> impl Fn(MemberError) -> ClusterError {
+    fn of(&self, change: Change) -> impl Fn(MemberError) -> ServiceError {
         move |error| {
             let error = match error {
                 MemberError::Propose(error) => name_missing(error, &self.raft).into(),
                 error => error,
             };
-            ClusterError::Member { change, error }
+            ServiceError::Member { change, error }
         }
     }
 
@@ -352,7 +344,7 @@ fn check_name(name: &str) -> Result<(), RequestError> {
 }
 
 /// Refuses names and addresses that are none.
-pub(crate) fn checked(request: AddMember) -> Result<AddMember, ClusterError> {
+pub(crate) fn checked(request: AddMember) -> Result<AddMember, ServiceError> {
     let AddMember { name, peer, http } = &request;
     let invalid = |detail: String| Err(RequestError::Invalid(detail).into());
     check_name(name)?;

@@ -1,6 +1,64 @@
-//! What is wrong with a request whatever the cluster's state is.
+//! The error of all services, with its code, which every protocol maps to its own; and the calls to
+//! the cluster from which most of its arms come.
+//!
+//! A domain that has errors of its own has an enum here, so that no service imports another's.
 
-use seqd_state::SequenceName;
+use std::fmt::{Debug, Display};
+
+use seqd_api::ErrorCode;
+use seqd_raft::{MemberError, ProposeError, SnapshotError};
+use seqd_state::{
+    Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName, State,
+};
+use tokio::time::Instant;
+
+use super::room::NoRoom;
+use crate::access::NotLetIn;
+use crate::codes::{self, Change};
+use crate::minting::MintError;
+use crate::replica::{ReadTime, Replica, peek, propose_one, read_time};
+
+/// Why a service did not carry out a request.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServiceError {
+    /// The request is wrong in every state of the cluster.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    Mint(#[from] MintError),
+    #[error(transparent)]
+    Full(#[from] NoRoom),
+    /// Too many requests of one kind are in progress.
+    #[error("{detail}")]
+    Overloaded { detail: String, retry_after_ms: u32 },
+    /// The state could not be read: no leader confirmed it.
+    #[error(transparent)]
+    Unread(ProposeError),
+    /// The command was not agreed upon, or its outcome is unknown.
+    #[error(transparent)]
+    Propose(ProposeError),
+    #[error("{}", codes::words(.0))]
+    Refused(Refusal),
+    #[error("{error}")]
+    Member { change: Change, error: MemberError },
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    #[error("there is no token {0}")]
+    NoToken(String),
+    /// A failure of this program or of its host.
+    #[error("{0}")]
+    Internal(String),
+    #[error(transparent)]
+    Sequence(#[from] SequenceError),
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    OneTime(#[from] OneTimeError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
@@ -14,6 +72,158 @@ pub(crate) enum RequestError {
     },
     #[error("there is no layout {:?}", .name.chars().take(80).collect::<String>())]
     NoLayout { name: String, known: Vec<String> },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SequenceError {
+    /// Sequences are never created by use.
+    #[error("there is no sequence {name}")]
+    NotFound {
+        name: SequenceName,
+        /// The nearest existing name.
+        near: Option<String>,
+        /// Whether values were requested: the caller may still have to create the sequence.
+        for_use: bool,
+    },
+    #[error(
+        "start: this cluster was restored and its backup has no sequence {name}: one that was made \
+         after the backup would begin again at its first value"
+    )]
+    StartMissing { name: SequenceName },
+    #[error("the sequence {name} exists, as it is defined here")]
+    Exists { name: SequenceName },
+    #[error("the sequence exists, but could not be read: {0}")]
+    CreatedUnread(Box<ServiceError>),
+    #[error("the sequence was changed, but could not be read: {0}")]
+    ChangedUnread(Box<ServiceError>),
+    #[error("the sequence began again at its end: the values do not lie together and stay a gap")]
+    NotTogether,
+    #[error("{unused} is more than was ever granted of {name}")]
+    MoreThanGranted { unused: u64, name: SequenceName },
+    #[error("{grant} is no grant of {name} that was made over HTTP in this cluster")]
+    UnknownGrant { name: SequenceName, grant: u128 },
+    #[error("this node's range of {name} is used up, and no other came: {detail}")]
+    NoRefill { name: SequenceName, detail: String },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LeaseError {
+    #[error("this cluster has not granted lease {lease} of worker {worker} in {layout} to {owner}")]
+    NotGranted {
+        layout: String,
+        worker: u32,
+        lease: u128,
+        owner: String,
+    },
+    #[error(
+        "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers, \
+         and limits.tenant_share ({share}%) leaves it no more; the next of its leases ends in \
+         {retry_after_ms} ms"
+    )]
+    Share {
+        layout: String,
+        owner: String,
+        held: u64,
+        workers: u64,
+        share: u8,
+        retry_after_ms: u64,
+    },
+    #[error("the lease of worker {worker} in {layout} is over")]
+    Over { layout: String, worker: u32 },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeyError {
+    #[error("there is no key {0}")]
+    NotFound(String),
+    #[error("another caller goes on with the key {key}")]
+    InProgress {
+        key: String,
+        /// Until the claim expires.
+        claim_ms: u64,
+        attempt: u64,
+    },
+    #[error("something else was begun under the key {key}")]
+    Mismatch { key: String },
+    #[error("the key {key} is kept, but with what is no answer")]
+    NotAnAnswer { key: String },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OneTimeError {
+    #[error("there is no such one-time token, or it is over")]
+    NotFound,
+    #[error("another request consumed the token")]
+    Used,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LockError {
+    /// The claim of a client that does not hold the lock may still exist.
+    #[error("the claim may not have ended: {0}")]
+    NotWithdrawn(ProposeError),
+    /// The caller's token was revoked, or expired, while it waited.
+    #[error("the access of the caller ended while it waited: {0:?}")]
+    AccessEnded(NotLetIn),
+    /// The token is another owner's, or nobody holds the lock with it.
+    #[error("the lock {name} is not held with token {token}")]
+    NotTheHolder {
+        name: LockName,
+        token: FencingToken,
+        holder: Option<Box<LockHolder>>,
+    },
+}
+
+impl ServiceError {
+    /// The stable code, the same in every protocol.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            Self::Request(RequestError::Invalid(_))
+            | Self::Sequence(SequenceError::StartMissing { .. }) => ErrorCode::InvalidArgument,
+            Self::Request(RequestError::TooMany { .. }) => ErrorCode::CountTooLarge,
+            Self::Request(RequestError::NoLayout { .. })
+            | Self::NoToken(_)
+            | Self::Sequence(SequenceError::NotFound { .. })
+            | Self::Key(KeyError::NotFound(_))
+            | Self::OneTime(OneTimeError::NotFound) => ErrorCode::NotFound,
+            Self::Mint(error) => error.code(),
+            Self::Full(_) | Self::Overloaded { .. } => ErrorCode::Overloaded,
+            // A read has no outcome that could be unknown.
+            Self::Unread(ProposeError::OutcomeUnknown { .. })
+            | Self::Sequence(SequenceError::NoRefill { .. }) => ErrorCode::NoQuorum,
+            Self::Unread(error) | Self::Propose(error) => codes::of_propose(error),
+            Self::Refused(refusal) => codes::of_refusal(refusal),
+            Self::Member { change, error } => codes::of_member(*change, error),
+            Self::Snapshot(error) => codes::of_snapshot(error),
+            Self::Internal(_) | Self::Key(KeyError::NotAnAnswer { .. }) => ErrorCode::Internal,
+            Self::Sequence(SequenceError::Exists { .. }) => ErrorCode::PreconditionFailed,
+            Self::Sequence(SequenceError::CreatedUnread(_) | SequenceError::ChangedUnread(_))
+            | Self::Lock(LockError::NotWithdrawn(_)) => ErrorCode::OutcomeUnknown,
+            Self::Sequence(SequenceError::NotTogether) => ErrorCode::SequenceExhausted,
+            Self::Sequence(
+                SequenceError::MoreThanGranted { .. } | SequenceError::UnknownGrant { .. },
+            ) => ErrorCode::GrantSuperseded,
+            Self::Lease(LeaseError::NotGranted { .. } | LeaseError::Over { .. })
+            | Self::Lock(LockError::NotTheHolder { .. }) => ErrorCode::LeaseLost,
+            Self::Lease(LeaseError::Share { .. }) => ErrorCode::WorkersExhausted,
+            Self::Key(KeyError::InProgress { .. }) => ErrorCode::InProgress,
+            Self::Key(KeyError::Mismatch { .. }) => ErrorCode::FingerprintMismatch,
+            Self::OneTime(OneTimeError::Used) => ErrorCode::TokenUsed,
+            Self::Lock(LockError::AccessEnded(why)) => why.code(),
+        }
+    }
+
+    pub(super) fn overloaded(detail: impl Into<String>, retry_after_ms: u32) -> Self {
+        let detail = detail.into();
+        Self::Overloaded {
+            detail,
+            retry_after_ms,
+        }
+    }
+
+    pub(super) fn no_random(error: impl Display) -> Self {
+        Self::Internal(format!("no random bytes: {error}"))
+    }
 }
 
 impl RequestError {
@@ -42,6 +252,45 @@ pub(super) fn within(field: &'static str, count: u64, limit: u64) -> Result<u64,
     }
 }
 
-pub(crate) fn sequence_name(text: &str) -> Result<SequenceName, RequestError> {
-    SequenceName::new(text).map_err(RequestError::invalid)
+pub(crate) fn sequence_name(text: &str) -> Result<SequenceName, ServiceError> {
+    Ok(SequenceName::new(text).map_err(RequestError::invalid)?)
+}
+
+/// Returns once this node has applied everything that was acknowledged before the call.
+pub(super) async fn read(
+    replica: &dyn Replica,
+    deadline: Instant,
+) -> Result<ReadTime, ServiceError> {
+    let read = read_time(replica, deadline).await;
+    read.map_err(ServiceError::Unread)
+}
+
+/// Carries out a command.
+pub(super) async fn propose(
+    replica: &dyn Replica,
+    command: impl Into<Command>,
+    deadline: Instant,
+) -> Result<Outcome, ServiceError> {
+    let proposed = propose_one(replica, command.into(), deadline).await;
+    match proposed.map_err(ServiceError::Propose)? {
+        Outcome::Refused(refusal) => Err(ServiceError::Refused(refusal)),
+        outcome => Ok(outcome),
+    }
+}
+
+/// The result of the state's own check of a command, after everything that was acknowledged before
+/// the call.
+pub(super) async fn try_out<T>(
+    replica: &dyn Replica,
+    deadline: Instant,
+    check: impl FnOnce(&State) -> Result<T, Refusal>,
+) -> Result<T, ServiceError> {
+    read(replica, deadline).await?;
+    let checked = peek(replica, check).ok_or_else(|| unexpected(&format_args!("none")))?;
+    checked.map_err(ServiceError::Refused)
+}
+
+/// The error of an outcome that belongs to another command.
+pub(super) fn unexpected(outcome: &impl Debug) -> ServiceError {
+    ServiceError::Internal(format!("{}: {outcome:?}", codes::OTHER_OUTCOME))
 }

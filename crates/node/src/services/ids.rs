@@ -6,19 +6,11 @@ use seqd_api::{IdFormat, IdParts, IdPartsQuery};
 use seqd_idgen::{Layout, SnowflakeId};
 use tokio::time::Instant;
 
-use super::error::{RequestError, count_within};
+use super::error::{RequestError, ServiceError, count_within};
 use super::layouts;
-use crate::minting::{ClockWatch, MintError, Minted, Minter, Minters};
+use crate::minting::{ClockWatch, Minted, Minter, Minters};
 use crate::replica::Replica;
 use crate::times::rfc3339;
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum IdError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error(transparent)]
-    Mint(#[from] MintError),
-}
 
 pub(crate) struct IdService {
     pub(crate) minters: Arc<Minters>,
@@ -29,7 +21,7 @@ pub(crate) struct IdService {
 
 impl IdService {
     /// The minter of a layout; of the default one where none is named.
-    pub(crate) fn minter(&self, layout: Option<&str>) -> Result<Arc<Minter>, IdError> {
+    pub(crate) fn minter(&self, layout: Option<&str>) -> Result<Arc<Minter>, ServiceError> {
         let Some(name) = layout else {
             return Ok(Arc::clone(self.minters.default()));
         };
@@ -42,7 +34,7 @@ impl IdService {
         &self,
         layout: Option<&str>,
         deadline: Instant,
-    ) -> Result<(String, u32), IdError> {
+    ) -> Result<(String, u32), ServiceError> {
         let of = |layout: &Layout| (layout.name().to_owned(), layout.bits());
         match layout {
             None => Ok(of(self.minters.default().layout())),
@@ -53,12 +45,16 @@ impl IdService {
         }
     }
 
-    pub(crate) fn check_count(&self, count: Option<u64>) -> Result<(), IdError> {
+    pub(crate) fn check_count(&self, count: Option<u64>) -> Result<(), ServiceError> {
         count_within(count, u64::from(self.max_count))?;
         Ok(())
     }
 
-    pub(crate) async fn one(&self, minter: &Minter, deadline: Instant) -> Result<Minted, IdError> {
+    pub(crate) async fn one(
+        &self,
+        minter: &Minter,
+        deadline: Instant,
+    ) -> Result<Minted, ServiceError> {
         Ok(minter.mint(&self.clock, 1, deadline).await?)
     }
 
@@ -68,7 +64,7 @@ impl IdService {
         minter: &Minter,
         count: Option<u64>,
         deadline: Instant,
-    ) -> Result<Minted, IdError> {
+    ) -> Result<Minted, ServiceError> {
         let count = count_within(count, u64::from(self.max_count))?;
         let count = u32::try_from(count).unwrap_or(self.max_count);
         Ok(minter.mint_in_turn(&self.clock, count, deadline).await?)
@@ -80,7 +76,7 @@ impl IdService {
         text: &str,
         query: &IdPartsQuery,
         deadline: Instant,
-    ) -> Result<IdParts, RequestError> {
+    ) -> Result<IdParts, ServiceError> {
         let layout = layouts::find(&*self.replica, query.layout.as_deref().unwrap_or("default"))?;
         let format = match query.format.as_deref() {
             None => IdFormat::Dec,

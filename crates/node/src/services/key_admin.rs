@@ -5,11 +5,13 @@
 use std::ops::Bound;
 
 use seqd_api::{DeletedPage, KeyDeleted, KeyState, KeysQuery, ListedKey, Page, Plan};
-use seqd_state::{ClusterMs, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeySpace, State, Tenant};
+use seqd_state::{
+    ClusterMs, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeySpace, Outcome, State, Tenant,
+};
 use tokio::time::Instant;
 
-use super::error::RequestError;
-use super::keys::{KeyError, KeyService, users};
+use super::error::{KeyError, RequestError, ServiceError, propose, read, unexpected};
+use super::keys::{KeyService, users};
 use super::page::{self, PageRequest};
 use crate::replica::{ReadTime, peek};
 
@@ -131,9 +133,9 @@ impl KeyService {
         &self,
         query: &KeysQuery,
         deadline: Instant,
-    ) -> Result<Page<ListedKey>, KeyError> {
+    ) -> Result<Page<ListedKey>, ServiceError> {
         let wanted = Wanted::read(query)?;
-        let time = self.read(deadline).await?;
+        let time = read(&*self.replica, deadline).await?;
         let found = peek(&*self.replica, |state| {
             let now = state.cluster_ms();
             let take = |name: &KeyName, record: &KeyRecord| listed(name, record, now, time);
@@ -148,9 +150,9 @@ impl KeyService {
         &self,
         query: &KeysQuery,
         deadline: Instant,
-    ) -> Result<DeletedPage, KeyError> {
+    ) -> Result<DeletedPage, ServiceError> {
         let wanted = which(query)?;
-        self.read(deadline).await?;
+        read(&*self.replica, deadline).await?;
         let found = peek(&*self.replica, |state| {
             wanted.collect(state, wanted.limit, |name, _| name.clone())
         });
@@ -170,9 +172,9 @@ impl KeyService {
         &self,
         query: &KeysQuery,
         deadline: Instant,
-    ) -> Result<Plan, KeyError> {
+    ) -> Result<Plan, ServiceError> {
         let wanted = which(query)?;
-        self.read(deadline).await?;
+        read(&*self.replica, deadline).await?;
         let found = peek(&*self.replica, |state| {
             wanted.collect(state, usize::MAX, |_, record| record.result.is_none())
         });
@@ -194,9 +196,9 @@ impl KeyService {
         &self,
         key: &str,
         deadline: Instant,
-    ) -> Result<KeyDeleted, KeyError> {
+    ) -> Result<KeyDeleted, ServiceError> {
         match self.remove(vec![users(key)], deadline).await? {
-            0 => Err(KeyError::NotFound(key.to_owned())),
+            0 => Err(KeyError::NotFound(key.to_owned()).into()),
             _ => Ok(KeyDeleted {
                 key: key.to_owned(),
                 deleted: true,
@@ -205,8 +207,12 @@ impl KeyService {
     }
 
     /// What [`KeyService::delete`] would do.
-    pub(crate) async fn plan_delete(&self, key: &str, deadline: Instant) -> Result<Plan, KeyError> {
-        let time = self.read(deadline).await?;
+    pub(crate) async fn plan_delete(
+        &self,
+        key: &str,
+        deadline: Instant,
+    ) -> Result<Plan, ServiceError> {
+        let time = read(&*self.replica, deadline).await?;
         let (record, now, _) = self
             .look(&users(key))
             .ok_or_else(|| KeyError::NotFound(key.to_owned()))?;
@@ -218,10 +224,11 @@ impl KeyService {
         Ok(Plan::new(effect, None))
     }
 
-    async fn remove(&self, names: Vec<KeyName>, deadline: Instant) -> Result<u64, KeyError> {
-        match self.propose(KeyCommand::Remove { names }, deadline).await? {
-            KeyOutcome::Removed { count } => Ok(count),
-            other => Err(KeyError::UnexpectedOutcome(format!("{other:?}"))),
+    async fn remove(&self, names: Vec<KeyName>, deadline: Instant) -> Result<u64, ServiceError> {
+        let remove = KeyCommand::Remove { names };
+        match propose(&*self.replica, remove, deadline).await? {
+            Outcome::Keys(KeyOutcome::Removed { count }) => Ok(count),
+            other => Err(unexpected(&other)),
         }
     }
 }

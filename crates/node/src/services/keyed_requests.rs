@@ -8,7 +8,8 @@ use seqd_state::codec::Bytes;
 use seqd_state::{KeyClaim, KeyName, RESERVED_RESULT_BYTES, Tenant};
 use tokio::time::{Instant, sleep};
 
-use super::keys::{KeyError, KeyService, Told};
+use super::error::ServiceError;
+use super::keys::{KeyService, Told};
 use super::room::NoRoom;
 
 /// How much longer than the request itself its claim lives, for the entry that completes it.
@@ -28,8 +29,8 @@ pub(crate) enum Turn {
 
 impl KeyService {
     /// The place of a request with a key among those that are served.
-    pub(crate) fn place(&self, tenant: Tenant) -> Result<Part, KeyError> {
-        self.in_flight.take(tenant, 1).ok_or(KeyError::Crowded)
+    pub(crate) fn place(&self, tenant: Tenant) -> Result<Part, ServiceError> {
+        self.in_flight.take(tenant, 1).ok_or_else(crowded)
     }
 
     /// Begins the key of a request: it is served once.
@@ -38,7 +39,7 @@ impl KeyService {
         name: KeyName,
         fingerprint: String,
         (tenant, deadline): (Tenant, Instant),
-    ) -> Result<Turn, KeyError> {
+    ) -> Result<Turn, ServiceError> {
         let time = deadline.saturating_duration_since(Instant::now());
         let begin = seqd_state::BeginKey {
             name,
@@ -57,14 +58,15 @@ impl KeyService {
     /// Keeps an answer; again while it is certain that nothing was proposed and there is time.
     ///
     /// # Errors
-    /// [`KeyError::Full`] if the limits or the tenant's share leave no room for it: nothing was kept.
+    /// [`ServiceError::Full`] if the limits or the tenant's share leave no room for it: nothing was
+    /// kept.
     pub(crate) async fn keep_answer(
         &self,
         name: KeyName,
         claim: KeyClaim,
         answer: Bytes,
         (tenant, deadline): (Tenant, Instant),
-    ) -> Result<(), KeyError> {
+    ) -> Result<(), ServiceError> {
         loop {
             let kept = match self.room_for(&name, &answer, tenant) {
                 Ok(_part) => {
@@ -89,16 +91,21 @@ impl KeyService {
         name: &KeyName,
         answer: &Bytes,
         tenant: Tenant,
-    ) -> Result<Option<Part>, KeyError> {
+    ) -> Result<Option<Part>, ServiceError> {
         let bytes = answer.0.len();
         if bytes <= RESERVED_RESULT_BYTES || is_out!(AnswersHaveRoom) {
             return Ok(None);
         }
         let part = self.keeping.take(tenant, bytes as u64);
-        let part = part.ok_or(KeyError::Crowded)?;
+        let part = part.ok_or_else(crowded)?;
         self.check_result(name, bytes)?;
         Ok(Some(part))
     }
+}
+
+fn crowded() -> ServiceError {
+    let detail = "as many requests with a key as may be are being served, of this client or of all";
+    ServiceError::overloaded(detail, 100)
 }
 
 fn millis(time: Duration) -> u64 {
@@ -106,12 +113,12 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// Whether an error says that the command is certainly not in the log, and may be soon.
-fn is_unproposed(error: &KeyError) -> bool {
+fn is_unproposed(error: &ServiceError) -> bool {
     matches!(
         error,
-        KeyError::Crowded
-            | KeyError::Full(NoRoom::Behind { .. })
-            | KeyError::Propose(
+        ServiceError::Overloaded { .. }
+            | ServiceError::Full(NoRoom::Behind { .. })
+            | ServiceError::Propose(
                 ProposeError::NoQuorum { .. }
                     | ProposeError::Overloaded { .. }
                     | ProposeError::OverloadedBytes { .. }

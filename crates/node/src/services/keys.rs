@@ -11,57 +11,23 @@ use seqd_api::{
     AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, Key, KeyBegun, KeyEnded, KeyState,
 };
 use seqd_guards::is_out;
-use seqd_raft::{Pool, ProposeError};
+use seqd_raft::Pool;
 use seqd_state::codec::Bytes;
 use seqd_state::{
-    ClusterMs, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeyRefusal, KeySpace,
-    Outcome, RESERVED_RESULT_BYTES, Refusal, Tenant,
+    ClusterMs, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeyRefusal, KeySpace, Outcome,
+    RESERVED_RESULT_BYTES, Tenant,
 };
 use tokio::time::Instant;
 
-use super::error::RequestError;
+use super::error::{KeyError, RequestError, ServiceError, propose, read, unexpected};
 use super::key_admin::state_of;
-use super::room::{NoRoom, Resource};
-use super::seals::{Seal, SecretError, secret};
-use crate::codes;
+use super::room::Resource;
+use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
-use crate::replica::{ReadTime, Replica, peek, propose_one, read_time};
+use crate::replica::{ReadTime, Replica, peek};
 
 /// How often a key is begun that ends each time between the outcome and the read of its result.
 const MAX_BEGINS: usize = 3;
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum KeyError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error("there is no key {0}")]
-    NotFound(String),
-    #[error("another caller goes on with the key {key}")]
-    InProgress {
-        key: String,
-        /// Until its claim is over.
-        claim_ms: u64,
-        attempt: u64,
-    },
-    #[error("something else was begun under the key {key}")]
-    Mismatch { key: String },
-    #[error(transparent)]
-    Full(#[from] NoRoom),
-    #[error("the key {key} is kept, but with what is no answer")]
-    NotAnAnswer { key: String },
-    #[error("as many requests with a key as may be are being served, of this client or of all")]
-    Crowded,
-    #[error(transparent)]
-    Secret(#[from] SecretError),
-    #[error(transparent)]
-    Unread(ProposeError),
-    #[error(transparent)]
-    Propose(ProposeError),
-    #[error("{}", codes::words(.0))]
-    Refused(Refusal),
-    #[error("an outcome of another command: {0}")]
-    UnexpectedOutcome(String),
-}
 
 /// Requests with a key that are served at once: as many as a node has connections. They go on when
 /// their clients leave.
@@ -126,7 +92,7 @@ impl KeyService {
         wanted: BeginKey,
         tenant: Tenant,
         deadline: Instant,
-    ) -> Result<KeyBegun, KeyError> {
+    ) -> Result<KeyBegun, ServiceError> {
         let begin = seqd_state::BeginKey {
             name: users(key),
             tenant,
@@ -180,7 +146,7 @@ impl KeyService {
         wanted: CompleteKey,
         text: Option<JsonText>,
         deadline: Instant,
-    ) -> Result<KeyEnded, KeyError> {
+    ) -> Result<KeyEnded, ServiceError> {
         let claim = self.opened(key, wanted.claim, deadline).await?;
         let written = || wanted.result.unwrap_or_default().to_string();
         let text = text.map_or_else(written, |text| text.as_str().to_owned());
@@ -198,7 +164,7 @@ impl KeyService {
         key: &str,
         wanted: AbandonKey,
         deadline: Instant,
-    ) -> Result<KeyEnded, KeyError> {
+    ) -> Result<KeyEnded, ServiceError> {
         let claim = self.opened(key, wanted.claim, deadline).await?;
         self.give_up(users(key), claim, deadline).await?;
         Ok(KeyEnded {
@@ -214,7 +180,7 @@ impl KeyService {
         key: &str,
         claim: Option<String>,
         deadline: Instant,
-    ) -> Result<KeyClaim, KeyError> {
+    ) -> Result<KeyClaim, ServiceError> {
         let missing = || RequestError::invalid("claim is missing: the response to begin has it");
         let claim = claim.ok_or_else(missing)?;
         let secret = secret(&*self.replica, deadline).await?;
@@ -222,7 +188,7 @@ impl KeyService {
         let lost = || KeyRefusal::ClaimLost { name: users(key) };
         opened
             .map(KeyClaim)
-            .ok_or_else(|| KeyError::Refused(lost().into()))
+            .ok_or_else(|| ServiceError::Refused(lost().into()))
     }
 
     /// A key after all that was acknowledged before; with `stale`, as this node has it.
@@ -231,14 +197,14 @@ impl KeyService {
         key: &str,
         query: &GetKeyQuery,
         deadline: Instant,
-    ) -> Result<Key, KeyError> {
+    ) -> Result<Key, ServiceError> {
         let name = users(key);
         if !name.is_valid() {
-            return Err(KeyError::Refused(KeyRefusal::InvalidKey.into()));
+            return Err(ServiceError::Refused(KeyRefusal::InvalidKey.into()));
         }
         let time = match query.stale.unwrap_or(false) {
             true => None,
-            false => Some(self.read(deadline).await?),
+            false => Some(read(&*self.replica, deadline).await?),
         };
         let found = self.look(&name);
         let (record, now, applied) = found.ok_or_else(|| KeyError::NotFound(key.to_owned()))?;
@@ -264,15 +230,15 @@ impl KeyService {
         claim: KeyClaim,
         result: Bytes,
         deadline: Instant,
-    ) -> Result<(), KeyError> {
+    ) -> Result<(), ServiceError> {
         let complete = KeyCommand::Complete {
             name,
             claim,
             result,
         };
-        match self.propose(complete, deadline).await? {
-            KeyOutcome::Completed => Ok(()),
-            other => Err(KeyError::UnexpectedOutcome(format!("{other:?}"))),
+        match propose(&*self.replica, complete, deadline).await? {
+            Outcome::Keys(KeyOutcome::Completed) => Ok(()),
+            other => Err(unexpected(&other)),
         }
     }
 
@@ -281,11 +247,11 @@ impl KeyService {
         name: KeyName,
         claim: KeyClaim,
         deadline: Instant,
-    ) -> Result<(), KeyError> {
+    ) -> Result<(), ServiceError> {
         let abandon = KeyCommand::Abandon { name, claim };
-        match self.propose(abandon, deadline).await? {
-            KeyOutcome::Abandoned { .. } => Ok(()),
-            other => Err(KeyError::UnexpectedOutcome(format!("{other:?}"))),
+        match propose(&*self.replica, abandon, deadline).await? {
+            Outcome::Keys(KeyOutcome::Abandoned { .. }) => Ok(()),
+            other => Err(unexpected(&other)),
         }
     }
 
@@ -295,13 +261,17 @@ impl KeyService {
         &self,
         begin: seqd_state::BeginKey,
         deadline: Instant,
-    ) -> Result<Told, KeyError> {
+    ) -> Result<Told, ServiceError> {
         for _ in 0..MAX_BEGINS {
             self.check_room(&begin)?;
             let command = KeyCommand::Begin(begin.clone());
             let seems_free = is_out!(KeyDecidedByApply) && self.look(&begin.name).is_none();
             let key = || begin.name.key.clone();
-            match self.propose(command, deadline).await? {
+            let outcome = match propose(&*self.replica, command, deadline).await? {
+                Outcome::Keys(outcome) => outcome,
+                other => return Err(unexpected(&other)),
+            };
+            match outcome {
                 KeyOutcome::First {
                     claim,
                     attempt,
@@ -329,26 +299,28 @@ impl KeyService {
                     claim_until,
                     now,
                 } => {
-                    return Err(KeyError::InProgress {
+                    let error = KeyError::InProgress {
                         key: key(),
                         claim_ms: claim_until.0.saturating_sub(now.0),
                         attempt,
-                    });
+                    };
+                    return Err(error.into());
                 }
-                KeyOutcome::Mismatch => return Err(KeyError::Mismatch { key: key() }),
+                KeyOutcome::Mismatch => return Err(KeyError::Mismatch { key: key() }.into()),
                 KeyOutcome::Done { .. } => {
                     if let Some(done) = self.done(&begin, deadline).await? {
                         return Ok(done);
                     }
                 }
-                other => return Err(KeyError::UnexpectedOutcome(format!("{other:?}"))),
+                other => return Err(unexpected(&other)),
             }
         }
-        Err(KeyError::InProgress {
+        let error = KeyError::InProgress {
             key: begin.name.key,
             claim_ms: 1,
             attempt: 1,
-        })
+        };
+        Err(error.into())
     }
 
     /// `None` if the key has ended since.
@@ -356,8 +328,8 @@ impl KeyService {
         &self,
         begin: &seqd_state::BeginKey,
         deadline: Instant,
-    ) -> Result<Option<Told>, KeyError> {
-        let time = self.read(deadline).await?;
+    ) -> Result<Option<Told>, ServiceError> {
+        let time = read(&*self.replica, deadline).await?;
         let found = self.look(&begin.name);
         let found = found.filter(|(record, ..)| record.fingerprint == begin.fingerprint);
         Ok(found.and_then(|(record, ..)| {
@@ -378,14 +350,9 @@ impl KeyService {
         found.flatten()
     }
 
-    pub(super) async fn read(&self, deadline: Instant) -> Result<ReadTime, KeyError> {
-        let read = read_time(&*self.replica, deadline).await;
-        read.map_err(KeyError::Unread)
-    }
-
     /// Refuses a key that this node's limits or its tenant's share leave no room for, if it is new or is
     /// taken over from another tenant.
-    fn check_room(&self, begin: &seqd_state::BeginKey) -> Result<(), KeyError> {
+    fn check_room(&self, begin: &seqd_state::BeginKey) -> Result<(), ServiceError> {
         let held = peek(&*self.replica, |state| {
             let now = state.cluster_ms();
             let is_charged = |key: &KeyRecord| {
@@ -409,7 +376,7 @@ impl KeyService {
 
     /// Refuses a result beyond what was reserved for it that there is no room for, or that would be
     /// far ahead of the checkpoint.
-    pub(super) fn check_result(&self, name: &KeyName, bytes: usize) -> Result<(), KeyError> {
+    pub(super) fn check_result(&self, name: &KeyName, bytes: usize) -> Result<(), ServiceError> {
         let more = bytes.saturating_sub(RESERVED_RESULT_BYTES) as u64;
         let held = peek(&*self.replica, |state| {
             let tenant = state.key(name).filter(|key| key.result.is_none())?.tenant;
@@ -435,26 +402,13 @@ impl KeyService {
             limit,
         )
     }
-
-    pub(super) async fn propose(
-        &self,
-        command: KeyCommand,
-        deadline: Instant,
-    ) -> Result<KeyOutcome, KeyError> {
-        let command = Command::Keys(command);
-        let outcome = propose_one(&*self.replica, command, deadline).await;
-        match outcome.map_err(KeyError::Propose)? {
-            Outcome::Keys(outcome) => Ok(outcome),
-            Outcome::Refused(refusal) => Err(KeyError::Refused(refusal)),
-            other => Err(KeyError::UnexpectedOutcome(format!("{other:?}"))),
-        }
-    }
 }
 
-fn json_of(key: &str, result: &Bytes) -> Result<JsonText, KeyError> {
+fn json_of(key: &str, result: &Bytes) -> Result<JsonText, ServiceError> {
     let text = String::from_utf8(result.0.to_vec()).ok();
     let json = text.and_then(|text| JsonText::new(text).ok());
-    json.ok_or_else(|| KeyError::NotAnAnswer {
+    let not_json = || KeyError::NotAnAnswer {
         key: key.to_owned(),
-    })
+    };
+    Ok(json.ok_or_else(not_json)?)
 }

@@ -5,17 +5,14 @@ use std::sync::Arc;
 
 use seqd_api::{CreateLayout, EncodeRequest, Encoded, LayoutQuery, ListQuery, Page, Plan, Spread};
 use seqd_idgen::{
-    FieldOrder, FirstSequence, Layout, LayoutError as DefinitionError, LayoutSpec, TickError,
-    WallClock, WallMs, WorkerId,
+    FieldOrder, FirstSequence, Layout, LayoutSpec, TickError, WallClock, WallMs, WorkerId,
 };
-use seqd_raft::ProposeError;
-use seqd_state::{LayoutCommand, LayoutOutcome, Outcome, Refusal};
+use seqd_state::{LayoutCommand, LayoutOutcome, Outcome, State};
 use tokio::time::Instant;
 
-use super::error::RequestError;
+use super::error::{RequestError, ServiceError, propose, try_out, unexpected};
 use super::page::PageRequest;
-use crate::codes;
-use crate::replica::{self, Replica, propose_one};
+use crate::replica::{self, Replica};
 use crate::times::{self, rfc3339};
 
 /// 2026-01-01T00:00:00Z, as in the layout `default`.
@@ -31,29 +28,13 @@ const FEW_WORKERS: u32 = 8;
 /// First sequences below which a common number of shards is not reached.
 const FEW_FIRSTS: u32 = 64;
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LayoutError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error(transparent)]
-    Invalid(#[from] DefinitionError),
-    #[error(transparent)]
-    Unread(ProposeError),
-    #[error(transparent)]
-    Propose(ProposeError),
-    #[error("{}", codes::words(.0))]
-    Refused(Refusal),
-    #[error("an outcome of another command: {0}")]
-    UnexpectedOutcome(String),
-}
-
 pub(crate) struct LayoutService {
     pub(crate) replica: Arc<dyn Replica>,
     pub(crate) clock: Arc<dyn WallClock>,
 }
 
 impl LayoutService {
-    pub(crate) fn list(&self, query: &ListQuery) -> Result<Page<seqd_api::Layout>, RequestError> {
+    pub(crate) fn list(&self, query: &ListQuery) -> Result<Page<seqd_api::Layout>, ServiceError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let prefix = query.prefix.as_deref().unwrap_or_default();
         let mut found = replica::layouts(&*self.replica);
@@ -67,7 +48,7 @@ impl LayoutService {
         &self,
         name: &str,
         query: &LayoutQuery,
-    ) -> Result<seqd_api::Layout, RequestError> {
+    ) -> Result<seqd_api::Layout, ServiceError> {
         let layout = find(&*self.replica, name)?;
         let mut view = self.explained(&layout);
         if query.rate.is_some() || query.modulus.is_some() {
@@ -81,18 +62,16 @@ impl LayoutService {
         &self,
         wanted: CreateLayout,
         deadline: Instant,
-    ) -> Result<(seqd_api::Layout, bool), LayoutError> {
+    ) -> Result<(seqd_api::Layout, bool), ServiceError> {
         let layout = defined(wanted)?;
         let command = LayoutCommand::Create {
             layout: layout.clone(),
         };
-        let proposed = propose_one(&*self.replica, command.into(), deadline).await;
-        match proposed.map_err(LayoutError::Propose)? {
+        match propose(&*self.replica, command, deadline).await? {
             Outcome::Layouts(LayoutOutcome::Created { created }) => {
                 Ok((self.explained(&layout), created))
             }
-            Outcome::Refused(refusal) => Err(LayoutError::Refused(refusal)),
-            other => Err(LayoutError::UnexpectedOutcome(format!("{other:?}"))),
+            other => Err(unexpected(&other)),
         }
     }
 
@@ -101,18 +80,14 @@ impl LayoutService {
         &self,
         wanted: CreateLayout,
         deadline: Instant,
-    ) -> Result<Plan, LayoutError> {
+    ) -> Result<Plan, ServiceError> {
         let layout = defined(wanted)?;
-        let read = self.replica.read(deadline).await;
-        read.map_err(LayoutError::Unread)?;
         let command = LayoutCommand::Create {
             layout: layout.clone(),
         };
         let now = self.clock.wall();
-        let tried = replica::peek(&*self.replica, |state| state.try_layout(now, &command));
-        let unread = || LayoutError::UnexpectedOutcome("none".to_owned());
-        let outcome = tried.ok_or_else(unread)?.map_err(LayoutError::Refused)?;
-        let LayoutOutcome::Created { created } = outcome;
+        let check = |state: &State| state.try_layout(now, &command);
+        let LayoutOutcome::Created { created } = try_out(&*self.replica, deadline, check).await?;
         let name = layout.name();
         let effect = if created {
             format!("creates the layout {name}, which can never be changed or removed")
@@ -129,7 +104,7 @@ impl LayoutService {
         &self,
         name: &str,
         request: &EncodeRequest,
-    ) -> Result<Encoded, RequestError> {
+    ) -> Result<Encoded, ServiceError> {
         let layout = find(&*self.replica, name)?;
         let missing = || RequestError::invalid("time is missing: RFC 3339, or Unix milliseconds");
         let at = time("time", request.time.as_deref().ok_or_else(missing)?)?;
@@ -249,7 +224,7 @@ fn first_text(first: FirstSequence) -> String {
 }
 
 /// The layout that a request defines. What is not given is as in `default`.
-fn defined(wanted: CreateLayout) -> Result<Layout, LayoutError> {
+fn defined(wanted: CreateLayout) -> Result<Layout, RequestError> {
     let missing = || RequestError::invalid("name is missing");
     let order = wanted.order.as_deref().unwrap_or("tick-worker-sequence");
     let orders = [
@@ -261,7 +236,7 @@ fn defined(wanted: CreateLayout) -> Result<Layout, LayoutError> {
         RequestError::invalid("order is tick-worker-sequence or tick-sequence-worker")
     })?;
     let epoch = time("epoch", wanted.epoch.as_deref().unwrap_or(DEFAULT_EPOCH))?;
-    Ok(Layout::new(LayoutSpec {
+    let layout = Layout::new(LayoutSpec {
         name: wanted.name.ok_or_else(missing)?,
         epoch_ms: epoch.0,
         tick_ms: wanted.tick_ms.unwrap_or(1),
@@ -271,7 +246,8 @@ fn defined(wanted: CreateLayout) -> Result<Layout, LayoutError> {
         sequence_bits: wanted.sequence_bits.unwrap_or(12),
         order,
         first_sequence: first_sequence(wanted.first_sequence.as_deref().unwrap_or("spread"))?,
-    })?)
+    });
+    layout.map_err(RequestError::invalid)
 }
 
 fn first_sequence(text: &str) -> Result<FirstSequence, RequestError> {

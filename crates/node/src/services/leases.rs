@@ -8,64 +8,18 @@
 use seqd_api::{Lease, LeaseRequest, ReleaseRequest, Released, RenewRequest};
 use seqd_guards::is_out;
 use seqd_idgen::{ClockVerdict, Layout, Tick, WorkerId};
-use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, LeaseGrant, LeaseId, Outcome, Refusal, Share, State, TakeLease, Tenant, WorkerCommand,
-    WorkerOutcome,
+    LeaseGrant, LeaseId, Outcome, Share, State, TakeLease, Tenant, WorkerCommand, WorkerOutcome,
 };
 use tokio::time::Instant;
 
-use super::error::RequestError;
+use super::error::{LeaseError, RequestError, ServiceError, propose, read, unexpected};
 use super::layouts;
-use super::seals::{Seal, SecretError, secret};
+use super::seals::{Seal, secret};
 use super::workers::WorkerService;
-use crate::codes;
 use crate::minting::{MintError, fence_from};
-use crate::replica::{self, peek, propose_one};
+use crate::replica::{self, peek};
 use crate::times::rfc3339;
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LeaseError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// This node's clock cannot be relied on.
-    #[error(transparent)]
-    Clock(MintError),
-    #[error("this cluster has not granted lease {lease} of worker {worker} in {layout} to {owner}")]
-    NotGranted {
-        layout: String,
-        worker: u32,
-        lease: u128,
-        owner: String,
-    },
-    #[error(
-        "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers, and \
-         limits.tenant_share ({share}%) leaves it no more; the next of its leases ends in \
-         {retry_after_ms} ms"
-    )]
-    Share {
-        layout: String,
-        owner: String,
-        held: u64,
-        workers: u64,
-        share: u8,
-        retry_after_ms: u64,
-    },
-    #[error("no member is named {name}; members: {known}")]
-    NoMember { name: String, known: String },
-    #[error("the lease of worker {worker} in {layout} is over")]
-    Over { layout: String, worker: u32 },
-    #[error(transparent)]
-    Secret(#[from] SecretError),
-    #[error(transparent)]
-    Unread(ProposeError),
-    #[error(transparent)]
-    Propose(ProposeError),
-    #[error("{}", codes::words(.0))]
-    Refused(Refusal),
-    #[error("an outcome of another command: {0}")]
-    UnexpectedOutcome(String),
-}
 
 /// A lease as a request names it.
 struct Named {
@@ -82,7 +36,7 @@ impl WorkerService {
         request: LeaseRequest,
         tenant: Tenant,
         deadline: Instant,
-    ) -> Result<Lease, LeaseError> {
+    ) -> Result<Lease, ServiceError> {
         let name = request.layout.as_deref().unwrap_or("default");
         let layout = layouts::find_anywhere(&*self.replica, name, deadline).await?;
         let owner = owner_of(request.owner)?;
@@ -98,9 +52,11 @@ impl WorkerService {
             fence: self.fence(&layout)?,
             datacenter: request.datacenter,
         });
-        match self.propose(command, deadline).await? {
-            WorkerOutcome::LeaseTaken(grant) => self.view(&layout, owner, grant, deadline).await,
-            other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
+        match propose(&*self.replica, command, deadline).await? {
+            Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => {
+                self.view(&layout, owner, grant, deadline).await
+            }
+            other => Err(unexpected(&other)),
         }
     }
 
@@ -114,7 +70,7 @@ impl WorkerService {
         datacenter: Option<u32>,
         owner: &str,
         tenant: Tenant,
-    ) -> Result<(), LeaseError> {
+    ) -> Result<(), ServiceError> {
         if tenant == Tenant::OPERATOR || is_out!(ShareOfTenant) {
             return Ok(());
         }
@@ -141,14 +97,15 @@ impl WorkerService {
             };
             let share = self.share_of(workers);
             if !share.permits(held, used.min(workers - 1), workers) {
-                return Err(LeaseError::Share {
+                let error = LeaseError::Share {
                     layout: layout.name().to_owned(),
                     owner: owner.to_owned(),
                     held,
                     workers,
                     share: share.percent(),
                     retry_after_ms: wait_ms,
-                });
+                };
+                return Err(error.into());
             }
         }
         Ok(())
@@ -173,7 +130,7 @@ impl WorkerService {
         worker: &str,
         request: RenewRequest,
         deadline: Instant,
-    ) -> Result<Lease, LeaseError> {
+    ) -> Result<Lease, ServiceError> {
         let named = self
             .named(layout, worker, request.owner, request.lease, deadline)
             .await?;
@@ -183,8 +140,8 @@ impl WorkerService {
             lease: named.lease,
             fence: self.fence(&named.layout)?,
         };
-        match self.propose(command, deadline).await? {
-            WorkerOutcome::LeaseExtended { fence } => {
+        match propose(&*self.replica, command, deadline).await? {
+            Outcome::Workers(WorkerOutcome::LeaseExtended { fence }) => {
                 let grant = LeaseGrant {
                     layout: named.layout.name().to_owned(),
                     worker: named.worker,
@@ -194,7 +151,7 @@ impl WorkerService {
                 };
                 self.view(&named.layout, named.owner, grant, deadline).await
             }
-            other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
+            other => Err(unexpected(&other)),
         }
     }
 
@@ -205,7 +162,7 @@ impl WorkerService {
         worker: &str,
         request: ReleaseRequest,
         deadline: Instant,
-    ) -> Result<Released, LeaseError> {
+    ) -> Result<Released, ServiceError> {
         let named = self
             .named(layout, worker, request.owner, request.lease, deadline)
             .await?;
@@ -215,14 +172,14 @@ impl WorkerService {
             lease: named.lease,
             last_tick: request.last_tick.map(Tick),
         };
-        match self.propose(command, deadline).await? {
-            WorkerOutcome::LeaseReleased { fence } => Ok(Released {
+        match propose(&*self.replica, command, deadline).await? {
+            Outcome::Workers(WorkerOutcome::LeaseReleased { fence }) => Ok(Released {
                 layout: named.layout.name().to_owned(),
                 id: named.worker.0,
                 fence_tick: fence.0,
                 fence_time: rfc3339(named.layout.wall_at(fence)),
             }),
-            other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
+            other => Err(unexpected(&other)),
         }
     }
 
@@ -234,7 +191,7 @@ impl WorkerService {
         owner: Option<String>,
         lease: Option<u128>,
         deadline: Instant,
-    ) -> Result<Named, LeaseError> {
+    ) -> Result<Named, ServiceError> {
         let layout = layouts::find_anywhere(&*self.replica, layout, deadline).await?;
         let owner = owner_of(owner)?;
         let missing =
@@ -266,37 +223,24 @@ impl WorkerService {
     }
 
     /// The fence of a window that begins now.
-    fn fence(&self, layout: &Layout) -> Result<Tick, LeaseError> {
+    fn fence(&self, layout: &Layout) -> Result<Tick, ServiceError> {
         let now = self.clock.wall();
         if !self.clock.is_known() {
-            return Err(LeaseError::Clock(MintError::clock_unknown()));
+            return Err(MintError::clock_unknown().into());
         }
         match self.clock.judge(now) {
             ClockVerdict::Good | ClockVerdict::Wait { .. } => {}
-            verdict => return Err(LeaseError::Clock(MintError::of_clock(verdict))),
+            verdict => return Err(MintError::of_clock(verdict).into()),
         }
-        fence_from(layout, now, self.window_ms(layout)).map_err(LeaseError::Clock)
+        Ok(fence_from(layout, now, self.window_ms(layout))?)
     }
 
     fn window_ms(&self, layout: &Layout) -> u64 {
         replica::window_ms(&*self.replica, layout, self.window_ms)
     }
 
-    async fn propose(
-        &self,
-        command: WorkerCommand,
-        deadline: Instant,
-    ) -> Result<WorkerOutcome, LeaseError> {
-        let outcome = propose_one(&*self.replica, Command::Workers(command), deadline).await;
-        match outcome.map_err(LeaseError::Propose)? {
-            Outcome::Workers(outcome) => Ok(outcome),
-            Outcome::Refused(refusal) => Err(LeaseError::Refused(refusal)),
-            other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
-        }
-    }
-
     /// The first tick of a lease that was just extended, perhaps through another node.
-    async fn first_tick(&self, named: &Named, deadline: Instant) -> Result<Tick, LeaseError> {
+    async fn first_tick(&self, named: &Named, deadline: Instant) -> Result<Tick, ServiceError> {
         let first = |state: &State| {
             let record = state.worker(named.layout.name(), named.worker)?;
             (record.lease == named.lease).then_some(record.from_tick)
@@ -304,14 +248,14 @@ impl WorkerService {
         if let Some(first) = peek(&*self.replica, first).flatten() {
             return Ok(first);
         }
-        let read = self.replica.read(deadline).await;
-        read.map_err(LeaseError::Unread)?;
+        read(&*self.replica, deadline).await?;
         // Extended, and lost since.
         let first = peek(&*self.replica, first).flatten();
-        first.ok_or_else(|| LeaseError::Over {
+        let over = || LeaseError::Over {
             layout: named.layout.name().to_owned(),
             worker: named.worker.0,
-        })
+        };
+        Ok(first.ok_or_else(over)?)
     }
 
     async fn view(
@@ -320,7 +264,7 @@ impl WorkerService {
         owner: String,
         grant: LeaseGrant,
         deadline: Instant,
-    ) -> Result<Lease, LeaseError> {
+    ) -> Result<Lease, ServiceError> {
         let key = secret(&*self.replica, deadline).await?;
         let (name, id) = (key_of_layout(layout), grant.worker.0.to_be_bytes());
         let lease = seal(&[&name, &id, owner.as_bytes()]).close(&key, grant.lease.0);

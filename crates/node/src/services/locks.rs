@@ -17,19 +17,15 @@ use seqd_api::{
 };
 use seqd_raft::{Pool, ProposeError};
 use seqd_state::{
-    Command, FencingToken, LockCommand, LockHolder, LockName, LockOutcome, LockRefusal, Outcome,
-    Refusal,
+    FencingToken, LockCommand, LockHolder, LockName, LockOutcome, LockRefusal, Outcome,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::error::RequestError;
-use super::room::NoRoom;
-use super::seals::{Seal, SecretError, secret};
-use crate::access::NotLetIn;
-use crate::codes;
+use super::error::{LockError, RequestError, ServiceError, propose, read, unexpected};
+use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
-use crate::replica::{ReadTime, Replica, peek, propose_one, read_time};
+use crate::replica::{Replica, peek};
 
 /// How long a lock is held where nothing is asked for: many times a pause of a process or an election,
 /// and short beside what a person notices.
@@ -48,43 +44,6 @@ pub(crate) struct LockService {
     waits: Arc<Pool>,
     /// Whether this node stops: nobody waits here from then on.
     stopping: watch::Sender<bool>,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LockError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error("{0}")]
-    Full(String),
-    #[error(transparent)]
-    Share(#[from] NoRoom),
-    #[error("no random bytes: {0}")]
-    NoRandom(String),
-    #[error("this node is stopping")]
-    Stopping,
-    /// What became of a claim that its client is to hold no more is not known.
-    #[error("the claim may not have ended: {0}")]
-    NotWithdrawn(ProposeError),
-    /// The caller's token was revoked, or expired, while it waited.
-    #[error("the access of the caller ended while it waited: {0:?}")]
-    AccessEnded(NotLetIn),
-    /// Whose token it is, is another's; nobody holds the lock with this one.
-    #[error("the lock {name} is not held with token {token}")]
-    NotTheHolder {
-        name: LockName,
-        token: FencingToken,
-        holder: Option<Box<LockHolder>>,
-    },
-    #[error(transparent)]
-    Secret(#[from] SecretError),
-    #[error(transparent)]
-    Unread(ProposeError),
-    #[error(transparent)]
-    Propose(ProposeError),
-    #[error("{}", codes::words(.0))]
-    Refused(Refusal),
-    #[error("an outcome of another command: {0}")]
-    UnexpectedOutcome(String),
 }
 
 impl LockService {
@@ -110,7 +69,7 @@ impl LockService {
         name: &str,
         request: RenewLockRequest,
         deadline: Instant,
-    ) -> Result<HeldLock, LockError> {
+    ) -> Result<HeldLock, ServiceError> {
         let name = lock_name(name)?;
         let lease = lease_of(request.lease)?;
         let ttl_ms = request.ttl_ms.unwrap_or(TTL_MS);
@@ -124,16 +83,18 @@ impl LockService {
         lease: &str,
         ttl_ms: u64,
         deadline: Instant,
-    ) -> Result<HeldLock, LockError> {
+    ) -> Result<HeldLock, ServiceError> {
         let token = self.opened(&name, lease, deadline).await?;
         let command = LockCommand::Renew {
             name: name.clone(),
             token,
             ttl_ms,
         };
-        match self.propose(command, deadline).await? {
+        match propose(&*self.replica, command, deadline).await? {
             // At least: it may last longer. What this node has applied may be behind, and show too much.
-            LockOutcome::Renewed { owner, .. } => Ok(held(&name, owner, token, ttl_ms)),
+            Outcome::Locks(LockOutcome::Renewed { owner, .. }) => {
+                Ok(held(&name, owner, token, ttl_ms))
+            }
             other => Err(unexpected(&other)),
         }
     }
@@ -144,15 +105,15 @@ impl LockService {
         name: &str,
         request: &BreakLockRequest,
         deadline: Instant,
-    ) -> Result<BrokenLock, LockError> {
+    ) -> Result<BrokenLock, ServiceError> {
         let name = lock_name(name)?;
         let token = request.token.map(FencingToken);
         let command = LockCommand::Break {
             name: name.clone(),
             token,
         };
-        match self.propose(command, deadline).await? {
-            LockOutcome::Broken { ended, holders } => Ok(BrokenLock {
+        match propose(&*self.replica, command, deadline).await? {
+            Outcome::Locks(LockOutcome::Broken { ended, holders }) => Ok(BrokenLock {
                 name: name.to_string(),
                 ended,
                 holders: holders.into_iter().map(to_api).collect(),
@@ -167,10 +128,10 @@ impl LockService {
         name: &str,
         request: &BreakLockRequest,
         deadline: Instant,
-    ) -> Result<Plan, LockError> {
+    ) -> Result<Plan, ServiceError> {
         let name = lock_name(name)?;
         let token = request.token.map(FencingToken);
-        self.read(deadline).await?;
+        read(&*self.replica, deadline).await?;
         let effect = peek(&*self.replica, |state| {
             let lock = state.lock(name.as_str())?;
             let ends = |holder: &&LockHolder| token.is_none_or(|token| holder.token == token);
@@ -193,7 +154,7 @@ impl LockService {
         };
         let effect = effect
             .flatten()
-            .ok_or_else(|| LockError::Refused(not_held().into()))?;
+            .ok_or_else(|| ServiceError::Refused(not_held().into()))?;
         Ok(Plan::new(effect, None))
     }
 
@@ -203,7 +164,7 @@ impl LockService {
         name: &str,
         request: ReleaseLockRequest,
         deadline: Instant,
-    ) -> Result<ReleasedLock, LockError> {
+    ) -> Result<ReleasedLock, ServiceError> {
         let name = lock_name(name)?;
         let lease = lease_of(request.lease)?;
         let token = self.opened(&name, &lease, deadline).await?;
@@ -211,8 +172,8 @@ impl LockService {
             name: name.clone(),
             token,
         };
-        match self.propose(command, deadline).await? {
-            LockOutcome::Released => Ok(ReleasedLock {
+        match propose(&*self.replica, command, deadline).await? {
+            Outcome::Locks(LockOutcome::Released) => Ok(ReleasedLock {
                 name: name.to_string(),
                 token: token.0,
             }),
@@ -226,10 +187,10 @@ impl LockService {
         name: &str,
         request: VerifyLockRequest,
         deadline: Instant,
-    ) -> Result<HeldLock, LockError> {
+    ) -> Result<HeldLock, ServiceError> {
         let name = lock_name(name)?;
         let token = token_of(request.token)?;
-        let time = self.read(deadline).await?;
+        let time = read(&*self.replica, deadline).await?;
         let seen = peek(&*self.replica, |state| {
             let Some(lock) = state.lock(name.as_str()) else {
                 return Err(None);
@@ -249,12 +210,12 @@ impl LockService {
                 }
             }
         });
-        seen.unwrap_or(Err(None))
-            .map_err(|holder| LockError::NotTheHolder {
-                name,
-                token,
-                holder: holder.map(Box::new),
-            })
+        let seen = seen.unwrap_or(Err(None));
+        Ok(seen.map_err(|holder| LockError::NotTheHolder {
+            name,
+            token,
+            holder: holder.map(Box::new),
+        })?)
     }
 
     /// The token that a lease of this lock stands for. Any lease that this cluster has not made is
@@ -264,40 +225,22 @@ impl LockService {
         name: &LockName,
         lease: &str,
         deadline: Instant,
-    ) -> Result<FencingToken, LockError> {
+    ) -> Result<FencingToken, ServiceError> {
         let key = secret(&*self.replica, deadline).await?;
         let token = seal(&[name.as_str().as_bytes()]).open_text(&key, lease);
         let lost = || LockRefusal::Lost { name: name.clone() };
         token
             .map(FencingToken)
-            .ok_or_else(|| LockError::Refused(lost().into()))
-    }
-
-    async fn read(&self, deadline: Instant) -> Result<ReadTime, LockError> {
-        let read = read_time(&*self.replica, deadline).await;
-        read.map_err(LockError::Unread)
-    }
-
-    async fn propose(
-        &self,
-        command: LockCommand,
-        deadline: Instant,
-    ) -> Result<LockOutcome, LockError> {
-        let outcome = propose_one(&*self.replica, Command::Locks(command), deadline).await;
-        of_outcome(outcome.map_err(LockError::Propose)?)
+            .ok_or_else(|| ServiceError::Refused(lost().into()))
     }
 }
 
-fn of_outcome(outcome: Outcome) -> Result<LockOutcome, LockError> {
-    match outcome {
-        Outcome::Locks(outcome) => Ok(outcome),
-        Outcome::Refused(refusal) => Err(LockError::Refused(refusal)),
-        other => Err(LockError::UnexpectedOutcome(format!("{other:?}"))),
-    }
-}
+/// The error of a wait at a node that stops: its client is to ask another node.
+const STOPPING: ServiceError = ServiceError::Propose(ProposeError::Stopping);
 
-fn unexpected(outcome: &LockOutcome) -> LockError {
-    LockError::UnexpectedOutcome(format!("{outcome:?}"))
+/// Locks end by themselves: there may be room a little later.
+fn full(detail: String) -> ServiceError {
+    ServiceError::overloaded(detail, 1000)
 }
 
 fn held(name: &LockName, owner: String, token: FencingToken, expires_in_ms: u64) -> HeldLock {

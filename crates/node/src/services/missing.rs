@@ -4,7 +4,8 @@
 use seqd_api::nearest;
 use seqd_state::{SequenceName, State};
 
-use super::sequences::{SequenceError, SequenceService};
+use super::error::{SequenceError, ServiceError};
+use super::sequences::SequenceService;
 use crate::replica::peek;
 
 /// The most names that one that is missing is compared with, twice: a name costs a microsecond, and
@@ -13,15 +14,16 @@ const NEAR_AMONG: usize = 500;
 
 impl SequenceService {
     /// The error about a name; `for_use` where values of it were asked for.
-    pub(super) fn missing(&self, name: &SequenceName, for_use: bool) -> SequenceError {
+    pub(super) fn missing(&self, name: &SequenceName, for_use: bool) -> ServiceError {
         let near = peek(&*self.replica, |state| near_names(state, name.as_str()));
         let near = near.unwrap_or_default();
         let near: Vec<&str> = near.iter().map(String::as_str).collect();
-        SequenceError::NotFound {
+        let error = SequenceError::NotFound {
             name: name.clone(),
             near: nearest(name.as_str(), &near).map(str::to_owned),
             for_use,
-        }
+        };
+        error.into()
     }
 }
 

@@ -1,14 +1,13 @@
 //! What a node does for its clients, in any protocol.
 //!
 //! One service a domain. A service takes and returns the contract's plain types (`seqd_api`) and
-//! fails with an error of its own; it has no methods, headers, statuses or media types. What a
+//! fails with a [`ServiceError`]; it has no methods, headers, statuses or media types. What a
 //! request means is decided here, once; `handlers` only translates.
 
 mod access;
 mod cluster;
 mod confirm;
 mod error;
-mod grants;
 mod health;
 mod ids;
 mod key_admin;
@@ -43,24 +42,24 @@ mod workers;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-pub(crate) use access::{AccessError, AccessService};
-pub(crate) use cluster::{ClusterError, ClusterService, checked};
-pub(crate) use error::{RequestError, sequence_name};
+pub(crate) use access::AccessService;
+pub(crate) use cluster::{ClusterService, checked};
+pub(crate) use error::{
+    KeyError, LeaseError, LockError, OneTimeError, RequestError, SequenceError, ServiceError,
+    sequence_name,
+};
 pub(crate) use health::{Check, HealthService, Readiness, Unready};
-pub(crate) use ids::{IdError, IdService};
+pub(crate) use ids::IdService;
 pub(crate) use keyed_requests::Turn;
-pub(crate) use keys::{KeyError, KeyService};
-pub(crate) use layouts::{LayoutError, LayoutService};
-pub(crate) use leases::LeaseError;
-pub(crate) use locks::{LockError, LockService};
-pub(crate) use one_time::{OneTimeError, OneTimeService};
-pub(crate) use room::NoRoom;
+pub(crate) use keys::KeyService;
+pub(crate) use layouts::LayoutService;
+pub(crate) use locks::LockService;
+pub(crate) use one_time::OneTimeService;
 pub(crate) use scrape::MetricsService;
-pub(crate) use seals::SecretError;
 pub(crate) use segments::SegmentService;
-pub(crate) use sequences::{SequenceError, SequenceService};
+pub(crate) use sequences::SequenceService;
 pub(crate) use snapshot::SnapshotService;
-pub(crate) use uuids::{UuidError, UuidService};
+pub(crate) use uuids::UuidService;
 pub(crate) use workers::WorkerService;
 
 use seqd_idgen::WallClock;

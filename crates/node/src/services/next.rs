@@ -3,12 +3,12 @@
 use seqd_api::{Next, NextRequest, Range};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome, ValueRange,
+    Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome, ValueRange,
 };
 use tokio::time::Instant;
 
-use super::error::count_within;
-use super::sequences::{SequenceError, SequenceService, mode_of, unexpected};
+use super::error::{SequenceError, ServiceError, count_within, unexpected};
+use super::sequences::{SequenceService, mode_of};
 use crate::sequences::NextError;
 
 /// The most segments that one request may use up: each is an entry of the log, and the caller waits for all.
@@ -25,7 +25,7 @@ impl SequenceService {
         request: &NextRequest,
         is_listed: bool,
         deadline: Instant,
-    ) -> Result<Next, SequenceError> {
+    ) -> Result<Next, ServiceError> {
         let expand = request.expand.unwrap_or(false);
         let limit = if expand || is_listed {
             u64::from(self.max_count)
@@ -70,18 +70,18 @@ impl SequenceService {
         count: u64,
         contiguous: bool,
         deadline: Instant,
-    ) -> Result<Values, SequenceError> {
+    ) -> Result<Values, ServiceError> {
         let request = seqd_state::NextRequest {
             name: name.clone(),
             count,
         };
-        let command = Command::Sequences(SequenceCommand::Next(request));
+        let command = SequenceCommand::Next(request);
         let grant = match self.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::Next(grant)) => grant,
             other => return Err(unexpected(&other)),
         };
         if contiguous && grant.ranges.len() > 1 {
-            return Err(SequenceError::NotTogether);
+            return Err(SequenceError::NotTogether.into());
         }
         self.metrics.allocated(name.as_str(), grant.count);
         Ok((grant.ranges, grant.increment))
@@ -93,20 +93,22 @@ impl SequenceService {
         count: u64,
         contiguous: bool,
         deadline: Instant,
-    ) -> Result<Values, SequenceError> {
+    ) -> Result<Values, ServiceError> {
         let served = self.segments.next(name, count, contiguous, deadline).await;
         let served = served.map_err(|error| self.of_buffer(name, error))?;
         Ok((served.ranges, served.increment))
     }
 
-    fn of_buffer(&self, name: &SequenceName, error: NextError) -> SequenceError {
+    fn of_buffer(&self, name: &SequenceName, error: NextError) -> ServiceError {
         let name = name.clone();
         match error {
             NextError::NotFound => self.missing(&name, true),
-            NextError::NoRefill(detail) => SequenceError::NoRefill { name, detail },
-            NextError::Overloaded => SequenceError::Crowded { name },
-            NextError::Refused(refusal) => self.refused(refusal),
-            NextError::Stopping => SequenceError::Propose(ProposeError::Stopping),
+            NextError::NoRefill(detail) => SequenceError::NoRefill { name, detail }.into(),
+            NextError::Overloaded => {
+                ServiceError::overloaded(format!("too many requests wait for {name}"), 100)
+            }
+            NextError::Refused(refusal) => self.with_near(ServiceError::Refused(refusal)),
+            NextError::Stopping => ServiceError::Propose(ProposeError::Stopping),
         }
     }
 }

@@ -3,46 +3,16 @@
 use std::sync::Arc;
 
 use seqd_api::{BeginKey, ConsumeToken, IssueTokens, TokenConsumed, TokensIssued};
-use seqd_raft::ProposeError;
-use seqd_state::{
-    Command, MAX_ISSUED, OneTimeCommand, OneTimeId, OneTimeOutcome, Outcome, Refusal, Tenant,
-};
+use seqd_state::{MAX_ISSUED, OneTimeCommand, OneTimeId, OneTimeOutcome, Outcome, Tenant};
 use tokio::time::{Instant, timeout_at};
 
-use super::error::{RequestError, count_within};
+use super::error::{OneTimeError, ServiceError, count_within, propose, unexpected};
 use super::one_time_text::{OneTimeText, draw};
-use super::room::{NoRoom, Resource};
-use crate::codes;
+use super::room::Resource;
 use crate::config::keys::LimitsSection;
-use crate::minting::{ClockWatch, MintError, Minters};
+use crate::minting::{ClockWatch, Minters};
 use crate::places::Places;
-use crate::replica::{Replica, peek, propose_one};
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OneTimeError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error(transparent)]
-    Mint(#[from] MintError),
-    #[error("there is no such one-time token, or it is over")]
-    NotFound,
-    #[error("another request consumed the token")]
-    Used,
-    #[error(transparent)]
-    Full(#[from] NoRoom),
-    #[error("other tokens are being issued")]
-    Crowded,
-    #[error("no random bytes: {0}")]
-    NoRandom(String),
-    #[error(transparent)]
-    Unread(ProposeError),
-    #[error(transparent)]
-    Propose(ProposeError),
-    #[error("{}", codes::words(.0))]
-    Refused(Refusal),
-    #[error("an outcome of another command: {0}")]
-    UnexpectedOutcome(String),
-}
+use crate::replica::{Replica, peek};
 
 /// Tokens that a node issues at once: a checkpoint that has more rows needs too much memory.
 pub(super) const MOST_AT_ONCE: usize = 2000;
@@ -63,21 +33,22 @@ impl OneTimeService {
         wanted: &IssueTokens,
         tenant: Tenant,
         deadline: Instant,
-    ) -> Result<TokensIssued, OneTimeError> {
+    ) -> Result<TokensIssued, ServiceError> {
         let count = count_within(wanted.count, MAX_ISSUED as u64)?;
         let ttl_ms = wanted.ttl_ms.unwrap_or(BeginKey::DEFAULT_TTL_MS);
         let many = u32::try_from(count).unwrap_or(MOST_AT_ONCE as u32);
         // Before it waits, and again after others were issued.
         self.check_room(tenant, count)?;
         let place = timeout_at(deadline, self.issuing.take(tenant, many as usize)).await;
-        let _place = place.map_err(|_| OneTimeError::Crowded)?;
+        let _place =
+            place.map_err(|_| ServiceError::overloaded("other tokens are being issued", 100))?;
         self.check_room(tenant, count)?;
         let minter = self.minters.default();
         let minted = minter.mint(&self.clock, many, deadline).await?;
         let mut texts = Vec::with_capacity(minted.len());
         let mut tokens = Vec::with_capacity(minted.len());
         for id in minted.ids() {
-            let drawn = draw(id).map_err(|error| OneTimeError::NoRandom(error.to_string()))?;
+            let drawn = draw(id).map_err(ServiceError::no_random)?;
             tokens.push((OneTimeId(id), drawn.hash));
             texts.push(drawn.text);
         }
@@ -86,9 +57,9 @@ impl OneTimeService {
             ttl_ms,
             tenant,
         };
-        match self.propose(issue, deadline).await? {
-            OneTimeOutcome::Issued { .. } => {}
-            other => return Err(OneTimeError::UnexpectedOutcome(format!("{other:?}"))),
+        match propose(&*self.replica, issue, deadline).await? {
+            Outcome::OneTime(OneTimeOutcome::Issued { .. }) => {}
+            other => return Err(unexpected(&other)),
         }
         let (token, tokens) = match wanted.count {
             None => (texts.pop(), None),
@@ -107,19 +78,19 @@ impl OneTimeService {
         token: &str,
         wanted: ConsumeToken,
         deadline: Instant,
-    ) -> Result<TokenConsumed, OneTimeError> {
+    ) -> Result<TokenConsumed, ServiceError> {
         let OneTimeText { id, hash } = OneTimeText::read(token).ok_or(OneTimeError::NotFound)?;
         let nonce = wanted.nonce.unwrap_or_default();
         let consume = OneTimeCommand::Consume { id, hash, nonce };
-        match self.propose(consume, deadline).await? {
-            OneTimeOutcome::First => Ok(TokenConsumed { consumed: true }),
-            OneTimeOutcome::Used => Err(OneTimeError::Used),
-            OneTimeOutcome::Unknown => Err(OneTimeError::NotFound),
-            other => Err(OneTimeError::UnexpectedOutcome(format!("{other:?}"))),
+        match propose(&*self.replica, consume, deadline).await? {
+            Outcome::OneTime(OneTimeOutcome::First) => Ok(TokenConsumed { consumed: true }),
+            Outcome::OneTime(OneTimeOutcome::Used) => Err(OneTimeError::Used.into()),
+            Outcome::OneTime(OneTimeOutcome::Unknown) => Err(OneTimeError::NotFound.into()),
+            other => Err(unexpected(&other)),
         }
     }
 
-    fn check_room(&self, tenant: Tenant, more: u64) -> Result<(), OneTimeError> {
+    fn check_room(&self, tenant: Tenant, more: u64) -> Result<(), ServiceError> {
         let held = peek(&*self.replica, |state| {
             let held = state.one_time_held();
             let (held, used) = (held.of(tenant).count, held.all().count);
@@ -131,19 +102,5 @@ impl OneTimeService {
         let tokens = Resource::new("one-time tokens", "tokens", self.limits.tokens);
         let tokens = tokens.behind(undrained);
         Ok(tokens.check(self.limits.tenant_share, tenant, (held, used, more))?)
-    }
-
-    pub(super) async fn propose(
-        &self,
-        command: OneTimeCommand,
-        deadline: Instant,
-    ) -> Result<OneTimeOutcome, OneTimeError> {
-        let command = Command::OneTime(command);
-        let outcome = propose_one(&*self.replica, command, deadline).await;
-        match outcome.map_err(OneTimeError::Propose)? {
-            Outcome::OneTime(outcome) => Ok(outcome),
-            Outcome::Refused(refusal) => Err(OneTimeError::Refused(refusal)),
-            other => Err(OneTimeError::UnexpectedOutcome(format!("{other:?}"))),
-        }
     }
 }

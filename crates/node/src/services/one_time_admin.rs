@@ -5,15 +5,17 @@
 use std::ops::Bound;
 
 use seqd_api::{DeletedPage, ListedToken, Page, Plan, TokenDeleted, TokensQuery};
-use seqd_state::{OneTimeCommand, OneTimeId, OneTimeOutcome, OneTimeRecord, State, Tenant};
+use seqd_state::{
+    OneTimeCommand, OneTimeId, OneTimeOutcome, OneTimeRecord, Outcome, State, Tenant,
+};
 use tokio::time::Instant;
 
-use super::error::RequestError;
+use super::error::{OneTimeError, RequestError, ServiceError, propose, read, unexpected};
 use super::key_admin::tenant_of;
-use super::one_time::{OneTimeError, OneTimeService};
+use super::one_time::OneTimeService;
 use super::one_time_text::{id_text, read_id};
 use super::page::{self, PageRequest};
-use crate::replica::{ReadTime, peek, read_time};
+use crate::replica::{ReadTime, peek};
 
 /// Which tokens a query is about.
 struct Wanted {
@@ -68,9 +70,9 @@ impl OneTimeService {
         &self,
         query: &TokensQuery,
         deadline: Instant,
-    ) -> Result<Page<ListedToken>, OneTimeError> {
+    ) -> Result<Page<ListedToken>, ServiceError> {
         let wanted = Wanted::read(query)?;
-        let time = self.read(deadline).await?;
+        let time = read(&*self.replica, deadline).await?;
         let found = peek(&*self.replica, |state| {
             wanted.collect(state, wanted.limit, |id, record| listed(id, record, time))
         });
@@ -83,9 +85,9 @@ impl OneTimeService {
         &self,
         query: &TokensQuery,
         deadline: Instant,
-    ) -> Result<DeletedPage, OneTimeError> {
+    ) -> Result<DeletedPage, ServiceError> {
         let wanted = which(query)?;
-        self.read(deadline).await?;
+        read(&*self.replica, deadline).await?;
         let found = peek(&*self.replica, |state| {
             wanted.collect(state, wanted.limit, |id, _| id)
         });
@@ -105,9 +107,9 @@ impl OneTimeService {
         &self,
         query: &TokensQuery,
         deadline: Instant,
-    ) -> Result<Plan, OneTimeError> {
+    ) -> Result<Plan, ServiceError> {
         let wanted = which(query)?;
-        self.read(deadline).await?;
+        read(&*self.replica, deadline).await?;
         let found = peek(&*self.replica, |state| {
             wanted.collect(state, usize::MAX, |_, record| record.used.is_none())
         });
@@ -128,10 +130,10 @@ impl OneTimeService {
         &self,
         text: &str,
         deadline: Instant,
-    ) -> Result<TokenDeleted, OneTimeError> {
+    ) -> Result<TokenDeleted, ServiceError> {
         let id = read_id(text).ok_or(OneTimeError::NotFound)?;
         match self.remove(vec![id], deadline).await? {
-            0 => Err(OneTimeError::NotFound),
+            0 => Err(OneTimeError::NotFound.into()),
             _ => Ok(TokenDeleted {
                 id: id_text(id),
                 deleted: true,
@@ -144,9 +146,9 @@ impl OneTimeService {
         &self,
         text: &str,
         deadline: Instant,
-    ) -> Result<Plan, OneTimeError> {
+    ) -> Result<Plan, ServiceError> {
         let id = read_id(text).ok_or(OneTimeError::NotFound)?;
-        let time = self.read(deadline).await?;
+        let time = read(&*self.replica, deadline).await?;
         let record = peek(&*self.replica, |state| state.one_time(id).cloned());
         let record = record.flatten().ok_or(OneTimeError::NotFound)?;
         let used = if record.used.is_some() {
@@ -159,16 +161,11 @@ impl OneTimeService {
         Ok(Plan::new(effect, None))
     }
 
-    async fn read(&self, deadline: Instant) -> Result<ReadTime, OneTimeError> {
-        let read = read_time(&*self.replica, deadline).await;
-        read.map_err(OneTimeError::Unread)
-    }
-
-    async fn remove(&self, ids: Vec<OneTimeId>, deadline: Instant) -> Result<u64, OneTimeError> {
+    async fn remove(&self, ids: Vec<OneTimeId>, deadline: Instant) -> Result<u64, ServiceError> {
         let remove = OneTimeCommand::Remove { ids };
-        match self.propose(remove, deadline).await? {
-            OneTimeOutcome::Removed { count } => Ok(count),
-            other => Err(OneTimeError::UnexpectedOutcome(format!("{other:?}"))),
+        match propose(&*self.replica, remove, deadline).await? {
+            Outcome::OneTime(OneTimeOutcome::Removed { count }) => Ok(count),
+            other => Err(unexpected(&other)),
         }
     }
 }

@@ -2,12 +2,14 @@
 //! effect.
 
 use seqd_api::{AdvanceRequest, Plan, SequenceSpec};
-use seqd_state::{Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome, Tenant};
+use seqd_state::{
+    Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome, State, Tenant,
+};
 use tokio::time::Instant;
 
-use super::sequences::{SequenceError, SequenceService, to_api, unexpected};
+use super::error::{SequenceError, ServiceError, try_out, unexpected};
+use super::sequences::{SequenceService, to_api};
 use super::updates::update;
-use crate::replica::peek;
 
 impl SequenceService {
     pub(crate) async fn plan_create(
@@ -16,12 +18,12 @@ impl SequenceService {
         spec: SequenceSpec,
         only_new: bool,
         (tenant, deadline): (Tenant, Instant),
-    ) -> Result<Plan, SequenceError> {
+    ) -> Result<Plan, ServiceError> {
         let command = self.creation(name, spec, (tenant, deadline)).await?;
         let (outcome, plan) = self.plan(&command, deadline).await?;
         let is_there = matches!(outcome, SequenceOutcome::Created { created: false, .. });
         if only_new && is_there {
-            return Err(SequenceError::Exists { name: name.clone() });
+            return Err(SequenceError::Exists { name: name.clone() }.into());
         }
         Ok(plan)
     }
@@ -31,7 +33,7 @@ impl SequenceService {
         name: &SequenceName,
         if_revision: Option<u64>,
         deadline: Instant,
-    ) -> Result<Plan, SequenceError> {
+    ) -> Result<Plan, ServiceError> {
         let command = SequenceCommand::Delete {
             name: name.clone(),
             if_revision: if_revision.map(Revision),
@@ -46,7 +48,7 @@ impl SequenceService {
         name: &SequenceName,
         request: &AdvanceRequest,
         deadline: Instant,
-    ) -> Result<Plan, SequenceError> {
+    ) -> Result<Plan, ServiceError> {
         let command = SequenceCommand::Advance {
             name: name.clone(),
             to: request.to,
@@ -60,7 +62,7 @@ impl SequenceService {
         spec: SequenceSpec,
         if_revision: Option<u64>,
         deadline: Instant,
-    ) -> Result<Plan, SequenceError> {
+    ) -> Result<Plan, ServiceError> {
         let command = update(name, spec, if_revision)?;
         let planned = self.plan(&command, deadline).await;
         let (_, plan) = planned.map_err(|error| self.undeleted(error))?;
@@ -72,17 +74,16 @@ impl SequenceService {
         &self,
         command: &SequenceCommand,
         deadline: Instant,
-    ) -> Result<(SequenceOutcome, Plan), SequenceError> {
-        let read = self.replica.read(deadline).await;
-        read.map_err(SequenceError::Unread)?;
+    ) -> Result<(SequenceOutcome, Plan), ServiceError> {
         let name = command.name();
-        let before = self.local(name);
-        let tried = peek(&*self.replica, |state| state.try_out(command));
-        let (outcome, after) = match tried {
-            Some((Outcome::Sequences(outcome), after)) => (outcome, after),
-            Some((Outcome::Refused(refusal), _)) => return Err(self.refused(refusal)),
-            Some((other, _)) => return Err(unexpected(&other)),
-            None => return Err(SequenceError::UnexpectedOutcome("none".to_owned())),
+        let check = |state: &State| match state.try_out(command) {
+            (Outcome::Refused(refusal), _) => Err(refusal),
+            (outcome, after) => Ok((state.sequence(name).cloned(), outcome, after)),
+        };
+        let tried = try_out(&*self.replica, deadline, check).await;
+        let (before, outcome, after) = tried.map_err(|error| self.with_near(error))?;
+        let Outcome::Sequences(outcome) = outcome else {
+            return Err(unexpected(&outcome));
         };
         let shown =
             |next: Option<i64>| next.map_or_else(|| "none".to_owned(), |next| next.to_string());
@@ -114,7 +115,7 @@ impl SequenceService {
             SequenceOutcome::Advanced { .. } => {
                 format!("moves {name} forward: the next value is {will_be}, it was {was}")
             }
-            other => return Err(SequenceError::UnexpectedOutcome(format!("{other:?}"))),
+            other => return Err(unexpected(&other)),
         };
         let after = after.filter(|record| !record.deleted);
         let sequence = after.map(|record| to_api(command.name(), &record));

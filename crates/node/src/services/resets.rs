@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 
 use seqd_api::{Plan, ResetLayout, WorkersReset, validate_name};
 use seqd_idgen::{Tick, WallMs};
+use seqd_raft::MemberError;
 use seqd_state::{ClusterCommand, ClusterOutcome, NodeId, Outcome, State};
 use tokio::time::Instant;
 
-use super::error::RequestError;
-use super::leases::LeaseError;
+use super::error::{RequestError, ServiceError, propose, read, unexpected};
 use super::workers::WorkerService;
+use crate::codes::Change;
 use crate::minting::MintError;
-use crate::replica::{no_state, peek, propose_one};
+use crate::replica::{no_state, peek};
 use crate::times::rfc3339;
 
 impl WorkerService {
@@ -22,7 +23,7 @@ impl WorkerService {
         &self,
         name: &str,
         deadline: Instant,
-    ) -> Result<Plan, LeaseError> {
+    ) -> Result<Plan, ServiceError> {
         let (_, reset) = self.look(name, deadline).await?;
         Ok(Plan::new(reset.effect, None))
     }
@@ -32,17 +33,15 @@ impl WorkerService {
         &self,
         name: &str,
         deadline: Instant,
-    ) -> Result<WorkersReset, LeaseError> {
+    ) -> Result<WorkersReset, ServiceError> {
         let (node, reset) = self.look(name, deadline).await?;
         if reset.layouts.is_empty() {
             return Ok(reset);
         }
         let command = ClusterCommand::ResetWorkers { node };
-        let proposed = propose_one(&*self.replica, command.into(), deadline).await;
-        match proposed.map_err(LeaseError::Propose)? {
+        match propose(&*self.replica, command, deadline).await? {
             Outcome::Cluster(ClusterOutcome::WorkersReset { .. }) => Ok(reset),
-            Outcome::Refused(refusal) => Err(LeaseError::Refused(refusal)),
-            other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
+            other => Err(unexpected(&other)),
         }
     }
 
@@ -50,25 +49,27 @@ impl WorkerService {
         &self,
         name: &str,
         deadline: Instant,
-    ) -> Result<(NodeId, WorkersReset), LeaseError> {
+    ) -> Result<(NodeId, WorkersReset), ServiceError> {
         validate_name(name).map_err(|error| RequestError::Invalid(format!("name: {error}")))?;
-        let read = self.replica.read(deadline).await;
-        read.map_err(LeaseError::Unread)?;
+        read(&*self.replica, deadline).await?;
         // By a clock that is wrong nothing, or everything, is ahead.
         let now = self.clock.agreed_time();
-        let now = now.ok_or_else(|| LeaseError::Clock(MintError::clock_unknown()))?;
+        let now = now.ok_or_else(MintError::clock_unknown)?;
         let seen = peek(&*self.replica, |state| look_at(state, name, now));
-        seen.ok_or_else(|| LeaseError::Unread(no_state()))?
+        seen.ok_or_else(|| ServiceError::Unread(no_state()))?
     }
 }
 
-fn look_at(state: &State, name: &str, now: WallMs) -> Result<(NodeId, WorkersReset), LeaseError> {
+fn look_at(state: &State, name: &str, now: WallMs) -> Result<(NodeId, WorkersReset), ServiceError> {
     let present = || state.nodes().filter(|(_, record)| !record.removed);
     let Some((node, _)) = present().find(|(_, record)| record.name == name) else {
         let known: Vec<&str> = present().map(|(_, record)| record.name.as_str()).collect();
-        return Err(LeaseError::NoMember {
-            name: name.to_owned(),
-            known: known.join(", "),
+        return Err(ServiceError::Member {
+            change: Change::ResetWorkers,
+            error: MemberError::NotFound {
+                name: name.to_owned(),
+                known: known.join(", "),
+            },
         });
     };
     let mut layouts = BTreeMap::new();

@@ -4,25 +4,15 @@
 
 use hmac::{Hmac, Mac};
 use seqd_guards::is_out;
-use seqd_raft::ProposeError;
 use seqd_state::{ClusterCommand, Command, SecretKey};
 use sha2::Sha256;
 use tokio::time::Instant;
 
+use super::error::{ServiceError, read};
 use crate::replica::{Replica, peek, propose_one};
 
 /// Bytes of the code: whoever guesses needs 2^63 requests on average.
 const CODE_BYTES: usize = 8;
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SecretError {
-    #[error(transparent)]
-    Unread(ProposeError),
-    #[error(transparent)]
-    Propose(ProposeError),
-    #[error("no random bytes: {0}")]
-    NoRandom(String),
-}
 
 /// What a code is made for, beside the number: a kind, and what the number belongs to.
 pub(super) struct Seal<'a> {
@@ -74,24 +64,23 @@ impl Seal<'_> {
 pub(super) async fn secret(
     replica: &dyn Replica,
     deadline: Instant,
-) -> Result<SecretKey, SecretError> {
+) -> Result<SecretKey, ServiceError> {
     let known = || peek(replica, seqd_state::State::secret).flatten();
     loop {
         if let Some(key) = known() {
             return Ok(key);
         }
         // Perhaps drawn a moment ago through another node.
-        let read = replica.read(deadline).await;
-        read.map_err(SecretError::Unread)?;
+        read(replica, deadline).await?;
         if let Some(key) = known() {
             return Ok(key);
         }
         let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|error| SecretError::NoRandom(error.to_string()))?;
+        getrandom::fill(&mut key).map_err(ServiceError::no_random)?;
         let key = SecretKey(key);
         let keep = Command::Cluster(ClusterCommand::KeepSecret { key });
         let kept = propose_one(replica, keep, deadline).await;
-        kept.map_err(SecretError::Propose)?;
+        kept.map_err(ServiceError::Propose)?;
     }
 }
 

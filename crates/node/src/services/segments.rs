@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use seqd_api::{Grant, GrantRequest, ReturnRequest, Returned};
-use seqd_state::{Command, Outcome, SequenceCommand, SequenceName, SequenceOutcome};
+use seqd_state::{GrantToken, Outcome, SecretKey, SequenceCommand, SequenceName, SequenceOutcome};
 use tokio::time::Instant;
 
-use super::error::{RequestError, within};
-use super::seals::secret;
-use super::sequences::{SequenceError, SequenceService, unexpected};
+use super::error::{RequestError, SequenceError, ServiceError, unexpected, within};
+use super::seals::{Seal, secret};
+use super::sequences::SequenceService;
 
 pub(crate) struct SegmentService {
     pub(crate) sequences: Arc<SequenceService>,
@@ -20,23 +20,21 @@ impl SegmentService {
         name: SequenceName,
         request: &GrantRequest,
         deadline: Instant,
-    ) -> Result<Grant, SequenceError> {
+    ) -> Result<Grant, ServiceError> {
         let size = request.size.unwrap_or(GrantRequest::DEFAULT_SIZE);
         let size = within("size", size, GrantRequest::MAX_SIZE)?;
-        let after = match request.after {
-            Some(grant) => Some(self.sequences.opened(&name, grant, deadline).await?),
-            None => None,
-        };
         // Before anything is granted: a grant that cannot be named would be lost.
-        secret(&*self.sequences.replica, deadline).await?;
-        let command = Command::Sequences(SequenceCommand::GrantSegment {
+        let key = secret(&*self.sequences.replica, deadline).await?;
+        let after = request.after.map(|grant| opened(&key, &name, grant));
+        let after = after.transpose()?;
+        let command = SequenceCommand::GrantSegment {
             name: name.clone(),
             size,
             after,
-        });
+        };
         match self.sequences.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => Ok(Grant {
-                grant: self.sequences.sealed(&name, grant.token, deadline).await?,
+                grant: seal(&[name.as_str().as_bytes()]).close(&key, grant.token.0),
                 first: grant.first,
                 last: grant.last,
                 count: grant.count,
@@ -52,22 +50,23 @@ impl SegmentService {
         grant: u128,
         request: &ReturnRequest,
         deadline: Instant,
-    ) -> Result<Returned, SequenceError> {
+    ) -> Result<Returned, ServiceError> {
         let unused = request.unused.filter(|unused| *unused > 0);
         let unused = unused.ok_or_else(|| {
             RequestError::invalid("unused says how many of the last values come back")
         })?;
-        let token = self.sequences.opened(&name, grant, deadline).await?;
+        let key = secret(&*self.sequences.replica, deadline).await?;
+        let token = opened(&key, &name, grant)?;
         let record = self.sequences.current(&name, deadline).await?;
         // The run ends at the mark; if it moves meanwhile, the token is no longer the latest.
         let Some(first_unused) = record.next_index.checked_sub(unused) else {
-            return Err(SequenceError::MoreThanGranted { unused, name });
+            return Err(SequenceError::MoreThanGranted { unused, name }.into());
         };
-        let command = Command::Sequences(SequenceCommand::ReturnTail {
+        let command = SequenceCommand::ReturnTail {
             name,
             token,
             first_unused,
-        });
+        };
         match self.sequences.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::TailReturned { returned, .. }) => {
                 Ok(Returned { returned })
@@ -75,4 +74,23 @@ impl SegmentService {
             other => Err(unexpected(&other)),
         }
     }
+}
+
+/// The name comes last: it has any length.
+fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
+    Seal {
+        kind: b"seqd segment grant\0",
+        parts,
+    }
+}
+
+/// The token of a grant that a client names.
+fn opened(key: &SecretKey, name: &SequenceName, grant: u128) -> Result<GrantToken, SequenceError> {
+    let token = seal(&[name.as_str().as_bytes()]).open(key, grant);
+    token
+        .map(GrantToken)
+        .ok_or_else(|| SequenceError::UnknownGrant {
+            name: name.clone(),
+            grant,
+        })
 }

@@ -7,21 +7,21 @@ use seqd_api::{
     AdvanceRequest, Advanced, Deleted, ListQuery, Mode, Page, Segment, Sequence, SequenceSpec,
 };
 use seqd_idgen::Progression;
-use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, Outcome, Refusal, Revision, SegmentSizes, SequenceCommand, SequenceDefinition,
-    SequenceMode, SequenceName, SequenceOutcome, SequenceRecord, SequenceRefusal, State, Tenant,
+    Outcome, Refusal, Revision, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode,
+    SequenceName, SequenceOutcome, SequenceRecord, SequenceRefusal, State, Tenant,
 };
 use tokio::time::Instant;
 
 use super::confirm::unconfirmed;
-use super::error::{RequestError, sequence_name};
+use super::error::{
+    RequestError, SequenceError, ServiceError, propose, read, sequence_name, unexpected,
+};
 use super::page::{self, PageRequest};
-use super::room::{NoRoom, Resource};
-use crate::codes;
+use super::room::Resource;
 use crate::config::keys::{LimitsSection, SegmentSection};
 use crate::metrics::Metrics;
-use crate::replica::{Replica, peek, propose_one};
+use crate::replica::{Replica, peek};
 use crate::sequences::SegmentBuffers;
 
 /// The sizes of a strict sequence: without meaning there, so the same for all.
@@ -30,56 +30,6 @@ const NO_SEGMENTS: SegmentSizes = SegmentSizes {
     min: 1000,
     max: 1_000_000,
 };
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SequenceError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// Sequences are never created by use.
-    #[error("there is no sequence {name}")]
-    NotFound {
-        name: SequenceName,
-        /// The nearest name that there is.
-        near: Option<String>,
-        /// Whether values of it were asked for: then it may be one that is still to be made.
-        for_use: bool,
-    },
-    #[error(
-        "start: this cluster was restored and its backup has no sequence {name}: one that was made \
-         after the backup would begin again at its first value"
-    )]
-    StartMissing { name: SequenceName },
-    #[error("the sequence {name} exists, as it is defined here")]
-    Exists { name: SequenceName },
-    #[error(transparent)]
-    Full(#[from] NoRoom),
-    /// The state could not be read: no leader confirmed it.
-    #[error(transparent)]
-    Unread(ProposeError),
-    /// The command was not agreed upon, or perhaps was.
-    #[error(transparent)]
-    Propose(ProposeError),
-    #[error("{}", codes::words(.0))]
-    Refused(Refusal),
-    #[error("the sequence exists, but could not be read: {0}")]
-    CreatedUnread(Box<SequenceError>),
-    #[error("the sequence was changed, but could not be read: {0}")]
-    ChangedUnread(Box<SequenceError>),
-    #[error("the sequence began again at its end: the values do not lie together and stay a gap")]
-    NotTogether,
-    #[error("{unused} is more than was ever granted of {name}")]
-    MoreThanGranted { unused: u64, name: SequenceName },
-    #[error("{grant} is no grant of {name} that was made over HTTP in this cluster")]
-    UnknownGrant { name: SequenceName, grant: u128 },
-    #[error("no random bytes: {0}")]
-    NoRandom(String),
-    #[error("this node's range of {name} is used up, and no other came: {detail}")]
-    NoRefill { name: SequenceName, detail: String },
-    #[error("too many requests wait for {name}")]
-    Crowded { name: SequenceName },
-    #[error("an outcome of another command: {0}")]
-    UnexpectedOutcome(String),
-}
 
 /// Whether a definition was made or found made, and what is there.
 #[derive(Debug)]
@@ -106,7 +56,7 @@ impl SequenceService {
         &self,
         query: &ListQuery,
         permitted: &[String],
-    ) -> Result<Page<Sequence>, SequenceError> {
+    ) -> Result<Page<Sequence>, ServiceError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let after = wanted.after.as_deref().map(sequence_name).transpose()?;
         let asked = query.prefix.as_deref().unwrap_or_default();
@@ -138,14 +88,11 @@ impl SequenceService {
         name: &SequenceName,
         stale: bool,
         deadline: Instant,
-    ) -> Result<Sequence, SequenceError> {
-        let record = if stale {
-            self.local(name)
-        } else {
-            let read = self.replica.read(deadline).await;
-            read.map_err(SequenceError::Unread)?;
-            self.local(name)
-        };
+    ) -> Result<Sequence, ServiceError> {
+        if !stale {
+            read(&*self.replica, deadline).await?;
+        }
+        let record = self.local(name);
         let record = record.ok_or_else(|| self.missing(name, false))?;
         Ok(to_api(name, &record))
     }
@@ -156,9 +103,8 @@ impl SequenceService {
         name: &SequenceName,
         spec: SequenceSpec,
         (tenant, deadline): (Tenant, Instant),
-    ) -> Result<Created, SequenceError> {
+    ) -> Result<Created, ServiceError> {
         let command = self.creation(name, spec, (tenant, deadline)).await?;
-        let command = Command::Sequences(command);
         let (is_new, revision) = match self.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::Created {
                 created, revision, ..
@@ -178,7 +124,7 @@ impl SequenceService {
         name: &SequenceName,
         revision: Revision,
         deadline: Instant,
-    ) -> Result<Sequence, SequenceError> {
+    ) -> Result<Sequence, ServiceError> {
         // It is done; a barrier that fails may not turn that into an error, so look here first.
         let known = self.local(name);
         let record = match known.filter(|record| record.revision >= revision) {
@@ -193,7 +139,7 @@ impl SequenceService {
         name: &SequenceName,
         spec: SequenceSpec,
         (tenant, deadline): (Tenant, Instant),
-    ) -> Result<SequenceCommand, SequenceError> {
+    ) -> Result<SequenceCommand, ServiceError> {
         self.check_room(name, tenant)?;
         if spec.start.is_none() {
             self.demand_start(name, deadline).await?;
@@ -206,7 +152,7 @@ impl SequenceService {
     }
 
     /// Refuses a new name that this node's limits or its tenant's share leave no room for.
-    fn check_room(&self, name: &SequenceName, tenant: Tenant) -> Result<(), SequenceError> {
+    fn check_room(&self, name: &SequenceName, tenant: Tenant) -> Result<(), ServiceError> {
         let held = peek(&*self.replica, |state| {
             let is_new = state.sequence_or_deleted(name).is_none();
             let held = state.sequences_held();
@@ -229,23 +175,23 @@ impl SequenceService {
         &self,
         name: &SequenceName,
         deadline: Instant,
-    ) -> Result<(), SequenceError> {
+    ) -> Result<(), ServiceError> {
         // A founded state records whether it was restored. A node that joins may have none yet.
         if peek(&*self.replica, State::is_founded) != Some(true) {
             let read = self.replica.read(deadline).await;
-            read.map_err(SequenceError::Propose)?;
+            read.map_err(ServiceError::Propose)?;
         }
         let is_needed = peek(&*self.replica, |state| {
             state.restoration().is_some() && state.sequence_or_deleted(name).is_none()
         });
         if is_needed == Some(true) {
-            return Err(SequenceError::StartMissing { name: name.clone() });
+            return Err(SequenceError::StartMissing { name: name.clone() }.into());
         }
         Ok(())
     }
 
     /// The definition that a request asks for, with the node's own sizes where it names none.
-    fn definition_of(&self, spec: SequenceSpec) -> Result<SequenceDefinition, SequenceError> {
+    fn definition_of(&self, spec: SequenceSpec) -> Result<SequenceDefinition, ServiceError> {
         let SequenceSpec {
             mode,
             start,
@@ -279,7 +225,7 @@ impl SequenceService {
         })
     }
 
-    fn sizes_of(&self, spec: seqd_api::SegmentSpec) -> Result<SegmentSizes, SequenceError> {
+    fn sizes_of(&self, spec: seqd_api::SegmentSpec) -> Result<SegmentSizes, ServiceError> {
         let defaults = &self.defaults;
         let target_ms = match spec.target.as_deref() {
             None => milliseconds(defaults.target),
@@ -305,11 +251,11 @@ impl SequenceService {
         name: &SequenceName,
         if_revision: Option<u64>,
         deadline: Instant,
-    ) -> Result<Deleted, SequenceError> {
-        let command = Command::Sequences(SequenceCommand::Delete {
+    ) -> Result<Deleted, ServiceError> {
+        let command = SequenceCommand::Delete {
             name: name.clone(),
             if_revision: if_revision.map(Revision),
-        });
+        };
         let done = self.propose(command, deadline).await;
         let epoch = match done.map_err(|error| self.undeleted(error))? {
             Outcome::Sequences(SequenceOutcome::Deleted { epoch }) => epoch,
@@ -323,9 +269,11 @@ impl SequenceService {
     }
 
     /// Nobody means to make what is to be deleted.
-    pub(super) fn undeleted(&self, error: SequenceError) -> SequenceError {
+    pub(super) fn undeleted(&self, error: ServiceError) -> ServiceError {
         match error {
-            SequenceError::NotFound { name, .. } => self.missing(&name, false),
+            ServiceError::Sequence(SequenceError::NotFound { name, .. }) => {
+                self.missing(&name, false)
+            }
             error => error,
         }
     }
@@ -335,11 +283,11 @@ impl SequenceService {
         name: &SequenceName,
         request: &AdvanceRequest,
         deadline: Instant,
-    ) -> Result<Advanced, SequenceError> {
-        let command = Command::Sequences(SequenceCommand::Advance {
+    ) -> Result<Advanced, ServiceError> {
+        let command = SequenceCommand::Advance {
             name: name.clone(),
             to: request.to,
-        });
+        };
         let (next, next_index, epoch) = match self.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::Advanced {
                 next,
@@ -363,22 +311,20 @@ impl SequenceService {
 
     pub(super) async fn propose(
         &self,
-        command: Command,
+        command: SequenceCommand,
         deadline: Instant,
-    ) -> Result<Outcome, SequenceError> {
-        let outcome = propose_one(&*self.replica, command, deadline).await;
-        match outcome.map_err(SequenceError::Propose)? {
-            Outcome::Refused(refusal) => Err(self.refused(refusal)),
-            outcome => Ok(outcome),
-        }
+    ) -> Result<Outcome, ServiceError> {
+        let proposed = propose(&*self.replica, command, deadline).await;
+        proposed.map_err(|error| self.with_near(error))
     }
 
-    pub(super) fn refused(&self, refusal: Refusal) -> SequenceError {
-        match refusal {
-            Refusal::Sequences(SequenceRefusal::SequenceNotFound { name }) => {
-                self.missing(&name, true)
-            }
-            refusal => SequenceError::Refused(refusal),
+    /// Adds the nearest name to the refusal of a sequence that does not exist.
+    pub(super) fn with_near(&self, error: ServiceError) -> ServiceError {
+        match error {
+            ServiceError::Refused(Refusal::Sequences(SequenceRefusal::SequenceNotFound {
+                name,
+            })) => self.missing(&name, true),
+            error => error,
         }
     }
 
@@ -392,9 +338,8 @@ impl SequenceService {
         &self,
         name: &SequenceName,
         deadline: Instant,
-    ) -> Result<SequenceRecord, SequenceError> {
-        let read = self.replica.read(deadline).await;
-        read.map_err(SequenceError::Unread)?;
+    ) -> Result<SequenceRecord, ServiceError> {
+        read(&*self.replica, deadline).await?;
         self.local(name).ok_or_else(|| self.missing(name, true))
     }
 }
@@ -410,10 +355,6 @@ pub(super) fn target_ms(text: &str) -> Result<u64, RequestError> {
         let detail = format!("segment.target: {text:?} is no duration such as \"1m\"");
         RequestError::Invalid(detail)
     })
-}
-
-pub(super) fn unexpected(outcome: &Outcome) -> SequenceError {
-    SequenceError::UnexpectedOutcome(format!("{outcome:?}"))
 }
 
 pub(super) fn mode_of(mode: SequenceMode) -> Mode {

@@ -4,6 +4,7 @@ use seqd_api::SnapshotHead;
 use seqd_raft::{Export, Raft, SnapshotError};
 use tokio::time::Instant;
 
+use super::error::ServiceError;
 use crate::replica::name_missing;
 
 pub(crate) struct SnapshotService {
@@ -19,7 +20,7 @@ impl SnapshotService {
         &self,
         stale: bool,
         deadline: Instant,
-    ) -> Result<(SnapshotHead, Export), SnapshotError> {
+    ) -> Result<(SnapshotHead, Export), ServiceError> {
         let export = self.raft.snapshot(stale, deadline).await;
         let export = export.map_err(|error| match error {
             SnapshotError::Propose(error) => name_missing(error, &self.raft).into(),

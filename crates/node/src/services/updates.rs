@@ -2,12 +2,12 @@
 
 use seqd_api::{SegmentSpec, Sequence, SequenceSpec};
 use seqd_state::{
-    Command, DefinitionChange, Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome,
+    DefinitionChange, Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome,
 };
 use tokio::time::Instant;
 
-use super::error::RequestError;
-use super::sequences::{SequenceError, SequenceService, target_ms, unexpected};
+use super::error::{RequestError, SequenceError, ServiceError, unexpected};
+use super::sequences::{SequenceService, target_ms};
 
 /// What may be given, for messages.
 const MAY_CHANGE: &str =
@@ -21,15 +21,15 @@ impl SequenceService {
         spec: SequenceSpec,
         if_revision: Option<u64>,
         deadline: Instant,
-    ) -> Result<Sequence, SequenceError> {
-        let command = Command::Sequences(update(name, spec, if_revision)?);
+    ) -> Result<Sequence, ServiceError> {
+        let command = update(name, spec, if_revision)?;
         let done = self.propose(command, deadline).await;
         let revision = match done.map_err(|error| self.undeleted(error))? {
             Outcome::Sequences(SequenceOutcome::Updated { revision, .. }) => revision,
             other => return Err(unexpected(&other)),
         };
         let read = self.at_revision(name, revision, deadline).await;
-        read.map_err(|error| SequenceError::ChangedUnread(Box::new(error)))
+        Ok(read.map_err(|error| SequenceError::ChangedUnread(Box::new(error)))?)
     }
 }
 

@@ -4,17 +4,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::error::{RequestError, count_within};
+use super::error::{RequestError, ServiceError, count_within};
 use crate::minting::ClockWatch;
-use crate::minting::uuids::{NoRandom, UuidSource};
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum UuidError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error(transparent)]
-    NoRandom(#[from] NoRandom),
-}
+use crate::minting::uuids::UuidSource;
 
 pub(crate) struct UuidService {
     pub(crate) source: UuidSource,
@@ -28,7 +20,7 @@ impl UuidService {
         &self,
         version: Option<u8>,
         count: Option<u64>,
-    ) -> Result<Vec<Uuid>, UuidError> {
+    ) -> Result<Vec<Uuid>, ServiceError> {
         let count = count_within(count, u64::from(self.max_count))?;
         let count = usize::try_from(count).unwrap_or_default();
         let uuids = match version.unwrap_or(7) {
@@ -39,6 +31,6 @@ impl UuidService {
                 return Err(RequestError::Invalid(detail).into());
             }
         };
-        Ok(uuids?)
+        uuids.map_err(|error| ServiceError::Internal(error.to_string()))
     }
 }

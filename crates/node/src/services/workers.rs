@@ -7,8 +7,8 @@ use seqd_idgen::{Layout, WorkerId};
 use seqd_state::{Holder, LeaseId, LeaseView, Share, State};
 use tokio::time::Instant;
 
+use super::error::{ServiceError, read};
 use super::layouts;
-use super::leases::LeaseError;
 use super::page::PageRequest;
 use crate::minting::ClockWatch;
 use crate::replica::{Replica, peek};
@@ -30,7 +30,7 @@ impl WorkerService {
         &self,
         query: &WorkersQuery,
         deadline: Instant,
-    ) -> Result<Page<Worker>, LeaseError> {
+    ) -> Result<Page<Worker>, ServiceError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let (layout, prefix) = (query.layout.as_deref(), query.prefix.as_deref());
         if let Some(layout) = layout {
@@ -40,8 +40,7 @@ impl WorkerService {
         let behind_lease = wanted.after.as_deref().and_then(|after| after.parse().ok());
         let behind_lease = behind_lease.unwrap_or(0);
         if query.past.is_some() {
-            let read = self.replica.read(deadline).await;
-            read.map_err(LeaseError::Unread)?;
+            read(&*self.replica, deadline).await?;
         }
         let page = peek(&*self.replica, |state| {
             let is_wanted = |of: &str, owner: &str| {

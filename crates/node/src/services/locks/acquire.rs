@@ -12,17 +12,17 @@ use seqd_guards::is_out;
 use seqd_raft::{Part, ProposeError, Turn};
 use seqd_state::{
     AcquireLock, Attempt, ClaimView, FencingToken, LockName, LockOutcome, LockRefusal, Nonce,
-    Tenant, Wait,
+    Outcome, Tenant, Wait,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::claim::ClaimGuard;
-use super::{LockError, LockService, TTL_MS, held, lock_name, of_outcome, owner_of, seal};
+use super::{LockService, STOPPING, TTL_MS, full, held, lock_name, owner_of, seal};
 use crate::access::Right;
 use crate::descriptors::CLIENTS;
 use crate::http::Serving;
 use crate::replica::{ReadTime, STATE_WAIT, no_state, peek};
-use crate::services::error::RequestError;
+use crate::services::error::{LockError, RequestError, ServiceError, read, unexpected};
 use crate::services::room::Resource;
 use crate::services::seals::secret;
 
@@ -66,9 +66,9 @@ impl LockService {
         request: AcquireRequest,
         (right, tenant): (&Right, Tenant),
         deadline: Instant,
-    ) -> Result<HeldLock, LockError> {
+    ) -> Result<HeldLock, ServiceError> {
         if *self.stopping.borrow() {
-            return Err(LockError::Stopping);
+            return Err(STOPPING);
         }
         if let Some(lease) = request.lease {
             // The same hold, for longer.
@@ -98,27 +98,27 @@ impl LockService {
                 if !matches!(error, ProposeError::OutcomeUnknown { .. }) {
                     claim.keep();
                 }
-                return Err(LockError::Propose(error));
+                return Err(ServiceError::Propose(error));
             }
         };
-        let seen = match of_outcome(outcome) {
-            Ok(LockOutcome::Held { .. }) => self.confirmed(&mine, deadline).await,
-            Ok(LockOutcome::Waiting { .. }) => {
+        let seen = match outcome {
+            Outcome::Locks(LockOutcome::Held { .. }) => self.confirmed(&mine, deadline).await,
+            Outcome::Locks(LockOutcome::Waiting { .. }) => {
                 let wait = (waits_until, deadline + (waits_until - Instant::now()));
                 self.wait(&turn, &mine, wait).await
             }
             // Nothing was made.
-            Err(error) => {
+            Outcome::Refused(refusal) => {
                 claim.keep();
-                return Err(error);
+                return Err(ServiceError::Refused(refusal));
             }
-            Ok(other) => Err(super::unexpected(&other)),
+            other => Err(unexpected(&other)),
         };
         let error = match seen {
             Ok(Seen::Held { token, left_ms }) => match right.check() {
                 // This node has applied the grant, and every revocation that was acknowledged
                 // before it.
-                Err(why) if !is_out!(GrantNeedsAccess) => Some(LockError::AccessEnded(why)),
+                Err(why) if !is_out!(GrantNeedsAccess) => Some(LockError::AccessEnded(why).into()),
                 _ => {
                     claim.keep();
                     let Mine { name, owner, .. } = mine;
@@ -135,7 +135,7 @@ impl LockService {
         // Any of these answers means that the client holds nothing: that has to be so.
         let within = Instant::now() + WITHDRAW_WITHIN;
         let until = match error {
-            Some(LockError::Stopping) => within,
+            Some(ServiceError::Propose(ProposeError::Stopping)) => within,
             _ => within.max(deadline),
         };
         let withdrawn = claim.withdraw(until).await;
@@ -144,37 +144,41 @@ impl LockService {
     }
 
     /// A place for the wait, if it may come to one.
-    pub(super) fn place_of(&self, wait_ms: u64, tenant: Tenant) -> Result<Option<Part>, LockError> {
+    pub(super) fn place_of(
+        &self,
+        wait_ms: u64,
+        tenant: Tenant,
+    ) -> Result<Option<Part>, ServiceError> {
         if wait_ms == 0 || is_out!(WaitsHaveShares) {
             return Ok(None);
         }
         let place = self.waits.take(tenant, 1);
         place.map(Some).ok_or_else(|| {
             let most = "as many requests of this client, or of all clients, as may be";
-            LockError::Full(format!("{most} wait for locks at this node"))
+            full(format!("{most} wait for locks at this node"))
         })
     }
 
     /// Registers the wait of a claim, once this node has a state.
-    async fn register(&self, asked: &AcquireLock, deadline: Instant) -> Result<Turn, LockError> {
+    async fn register(&self, asked: &AcquireLock, deadline: Instant) -> Result<Turn, ServiceError> {
         loop {
             let (name, nonce) = (asked.name.clone(), asked.nonce);
             if let Some(turn) = self.replica.wait_for_turn(Wait::Lock { name, nonce }) {
                 return Ok(turn);
             }
             if *self.stopping.borrow() {
-                return Err(LockError::Stopping);
+                return Err(STOPPING);
             }
             let waited = timeout_at(deadline, sleep(STATE_WAIT)).await;
-            waited.map_err(|_| LockError::Propose(no_state()))?;
+            waited.map_err(|_| ServiceError::Propose(no_state()))?;
         }
     }
 
     /// Refuses what this node's limits leave no room for. Others may be at work on their side: the
     /// replicated state has limits of its own.
-    fn check_room(&self, asked: &AcquireLock) -> Result<(), LockError> {
+    fn check_room(&self, asked: &AcquireLock) -> Result<(), ServiceError> {
         let (locks, waiters) = (self.limits.locks, self.limits.lock_waiters);
-        let full = peek(&*self.replica, |state| {
+        let why = peek(&*self.replica, |state| {
             match state.lock(asked.name.as_str()) {
                 None => (state.lock_counts().locks >= u64::from(locks)).then(|| {
                     format!("{locks} locks are in use, the most that limits.locks permits")
@@ -192,14 +196,15 @@ impl LockService {
                 }
             }
         });
-        full.flatten()
-            .map_or(Ok(()), |why| Err(LockError::Full(why)))?;
-        self.check_share(asked)
+        match why.flatten() {
+            Some(why) => Err(full(why)),
+            None => self.check_share(asked),
+        }
     }
 
     /// Refuses a new claim beyond its tenant's share: holds and waits, as parts of the locks that
     /// `limits.locks` permits. Waits beyond that number leave the room of tenants that hold little.
-    fn check_share(&self, asked: &AcquireLock) -> Result<(), LockError> {
+    fn check_share(&self, asked: &AcquireLock) -> Result<(), ServiceError> {
         let limit = u64::from(self.limits.locks);
         let held = peek(&*self.replica, |state| {
             let lock = state.lock(asked.name.as_str());
@@ -218,13 +223,13 @@ impl LockService {
 
     /// What became of a claim that was granted the lock, looked at here, once this node has applied
     /// its request.
-    async fn confirmed(&self, mine: &Mine, deadline: Instant) -> Result<Seen, LockError> {
+    async fn confirmed(&self, mine: &Mine, deadline: Instant) -> Result<Seen, ServiceError> {
         let (seen, is_applied) = self.look(mine, None);
         if is_applied && matches!(seen, Seen::Held { .. }) {
             return Ok(seen);
         }
         // This node has not applied it yet, or the hold is over already.
-        let time = self.read(deadline).await?;
+        let time = read(&*self.replica, deadline).await?;
         Ok(self.look(mine, Some(time)).0)
     }
 
@@ -236,12 +241,12 @@ impl LockService {
         turn: &Turn,
         mine: &Mine,
         (until, deadline): (Instant, Instant),
-    ) -> Result<Seen, LockError> {
+    ) -> Result<Seen, ServiceError> {
         let _pause = Serving::pause();
         let mut stopping = self.stopping.subscribe();
         let has_turn = async {
             while timeout_at(until, turn.came()).await.is_ok() {
-                let time = self.read(deadline).await?;
+                let time = read(&*self.replica, deadline).await?;
                 match self.look(mine, Some(time)).0 {
                     Seen::Waiting => {}
                     seen => return Ok(seen),
@@ -249,7 +254,7 @@ impl LockService {
             }
             match self.look(mine, None) {
                 (Seen::Held { .. }, true) => {
-                    let time = self.read(deadline).await?;
+                    let time = read(&*self.replica, deadline).await?;
                     Ok(self.look(mine, Some(time)).0)
                 }
                 _ => Ok(Seen::Waiting),
@@ -257,7 +262,7 @@ impl LockService {
         };
         tokio::select! {
             seen = has_turn => seen,
-            _ = stopping.wait_for(|stopping| *stopping) => Err(LockError::Stopping),
+            _ = stopping.wait_for(|stopping| *stopping) => Err(STOPPING),
         }
     }
 
@@ -285,7 +290,7 @@ impl LockService {
     }
 
     /// The refusal after a wait that ended without a grant.
-    fn held_by_others(&self, name: LockName) -> LockError {
+    fn held_by_others(&self, name: LockName) -> ServiceError {
         let seen = peek(&*self.replica, |state| {
             let lock = state.lock(name.as_str())?;
             let holder = lock.holders().min_by_key(|holder| holder.until).cloned();
@@ -302,7 +307,7 @@ impl LockService {
             holder: holder.map(Box::new),
             retry_after_ms: left_ms.max(1),
         };
-        LockError::Refused(refusal.into())
+        ServiceError::Refused(refusal.into())
     }
 }
 
@@ -315,7 +320,7 @@ pub(super) const MOST_WAITS: u64 = CLIENTS as u64;
 /// without an answer.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(3);
 
-fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, LockError> {
+fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, ServiceError> {
     let AcquireRequest {
         owner,
         ttl_ms,
@@ -354,6 +359,6 @@ fn named(owner: &str, request: &str) -> Result<Nonce, RequestError> {
     Ok(Nonce::of(owner, request))
 }
 
-fn draw() -> Result<u64, LockError> {
-    getrandom::u64().map_err(|error| LockError::NoRandom(error.to_string()))
+fn draw() -> Result<u64, ServiceError> {
+    getrandom::u64().map_err(ServiceError::no_random)
 }

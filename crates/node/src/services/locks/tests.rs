@@ -12,13 +12,11 @@ use seqd_state::{Nonce, Wait};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{LockError, LockService};
+use super::LockService;
 use crate::access::Right;
-use crate::codes;
 use crate::config::keys::LimitsSection;
-use crate::http::refusal;
 use crate::replica::peek;
-use crate::services::SecretError;
+use crate::services::ServiceError;
 use crate::test_replica::{NOON, TestClock, TestReplica};
 use seqd_state::Tenant;
 
@@ -53,7 +51,7 @@ impl Story {
         Story { replica, locks }
     }
 
-    async fn acquire(&self, owner: &str, wait_ms: u64) -> Result<HeldLock, LockError> {
+    async fn acquire(&self, owner: &str, wait_ms: u64) -> Result<HeldLock, ServiceError> {
         self.locks
             .acquire(
                 NAME,
@@ -65,7 +63,7 @@ impl Story {
     }
 
     /// A request on its way, which waits for the lock once this returns.
-    async fn wait(&self, owner: &str) -> JoinHandle<Result<HeldLock, LockError>> {
+    async fn wait(&self, owner: &str) -> JoinHandle<Result<HeldLock, ServiceError>> {
         let (locks, asked) = (Arc::clone(&self.locks), asked(owner, 60_000));
         let waiting = self.waiting().await;
         let wait = tokio::spawn(async move {
@@ -104,14 +102,14 @@ impl Story {
         nonce.unwrap()
     }
 
-    async fn release(&self, held: &HeldLock) -> Result<(), LockError> {
+    async fn release(&self, held: &HeldLock) -> Result<(), ServiceError> {
         let request = ReleaseLockRequest {
             lease: held.lease.clone(),
         };
         self.locks.release(NAME, request, soon()).await.map(|_| ())
     }
 
-    async fn verify(&self, held: &HeldLock) -> Result<HeldLock, LockError> {
+    async fn verify(&self, held: &HeldLock) -> Result<HeldLock, ServiceError> {
         let request = VerifyLockRequest {
             owner: None,
             token: Some(held.token),
@@ -133,21 +131,8 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_secs(3)
 }
 
-fn code<T: std::fmt::Debug>(result: Result<T, LockError>) -> ErrorCode {
-    match result {
-        Err(LockError::Refused(refusal)) => codes::of_refusal(&refusal),
-        Err(LockError::Propose(error) | LockError::Unread(error)) => codes::of_propose(&error),
-        Err(LockError::Secret(SecretError::Propose(error) | SecretError::Unread(error))) => {
-            codes::of_propose(&error)
-        }
-        Err(LockError::NotTheHolder { .. }) => ErrorCode::LeaseLost,
-        Err(LockError::AccessEnded(why)) => refusal(why).error_code().unwrap(),
-        Err(LockError::NotWithdrawn(_)) => ErrorCode::OutcomeUnknown,
-        Err(LockError::Full(_) | LockError::Share(_)) => ErrorCode::Overloaded,
-        Err(LockError::Stopping) => ErrorCode::Draining,
-        Err(LockError::Request(_)) => ErrorCode::InvalidArgument,
-        other => panic!("{other:?}"),
-    }
+fn code<T: std::fmt::Debug>(result: Result<T, ServiceError>) -> ErrorCode {
+    result.unwrap_err().code()
 }
 
 #[tokio::test(start_paused = true)]

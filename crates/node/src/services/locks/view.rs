@@ -6,10 +6,10 @@ use seqd_api::{Lock, LockQuery, LocksQuery, Page};
 use seqd_state::{LockName, LockView};
 use tokio::time::{Instant, timeout_at};
 
-use super::{LockError, LockService, lock_name};
+use super::{LockService, STOPPING, full, lock_name};
 use crate::http::Serving;
 use crate::replica::{ReadTime, peek};
-use crate::services::error::RequestError;
+use crate::services::error::{RequestError, ServiceError, read};
 use crate::services::page::{self, PageRequest};
 
 /// Readers that wait for another holder at this node: each has a connection, of which there are four
@@ -33,12 +33,12 @@ impl LockService {
         name: &str,
         query: &LockQuery,
         deadline: Instant,
-    ) -> Result<Lock, LockError> {
+    ) -> Result<Lock, ServiceError> {
         let name = lock_name(name)?;
         let wait = wait_of(query)?;
         let time = match query.stale.unwrap_or(false) {
             true => None,
-            false => Some(self.read(deadline).await?),
+            false => Some(read(&*self.replica, deadline).await?),
         };
         if let Some((token, wait)) = wait {
             self.wait_for_other(&name, token, Instant::now() + wait)
@@ -54,11 +54,11 @@ impl LockService {
         name: &LockName,
         token: u64,
         until: Instant,
-    ) -> Result<(), LockError> {
+    ) -> Result<(), ServiceError> {
         let place = self.watchers.take(Serving::current_tenant(), 1);
         let _place = place.ok_or_else(|| {
             let most = "as many requests of this client, or of all clients, as may be";
-            LockError::Full(format!("{most} watch locks at this node"))
+            full(format!("{most} watch locks at this node"))
         })?;
         let _pause = Serving::pause();
         let mut stopping = self.stopping.subscribe();
@@ -75,7 +75,7 @@ impl LockService {
                 .await
                 .is_ok()
             {
-                return Err(LockError::Stopping);
+                return Err(STOPPING);
             }
         }
     }
@@ -108,13 +108,13 @@ impl LockService {
         query: &LocksQuery,
         permitted: &[String],
         deadline: Instant,
-    ) -> Result<Page<Lock>, LockError> {
+    ) -> Result<Page<Lock>, ServiceError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let after = wanted.after.as_deref().map(lock_name).transpose()?;
         let asked = query.prefix.as_deref().unwrap_or_default();
         let time = match query.stale.unwrap_or(false) {
             true => None,
-            false => Some(self.read(deadline).await?),
+            false => Some(read(&*self.replica, deadline).await?),
         };
         let page = peek(&*self.replica, |state| {
             let mut found = Vec::new();

@@ -47,7 +47,7 @@ async fn ids_are_minted_within_the_count_and_show_their_holder() {
     let too_many = ids.many(&minter, Some(101), soon()).await;
     assert!(matches!(
         too_many,
-        Err(IdError::Request(RequestError::TooMany { .. }))
+        Err(ServiceError::Request(RequestError::TooMany { .. }))
     ));
     let minted = ids.many(&minter, Some(3), soon()).await.unwrap();
     let minted: Vec<u64> = minted.ids().collect();
@@ -87,7 +87,8 @@ async fn that_nobody_made_an_id_is_answered_with_a_quorum_alone() {
 async fn a_layout_that_there_is_not_is_refused_with_those_that_there_are() {
     let story = Story::begin();
     let ids = story.ids();
-    let Err(IdError::Request(RequestError::NoLayout { known, .. })) = ids.minter(Some("defalt"))
+    let Err(ServiceError::Request(RequestError::NoLayout { known, .. })) =
+        ids.minter(Some("defalt"))
     else {
         panic!("a layout of that name");
     };
@@ -99,7 +100,7 @@ async fn a_layout_that_there_is_not_is_refused_with_those_that_there_are() {
     };
     assert!(matches!(
         workers.list(&query, soon()).await,
-        Err(LeaseError::Request(RequestError::NoLayout { .. }))
+        Err(ServiceError::Request(RequestError::NoLayout { .. }))
     ));
 }
 
@@ -145,6 +146,6 @@ fn a_uuid_has_version_7_or_4() {
     assert_eq!(other.to_string(), "version is 7 or 4, not 5");
     assert!(matches!(
         uuids.make(None, Some(101)),
-        Err(UuidError::Request(RequestError::TooMany { .. }))
+        Err(ServiceError::Request(RequestError::TooMany { .. }))
     ));
 }

@@ -18,7 +18,6 @@ use tokio::time::Instant;
 
 use super::sequences::Created;
 use super::*;
-use crate::codes;
 use crate::config::keys::SegmentSection;
 use crate::replica::{OtherMember, Progress};
 use crate::test_replica::{NOON, TestClock, TestReplica};
@@ -75,7 +74,7 @@ impl Story {
         }
     }
 
-    async fn create(&self, spec: SequenceSpec) -> Result<Created, SequenceError> {
+    async fn create(&self, spec: SequenceSpec) -> Result<Created, ServiceError> {
         self.sequences.create(&name(), spec, by_operator()).await
     }
 
@@ -87,7 +86,7 @@ impl Story {
         &self,
         request: NextRequest,
         is_listed: bool,
-    ) -> Result<seqd_api::Next, SequenceError> {
+    ) -> Result<seqd_api::Next, ServiceError> {
         let name = name();
         let next = self.sequences.next(&name, &request, is_listed, soon());
         next.await
@@ -127,13 +126,6 @@ fn of(count: u64) -> NextRequest {
     }
 }
 
-fn refusal(error: &SequenceError) -> Option<ErrorCode> {
-    match error {
-        SequenceError::Refused(refusal) => Some(codes::of_refusal(refusal)),
-        _ => None,
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_sequence_that_is_made_again_is_the_same_and_another_definition_is_refused() {
     let story = Story::begin();
@@ -142,7 +134,7 @@ async fn a_sequence_that_is_made_again_is_the_same_and_another_definition_is_ref
     assert!(first.is_new && !again.is_new);
     assert_eq!(first.sequence.revision, again.sequence.revision);
     let other = story.create(SequenceSpec::default()).await.unwrap_err();
-    assert_eq!(refusal(&other), Some(ErrorCode::AlreadyExists));
+    assert_eq!(other.code(), ErrorCode::AlreadyExists);
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +180,7 @@ async fn a_definition_that_contradicts_itself_is_refused_and_nothing_is_proposed
     };
     for spec in [strict_with_segments, no_target, no_step] {
         let error = story.create(spec).await.unwrap_err();
-        let is_invalid = matches!(&error, SequenceError::Request(RequestError::Invalid(_)));
+        let is_invalid = matches!(&error, ServiceError::Request(RequestError::Invalid(_)));
         assert!(is_invalid, "{error}");
     }
     assert_eq!(proposals(), before);
@@ -205,7 +197,10 @@ async fn in_a_restored_cluster_a_new_name_needs_a_start() {
         .sequences
         .create(&other, strict(), by_operator())
         .await;
-    assert!(matches!(made, Err(SequenceError::StartMissing { .. })));
+    assert!(matches!(
+        made,
+        Err(ServiceError::Sequence(SequenceError::StartMissing { .. }))
+    ));
     let begun = SequenceSpec {
         start: Some(7),
         ..strict()
@@ -221,7 +216,7 @@ async fn without_a_quorum_a_read_fails_and_a_stale_one_does_not() {
     story.replica.set_quorum(false);
     let (sequences, name) = (&story.sequences, name());
     let read = sequences.get(&name, false, soon()).await;
-    assert!(matches!(read, Err(SequenceError::Unread(_))), "{read:?}");
+    assert!(matches!(read, Err(ServiceError::Unread(_))), "{read:?}");
     assert_eq!(
         sequences.get(&name, true, soon()).await.unwrap().name,
         "order"
@@ -230,7 +225,7 @@ async fn without_a_quorum_a_read_fails_and_a_stale_one_does_not() {
     let error = advanced.await.unwrap_err();
     assert!(matches!(
         error,
-        SequenceError::Propose(ProposeError::NoQuorum { .. })
+        ServiceError::Propose(ProposeError::NoQuorum { .. })
     ));
 }
 
@@ -277,7 +272,7 @@ async fn a_request_that_lists_its_values_takes_fewer() {
     );
     assert!(matches!(
         listed,
-        Err(SequenceError::Request(RequestError::TooMany {
+        Err(ServiceError::Request(RequestError::TooMany {
             limit: 100,
             ..
         }))
@@ -302,7 +297,7 @@ async fn values_in_one_range_come_from_one_segment_or_one_pass() {
     let beyond = story.next(contiguous(51), false).await;
     assert!(matches!(
         beyond,
-        Err(SequenceError::Request(RequestError::TooMany {
+        Err(ServiceError::Request(RequestError::TooMany {
             limit: 50,
             ..
         }))
@@ -318,7 +313,7 @@ async fn values_in_one_range_come_from_one_segment_or_one_pass() {
         story.create(cycling(spec)).await.unwrap();
         let before = story.proposals();
         let error = story.next(contiguous(11), false).await.unwrap_err();
-        let SequenceError::Request(RequestError::TooMany { limit, .. }) = error else {
+        let ServiceError::Request(RequestError::TooMany { limit, .. }) = error else {
             panic!("{error}");
         };
         assert_eq!((limit, story.proposals() - before), (10, 0));
@@ -329,7 +324,13 @@ async fn values_in_one_range_come_from_one_segment_or_one_pass() {
     story.create(cycling(strict())).await.unwrap();
     story.next(of(8), false).await.unwrap();
     let torn = story.next(contiguous(4), false).await;
-    assert!(matches!(torn, Err(SequenceError::NotTogether)), "{torn:?}");
+    assert!(
+        matches!(
+            torn,
+            Err(ServiceError::Sequence(SequenceError::NotTogether))
+        ),
+        "{torn:?}"
+    );
     let whole = story.next(contiguous(4), false).await.unwrap();
     assert_eq!((whole.first, whole.last), (Some(3), Some(6)));
 }
@@ -345,7 +346,7 @@ async fn values_that_would_need_too_many_segments_are_refused_and_none_is_grante
     story.create(short).await.unwrap();
     let before = story.proposals();
     let error = story.next(of(769), false).await.unwrap_err();
-    let SequenceError::Request(RequestError::TooMany { limit, .. }) = error else {
+    let ServiceError::Request(RequestError::TooMany { limit, .. }) = error else {
         panic!("{error}");
     };
     assert_eq!((limit, story.proposals() - before), (768, 0));
@@ -358,7 +359,10 @@ async fn sequences_are_never_created_by_use() {
     let story = Story::begin();
     let next = story.next(of(1), false).await;
     assert!(
-        matches!(next, Err(SequenceError::NotFound { .. })),
+        matches!(
+            next,
+            Err(ServiceError::Sequence(SequenceError::NotFound { .. }))
+        ),
         "{next:?}"
     );
 }
@@ -386,11 +390,11 @@ async fn a_name_that_is_missing_comes_with_the_nearest_and_only_use_with_how_to_
             sequences.delete(&wanted, None, soon()).await.unwrap_err(),
         ];
         for (error, use_expected) in errors.iter().zip([true, true, false, false, false]) {
-            let SequenceError::NotFound {
+            let ServiceError::Sequence(SequenceError::NotFound {
                 name,
                 near,
                 for_use,
-            } = error
+            }) = error
             else {
                 panic!("{error}");
             };
@@ -426,7 +430,10 @@ async fn the_unused_end_of_the_latest_grant_is_granted_again() {
     let too_many = back(Some(21)).await;
     assert!(matches!(
         too_many,
-        Err(SequenceError::MoreThanGranted { unused: 21, .. })
+        Err(ServiceError::Sequence(SequenceError::MoreThanGranted {
+            unused: 21,
+            ..
+        }))
     ));
     assert_eq!(back(Some(5)).await.unwrap().returned, 5);
     let grant = story.segments.grant(name(), &wanted, soon()).await.unwrap();
@@ -435,6 +442,6 @@ async fn the_unused_end_of_the_latest_grant_is_granted_again() {
     let huge = GrantRequest { size, after: None };
     assert!(matches!(
         story.segments.grant(name(), &huge, soon()).await,
-        Err(SequenceError::Request(RequestError::TooMany { .. }))
+        Err(ServiceError::Request(RequestError::TooMany { .. }))
     ));
 }

@@ -35,10 +35,13 @@ async fn tokens_that_have_no_room_are_refused_before_they_wait_for_their_turn() 
     let _all = service.issuing.take(tenant(1), MOST_AT_ONCE).await;
     let began = Instant::now();
     let refused = service.issue(&tokens(11), tenant(2), soon()).await;
-    assert!(matches!(refused, Err(OneTimeError::Full(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ServiceError::Full(_))), "{refused:?}");
     assert_eq!(began.elapsed(), Duration::ZERO);
     let late = service.issue(&tokens(1), tenant(2), soon()).await;
-    assert!(matches!(late, Err(OneTimeError::Crowded)), "{late:?}");
+    assert!(
+        matches!(late, Err(ServiceError::Overloaded { .. })),
+        "{late:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
