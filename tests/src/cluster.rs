@@ -176,6 +176,13 @@ impl Cluster {
         (0..self.size()).map(|index| self.address(index)).collect()
     }
 
+    /// The addresses of all nodes, the leader's first.
+    pub fn leader_first(&self) -> Vec<String> {
+        let mut addresses = self.addresses();
+        addresses.rotate_left(self.leader());
+        addresses
+    }
+
     pub fn load(&self, clients: usize, route: Route, count: u64, pause_ms: u64) -> Load {
         Load {
             urls: self.urls(),
@@ -233,6 +240,13 @@ impl Cluster {
     pub fn create_sequence(&self, index: usize, name: &str, definition: &Value) {
         let url = self.url(index, &format!("/v1/sequences/{name}"));
         http::request("PUT", &url).json(definition).reply().ok();
+    }
+
+    /// With the strict sequence `order`.
+    #[must_use]
+    pub fn with_order(self) -> Self {
+        self.create_sequence(0, "order", &json!({"mode": "strict"}));
+        self
     }
 
     /// The next values of a sequence through a node, as their first and last.
@@ -343,6 +357,12 @@ impl Cluster {
             (view["leader"].as_str()? == node.name()).then_some((view["term"].as_u64()?, index))
         });
         claims.max().map(|(_, index)| index)
+    }
+
+    /// The highest term that any running node is at.
+    pub fn term(&self) -> u64 {
+        let term = |node: &Node| node.cluster_view()?["term"].as_u64();
+        self.nodes.iter().filter_map(term).max().unwrap_or_default()
     }
 
     pub fn follower(&self) -> usize {

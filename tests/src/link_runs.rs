@@ -9,7 +9,7 @@ use crate::checkers::{Violation, disjoint, increasing, linearizable, lost, pause
 use crate::cluster::{Cluster, READY};
 use crate::history::{At, History, Ids, Op, Timeline, Values, reasons, tally};
 use crate::link_faults::LinkFault;
-use crate::load::quantile;
+use crate::report::quantile;
 use crate::workload::{Route, Workload};
 use crate::{memory, wait};
 

@@ -8,10 +8,11 @@ use rustix::process::Pid;
 
 use crate::cluster::Cluster;
 use crate::disk_use::DiskUse;
+use crate::report::Report;
 use crate::{memory, wait};
 
-/// Time between two samples: full write load fills some 20 MB of disk in it.
-const EVERY: Duration = Duration::from_millis(500);
+/// Time between two samples: full write load fills some 10 MB of disk in it.
+const EVERY: Duration = Duration::from_millis(200);
 
 const MB: u64 = 1_000_000;
 
@@ -72,6 +73,19 @@ pub fn during<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> (T, Vec<Peaks>)
     let (result, mut samples) = wait::beside(repeated, work);
     samples.push(sample());
     (result, most(&samples))
+}
+
+/// Prints the peaks. No node may end, or use more memory than this, bytes.
+pub fn judge(peaks: &[Peaks], most_memory: u64, report: &mut Report) {
+    for peak in peaks {
+        report.line(peak);
+        report.require(peak.ended_after.is_none(), "no node ends", peak.to_string());
+        report.require(
+            peak.memory <= most_memory,
+            "bounded memory",
+            peak.to_string(),
+        );
+    }
 }
 
 /// The peaks over all samples, each of which has every node in the same order.

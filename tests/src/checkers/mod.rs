@@ -41,6 +41,18 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
+/// An error unless the invariant holds.
+pub fn require(
+    holds: bool,
+    invariant: &'static str,
+    detail: impl Into<String>,
+) -> Result<(), Violation> {
+    match holds {
+        true => Ok(()),
+        false => Err(Violation::new(invariant, detail)),
+    }
+}
+
 /// Short ways to write histories down in the checkers' tests.
 #[cfg(test)]
 mod planted {

@@ -22,7 +22,7 @@ use crate::checkers::lock_queue::{Served, in_order};
 use crate::checkers::locks::{HoldEnd, ends, held_apart, tokens_rise};
 use crate::cluster::{Cluster, integer};
 use crate::connection::Connection;
-use crate::load::quantile;
+use crate::report::quantile;
 use crate::seed::Random;
 
 /// Waiters of one wave.

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::link_runs::MOST_MEMORY;
-use seqd_tests::load::{Pace, Target, each, run as load};
-use seqd_tests::{links, memory, wait};
+use seqd_tests::load::{Figures, Target, each};
+use seqd_tests::report::Report;
+use seqd_tests::{links, node_peaks, wait};
 use serde_json::json;
 
 use crate::arguments::Arguments;
@@ -112,7 +113,7 @@ fn prepared(case: Case) -> (Cluster, usize, usize) {
     let every = case.snapshot_every.to_string();
     let cluster = Cluster::on_links(3, 1).with("raft", "snapshot_every", &every);
     let mut cluster = cluster.ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    cluster = cluster.with_order();
     let leader = cluster.leader();
     let behind = match case.node {
         Behind::Returning => (leader + 1) % 3,
@@ -123,9 +124,9 @@ fn prepared(case: Case) -> (Cluster, usize, usize) {
     }
     write(&cluster.address(leader), case);
     let applied = || cluster.node(leader).cluster_view()?["applied"].as_u64();
-    let target = strict_values(&cluster.address(leader));
+    let target = Target::order(vec![cluster.address(leader)]);
     while applied().unwrap_or(0) < case.snapshot_every + SURELY_PURGED {
-        load(&target, WRITERS, Pace::Closed, SLICE);
+        target.closed(WRITERS, SLICE);
     }
     (cluster, leader, behind)
 }
@@ -134,57 +135,34 @@ fn prepared(case: Case) -> (Cluster, usize, usize) {
 fn behind(case: Case) -> Result<(), Violation> {
     let (mut cluster, leader, behind) = prepared(case);
     let _slow = cluster.links().slow(&[behind], case.mbit as f64 * 1e6);
-    let target = strict_values(&cluster.address(leader));
-    let slice = || load(&target, CLIENTS, Pace::Open(case.rate as f64), SLICE);
+    let target = Target::order(vec![cluster.address(leader)]);
+    let slice = || target.open(CLIENTS, case.rate as f64, SLICE);
     let begin = Instant::now();
     cluster.node_mut(behind).start();
     if case.node == Behind::Learner {
         cluster.add_member(behind, leader);
     }
-    let (early, deepest) = (AtomicU64::new(0), AtomicU64::new(0));
-    let (level, (most, slices)) = {
-        let cluster = &cluster;
-        let wait_level = || {
-            wait::within(case.patience, || {
-                let lag = lag(cluster, leader, behind)?;
-                deepest.fetch_max(lag, Ordering::Relaxed);
-                if lag > LEVEL && cluster.node(behind).is_ready() {
-                    early.fetch_max(lag, Ordering::Relaxed);
-                }
-                (lag <= LEVEL).then_some(())
-            })
-        };
-        let watched = || wait::beside(|| most_memory(cluster), wait_level);
-        let ((level, most), slices) = wait::beside(slice, watched);
-        (level, (most, slices))
+    let (mut early, mut deepest) = (0, 0);
+    let wait_level = || {
+        wait::within(case.patience, || {
+            let lag = lag(&cluster, leader, behind)?;
+            deepest = lag.max(deepest);
+            if lag > LEVEL && cluster.node(behind).is_ready() {
+                early = lag.max(early);
+            }
+            (lag <= LEVEL).then(|| begin.elapsed())
+        })
     };
-    let took = begin.elapsed();
-    let answers: u64 = slices.iter().map(|slice| slice.answers).sum();
-    let loaded: Duration = slices.iter().map(|slice| slice.elapsed).sum();
-    let most = most.into_iter().max().unwrap_or_default();
-    println!(
-        "{case:?}: {} entries behind, level after {took:.1?} under {:.0} values/s; {} MiB in a \
-         node at most",
-        deepest.into_inner(),
-        answers as f64 / loaded.as_secs_f64(),
-        most >> 20
-    );
-    if level.is_none() {
-        let detail = format!(
-            "not level after {:?} at {} Mbit/s",
-            case.patience, case.mbit
-        );
-        return Err(Violation::new("a follower catches up", detail));
-    }
-    if most > MOST_MEMORY {
-        let detail = format!("{} MiB", most >> 20);
-        return Err(Violation::new("bounded memory", detail));
-    }
-    let early = early.into_inner();
-    if early > READY_WITHIN {
-        let detail = format!("it was ready {early} entries behind");
-        return Err(Violation::new("ready is level", detail));
-    }
+    let watched = || node_peaks::during(&cluster, wait_level);
+    let ((level, peaks), slices) = wait::beside(slice, watched);
+    let load = Figures::of_all(slices);
+    println!("{case:?}: {deepest} entries behind, level after {level:.1?}; the load: {load}");
+    let mut report = Report::default();
+    node_peaks::judge(&peaks, MOST_MEMORY, &mut report);
+    let detail = format!("not within {:?} at {} Mbit/s", case.patience, case.mbit);
+    report.require(level.is_some(), "a follower catches up", detail);
+    report.at_most("ready is level", early, READY_WITHIN);
+    report.verdict()?;
     let nodes: Vec<usize> = (0..cluster.size()).collect();
     cluster.wait_same_state(&nodes);
     Ok(())
@@ -206,25 +184,9 @@ fn write(leader: &str, case: Case) {
     assert_eq!(written, writes, "of all writes");
 }
 
-fn strict_values(leader: &str) -> Target {
-    Target {
-        addresses: vec![leader.to_owned()],
-        method: "POST",
-        path: "/v1/sequences/order/next".to_owned(),
-        cacert: None,
-    }
-}
-
 /// How many entries it is behind, if both answer.
 fn lag(cluster: &Cluster, leader: usize, behind: usize) -> Option<u64> {
     let applied = |node: usize| cluster.node(node).cluster_view()?["applied"].as_u64();
     let own = applied(behind)?;
     Some(applied(leader)?.saturating_sub(own))
-}
-
-fn most_memory(cluster: &Cluster) -> u64 {
-    std::thread::sleep(Duration::from_millis(100));
-    let nodes = 0..cluster.size();
-    let bytes = nodes.map(|node| memory::resident(cluster.node(node).pid()));
-    bytes.max().unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use seqd_tests::failover::{LOSSES, Loss, cluster, lose_leader};
 use seqd_tests::links;
 
 use crate::arguments::Arguments;
-use crate::sample::Sample;
+use seqd_tests::report::Times;
 
 /// The median that three etcd nodes need after `kill -9`, measured on two cores.
 const KILLED: Duration = Duration::from_millis(1100);
@@ -55,7 +55,7 @@ fn row(name: &str, loss: Loss, nodes: usize, clients: usize, runs: usize) -> Res
         told.extend(seen.told);
         terms += seen.terms;
     }
-    let (next, told) = (Sample::new(next), Sample::new(told));
+    let (next, told) = (Times::of(next), Times::of(told));
     println!(
         "{name:8} {nodes} nodes {clients:3} clients {runs:3} runs: next value least {:?} median {:?} \
          most {:?}; under way answered median {:?} most {:?}; {terms} terms",

@@ -33,7 +33,6 @@ mod lock_cycles;
 mod locks;
 mod model;
 mod power_cuts;
-mod sample;
 mod scale;
 mod takeover;
 mod tenants;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
-use seqd_tests::load::{Pace, Target, quantile, run as load};
+use seqd_tests::load::Target;
+use seqd_tests::report::{Report, quantile};
 
 /// A batch asked for with so many clients.
 #[derive(Clone, Copy)]
@@ -20,12 +21,14 @@ struct Row {
     limit: f64,
 }
 
-const DEFAULT: Row = Row {
-    layout: "default",
-    count: 1000,
-    clients: 1,
-    limit: 4_096_000.0,
-};
+const fn default(clients: usize) -> Row {
+    Row {
+        layout: "default",
+        count: 1000,
+        clients,
+        limit: 4_096_000.0,
+    }
+}
 
 /// Its bits, and not the processor, are the limit of several workers too.
 const JS53: Row = Row {
@@ -42,38 +45,26 @@ const OF_LIMIT: f64 = 0.99;
 const TIMES: f64 = 3.9;
 
 pub(crate) fn run(other: Option<&Path>, seconds: usize) -> Result<(), Violation> {
-    let mut misses = Vec::new();
-    for clients in [1, 4, 16] {
-        let row = Row { clients, ..DEFAULT };
-        if let Some(other) = other {
-            measure("the other build", &node(Some(other), 1), row, seconds);
+    let mut report = Report::default();
+    for row in [1, 4, 16].map(default) {
+        if other.is_some() {
+            measure("the other build", &node(other, 1), row, seconds);
         }
-        let rate = measure("one worker", &node(None, 1), row, seconds);
-        if rate < OF_LIMIT * row.limit {
-            misses.push(format!(
-                "one worker at {:.3} of its limit",
-                rate / row.limit
-            ));
-        }
+        let share = measure("one worker", &node(None, 1), row, seconds) / row.limit;
+        report.require(
+            share >= OF_LIMIT,
+            "one worker of its limit",
+            share.to_string(),
+        );
     }
-    for row in [
-        JS53,
-        Row {
-            clients: 16,
-            ..DEFAULT
-        },
-    ] {
+    for row in [JS53, default(16)] {
         let one = measure("one worker", &node(None, 1), row, seconds);
-        let four = measure("four workers", &node(None, 4), row, seconds);
-        println!("four workers make {:.2} times the IDs of one", four / one);
-        if row.layout == JS53.layout && four < TIMES * one {
-            misses.push(format!("four workers at {:.2} times one", four / one));
-        }
+        let times = measure("four workers", &node(None, 4), row, seconds) / one;
+        println!("four workers make {times:.2} times the IDs of one");
+        let holds = row.layout != JS53.layout || times >= TIMES;
+        report.require(holds, "four workers of one", times.to_string());
     }
-    if misses.is_empty() {
-        return Ok(());
-    }
-    Err(Violation::new("the figures", misses.join("; ")))
+    report.verdict()
 }
 
 /// A node by itself that may lease so many workers.
@@ -88,13 +79,9 @@ fn node(binary: Option<&Path>, workers: u32) -> Cluster {
 
 /// The median of IDs a second; prints it with the share of the limit and the processor's time.
 fn measure(what: &str, cluster: &Cluster, row: Row, seconds: usize) -> f64 {
-    let target = Target {
-        addresses: vec![cluster.address(0)],
-        method: "GET",
-        path: format!("/v1/ids?layout={}&count={}", row.layout, row.count),
-        cacert: None,
-    };
-    let second = || load(&target, row.clients, Pace::Closed, Duration::from_secs(1));
+    let path = format!("/v1/ids?layout={}&count={}", row.layout, row.count);
+    let target = Target::get(vec![cluster.address(0)], &path);
+    let second = || target.closed(row.clients, Duration::from_secs(1));
     // The first use of a layout leases its worker, and the load those at need.
     second();
     let spent = || cluster.metric(0, "process_cpu_seconds_total");

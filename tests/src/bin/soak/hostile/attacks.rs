@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use seqd_tests::checkers::Violation;
+use seqd_tests::checkers::{Violation, require};
+use seqd_tests::runtime::block_on;
 use seqd_tests::seed::Random;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -78,10 +79,7 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
     let address = |name: &str| arguments.text(name).expect("an address").to_owned();
     let end = Instant::now() + Duration::from_secs(arguments.value("--seconds", 10));
     let places: usize = arguments.value("--places", 1024);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime").block_on(async {
+    block_on(async {
         let mut counts = Vec::new();
         let mut tasks = Vec::new();
         for (kind, clients, peers) in KINDS {
@@ -113,10 +111,12 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
             .map(|(kind, count)| (kind, count.load(Ordering::Relaxed)));
         let counts: Vec<_> = counts.collect();
         println!("  attackers' connections: {counts:?}");
-        match counts.iter().find(|(_, count)| *count == 0) {
-            Some((kind, _)) => Err(Violation::new("an attack that bites", format!("{kind:?}"))),
-            None => Ok(()),
-        }
+        let unused = counts.iter().find(|(_, count)| *count == 0);
+        require(
+            unused.is_none(),
+            "an attack that bites",
+            format!("{unused:?}"),
+        )
     })
 }
 
@@ -144,42 +144,33 @@ async fn again_and_again(
 }
 
 async fn act(kind: Kind, mut stream: TcpStream, random: &mut Random) -> io::Result<()> {
+    const ID: &[u8] = b"GET /v1/id HTTP/1.1\r\nhost: localhost\r\n\r\n";
     match kind {
-        Kind::Idle => until_closed(stream).await,
-        Kind::HalfOpen => {
-            stream
-                .write_all(b"GET /v1/id HTTP/1.1\r\nhost: loc")
-                .await?;
-            until_closed(stream).await
-        }
+        Kind::Idle => hold(stream, b"").await,
+        Kind::HalfOpen => hold(stream, b"GET /v1/id HTTP/1.1\r\nhost: loc").await,
         Kind::Slow => {
             let request = b"POST /v1/sequences/range/next HTTP/1.1\r\nhost: localhost\r\n\
                             content-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
-            let bytes = request.iter().chain(std::iter::repeat(&b' '));
-            for byte in bytes {
-                stream.write_all(&[*byte]).await?;
-                sleep(Duration::from_secs(1)).await;
-            }
-            Ok(())
+            slowly(stream, request.iter().chain(std::iter::repeat(&b' '))).await
         }
         Kind::NeverReading => {
-            let request = b"GET /v1/ids?count=10000 HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(64);
-            stream.write_all(&request).await?;
-            sleep(HELD).await;
-            Ok(())
+            never_read(
+                stream,
+                "GET /v1/ids?count=10000 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+            )
+            .await
         }
         Kind::Malformed => malformed(stream, random).await,
         Kind::Oversized => oversized(stream, random).await,
         Kind::Http2 => {
-            stream
-                .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
-                .await?;
-            until_closed(stream).await
+            hold(
+                stream,
+                b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+            )
+            .await
         }
         Kind::Flood => loop {
-            stream
-                .write_all(b"GET /v1/id HTTP/1.1\r\nhost: localhost\r\n\r\n")
-                .await?;
+            stream.write_all(ID).await?;
             let mut answer = [0; 1024];
             if stream.read(&mut answer).await? == 0 {
                 return Ok(());
@@ -189,16 +180,41 @@ async fn act(kind: Kind, mut stream: TcpStream, random: &mut Random) -> io::Resu
         Kind::Frame => {
             let mut bytes = vec![0xff; 64];
             bytes[0] = random.below(256) as u8;
-            stream.write_all(&bytes).await?;
-            until_closed(stream).await
+            hold(stream, &bytes).await
         }
         Kind::HalfFrame => {
             let bytes = opening();
-            stream.write_all(&bytes[..bytes.len() / 2]).await?;
-            until_closed(stream).await
+            hold(stream, &bytes[..bytes.len() / 2]).await
         }
         Kind::PeerFlood => peer_flood(stream, random).await,
     }
+}
+
+/// Sends this and no more, and takes what comes until the node closes.
+pub(crate) async fn hold(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes).await?;
+    let mut answer = [0; 1024];
+    while stream.read(&mut answer).await? > 0 {}
+    Ok(())
+}
+
+/// Sends a byte a second.
+pub(crate) async fn slowly(
+    mut stream: TcpStream,
+    bytes: impl Iterator<Item = &u8>,
+) -> io::Result<()> {
+    for byte in bytes {
+        stream.write_all(&[*byte]).await?;
+        sleep(Duration::from_secs(1)).await;
+    }
+    Ok(())
+}
+
+/// Sends many requests of large answers, and takes none of them.
+pub(crate) async fn never_read(mut stream: TcpStream, request: &str) -> io::Result<()> {
+    stream.write_all(request.repeat(64).as_bytes()).await?;
+    sleep(Duration::from_secs(600)).await;
+    Ok(())
 }
 
 /// A frame of the peers' port as `docs/internals/PEERS.md` has it.
@@ -274,12 +290,5 @@ async fn oversized(mut stream: TcpStream, random: &mut Random) -> io::Result<()>
         stream.write_all(&part).await?;
         sleep(Duration::from_millis(20)).await;
     }
-    Ok(())
-}
-
-/// Takes what comes until the node closes.
-pub(crate) async fn until_closed(mut stream: TcpStream) -> io::Result<()> {
-    let mut answer = [0; 1024];
-    while stream.read(&mut answer).await? > 0 {}
     Ok(())
 }

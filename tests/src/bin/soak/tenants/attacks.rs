@@ -3,7 +3,6 @@
 //! holds places: a flood in the same process would delay its thousands of connections.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,16 +11,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seqd_tests::asker::{Answer, Asker};
 use seqd_tests::checkers::Violation;
 use seqd_tests::connection::connect;
+use seqd_tests::report::{self, Report, count};
+use seqd_tests::runtime::block_on;
 use seqd_tests::seed::Random;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
-use tokio::task::LocalSet;
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::guesses;
 use crate::arguments::Arguments;
 use crate::filling::{DAY_MS, FLOODED, Filling, MONTH_MS};
-use crate::hostile::until_closed;
+use crate::hostile::{hold, never_read, slowly};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
@@ -97,7 +97,7 @@ const SPREAD_MS: u64 = 5_000;
 struct Count {
     connections: u64,
     /// Answers by code; `ok` of status 200 or 201.
-    answers: BTreeMap<String, u64>,
+    answers: report::Counts,
 }
 
 type Counts = Rc<RefCell<Count>>;
@@ -141,13 +141,7 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
         share: share_of_connections(),
         forged: Rc::default(),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let attackers = LocalSet::new();
-    let counts = runtime
-        .expect("a runtime")
-        .block_on(attackers.run_until(all_at_once(&orders)));
+    let counts = block_on(all_at_once(&orders));
     for (means, count) in &counts {
         let Count {
             connections,
@@ -156,17 +150,16 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
         let means = format!("{means:?}");
         println!("  {means:<14} {connections:>7} connections; answers: {answers:?}");
     }
-    if let Some(one) = orders.forged.borrow().first() {
-        let detail = format!("{} times, the first: {one}", orders.forged.borrow().len());
-        return Err(Violation::new("holds, claims and access of others", detail));
+    let mut report = Report::default();
+    report.none(
+        "holds, claims and access of others",
+        &orders.forged.borrow(),
+    );
+    for (means, count) in &counts {
+        let bites = count.borrow().connections > 0;
+        report.require(bites, "an attack that bites", format!("{means:?}"));
     }
-    let unused = counts
-        .iter()
-        .find(|(_, count)| count.borrow().connections == 0);
-    match unused {
-        Some((means, _)) => Err(Violation::new("an attack that bites", format!("{means:?}"))),
-        None => Ok(()),
-    }
+    report.verdict()
 }
 
 /// Runs all attackers until their end.
@@ -278,18 +271,22 @@ impl Attacker {
     /// Uses one connection until it is closed.
     async fn act(&mut self) -> Option<()> {
         match self.means {
-            Means::Idle => self.hold(b"").await,
+            Means::Idle => hold(self.connected().await?, b"").await.ok(),
             Means::OneByteOfBody => {
                 let head = self.head("POST", &format!("/v1/sequences/{FLOODED}/next"), 1000);
-                self.hold(format!("{head}{{").as_bytes()).await
+                hold(self.connected().await?, format!("{head}{{").as_bytes())
+                    .await
+                    .ok()
             }
-            Means::SlowHead => self.slowly().await,
+            Means::SlowHead => {
+                let head = self.head("GET", "/v1/id", 0);
+                slowly(self.connected().await?, head.as_bytes().iter())
+                    .await
+                    .ok()
+            }
             Means::NeverReading => {
                 let head = self.head("GET", "/v1/ids?count=10000", 0);
-                let mut stream = connect(&self.address, Some(self.source)).await.ok()?;
-                stream.write_all(head.repeat(64).as_bytes()).await.ok()?;
-                sleep(WAIT).await;
-                Some(())
+                never_read(self.connected().await?, &head).await.ok()
             }
             _ => loop {
                 self.sent += 1;
@@ -361,7 +358,7 @@ impl Attacker {
             200 | 201 => "ok".to_owned(),
             _ => answer.code(),
         };
-        *self.count.borrow_mut().answers.entry(code).or_default() += 1;
+        count(&mut self.count.borrow_mut().answers, code);
     }
 
     pub(super) fn forges(&self, what: String) {
@@ -380,20 +377,7 @@ impl Attacker {
         )
     }
 
-    /// Opens a connection, sends this and no more.
-    async fn hold(&self, bytes: &[u8]) -> Option<()> {
-        let mut stream = connect(&self.address, Some(self.source)).await.ok()?;
-        stream.write_all(bytes).await.ok()?;
-        until_closed(stream).await.ok()
-    }
-
-    async fn slowly(&self) -> Option<()> {
-        let head = self.head("GET", "/v1/id", 0);
-        let mut stream = connect(&self.address, Some(self.source)).await.ok()?;
-        for byte in head.bytes() {
-            stream.write_all(&[byte]).await.ok()?;
-            sleep(Duration::from_secs(1)).await;
-        }
-        Some(())
+    async fn connected(&self) -> Option<TcpStream> {
+        connect(&self.address, Some(self.source)).await.ok()
     }
 }

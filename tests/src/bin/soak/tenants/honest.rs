@@ -5,7 +5,6 @@
 //! was refused or closed; everything else is a failure.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -13,12 +12,11 @@ use seqd_tests::asker::{Answer, Asker, Unanswered};
 use seqd_tests::checkers::{linearizable, unique};
 use seqd_tests::cluster::integer;
 use seqd_tests::history::{At, Ids, Op, Outcome, Timeline, Values, runs_of};
-use seqd_tests::load::quantile;
+use seqd_tests::report::{Counts, Report, Times, count};
+use seqd_tests::runtime::block_on;
 use serde_json::{Value, json};
-use tokio::task::LocalSet;
 use tokio::time::{Instant as TokioInstant, sleep, sleep_until};
 
-use super::verdict::Latency;
 use super::victims;
 
 /// Operations in a second, of all kinds together.
@@ -67,20 +65,14 @@ pub(super) struct Book {
     tickets: Vec<Op<Values>>,
     ids: Vec<Op<Ids>>,
     /// How often each reason led to the next endpoint.
-    pub(super) retries: BTreeMap<String, u64>,
+    pub(super) retries: Counts,
     pub(super) failures: Vec<String>,
     pub(super) violations: Vec<String>,
 }
 
 impl Book {
-    pub(super) fn latency(&mut self, kind: usize) -> Latency {
-        let times = &mut self.latencies[kind];
-        times.sort_unstable();
-        Latency {
-            operations: times.len(),
-            p50: quantile(times, 0.5),
-            p99: quantile(times, 0.99),
-        }
+    pub(super) fn latency(&mut self, kind: usize) -> Times {
+        Times::of(std::mem::take(&mut self.latencies[kind]))
     }
 
     /// Adds the histories of a later phase on the same timeline, whose latencies stay apart.
@@ -95,16 +87,12 @@ impl Book {
         }
     }
 
-    /// Checks all histories, and returns the violations with those that were seen during the run.
-    pub(super) fn check(&self) -> Vec<String> {
-        let checked = [
-            linearizable::strict(&self.strict),
-            linearizable::strict(&self.tickets),
-            unique::numbers(&self.ids),
-        ];
-        let found = checked.into_iter().filter_map(Result::err);
-        let found = found.map(|violation| violation.to_string());
-        found.chain(self.violations.iter().cloned()).collect()
+    /// Checks all histories, and adds the violations that were seen during the run.
+    pub(super) fn check(&self, report: &mut Report) {
+        report.checked(linearizable::strict(&self.strict));
+        report.checked(linearizable::strict(&self.tickets));
+        report.checked(unique::numbers(&self.ids));
+        report.none("holds and claims of one's own", &self.violations);
     }
 }
 
@@ -115,9 +103,6 @@ pub(super) fn run(
     timeline: Timeline,
     length: Duration,
 ) -> Book {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
     let tenant = Rc::new(Tenant {
         endpoints: endpoints.clone(),
         phase: phase.to_owned(),
@@ -126,27 +111,25 @@ pub(super) fn run(
         book: RefCell::default(),
         under_way: Cell::new(0),
     });
-    runtime
-        .expect("a runtime")
-        .block_on(LocalSet::new().run_until(async {
-            let begin = Instant::now();
-            for number in 0..victims::VICTIMS {
-                tenant.under_way.set(tenant.under_way.get() + 1);
-                tokio::task::spawn_local(victims::keep(Rc::clone(&tenant), number, begin + length));
+    block_on(async {
+        let begin = Instant::now();
+        for number in 0..victims::VICTIMS {
+            tenant.under_way.set(tenant.under_way.get() + 1);
+            tokio::task::spawn_local(victims::keep(Rc::clone(&tenant), number, begin + length));
+        }
+        for number in 0.. {
+            let due = begin + Duration::from_secs(1) * number / RATE;
+            if due >= begin + length {
+                break;
             }
-            for number in 0.. {
-                let due = begin + Duration::from_secs(1) * number / RATE;
-                if due >= begin + length {
-                    break;
-                }
-                sleep_until(TokioInstant::from_std(due)).await;
-                tenant.under_way.set(tenant.under_way.get() + 1);
-                tokio::task::spawn_local(Rc::clone(&tenant).operate(number as usize, due));
-            }
-            while tenant.under_way.get() > 0 {
-                sleep(PAUSE).await;
-            }
-        }));
+            sleep_until(TokioInstant::from_std(due)).await;
+            tenant.under_way.set(tenant.under_way.get() + 1);
+            tokio::task::spawn_local(Rc::clone(&tenant).operate(number as usize, due));
+        }
+        while tenant.under_way.get() > 0 {
+            sleep(PAUSE).await;
+        }
+    });
     tenant.book.take()
 }
 
@@ -169,11 +152,6 @@ pub(super) struct Operation<'a> {
 }
 
 impl Tenant {
-    fn count_retry(&self, why: &str) {
-        let mut book = self.book.borrow_mut();
-        *book.retries.entry(why.to_owned()).or_default() += 1;
-    }
-
     /// An operation with a client of its own.
     pub(super) fn operation(&self, number: usize, due: Instant) -> Operation<'_> {
         Operation {
@@ -262,7 +240,7 @@ impl Operation<'_> {
                 }
             };
             has_unknown |= tried == Err(Unanswered::Unknown);
-            self.tenant.count_retry(&last);
+            count(&mut self.tenant.book.borrow_mut().retries, last.as_str());
             if at + 1 >= first + nodes {
                 sleep(PAUSE).await;
             }

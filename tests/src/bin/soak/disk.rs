@@ -4,25 +4,22 @@
 //! One round has the limits as shipped, another has them at their most, so that the disk ends before
 //! they do. A ballast lies on each disk, whose removal makes the room.
 
-mod verdict;
-
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use seqd_tests::asker::{Answer, Asker, Unanswered};
-use seqd_tests::checkers::Violation;
+use seqd_tests::checkers::{Violation, require};
 use seqd_tests::cluster::Cluster;
-use seqd_tests::http;
 use seqd_tests::loop_disk::{Ballast, FileSystem, cannot_mount};
-use seqd_tests::{node_peaks, wait};
+use seqd_tests::report::{Counts, Report, count};
+use seqd_tests::runtime::block_on;
+use seqd_tests::{http, node_peaks, wait};
 use serde_json::json;
-use tokio::task::LocalSet;
 
 use crate::arguments::Arguments;
 use crate::filling::{FLOODED, Filling, MONTH_MS};
-use verdict::{Answers, RECOVERY, Seen, reasons};
 
 /// The ways to fill, each with the connections that it has alone.
 const FILLINGS: [Filling; 6] = [
@@ -61,6 +58,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The share of each disk that the ballast takes.
 const BALLAST: u64 = 8;
 
+/// After room is made every node serves again within this.
+const RECOVERY: Duration = Duration::from_secs(10);
+
+/// The answers that a request which takes room may get. A claim may end, and a key that lives for a
+/// second may expire, before its completion arrives.
+const EXPECTED: [&str; 4] = ["ok", "overloaded", "lease-lost", "not-found"];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Limits {
     Shipped,
@@ -73,9 +77,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     let bytes = arguments.value("--disk-mb", 1_024_u64) << 20;
     let name = arguments.text("--fs").unwrap_or("ext4");
     let kind = FileSystem::named(name).unwrap_or_else(|| panic!("--fs {name} is not understood"));
-    if let Some(why) = cannot_mount(kind) {
-        return Err(Violation::new("a disk of its own", why));
-    }
+    let missing = cannot_mount(kind);
+    require(
+        missing.is_none(),
+        "a disk of its own",
+        missing.unwrap_or_default(),
+    )?;
     let rounds = match arguments.text("--limits") {
         None => vec![Limits::Shipped, Limits::Raised],
         Some("shipped") => vec![Limits::Shipped],
@@ -84,59 +91,57 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     };
     let binary = arguments.text("--with").map(Path::new);
     let each = length / rounds.len() as u32;
-    let mut complaints = Vec::new();
+    let mut report = Report::default();
     for limits in rounds {
         let (mib, seconds) = (bytes >> 20, each.as_secs());
         println!("limits {limits:?}: {mib} MiB of {kind} at each node, filled for {seconds} s");
-        let seen = round(binary, limits, kind, bytes, each);
-        report(&seen);
-        let found = reasons(&seen).into_iter();
-        complaints.extend(found.map(|reason| format!("limits {limits:?}: {reason}")));
+        let (cluster, ballast) = cluster(binary, limits, kind, bytes);
+        round(&cluster, ballast, limits, each, &mut report);
     }
-    if complaints.is_empty() {
-        return Ok(());
-    }
-    Err(Violation::new("bounded disks", complaints.join("; ")))
+    report.verdict()
 }
 
 fn round(
-    binary: Option<&Path>,
+    cluster: &Cluster,
+    ballast: Vec<Ballast>,
     limits: Limits,
-    kind: FileSystem,
-    bytes: u64,
     length: Duration,
-) -> Seen {
-    let (cluster, ballast) = cluster(binary, limits, kind, bytes);
-    let (((filling, probes), peaks), storage) = {
-        let probe = || {
-            std::thread::sleep(EVERY);
-            probe(&cluster)
-        };
-        let filled = || wait::beside(probe, || fill(&cluster.addresses(), length));
-        (
-            node_peaks::during(&cluster, filled),
-            storage_bytes(&cluster),
-        )
+    report: &mut Report,
+) {
+    let nodes = || 0..cluster.size();
+    let probe = || {
+        std::thread::sleep(EVERY);
+        let id = |node| word(http::get(&cluster.url(node, "/v1/id")));
+        let words = nodes().map(|node| (value_at(cluster, node), id(node)));
+        words.collect::<Vec<_>>()
     };
-    storage.iter().for_each(|line| println!("  {line}"));
+    let filled = || wait::beside(probe, || fill(&cluster.addresses(), length));
+    let ((filling, probes), peaks) = node_peaks::during(cluster, filled);
+    for node in nodes() {
+        report.line(format!("n{}: {}", node + 1, storage_bytes(cluster, node)));
+    }
     drop(ballast);
     let begin = Instant::now();
     let back = wait::within(RECOVERY, || {
-        let every = (0..cluster.size()).all(|node| value_at(&cluster, node) == "ok");
+        let every = nodes().all(|node| value_at(cluster, node) == "ok");
         every.then(|| begin.elapsed())
     });
-    let mut seen = Seen {
-        is_disk_the_end: limits == Limits::Raised,
-        filling,
-        peaks,
-        back_after: back.filter(|after| *after <= RECOVERY),
-        ..Seen::default()
-    };
+    let (mut values, mut ids) = (Counts::new(), Counts::new());
     for (value, id) in probes.into_iter().flatten() {
-        *seen.values.entry(value).or_default() += 1;
-        *seen.ids.entry(id).or_default() += 1;
+        count(&mut values, value);
+        count(&mut ids, id);
     }
-    seen
+    node_peaks::judge(&peaks, u64::MAX, report);
+    report.answers("requests that fill", &filling, &EXPECTED);
+    report.answers("strict values", &values, &EXPECTED[..2]);
+    report.answers("IDs", &ids, &EXPECTED[..1]);
+    let has_ended = limits == Limits::Shipped || filling.contains_key("overloaded");
+    report.require(has_ended, "a disk that ends", "no request was overloaded");
+    let back = back.unwrap_or(Duration::MAX);
+    report.line(format!(
+        "every node gives strict values {back:.1?} after room was made"
+    ));
+    report.at_most("strict values after room was made", back, RECOVERY);
 }
 
 fn cluster(
@@ -159,52 +164,40 @@ fn cluster(
     }
     let disks = (0..cluster.size()).map(|index| cluster.disk_mut(index).take(bytes / BALLAST));
     let ballast = disks.collect();
-    let cluster = cluster.ready();
-    for name in ["order", FLOODED] {
-        cluster.create_sequence(0, name, &json!({"mode": "strict"}));
-    }
+    let cluster = cluster.ready().with_order();
+    cluster.create_sequence(0, FLOODED, &json!({"mode": "strict"}));
     (cluster, ballast)
 }
 
 /// Fills for so long, in one stage for each way and one for all of them, which takes half of the time.
-fn fill(addresses: &[String], length: Duration) -> Answers {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let answers = Rc::new(RefCell::new(Answers::new()));
-    runtime
-        .expect("a runtime")
-        .block_on(LocalSet::new().run_until(async {
-            let alone = FILLINGS.map(|one| vec![(one, CONNECTIONS)]);
-            let together = FILLINGS.map(|one| (one, TOGETHER)).to_vec();
-            for (stage, fillings) in alone.into_iter().chain([together]).enumerate() {
-                let length = match fillings.len() {
-                    1 => length / 2 / FILLINGS.len() as u32,
-                    _ => length / 2,
-                };
-                let end = Instant::now() + length;
-                let before = answers.borrow().clone();
-                let mut tasks = Vec::new();
-                for (filling, connections) in &fillings {
-                    for number in 0..*connections {
-                        let address = &addresses[number % addresses.len()];
-                        let asker = Asker::new(std::slice::from_ref(address));
-                        let name = format!("hostile.{stage}.{}.{number}", tasks.len());
-                        let answers = Rc::clone(&answers);
-                        let client = client(*filling, asker, name, end, answers);
-                        tasks.push(tokio::task::spawn_local(client));
-                    }
+fn fill(addresses: &[String], length: Duration) -> Counts {
+    let answers = Rc::new(RefCell::new(Counts::new()));
+    let alone = FILLINGS.map(|one| vec![(one, CONNECTIONS, length / 2 / FILLINGS.len() as u32)]);
+    let together = FILLINGS.map(|one| (one, TOGETHER, length / 2)).to_vec();
+    for (stage, fillings) in alone.into_iter().chain([together]).enumerate() {
+        let before = answers.borrow().clone();
+        block_on(async {
+            let mut tasks = Vec::new();
+            for (filling, connections, length) in &fillings {
+                for number in 0..*connections {
+                    let address = &addresses[number % addresses.len()];
+                    let asker = Asker::new(std::slice::from_ref(address));
+                    let name = format!("hostile.{stage}.{}.{number}", tasks.len());
+                    let (end, answers) = (Instant::now() + *length, Rc::clone(&answers));
+                    let client = client(*filling, asker, name, end, answers);
+                    tasks.push(tokio::task::spawn_local(client));
                 }
-                for task in tasks {
-                    task.await.expect("a client");
-                }
-                let now = answers.borrow();
-                let more =
-                    |code: &String| now[code] - before.get(code).copied().unwrap_or_default();
-                let more: Answers = now.keys().map(|code| (code.clone(), more(code))).collect();
-                println!("  {length:.0?} of {fillings:?}: {more:?}");
             }
-        }));
+            for task in tasks {
+                task.await.expect("a client");
+            }
+        });
+        let mut more = answers.borrow().clone();
+        for (code, count) in &mut more {
+            *count -= before.get(code).copied().unwrap_or_default();
+        }
+        println!("  {fillings:?}: {more:?}");
+    }
     answers.take()
 }
 
@@ -213,18 +206,18 @@ async fn client(
     mut asker: Asker,
     name: String,
     end: Instant,
-    answers: Rc<RefCell<Answers>>,
+    answers: Rc<RefCell<Counts>>,
 ) {
     for number in 0.. {
         let sent = Instant::now();
         if sent >= end {
             return;
         }
-        let name = format!("{name}.{number}");
-        let asked = filling.send(&mut asker, &name, PATIENCE).await;
+        let asked = filling
+            .send(&mut asker, &format!("{name}.{number}"), PATIENCE)
+            .await;
         let is_gone = asked.is_err();
-        let word = word_of(&asked, sent.elapsed());
-        *answers.borrow_mut().entry(word).or_default() += 1;
+        count(&mut answers.borrow_mut(), word_of(&asked, sent.elapsed()));
         if is_gone {
             tokio::time::sleep(PAUSE).await;
         }
@@ -241,16 +234,6 @@ fn word_of(asked: &Result<Answer, Unanswered>, after: Duration) -> String {
     }
 }
 
-/// What a strict value and an ID are answered at each node.
-fn probe(cluster: &Cluster) -> Vec<(String, String)> {
-    let nodes = 0..cluster.size();
-    let asked = nodes.map(|node| {
-        let id = http::get(&cluster.url(node, "/v1/id"));
-        (value_at(cluster, node), word(id))
-    });
-    asked.collect()
-}
-
 fn value_at(cluster: &Cluster, node: usize) -> String {
     word(http::post(&cluster.url(node, "/v1/sequences/order/next")))
 }
@@ -264,28 +247,13 @@ fn word(request: http::Request) -> String {
     }
 }
 
-/// The lines of each node's metrics that give its bytes on disk.
-fn storage_bytes(cluster: &Cluster) -> Vec<String> {
-    let lines = (0..cluster.size()).map(|node| {
-        let asked = http::get(&cluster.url(node, "/metrics")).patience(PATIENCE);
-        let body = asked.send().map(|reply| reply.body).unwrap_or_default();
-        let lines = body
-            .lines()
-            .filter(|line| line.starts_with("seqd_storage_bytes"));
-        let lines: Vec<&str> = lines.collect();
-        format!("n{}: {}", node + 1, lines.join(", "))
-    });
-    lines.collect()
-}
-
-fn report(seen: &Seen) {
-    println!("  strict values beside: {:?}", seen.values);
-    println!("  IDs beside: {:?}", seen.ids);
-    for peak in &seen.peaks {
-        println!("  {peak}");
-    }
-    match seen.back_after {
-        Some(after) => println!("  every node gives strict values {after:.1?} after room was made"),
-        None => println!("  no service at every node {RECOVERY:?} after room was made"),
-    }
+/// The lines of a node's metrics that give its bytes on disk.
+fn storage_bytes(cluster: &Cluster, node: usize) -> String {
+    let asked = http::get(&cluster.url(node, "/metrics")).patience(PATIENCE);
+    let body = asked.send().map(|reply| reply.body).unwrap_or_default();
+    let is_storage = |line: &&str| line.starts_with("seqd_storage_bytes");
+    body.lines()
+        .filter(is_storage)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
