@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::connection::Connection;
+use crate::report::{Counts, Report, count};
 
 /// Longer than a healthy node takes, and short against a fault: the caller goes on elsewhere.
 pub const PATIENCE: Duration = Duration::from_millis(2_500);
@@ -47,6 +48,52 @@ pub enum Unanswered {
     Unsent,
     /// It may have had its effect, or may have it yet.
     Unknown,
+}
+
+/// What all clients of a load were answered, in numbers.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub requests: u64,
+    pub unanswered: u64,
+    /// How often each code was answered.
+    codes: Counts,
+    /// Answers that no client should get.
+    pub unexpected: Vec<String>,
+}
+
+impl Tally {
+    /// Counts what came of a request. Returns the answer if it is a success or has one of these codes;
+    /// after anything else the client may ask again.
+    pub fn take(
+        &mut self,
+        request: &str,
+        asked: Result<Answer, Unanswered>,
+        codes: &[&str],
+    ) -> Option<Answer> {
+        self.requests += 1;
+        let Ok(answer) = asked else {
+            self.unanswered += 1;
+            return None;
+        };
+        if answer.is_ok() {
+            return Some(answer);
+        }
+        let code = answer.code();
+        let is_known = codes.contains(&code.as_str());
+        if !is_known && !matches!(answer.status, 429 | 503 | 504) {
+            self.unexpected.push(format!("{request}: {answer:?}"));
+        }
+        count(&mut self.codes, code);
+        is_known.then_some(answer)
+    }
+
+    pub fn judge(&self, report: &mut Report) {
+        let (requests, unanswered, codes) = (self.requests, self.unanswered, &self.codes);
+        report.line(format!(
+            "{requests} requests, {unanswered} without an answer; {codes:?}"
+        ));
+        report.none("expected answers", &self.unexpected);
+    }
 }
 
 pub struct Asker {

@@ -7,8 +7,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::checkers::{Violation, require};
+use crate::cluster::Cluster;
+use crate::faults::NEVER_BIT;
 use crate::node::Node;
-use crate::skips;
+use crate::seed::Random;
+use crate::{skips, wait};
 
 /// Debian's path (package `faketime`); the `MT` build is for programs with threads.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
@@ -67,6 +71,81 @@ impl ShiftedClock {
         std::fs::write(&aside, format!("{text}\n")).expect("the clock's file");
         std::fs::rename(&aside, &self.file).expect("the clock's file in its place");
     }
+}
+
+/// How exactly a node's clock is known from its own view: half a round trip of a ping, and a busy
+/// machine's delays.
+pub const EXACT_MS: i64 = 30;
+
+/// The clocks of all nodes of a cluster, each set on its own.
+#[derive(Debug)]
+pub struct Clocks {
+    clocks: Vec<ShiftedClock>,
+    /// How far each is set ahead.
+    pub ms: Vec<i64>,
+    /// How often one was set, and the furthest.
+    pub steps: u64,
+    pub furthest_ms: u64,
+}
+
+impl Clocks {
+    /// The clocks of planned nodes; `None` where none can be set.
+    pub fn of(cluster: &mut Cluster) -> Option<Self> {
+        let folder = cluster.folder().to_path_buf();
+        let nodes = 0..cluster.size();
+        let clock = |node| ShiftedClock::for_node(cluster.node_mut(node), &folder);
+        let clocks: Vec<_> = nodes.map(clock).collect::<Option<_>>()?;
+        Some(Self {
+            ms: vec![0; clocks.len()],
+            clocks,
+            steps: 0,
+            furthest_ms: 0,
+        })
+    }
+
+    pub fn clock(&self, node: usize) -> &ShiftedClock {
+        &self.clocks[node]
+    }
+
+    pub fn set(&mut self, node: usize, ms: i64) {
+        self.clocks[node].shift_ms(ms);
+        self.ms[node] = ms;
+        self.steps += 1;
+        self.furthest_ms = self.furthest_ms.max(ms.unsigned_abs());
+    }
+
+    /// How far a node's clock is ahead by its own view of another node's.
+    pub fn shown_ms(&self, cluster: &Cluster, node: usize, other: usize) -> Option<i64> {
+        let view = cluster.node(node).cluster_view()?;
+        let member = cluster.member_in(&view, other)?;
+        let offset_ms = member["clock_offset_ms"].as_f64()?.round() as i64;
+        Some(self.ms[other] - offset_ms)
+    }
+
+    /// Waits until a node shows what its clock is set to, as exactly as this; an error if it does not.
+    pub fn see(
+        &self,
+        cluster: &Cluster,
+        (node, other): (usize, usize),
+        exact_ms: i64,
+        within: Duration,
+    ) -> Result<(), Violation> {
+        let ms = self.ms[node];
+        let mut shown = None;
+        let seen = wait::within(within, || {
+            shown = self.shown_ms(cluster, node, other);
+            ((shown? - ms).abs() <= exact_ms).then_some(())
+        });
+        let detail = format!("n{} shows {shown:?} ms and is set to {ms} ms", node + 1);
+        require(seen.is_some(), NEVER_BIT, detail)
+    }
+}
+
+/// A number of milliseconds, log-uniform between the two, with either sign.
+pub fn draw_ms(random: &mut Random, least: f64, most: f64) -> i64 {
+    let size = (least.ln() + random.share() * (most / least).ln()).exp();
+    let ms = size.round() as i64;
+    if random.below(2) == 0 { ms } else { -ms }
 }
 
 /// An offset as libfaketime reads it.

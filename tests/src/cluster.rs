@@ -359,6 +359,15 @@ impl Cluster {
         claims.max().map(|(_, index)| index)
     }
 
+    /// A member in a node's view of the cluster.
+    pub fn member_in<'a>(&self, view: &'a Value, index: usize) -> Option<&'a Value> {
+        let name = self.nodes[index].name();
+        view["members"]
+            .as_array()?
+            .iter()
+            .find(|member| member["name"] == name)
+    }
+
     /// The highest term that any running node is at.
     pub fn term(&self) -> u64 {
         let term = |node: &Node| node.cluster_view()?["term"].as_u64();

@@ -3,33 +3,18 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use crate::checkers::{Violation, linearizable, unique};
 use crate::cluster::{Cluster, READY};
-use crate::faults::Paused;
 use crate::history::{At, History, Timeline, Values};
-use crate::links::{Condition, Pairs};
-use crate::workload::{Load, Route, Workload};
+use crate::strikes::Strike;
+use crate::workload::{Route, Workload};
 
 /// How a leader is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    /// `kill -9`: its kernel closes its connections and its ports.
-    Killed,
-    /// SIGSTOP: its kernel still takes what it is sent.
-    Stopped,
-    /// The links between it and the other nodes carry nothing; its clients still reach it.
-    Cut,
-    /// Its host is gone: nothing answers any more, not even with a reset.
-    Silent,
-}
-
-pub const LOSSES: [(&str, Loss); 4] = [
-    ("killed", Loss::Killed),
-    ("stopped", Loss::Stopped),
-    ("cut", Loss::Cut),
-    ("silent", Loss::Silent),
+pub const LOSSES: [(&str, Strike); 4] = [
+    ("killed", Strike::Killed),
+    ("stopped", Strike::Stopped),
+    ("cut", Strike::Cut),
+    ("silent", Strike::Silent),
 ];
 
 /// What was seen of one loss.
@@ -49,34 +34,22 @@ const WARM: usize = 20;
 
 /// Loses the leader of a cluster on links, lets a new one serve, and brings the old one back.
 /// `clients` ask the nodes beside it for strict values of `order`, one after another.
-pub fn lose_leader(cluster: &mut Cluster, loss: Loss, clients: usize) -> Result<Seen, Violation> {
+pub fn lose_leader(cluster: &mut Cluster, loss: Strike, clients: usize) -> Result<Seen, Violation> {
     cluster.wait_ready();
     let leader = cluster.leader();
-    let others: Vec<usize> = (0..cluster.size()).filter(|node| *node != leader).collect();
-    let before = term(cluster, &others);
+    let before = cluster.term();
     let timeline = Timeline::begin();
-    let load = Load {
-        urls: others
-            .iter()
-            .map(|node| cluster.node(*node).url())
-            .collect(),
-        clients,
-        route: Route::Fixed,
-        count: 1,
-        pause: Duration::ZERO,
-    };
+    let mut load = cluster.load(clients, Route::Fixed, 1, 0);
+    load.urls.remove(leader);
     let workload = Workload::next(load, timeline, "order");
     workload.wait_for(WARM, READY);
     let lost = timeline.at();
-    let in_force = bring_about(cluster, loss, leader);
+    let in_force = loss.impose(cluster, leader);
     // Each client gets its next value: what was under way has been answered then.
     workload.wait_for(2 * clients + WARM, READY);
-    let terms = term(cluster, &others).saturating_sub(before);
+    let terms = cluster.term().saturating_sub(before);
     let history = workload.finish();
-    drop(in_force);
-    if !cluster.node_mut(leader).is_running() {
-        cluster.node_mut(leader).start();
-    }
+    in_force.heal(cluster)?;
     unique::numbers(&history)?;
     linearizable::strict(&history)?;
     seen(&history, lost, terms)
@@ -84,56 +57,18 @@ pub fn lose_leader(cluster: &mut Cluster, loss: Loss, clients: usize) -> Result<
 
 /// A cluster on links for losses of its leader.
 pub fn cluster(nodes: usize) -> Cluster {
-    let cluster = Cluster::on_links(nodes, 0).ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    cluster
-}
-
-/// What ends a loss when it is dropped.
-enum InForce {
-    Process { _paused: Option<Paused> },
-    Links { _fault: crate::links::Fault },
-}
-
-fn bring_about(cluster: &mut Cluster, loss: Loss, leader: usize) -> InForce {
-    let nodes = cluster.size();
-    let cut = |cluster: &Cluster, pairs| InForce::Links {
-        _fault: cluster.links().impose(pairs, Condition::Cut),
-    };
-    match loss {
-        Loss::Killed => {
-            cluster.node_mut(leader).kill();
-            InForce::Process { _paused: None }
-        }
-        Loss::Stopped => InForce::Process {
-            _paused: Some(Paused::new(cluster.node(leader))),
-        },
-        Loss::Cut => cut(cluster, Pairs::around(&[leader], nodes)),
-        Loss::Silent => {
-            let silence = cut(cluster, Pairs::cables(&[leader]));
-            cluster.node_mut(leader).kill();
-            silence
-        }
-    }
+    Cluster::on_links(nodes, 0).ready().with_order()
 }
 
 fn seen(history: &History<Values>, lost: At, terms: u64) -> Result<Seen, Violation> {
     let acknowledged = history.iter().filter(|op| op.answer().is_some());
     let after = acknowledged.filter(|op| op.call >= lost);
-    let Some(next) = after.map(|op| op.back.since(lost)).min() else {
-        return Err(Violation::new(
-            "failover",
-            "no value was acknowledged again",
-        ));
-    };
+    let next = after.map(|op| op.back.since(lost)).min();
+    let nothing = || Violation::new("failover", "no value was acknowledged again");
+    let next = next.ok_or_else(nothing)?;
     let under_way = history
         .iter()
         .filter(|op| op.call < lost && op.back >= lost);
     let told = under_way.map(|op| op.back.since(lost)).max();
     Ok(Seen { next, told, terms })
-}
-
-fn term(cluster: &Cluster, nodes: &[usize]) -> u64 {
-    let term = |node: &usize| cluster.node(*node).cluster_view()?["term"].as_u64();
-    nodes.iter().filter_map(term).max().unwrap_or_default()
 }

@@ -9,14 +9,12 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::checkers::Violation;
+use crate::checkers::{Violation, require};
 use crate::node::Node;
 use crate::{skips, wait};
 
 /// The violation of a fault that had no effect: its run shows nothing.
-pub fn never_bit(detail: impl Into<String>) -> Violation {
-    Violation::new("a fault that never bit", detail.into())
-}
+pub const NEVER_BIT: &str = "a fault that never bit";
 
 /// A node whose process stands still until this is dropped.
 #[derive(Debug)]
@@ -31,16 +29,10 @@ impl Paused {
         Self { pid: node.pid() }
     }
 
-    /// Keeps the process still for this long; an error if it ran.
-    pub fn hold(self, length: Duration) -> Result<(), Violation> {
-        std::thread::sleep(length);
-        let detail = || {
-            never_bit(format!(
-                "the stopped process {} ran",
-                self.pid.as_raw_nonzero()
-            ))
-        };
-        if self.stands() { Ok(()) } else { Err(detail()) }
+    /// Lets the process go on; an error if it ran meanwhile.
+    pub fn heal(self) -> Result<(), Violation> {
+        let detail = format!("the stopped process {} ran", self.pid.as_raw_nonzero());
+        require(self.stands(), NEVER_BIT, detail)
     }
 
     /// Whether the process stands still, as the kernel has it.

@@ -4,20 +4,26 @@
 //! Everything that each of them was told is recorded on one clock.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::asker::{Answer, Asker, PATIENCE, Unanswered};
-use crate::checkers::keys::{KeyEvent, KeyResult, KeyTold};
-use crate::cluster::integer;
+use crate::asker::{Answer, Asker, PATIENCE, Tally};
+use crate::checkers::Violation;
+use crate::checkers::keys::{KeyEvent, KeyResult, KeyTold, check};
+use crate::cluster::{Cluster, integer};
 use crate::history::Timeline;
+use crate::loads::{Load, under_faults};
+use crate::report::Report;
+use crate::runtime::block_on;
 use crate::seed::Random;
+use crate::strikes::{self, Plan, Strike, Strikes};
 
 /// Callers of each key.
-pub const CALLERS: usize = 8;
+const CALLERS: usize = 8;
 
 /// Of the callers only these die, so that every key is done in the end.
 const MORTAL: u8 = 5;
@@ -42,9 +48,22 @@ const GIVES_UP: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(60);
 
 /// Whether a key of a run may end in it.
-pub fn is_short(key: u64) -> bool {
+fn is_short(key: u64) -> bool {
     key % SHORT_EVERY == SHORT_EVERY - 1
 }
+
+/// Leaders are stopped for longer than any claim, so that their claims are taken over.
+pub const KEY_PLAN: Plan = Plan {
+    turns: &[
+        (Strike::Killed, true),
+        (Strike::Stopped, true),
+        (Strike::Killed, false),
+        (Strike::Cut, true),
+    ],
+    is_shuffled: false,
+    pause_ms: (300, 1_800),
+    away_ms: (3_000, 3_000),
+};
 
 /// How many keys, and how many of them at once.
 #[derive(Debug, Clone, Copy)]
@@ -56,49 +75,64 @@ pub struct KeyLoad {
 
 /// What callers did and were told.
 #[derive(Debug, Default)]
-pub struct KeyHistory {
-    pub events: Vec<KeyEvent>,
-    pub begins: u64,
+pub struct KeyBook {
+    events: Vec<KeyEvent>,
     /// Begins and completions that were sent again after no answer or one that tells nothing.
-    pub retries: u64,
-    /// Requests without an answer.
-    pub unanswered: u64,
-    pub deaths: u64,
-    /// How often each code was answered.
-    pub refusals: BTreeMap<String, u64>,
-    /// Answers that no caller should be given.
-    pub unexpected: Vec<String>,
+    retries: u64,
+    deaths: u64,
+    tally: Tally,
 }
 
-/// Blocks until every key is done.
-pub fn run(load: KeyLoad, addresses: &[String]) -> KeyHistory {
-    let history = RefCell::new(KeyHistory::default());
-    let (next, timeline) = (Cell::new(0), Timeline::begin());
-    let (history, next) = (&history, &next);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime for the callers").block_on(async {
-        let lanes = (0..load.lanes).map(|_| async move {
+impl KeyLoad {
+    /// Every key is begun by eight callers at once while nodes are killed, stopped and cut off, and
+    /// each is told what the checker allows.
+    pub fn under_faults(self, random: Random, may_have_links: bool) -> Result<(), Violation> {
+        let (planned, has_links) = strikes::cluster(may_have_links);
+        let strikes = Strikes::new(KEY_PLAN, random, has_links, None);
+        under_faults(&self, planned.ready(), strikes, None)
+    }
+}
+
+impl Load for KeyLoad {
+    type Book = KeyBook;
+
+    fn run(&self, addresses: &[String], timeline: Timeline, _: &AtomicBool) -> KeyBook {
+        let (book, next) = (RefCell::new(KeyBook::default()), Cell::new(0));
+        let lane = || async {
             let mut askers: Vec<Asker> = (0..CALLERS).map(|_| Asker::new(addresses)).collect();
-            while next.get() < load.keys {
+            while next.get() < self.keys {
                 let key = next.replace(next.get() + 1);
                 let callers = (0u8..).zip(&mut askers).map(|(number, asker)| Caller {
                     key,
                     number,
                     nonce: 0,
-                    random: Random::seeded(load.seed ^ (key << 8 | u64::from(number))),
+                    random: Random::seeded(self.seed ^ (key << 8 | u64::from(number))),
                     nodes: addresses.len() as u64,
                     asker,
-                    history,
+                    book: &book,
                     timeline,
                 });
-                futures_util::future::join_all(callers.map(Caller::run)).await;
+                join_all(callers.map(Caller::run)).await;
             }
-        });
-        futures_util::future::join_all(lanes).await;
-    });
-    history.take()
+        };
+        block_on(join_all((0..self.lanes).map(|_| lane())));
+        book.take()
+    }
+
+    fn judge(&self, book: KeyBook, _: &mut Cluster, _: &Strikes, report: &mut Report) {
+        book.tally.judge(report);
+        let (retries, deaths) = (book.retries, book.deaths);
+        report.line(format!("{retries} retries, {deaths} claimers died"));
+        if let Some(counts) = report.checked(check(&book.events, is_short)) {
+            report.line(format!("{counts:?}"));
+            let bites = counts.takeovers > 0 && counts.anew > 0 && deaths > 0;
+            report.require(
+                bites,
+                "a run with take-overs and ends",
+                format!("{counts:?}"),
+            );
+        }
+    }
 }
 
 struct Caller<'a> {
@@ -109,7 +143,7 @@ struct Caller<'a> {
     random: Random,
     nodes: u64,
     asker: &'a mut Asker,
-    history: &'a RefCell<KeyHistory>,
+    book: &'a RefCell<KeyBook>,
     timeline: Timeline,
 }
 
@@ -131,7 +165,7 @@ impl Caller<'_> {
         let begun = Instant::now();
         while begun.elapsed() < GIVES_UP {
             match self.begin().await {
-                Next::Again => self.history.borrow_mut().retries += 1,
+                Next::Again => self.book.borrow_mut().retries += 1,
                 Next::Anew => self.nonce += 1,
                 Next::Ends => return,
             }
@@ -160,23 +194,16 @@ impl Caller<'_> {
         let asked = self.asker.ask(node, ("POST", &path, ""), &body, patience);
         let answer = asked.await;
         let back = self.timeline.at();
-        let mut history = self.history.borrow_mut();
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(Unanswered::Unsent | Unanswered::Unknown) => {
-                history.unanswered += 1;
-                return None;
-            }
-        };
+        let mut book = self.book.borrow_mut();
+        let answer = book
+            .tally
+            .take(&path, answer, &["in-progress", "lease-lost"])?;
         let told = read(&answer);
-        if !answer.is_ok() {
-            *history.refusals.entry(answer.code()).or_default() += 1;
-        }
-        if told.is_none() && !is_passing(&answer) {
-            history.unexpected.push(format!("{path}: {answer:?}"));
+        if told.is_none() {
+            book.tally.unexpected.push(format!("{path}: {answer:?}"));
         }
         let told = told?;
-        history.events.push(KeyEvent {
+        book.events.push(KeyEvent {
             key: self.key,
             nonce: (self.number, self.nonce),
             call,
@@ -187,7 +214,6 @@ impl Caller<'_> {
     }
 
     async fn begin(&mut self) -> Next {
-        self.history.borrow_mut().begins += 1;
         let claim_ms = CLAIM_MS.0 + self.random.below(CLAIM_MS.1 - CLAIM_MS.0);
         let body = json!({
             "ttl_ms": if is_short(self.key) { SHORT_MS } else { LONG_MS },
@@ -217,7 +243,7 @@ impl Caller<'_> {
         sleep(Duration::from_millis(self.random.below(60))).await;
         match self.random.below(20) {
             0..3 if self.number < MORTAL => {
-                self.history.borrow_mut().deaths += 1;
+                self.book.borrow_mut().deaths += 1;
                 Next::Ends
             }
             // Its answer was lost after it had come: it asks again with the same nonce.
@@ -250,16 +276,11 @@ impl Caller<'_> {
         };
         let begun = Instant::now();
         while self.ask("complete", &body, read).await.is_none() && begun.elapsed() < GIVES_UP {
-            self.history.borrow_mut().retries += 1;
+            self.book.borrow_mut().retries += 1;
             sleep(PAUSE).await;
         }
         Next::Anew
     }
-}
-
-/// Whether an answer tells nothing, and the same request may be told more.
-fn is_passing(answer: &Answer) -> bool {
-    matches!(answer.status, 429 | 503 | 504)
 }
 
 fn begun(answer: &Answer) -> Option<KeyTold> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::checkers::Violation;
+use crate::checkers::{Violation, require};
 use crate::cluster::Cluster;
-use crate::faults::{Strace, never_bit};
+use crate::faults::{NEVER_BIT, Strace};
 use crate::links::{Condition, Fault, Links, Pairs};
 
 /// How many connections an idle flood opens: what a small pool of misbehaving clients holds, and
@@ -150,30 +150,17 @@ impl LinkFault {
 }
 
 impl InForce {
-    /// Keeps it in force for this long; an error if a part of it did not bite.
-    pub fn hold(self, name: &str, length: Duration) -> Result<(), Violation> {
-        std::thread::sleep(length);
-        let (touched, has_bitten) = self.heal();
-        if has_bitten {
-            return Ok(());
-        }
-        Err(never_bit(format!("{name} touched {touched}")))
-    }
-
-    /// Ends it; how many packets or connections it was, and whether each part of it bit.
-    pub fn heal(self) -> (u64, bool) {
-        match self {
-            Self::OnLinks(faults) => {
-                let touched: Vec<u64> = faults.iter().map(Fault::touched).collect();
-                (touched.iter().sum(), touched.iter().all(|count| *count > 0))
-            }
-            Self::Disks(disks) => {
-                let delayed = disks.iter().map(|disk| disk.fdatasyncs() as u64);
-                let delayed: Vec<u64> = delayed.collect();
-                (delayed.iter().sum(), delayed.iter().all(|count| *count > 0))
-            }
-            Self::Connections(open) => (open.len() as u64, open.len() == FLOOD),
-        }
+    /// Ends it; how many packets, syncs or connections it touched. An error if a part of it did not
+    /// bite.
+    pub fn heal(self) -> Result<u64, Violation> {
+        let touched: Vec<u64> = match self {
+            Self::OnLinks(faults) => faults.iter().map(Fault::touched).collect(),
+            Self::Disks(disks) => disks.iter().map(|disk| disk.fdatasyncs() as u64).collect(),
+            Self::Connections(open) => vec![open.len().saturating_sub(FLOOD - 1) as u64],
+        };
+        let has_bitten = touched.iter().all(|count| *count > 0);
+        require(has_bitten, NEVER_BIT, format!("touched {touched:?}"))?;
+        Ok(touched.iter().sum())
     }
 }
 

@@ -11,16 +11,15 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
-use crate::checkers::{Violation, disjoint, increasing, linearizable, lost, unique};
+use crate::checkers::{Violation, lost, require};
 use crate::cluster::{Cluster, READY};
-use crate::history::{Created, Doubt, History, Ids, Timeline, Values, doubt, reasons, tally};
+use crate::history::{Created, Doubt, History, Timeline, doubt};
 use crate::http;
 use crate::loop_disk::{FileSystem, Loss, ROOMY};
+use crate::mixed::{self, Given, Histories, Mixed};
 use crate::seed::Random;
 use crate::wait;
-use crate::workload::{Load, Route, Workload, next_value};
+use crate::workload::{Route, Workload};
 
 /// Snapshots are frequent, so that cuts also hit their making, and the purge behind them.
 const SNAPSHOT_EVERY: &str = "1500";
@@ -44,9 +43,7 @@ pub struct Figures {
     pub of_all: usize,
     /// Cuts of a node that had not become ready again after the one before.
     pub while_starting: usize,
-    pub strict: u64,
-    pub segment: u64,
-    pub ids: u64,
+    pub given: Given,
     pub created: u64,
     pub torn_tails: usize,
     pub rebuilds: usize,
@@ -59,9 +56,9 @@ impl Figures {
         self.single += other.single;
         self.of_all += other.of_all;
         self.while_starting += other.while_starting;
-        self.strict += other.strict;
-        self.segment += other.segment;
-        self.ids += other.ids;
+        self.given.ids += other.given.ids;
+        self.given.strict += other.given.strict;
+        self.given.segment += other.given.segment;
         self.created += other.created;
         self.torn_tails += other.torn_tails;
         self.rebuilds += other.rebuilds;
@@ -79,26 +76,16 @@ impl Figures {
 #[derive(Debug)]
 pub struct PowerRun {
     // The load is dropped first: it ends by itself once nobody waits for it.
-    load: Option<Mixed>,
+    load: Option<(Mixed, Workload<Created>)>,
     cluster: Cluster,
     random: Random,
     timeline: Timeline,
-    order: History<Values>,
-    ticket: History<Values>,
-    ids: History<Ids>,
+    histories: Histories,
     created: History<Created>,
     doubtful: Vec<Doubt>,
     loads: usize,
     unsettled: bool,
     figures: Figures,
-}
-
-#[derive(Debug)]
-struct Mixed {
-    order: Workload<Values>,
-    ticket: Workload<Values>,
-    ids: Workload<Ids>,
-    created: Workload<Created>,
 }
 
 impl PowerRun {
@@ -116,9 +103,7 @@ impl PowerRun {
             cluster,
             random,
             timeline: Timeline::begin(),
-            order: Vec::new(),
-            ticket: Vec::new(),
-            ids: Vec::new(),
+            histories: Histories::default(),
             created: Vec::new(),
             doubtful: Vec::new(),
             loads: 0,
@@ -134,10 +119,7 @@ impl PowerRun {
         self.unsettled = true;
         self.cut(&[0, 1, 2])?;
         self.settle()?;
-        let strict = json!({"mode": "strict"});
-        self.cluster.create_sequence(0, "order", &strict);
-        let small = json!({"segment": {"min": 20, "max": 500}});
-        self.cluster.create_sequence(0, "ticket", &small);
+        mixed::create(&self.cluster);
         Ok(())
     }
 
@@ -233,19 +215,13 @@ impl PowerRun {
     /// Ends a process whose disk is gone, if it has not seen that for itself already.
     fn end(&mut self, victim: usize) -> Result<(), Violation> {
         let node = self.cluster.node_mut(victim);
-        match node.ended() {
-            Some(status) if status.code() != DISK_FAILED => {
-                let detail = format!("{status} without a disk: {}", node.last_line());
-                Err(Violation::new(
-                    "a lost disk ends the node with exit 10",
-                    detail,
-                ))
-            }
-            _ => {
-                node.kill();
-                Ok(())
-            }
+        if let Some(status) = node.ended() {
+            let detail = format!("{status} without a disk: {}", node.last_line());
+            let is_known = status.code() == DISK_FAILED;
+            require(is_known, "a lost disk ends the node with exit 10", detail)?;
         }
+        node.kill();
+        Ok(())
     }
 
     fn check_running(&mut self, index: usize) -> Result<(), Violation> {
@@ -280,76 +256,44 @@ impl PowerRun {
     }
 
     fn begin_load(&mut self) {
-        let (urls, timeline) = (self.cluster.urls(), self.timeline);
-        let load = |clients, route, count, pause_ms| Load {
-            urls: urls.clone(),
-            clients,
-            route,
-            count,
-            pause: Duration::from_millis(pause_ms),
-        };
+        let load = |clients, route, count, pause| self.cluster.load(clients, route, count, pause);
+        let loads = [
+            load(3, Route::Fixed, 50, 5),
+            load(4, Route::Roaming, 1, 1),
+            load(3, Route::Fixed, 7, 3),
+        ];
         let prefix = format!("made.{}.", self.loads);
+        let created = Workload::creates(load(1, Route::Roaming, 1, 3), self.timeline, &prefix);
         self.loads += 1;
-        self.load = Some(Mixed {
-            order: Workload::next(load(4, Route::Roaming, 1, 1), timeline, "order"),
-            ticket: Workload::next(load(3, Route::Fixed, 7, 3), timeline, "ticket"),
-            ids: Workload::ids(load(3, Route::Fixed, 50, 5), timeline),
-            created: Workload::creates(load(1, Route::Roaming, 1, 3), timeline, &prefix),
-        });
+        self.load = Some((Mixed::begin(self.timeline, loads), created));
     }
 
     /// Waits until some more was acknowledged since the last cut.
     fn progress(&self) -> Result<(), Violation> {
-        let Some(load) = &self.load else {
+        let Some((load, _)) = &self.load else {
             return Ok(());
         };
         let goal = load.order.acknowledged() + PROGRESS;
-        wait::within(READY, || (load.order.acknowledged() >= goal).then_some(())).ok_or_else(|| {
-            Violation::new(
-                "a cluster with a quorum serves",
-                format!("not in {READY:?}"),
-            )
-        })
+        let more = wait::within(READY, || (load.order.acknowledged() >= goal).then_some(()));
+        let detail = format!("not in {READY:?}");
+        require(more.is_some(), "a cluster with a quorum serves", detail)
     }
 
     fn end_load(&mut self) {
-        let Some(load) = self.load.take() else {
+        let Some((load, created)) = self.load.take() else {
             return;
         };
-        self.order.extend(load.order.finish());
-        self.ticket.extend(load.ticket.finish());
-        self.ids.extend(load.ids.finish());
-        self.created.extend(load.created.finish());
-        let times = std::mem::take(&mut self.doubtful);
-        doubt(&mut self.order, &times);
-        doubt(&mut self.ticket, &times);
-        doubt(&mut self.ids, &times);
-        doubt(&mut self.created, &times);
+        let doubts = std::mem::take(&mut self.doubtful);
+        self.histories.extend(load.finish(), &doubts);
+        let mut created = created.finish();
+        doubt(&mut created, &doubts);
+        self.created.extend(created);
     }
 
     fn judge(&mut self) -> Result<(), Violation> {
-        self.figures.strict = linearizable::strict(&self.order)?;
-        self.figures.segment = disjoint::segments(&self.ticket, 1, i64::MAX)?;
-        self.figures.ids = unique::numbers(&self.ids)?;
-        increasing::ids_per_worker(&self.ids)?;
-        let order = &mut self.order;
-        let judged = wait::within(READY, || {
-            let asked = next_value(&self.cluster, 0, "order", self.timeline);
-            if asked.runs().is_empty() {
-                order.push(asked);
-                return None;
-            }
-            Some(asked)
-        });
-        let Some(judged) = judged else {
-            let detail = format!("the sequence does not go on: {:?}", reasons(order));
-            return Err(Violation::new("no lost acknowledgement", detail));
-        };
-        lost::strict(&self.order, 1, judged.runs()[0].first)?;
-        self.order.push(judged);
+        self.figures.given = self.histories.check(&self.cluster, self.timeline)?;
         let there = self.cluster.sequence_names(0);
         self.figures.created = lost::created(&self.created, &there)?;
-        self.cluster.wait_same_state(&[0, 1, 2]);
         let stderr = (0..3).map(|i| self.cluster.node(i).stderr());
         let stderr: String = stderr.collect();
         self.figures.torn_tails = stderr.matches("the last write was interrupted").count();
@@ -358,9 +302,9 @@ impl PowerRun {
         Ok(())
     }
 
-    /// Counts of (acknowledged, unknown, refused) strict requests so far.
-    pub fn tally(&self) -> (usize, usize, usize) {
-        tally(&self.order)
+    /// All that was answered so far.
+    pub fn histories(&self) -> &Histories {
+        &self.histories
     }
 
     /// The last lines of the nodes, for the report of a run that failed.

@@ -80,13 +80,7 @@ impl Takeover {
 
     /// The command that restores a backup into a folder as the first node.
     pub fn restore_line(&self, file: &str, folder: &str) -> Vec<String> {
-        let node = self.cluster.node(0);
-        let (peer, url) = (node.peer_address(), node.url());
-        ["snapshot", "restore", file, "--data-dir", folder]
-            .into_iter()
-            .chain(["--name", "n1", "--peer", &peer, "--http", &url])
-            .map(str::to_owned)
-            .collect()
+        restore_line(&self.cluster, file, folder)
     }
 
     /// `--floor` with the first value of a sequence that was never granted.
@@ -203,6 +197,25 @@ impl Takeover {
             );
         }
     }
+}
+
+/// The command that restores a backup into a folder as the first node of a cluster.
+pub fn restore_line(cluster: &Cluster, file: &str, folder: &str) -> Vec<String> {
+    let node = cluster.node(0);
+    let line = [
+        "snapshot",
+        "restore",
+        file,
+        "--data-dir",
+        folder,
+        "--name",
+        "n1",
+    ];
+    let more = ["--peer", &node.peer_address(), "--http", &node.url()];
+    line.iter()
+        .chain(&more)
+        .map(|word| (*word).to_owned())
+        .collect()
 }
 
 fn mint_on(cluster: &Cluster, node: usize, layout: &str, ids: u64, batch: u64) -> Vec<u64> {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::clock::draw_ms;
 use crate::seed::Random;
 
 /// A clock that is off by no more agrees with one that is right: below the tolerated skew of 500 ms by
@@ -70,32 +71,15 @@ pub fn round(random: &mut Random, is_short: bool) -> Vec<Kind> {
     kinds
 }
 
-/// A number from `0.0` up to `1.0`.
-pub fn share(random: &mut Random) -> f64 {
-    random.below(1 << 53) as f64 / (1u64 << 53) as f64
-}
-
-/// A time between the two.
-pub fn between(random: &mut Random, least_ms: u64, most_ms: u64) -> Duration {
-    Duration::from_millis(least_ms + random.below(most_ms - least_ms + 1))
-}
-
-/// Log-uniform between the two, with either sign.
-fn step_between(random: &mut Random, least: f64, most: f64) -> i64 {
-    let size = (least.ln() + share(random) * (most / least).ln()).exp();
-    let ms = size.round() as i64;
-    if random.below(2) == 0 { ms } else { -ms }
-}
-
 /// How far two clocks are set together: surely wrong, and right again soon by themselves where they are
 /// ahead.
 pub fn together(random: &mut Random) -> i64 {
-    step_between(random, 700.0, TOGETHER_MS as f64)
+    draw_ms(random, 700.0, TOGETHER_MS as f64)
 }
 
 /// A rate of a clock that drifts, at most five of a hundred too fast or too slow.
 pub fn rate(random: &mut Random) -> f64 {
-    1.0 + step_between(random, 500.0, 50_000.0) as f64 / 1e6
+    1.0 + draw_ms(random, 500.0, 50_000.0) as f64 / 1e6
 }
 
 /// The wrong times that clocks had lately.
@@ -108,12 +92,12 @@ pub struct Wrong(Vec<(Instant, usize, i64)>);
 impl Wrong {
     /// How far a node's clock is set: from a millisecond to ten days.
     pub fn any(&mut self, random: &mut Random, node: usize) -> i64 {
-        self.apart(node, || step_between(random, LEAST_MS, MOST_MS))
+        self.apart(node, || draw_ms(random, LEAST_MS, MOST_MS))
     }
 
     /// As [`Wrong::any`], so far that it is surely wrong.
     pub fn surely(&mut self, random: &mut Random, node: usize) -> i64 {
-        self.apart(node, || step_between(random, 1_000.0, MOST_MS))
+        self.apart(node, || draw_ms(random, 1_000.0, MOST_MS))
     }
 
     /// Whether all clocks are known to have been right for a while.

@@ -5,18 +5,17 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use super::draws::{RIGHT_MS, TOGETHER_MS, Wrong, between};
+use super::draws::{RIGHT_MS, TOGETHER_MS, Wrong};
 use super::duty::{Duty, change};
-use super::figures::Faults;
-use super::member::{Ending, Member, Process};
-use super::notice::member_of;
 use super::streams::Shared;
 use super::{RESTARTED, RETURNED};
 use crate::checkers::Violation;
+use crate::clock::{Clocks, EXACT_MS};
 use crate::cluster::Cluster;
 use crate::history::{At, Timeline};
+use crate::http;
+use crate::report::{Counts, count};
 use crate::seed::Random;
-use crate::{http, wait};
 
 /// The pause in which restarts are looked after: a step of a strobe.
 const SLICE: Duration = Duration::from_millis(20);
@@ -25,11 +24,60 @@ const SLICE: Duration = Duration::from_millis(20);
 const SHOWN: Duration = Duration::from_secs(1);
 const UP: Duration = Duration::from_secs(20);
 
-/// How exactly a node's clock is known from its own view: half a round trip of a ping.
-const EXACT_MS: i64 = 30;
-
 /// How long a node that was started needs to have measured the others, and they it.
 const MEASURED: Duration = Duration::from_secs(4);
+
+/// How a process is ended, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ending {
+    pub(super) node: usize,
+    pub(super) is_killed: bool,
+    pub(super) at: Instant,
+    /// From the end of the process to its start.
+    pub(super) down: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Process {
+    Up,
+    Down {
+        start: Instant,
+    },
+    /// Started, and has not answered yet.
+    Starting,
+}
+
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) is_right: bool,
+    pub(super) right_since: Instant,
+    pub(super) process: Process,
+    /// When the process began to run.
+    pub(super) began: Instant,
+    /// When it was last seen to be gone.
+    pub(super) down_since: At,
+    /// Whether it was started lately: what its mark on the disk allows may still hold it up.
+    pub(super) is_fresh: bool,
+    pub(super) duties: Vec<(At, Duty)>,
+}
+
+impl Member {
+    fn new(began: Instant) -> Self {
+        Self {
+            is_right: true,
+            right_since: began,
+            process: Process::Up,
+            began,
+            down_since: At::default(),
+            is_fresh: false,
+            duties: vec![(At::default(), Some(RETURNED))],
+        }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.process, Process::Up)
+    }
+}
 
 /// What happened when, with how far each node had written its log.
 #[derive(Debug)]
@@ -43,9 +91,14 @@ pub(super) struct Driver {
     pub(super) cluster: Cluster,
     pub(super) timeline: Timeline,
     pub(super) random: Random,
+    pub(super) clocks: Clocks,
     pub(super) members: Vec<Member>,
     pub(super) wrong: Wrong,
-    pub(super) faults: Faults,
+    /// What was brought about, and shown by the nodes.
+    pub(super) faults: Counts,
+    /// How long it took until both others named a wrong clock, and until another led.
+    pub(super) named: Vec<Duration>,
+    pub(super) moved: Vec<Duration>,
     pub(super) notes: Vec<Note>,
     /// When which node was without a process, or had one that had not answered yet.
     pub(super) downs: Vec<(usize, At, At)>,
@@ -64,7 +117,7 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(
         cluster: Cluster,
-        members: Vec<Member>,
+        (clocks, began): (Clocks, Instant),
         (timeline, random): (Timeline, Random),
         shared: std::sync::Arc<Shared>,
         is_short: bool,
@@ -73,12 +126,15 @@ impl Driver {
             cluster,
             timeline,
             random,
-            members,
+            clocks,
+            members: (0..3).map(|_| Member::new(began)).collect(),
             wrong: Wrong::default(),
-            faults: Faults::default(),
+            faults: Counts::new(),
+            named: Vec::new(),
+            moved: Vec::new(),
             notes: Vec::new(),
             downs: Vec::new(),
-            all: vec![(At::default(), Duty::Serve { first: RETURNED })],
+            all: vec![(At::default(), Some(RETURNED))],
             ending: None,
             shared,
             is_short,
@@ -116,12 +172,13 @@ impl Driver {
 
     /// As [`Driver::step`], and what the node has to do stays as it is.
     pub(super) fn set(&mut self, node: usize, ms: i64) {
-        let before = self.members[node].ms;
-        self.members[node].clock.shift_ms(ms);
-        self.wrong.had(node, before);
+        self.wrong.had(node, self.clocks.ms[node]);
         self.wrong.had(node, ms);
-        self.members[node].ms = ms;
-        self.faults.steps += 1;
+        self.clocks.set(node, ms);
+    }
+
+    pub(super) fn counts(&mut self, what: impl Into<String>) {
+        count(&mut self.faults, what);
     }
 
     pub(super) fn becomes_wrong(&mut self, node: usize) {
@@ -174,28 +231,19 @@ impl Driver {
             member.is_fresh &= member.began.elapsed() < RESTARTED;
             let member = &self.members[node];
             let is_free = matches!(member.process, Process::Down { .. }) || !member.is_right;
-            let duty = if is_free {
-                Duty::Free
-            } else {
-                self.returning(member.is_fresh)
-            };
+            let duty = self.returning(member.is_fresh).filter(|_| !is_free);
             change(&mut self.members[node].duties, at, duty);
         }
     }
 
     fn returning(&self, is_fresh: bool) -> Duty {
-        if self.is_split {
-            return Duty::Free;
-        }
         let first = if is_fresh { RESTARTED } else { RETURNED };
-        Duty::Serve {
-            first: first + self.ahead,
-        }
+        (!self.is_split).then_some(first + self.ahead)
     }
 
     /// Draws how long something lasts, in milliseconds.
     pub(super) fn span(&mut self, least: u64, most: u64) -> Duration {
-        let length = between(&mut self.random, least, most);
+        let length = self.random.between((least, most));
         if self.is_short { length / 2 } else { length }
     }
 
@@ -237,7 +285,7 @@ impl Driver {
             start: Instant::now() + ending.down,
         };
         self.set_duties();
-        let (ms, is_right) = (self.members[node].ms, self.members[node].is_right);
+        let (ms, is_right) = (self.clocks.ms[node], self.members[node].is_right);
         let state = if is_right { "right" } else { "wrong" };
         let how = if ending.is_killed {
             "kill -9"
@@ -248,15 +296,13 @@ impl Driver {
             "{how} of n{}, whose clock is {state} ({ms} ms)",
             node + 1
         ));
+        self.counts(format!("{how} with a {state} clock"));
         if ending.is_killed {
             self.cluster.node_mut(node).kill();
-            self.faults.kills += 1;
         } else {
             let status = self.cluster.node_mut(node).stop();
             assert_eq!(status.code(), Some(0), "{}", self.cluster.node(node).tail());
-            self.faults.stops += 1;
         }
-        self.faults.ended_wrong += u64::from(!is_right);
         assert!(!is_running(pid), "n{} runs on after {how}", node + 1);
     }
 
@@ -265,7 +311,8 @@ impl Driver {
         member.began = Instant::now();
         member.process = Process::Starting;
         member.is_fresh = true;
-        self.faults.started_wrong += u64::from(!member.is_right);
+        let state = if member.is_right { "right" } else { "wrong" };
+        self.counts(format!("started with a {state} clock"));
         self.cluster.node_mut(node).start();
         self.note(format!("start of n{}", node + 1));
         self.set_duties();
@@ -309,48 +356,44 @@ impl Driver {
         })
     }
 
-    /// How far a node's clock is ahead by its own view of another whose clock is right, in
-    /// milliseconds.
+    /// Another node whose clock is right, and has been for longest.
+    fn right_one(&self, node: usize) -> usize {
+        let others = (0..3).filter(|other| *other != node);
+        let age = |other: &usize| {
+            (
+                !self.members[*other].is_right,
+                self.members[*other].right_since,
+            )
+        };
+        others.min_by_key(age).expect("another node")
+    }
+
+    /// How far a node's clock is ahead by its own view of another whose clock is right.
     pub(super) fn shown_ms(&self, node: usize) -> Option<i64> {
-        let others = (0..self.members.len()).filter(|other| *other != node);
-        let right = others.filter(|other| self.members[*other].is_right);
-        let oldest = right.min_by_key(|other| self.members[*other].right_since)?;
-        let view = self.cluster.node(node).cluster_view()?;
-        let offset_ms =
-            member_of(&view, self.cluster.node(oldest).name())?["clock_offset_ms"].as_f64()?;
-        Some(self.members[oldest].ms - offset_ms.round() as i64)
+        self.clocks
+            .shown_ms(&self.cluster, node, self.right_one(node))
     }
 
     /// Sees to it that a clock shows what it was set to; `before` is what it showed before.
     pub(super) fn see_step(&mut self, node: usize, before: i64) -> Result<(), Violation> {
-        let ms = self.members[node].ms;
-        if (ms - before).abs() <= 2 * EXACT_MS {
-            self.faults.too_small += 1;
+        if (self.clocks.ms[node] - before).abs() <= 2 * EXACT_MS {
+            self.counts("steps too small to be seen");
             return Ok(());
         }
-        let is_shown = |driver: &Self| {
-            let shown = driver.shown_ms(node)?;
-            ((shown - ms).abs() <= EXACT_MS).then_some(())
-        };
-        if !self.members[node].is_up() {
-            self.faults.while_down += 1;
-            return Ok(());
+        let is_up = self.members[node].is_up();
+        let nodes = (node, self.right_one(node));
+        let see = || self.clocks.see(&self.cluster, nodes, EXACT_MS, SHOWN);
+        let seen = if is_up { see() } else { Ok(()) };
+        let is_young = !is_up || self.members[node].began.elapsed() < MEASURED;
+        match seen {
+            Ok(()) if is_up => self.counts("steps shown"),
+            Err(violation) if !is_young => return Err(violation),
+            _ => self.counts("steps while it started"),
         }
-        if wait::within(SHOWN, || is_shown(self)).is_some() {
-            self.faults.shown += 1;
-            return Ok(());
-        }
-        if self.members[node].began.elapsed() < MEASURED {
-            self.faults.while_down += 1;
-            return Ok(());
-        }
-        let shown = self.shown_ms(node);
-        let detail = format!("n{} shows {shown:?} ms and was set to {ms} ms", node + 1);
-        Err(Violation::new("a fault that never bit", detail))
+        Ok(())
     }
 }
 
-/// A member in a node's view of the cluster.
 fn is_running(pid: Pid) -> bool {
     std::path::Path::new(&format!("/proc/{}", pid.as_raw_nonzero())).exists()
 }

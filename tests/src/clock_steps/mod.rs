@@ -16,14 +16,13 @@
 //! can say which is right, and all may refuse. In those named `TwoTogether` two agree, up to three
 //! seconds from the third: they are the majority, and what they made ahead of time is waited for.
 //!
-//! From below: [`draws`] and [`duty`], which start nothing; [`streams`], who asks; `member`; `driver`, who sets
-//! the clocks; `phases`; [`figures`].
+//! From below: [`draws`] and [`duty`], which start nothing; [`streams`], who asks; `driver`, who sets
+//! the clocks; `phases`; `judge`.
 
 pub mod draws;
 mod driver;
 pub mod duty;
-pub mod figures;
-mod member;
+mod judge;
 pub mod notice;
 mod phases;
 pub mod streams;
@@ -36,15 +35,14 @@ use seqd_client::{Client, layout_of};
 use tokio::runtime::Runtime;
 
 use crate::checkers::Violation;
-use crate::clock::ShiftedClock;
+use crate::clock::Clocks;
 use crate::cluster::Cluster;
 use crate::generators;
 use crate::history::Timeline;
+use crate::report::Report;
 use crate::seed::Random;
 use crate::wait;
 use driver::Driver;
-pub use figures::Figures;
-use member::Member;
 use streams::Streams;
 
 /// The window of the clusters: short, so that each is extended every two seconds and a stop of that
@@ -82,14 +80,10 @@ pub struct ClockSteps {
 
 impl ClockSteps {
     /// Runs it; `None` where no clock can be set.
-    pub fn judged(&self, random: Random) -> Option<(Figures, Result<(), Violation>)> {
+    pub fn judged(&self, random: Random) -> Option<Result<(), Violation>> {
         let window = format!("\"{}s\"", WINDOW.as_secs());
         let mut cluster = Cluster::planned(3).with("clock", "window", &window);
-        let folder = cluster.folder().to_path_buf();
-        let mut clocks = Vec::new();
-        for node in 0..3 {
-            clocks.push(ShiftedClock::for_node(cluster.node_mut(node), &folder)?);
-        }
+        let clocks = Clocks::of(&mut cluster)?;
         cluster.start_all();
         let began = Instant::now();
         cluster.wait_ready();
@@ -104,27 +98,28 @@ impl ClockSteps {
         let urls = cluster.urls();
         let streams = Streams::begin(timeline, &urls, &layouts, &runtime, outside);
         let shared = streams.shared.clone();
-        let members = clocks.into_iter().map(|clock| Member::new(clock, began));
-        let members = members.collect();
-        let mut driver = Driver::new(cluster, members, (timeline, random), shared, self.is_short);
+        let (clocks, drawn) = ((clocks, began), (timeline, random));
+        let mut driver = Driver::new(cluster, clocks, drawn, shared, self.is_short);
         all_serve(&mut driver);
         let bitten = self.drive(&mut driver);
         all_serve(&mut driver);
         let told = streams.finish(&runtime);
-        let (figures, verdict) = figures::judged(driver, told);
-        Some((figures, verdict.and(bitten)))
+        let mut report = Report::default();
+        judge::judge(&driver, told, &mut report);
+        report.checked(bitten);
+        Some(report.verdict())
     }
 
     fn drive(&self, driver: &mut Driver) -> Result<(), Violation> {
         let mut progress = Instant::now();
-        while driver.faults.steps < self.steps {
+        while driver.clocks.steps < self.steps {
             for kind in draws::round(&mut driver.random, self.is_short) {
                 driver.phase(kind)?;
                 if driver.shared.is_violated() {
                     return Ok(());
                 }
                 if progress.elapsed() > PROGRESS {
-                    println!("{} steps", driver.faults.steps);
+                    println!("{} steps", driver.clocks.steps);
                     progress = Instant::now();
                 }
             }

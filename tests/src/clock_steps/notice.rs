@@ -36,7 +36,11 @@ impl Notice {
     /// ahead are this clock's. A node that does not answer names nothing.
     pub fn look(&mut self, views: &[Option<Value>], is_it: impl Fn(f64) -> bool) {
         let is_named = |view: &Option<Value>| {
-            let member = view.as_ref().and_then(|view| member_of(view, &self.name));
+            let mut members = view
+                .iter()
+                .filter_map(|view| view["members"].as_array())
+                .flatten();
+            let member = members.find(|member| member["name"] == self.name);
             let ahead = member.and_then(|member| member["clock_ahead_ms"].as_f64());
             ahead.is_some_and(&is_it)
         };
@@ -49,13 +53,6 @@ impl Notice {
             self.moved = Some(self.begin.elapsed());
         }
     }
-}
-
-/// What a node shows of a member.
-#[must_use]
-pub fn member_of<'a>(view: &'a Value, name: &str) -> Option<&'a Value> {
-    let mut members = view["members"].as_array()?.iter();
-    members.find(|member| member["name"] == name)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::checkers::Violation;
 use crate::cluster::integer;
 use crate::history::{At, Timeline};
 use crate::http::{self, Reply};
+use crate::report::{Counts, count};
 
 /// The codes that a request for IDs is refused with.
 const REFUSALS: [&str; 7] = [
@@ -53,7 +54,7 @@ pub struct Told {
     pub served: Vec<At>,
     /// From when on it met what: `served`, a code, or no answer.
     pub changes: Vec<(At, String)>,
-    pub refused: BTreeMap<String, u64>,
+    pub refused: Counts,
     /// Requests without an answer, from when they were sent to when that was seen.
     pub unanswered: Vec<(At, At)>,
     pub violation: Option<Violation>,
@@ -131,7 +132,7 @@ impl Told {
             ids: Vec::new(),
             served: Vec::new(),
             changes: Vec::new(),
-            refused: BTreeMap::new(),
+            refused: Counts::new(),
             unanswered: Vec::new(),
             violation: None,
             last_of_worker: BTreeMap::new(),
@@ -161,7 +162,7 @@ impl Told {
 
     fn refuse(&mut self, shared: &Shared, code: &str, words: &str) {
         self.met(shared.timeline.at(), code);
-        *self.refused.entry(code.to_owned()).or_default() += 1;
+        count(&mut self.refused, code);
         if !REFUSALS.contains(&code) {
             self.violate(shared, "named refusals", format!("{code}: {words}"));
         }
@@ -341,7 +342,7 @@ fn refuse_generator(told: &mut Told, shared: &Shared, error: &GenerateError) {
         }
     };
     told.met(shared.timeline.at(), code);
-    *told.refused.entry(code.to_owned()).or_default() += 1;
+    count(&mut told.refused, code);
 }
 
 #[cfg(test)]

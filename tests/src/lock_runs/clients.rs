@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::holding::Holding;
-use super::records::{Book, Fate, Held, LOCKS, Manner, TTL_MS, manner, name};
+use super::records::{Book, Fate, Held, LOCKS, Manner, TTL_MS, manner};
 use crate::asker::{Answer, Asker, PATIENCE};
 use crate::checkers::locks::{Answered, Asked};
 use crate::cluster::integer;
 use crate::history::{At, Timeline};
+use crate::runtime::block_on;
 use crate::seed::Random;
 
 /// How many there are: five for each lock.
@@ -28,6 +29,11 @@ const BEAT: Duration = Duration::from_millis(20);
 
 /// A process that is later than this was held up.
 const HELD_UP: Duration = Duration::from_millis(100);
+
+/// The state of a claim that is neither answered nor given up yet.
+const UNANSWERED: Answered = Answered::Gone {
+    since: At(u64::MAX),
+};
 
 /// What a client does with one lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,10 +56,7 @@ pub(super) fn run(
     over: &AtomicBool,
 ) -> Book {
     let book = RefCell::new(Book::default());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime for the clients").block_on(async {
+    block_on(async {
         let clients = (0..CLIENTS).map(|number| {
             let client = Client {
                 number,
@@ -77,14 +80,9 @@ pub(super) fn run(
     });
     let mut book = book.into_inner();
     let end = timeline.at();
-    for asked in &mut book.asked {
-        if asked.answered
-            == (Answered::Gone {
-                since: At(u64::MAX),
-            })
-        {
-            asked.answered = Answered::Gone { since: end };
-        }
+    let is_open = |asked: &&mut Asked| asked.answered == UNANSWERED;
+    for asked in book.asked.iter_mut().filter(is_open) {
+        asked.answered = Answered::Gone { since: end };
     }
     for held in book.held.iter_mut().filter(|held| held.fate == Fate::Open) {
         held.over = end;
@@ -176,29 +174,16 @@ impl Client<'_> {
         let path = format!("/v1/locks/soak%2F{lock}/{what}");
         let (request, body) = (("POST", path.as_str(), ""), body.to_string());
         let asked = self.asker.ask(self.node, request, &body, patience);
-        let answer = asked.await.ok();
+        let asked = asked.await;
         let back = self.timeline.at();
         let mut book = self.book.borrow_mut();
-        let Some(answer) = answer else {
-            *book.codes.entry("no answer".to_owned()).or_default() += 1;
-            self.node = (self.node + 1) % self.nodes;
-            return None;
-        };
-        let code = answer.code();
-        if answer.is_ok() {
-            book.acknowledged.push(back);
-        } else {
-            *book.codes.entry(code.clone()).or_default() += 1;
+        let answer = book.tally.take(&path, asked, &["lock-held", "lease-lost"]);
+        match &answer {
+            Some(answer) if answer.is_ok() => book.acknowledged.push(back),
+            Some(_) => {}
+            None => self.node = (self.node + 1) % self.nodes,
         }
-        if matches!(answer.status, 429 | 503 | 504) {
-            self.node = (self.node + 1) % self.nodes;
-            return None;
-        }
-        if !answer.is_ok() && !matches!(code.as_str(), "lock-held" | "lease-lost") {
-            book.unexpected.push(format!("{path} {body}: {answer:?}"));
-            return None;
-        }
-        Some(answer)
+        answer
     }
 
     async fn turn(&mut self) {
@@ -227,7 +212,7 @@ impl Client<'_> {
     fn claim(&mut self, lock: usize, plan: Plan) -> Claim {
         let manner = manner(lock);
         let shared = manner.may_share && self.random.below(2) == 0;
-        let ttl_ms = TTL_MS.0 + self.random.below(TTL_MS.1 - TTL_MS.0 + 1);
+        let ttl_ms = self.random.between(TTL_MS).as_millis() as u64;
         let waits = plan == Plan::DiesWaiting || self.random.below(5) > 0;
         let wait_ms = if waits {
             500 + self.random.below(5_500)
@@ -247,9 +232,7 @@ impl Client<'_> {
             nonce: Nonce::of(&owner, &nonce).0,
             owner,
             call: first,
-            answered: Answered::Gone {
-                since: At(u64::MAX),
-            },
+            answered: UNANSWERED,
         });
         Claim {
             place: book.asked.len() - 1,
@@ -341,9 +324,4 @@ pub(super) fn ends(call: At, shown: &Value) -> At {
 
 pub(super) fn later(at: At, by: Duration) -> At {
     At(at.0.saturating_add(by.as_nanos() as u64))
-}
-
-/// The names of all locks.
-pub(super) fn names() -> Vec<String> {
-    (0..LOCKS).map(name).collect()
 }

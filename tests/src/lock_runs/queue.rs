@@ -5,7 +5,7 @@
 //! waves is known; the order within a wave is that of the log.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -17,12 +17,13 @@ use tokio::sync::watch;
 
 use super::replay::Replayed;
 use super::{WHOLE_LOG, replayed};
+use crate::asker::Asker;
 use crate::checkers::Violation;
-use crate::checkers::lock_queue::{Served, in_order};
-use crate::checkers::locks::{HoldEnd, ends, held_apart, tokens_rise};
+use crate::checkers::lock_queue::in_order;
+use crate::checkers::locks::{Hold, HoldEnd, ends, held_apart, tokens_rise};
 use crate::cluster::{Cluster, integer};
-use crate::connection::Connection;
-use crate::report::quantile;
+use crate::report::{Report, Times};
+use crate::runtime::block_on;
 use crate::seed::Random;
 
 /// Waiters of one wave.
@@ -51,23 +52,6 @@ const UNNOTICED: usize = 20;
 /// The name of the lock.
 const LOCK: &str = "queue";
 
-/// What a run measured.
-#[derive(Debug, Default)]
-pub struct QueueFigures {
-    pub waiters: usize,
-    /// How many were gone before the first release, and later.
-    pub gone: (usize, usize),
-    pub served: Served,
-    pub answered: usize,
-    /// Grants to clients that were gone: given back by their node, and not before their time.
-    pub in_vain: (usize, usize),
-    /// From a release to the answer of the next, where the next token was answered.
-    pub hand_overs: Vec<Duration>,
-    /// And where one or more that were gone lay between.
-    pub beyond_gone: Vec<Duration>,
-    pub took: Duration,
-}
-
 /// One that was answered that it holds the lock.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
@@ -87,68 +71,61 @@ struct Scene {
 }
 
 /// So many wait for one lock.
-pub fn judged(waiters: usize, mut random: Random) -> (QueueFigures, Result<(), Violation>) {
+pub fn judged(waiters: usize, mut random: Random) -> Result<(), Violation> {
     raise_open_files();
     let planned = Cluster::planned(3).with("raft", "snapshot_every", WHOLE_LOG);
     let room = (waiters + 1).clamp(1024, 3072).to_string();
     let mut cluster = planned.with("limits", "lock_waiters", &room).ready();
-    let mut figures = QueueFigures {
-        waiters,
-        ..QueueFigures::default()
-    };
     let scene = Scene {
         turns: RefCell::default(),
         failures: RefCell::default(),
         gone: Cell::new(0),
         served: watch::Sender::new(0),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.expect("a runtime for the waiters");
     let addresses = cluster.addresses();
-    runtime.block_on(drive(
-        &scene,
-        &addresses,
-        (waiters, &mut random),
-        &mut figures,
+    let took = block_on(drive(&scene, &addresses, waiters, &mut random));
+    cluster.wait_same_state(&[0, 1, 2]);
+    let found = replayed(&mut cluster, &[LOCK.to_owned()])?;
+    let mut report = Report::default();
+    report.line(format!(
+        "{waiters} waiters in waves of {WAVE} at three nodes, all in {took:.2?}"
     ));
-    let verdict =
-        replayed(&mut cluster, &[LOCK.to_owned()]).and_then(|found| figures.check(&scene, &found));
-    (figures, verdict)
+    scene.judge(waiters, &found, &mut report);
+    report.verdict()
 }
 
-/// How many wait, by this connection's node.
-async fn waiting(connection: &mut Connection) -> usize {
-    let request = format!("GET /v1/locks/{LOCK} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    let status = connection.once(request.as_bytes()).await;
-    assert_eq!(status.expect("an answer"), 200);
-    let shown: Value = serde_json::from_slice(connection.body()).expect("a lock");
+/// How many wait, by the node of this client.
+async fn waiting(look: &mut Asker) -> usize {
+    let path = format!("/v1/locks/{LOCK}");
+    let asked = look.ask(0, ("GET", &path, ""), "", WAITS).await;
+    let shown = asked.expect("an answer").json();
     shown["waiting"].as_u64().expect("a number") as usize
 }
 
+/// From the first release to the last answer.
 async fn drive(
     scene: &Scene,
     addresses: &[String],
-    (waiters, random): (usize, &mut Random),
-    figures: &mut QueueFigures,
-) {
-    let mut first = Connection::plain(&addresses[0]).await.expect("a node");
+    waiters: usize,
+    random: &mut Random,
+) -> Duration {
+    let client = |at: usize| Asker::new(&addresses[at % addresses.len()..][..1]);
+    let mut first = client(0);
     let held = acquire(&mut first, "first", 0).await;
     let lease = held.expect("a free lock")["lease"].clone();
+    let mut look = client(0);
     // After so many were served it is gone; `None` stays.
-    let mut look = Connection::plain(&addresses[0]).await.expect("a node");
     let dies: Vec<Option<usize>> = (0..waiters).map(|place| dies(place, random)).collect();
     let (go, _) = watch::channel(false);
     let mut all = FuturesUnordered::new();
     for (wave, places) in (0..waiters).collect::<Vec<_>>().chunks(WAVE).enumerate() {
         for &place in places {
-            let address = addresses[place % addresses.len()].clone();
+            let dies = dies[place];
             all.push(waiter(
                 scene,
-                address,
+                client(place),
                 (place, wave),
-                dies[place],
+                dies,
                 go.subscribe(),
             ));
         }
@@ -169,7 +146,6 @@ async fn drive(
     while scene.gone.get() < gone {
         let _ = all.next().await;
     }
-    figures.gone.0 = scene.gone.get();
     let begun = Instant::now();
     release(&mut first, "first", &lease).await;
     let rest = async { while all.next().await.is_some() {} };
@@ -177,8 +153,7 @@ async fn drive(
         let mut failures = scene.failures.borrow_mut();
         failures.push(format!("not all were served within {ALL_SERVED:?}"));
     }
-    figures.took = begun.elapsed();
-    figures.gone.1 = scene.gone.get() - figures.gone.0;
+    begun.elapsed()
 }
 
 /// After how many turns of others a waiter is gone: `None` stays. Some are gone about when their
@@ -196,7 +171,7 @@ fn dies(place: usize, random: &mut Random) -> Option<usize> {
 /// One that waits: it is served, or gone once so many others were.
 async fn waiter(
     scene: &Scene,
-    address: String,
+    mut asker: Asker,
     (place, wave): (usize, usize),
     dies: Option<usize>,
     mut go: watch::Receiver<bool>,
@@ -210,16 +185,8 @@ async fn waiter(
         let _ = go.wait_for(|go| *go).await;
         let _ = served.wait_for(|served| *served >= after).await;
     };
-    let mut connection = match Connection::plain(&address).await {
-        Ok(connection) => connection,
-        Err(error) => {
-            let failure = format!("{owner}: {error}");
-            scene.failures.borrow_mut().push(failure);
-            return;
-        }
-    };
     let held = tokio::select! {
-        held = acquire(&mut connection, &owner, WAIT_MS) => held,
+        held = acquire(&mut asker, &owner, WAIT_MS) => held,
         () = gone => {
             scene.gone.set(scene.gone.get() + 1);
             return;
@@ -235,7 +202,7 @@ async fn waiter(
                 answered,
                 released: Instant::now(),
             });
-            release(&mut connection, &owner, &held["lease"]).await;
+            release(&mut asker, &owner, &held["lease"]).await;
             scene.served.send_modify(|served| *served += 1);
         }
         Err(failure) => scene
@@ -245,113 +212,78 @@ async fn waiter(
     }
 }
 
-async fn acquire(connection: &mut Connection, owner: &str, wait_ms: u64) -> Result<Value, String> {
+async fn acquire(asker: &mut Asker, owner: &str, wait_ms: u64) -> Result<Value, String> {
     let ttl_ms = if wait_ms == 0 { FIRST_TTL_MS } else { TTL_MS };
     let body = json!({"owner": owner, "nonce": owner, "ttl_ms": ttl_ms, "wait_ms": wait_ms});
-    let path = format!("/v1/locks/{LOCK}/acquire");
-    let answer = connection.post(&path, &body.to_string()).await;
-    let (status, body) = answer.map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(body).into_owned();
-    if status != 200 {
-        return Err(format!("{status} {text}"));
+    let (path, body) = (format!("/v1/locks/{LOCK}/acquire"), body.to_string());
+    let patience = WAITS + Duration::from_millis(wait_ms);
+    match asker.ask(0, ("POST", &path, ""), &body, patience).await {
+        Ok(answer) if answer.is_ok() => Ok(answer.json()),
+        other => Err(format!("{other:?}")),
     }
-    serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
-async fn release(connection: &mut Connection, owner: &str, lease: &Value) {
-    let body = json!({"lease": lease});
-    let path = format!("/v1/locks/{LOCK}/release");
-    let answer = connection.post(&path, &body.to_string()).await;
-    assert_eq!(answer.expect("an answer").0, 200, "{owner}");
+async fn release(asker: &mut Asker, owner: &str, lease: &Value) {
+    let (path, body) = (format!("/v1/locks/{LOCK}/release"), json!({"lease": lease}));
+    let asked = asker
+        .ask(0, ("POST", &path, ""), &body.to_string(), WAITS)
+        .await;
+    assert!(asked.is_ok_and(|answer| answer.is_ok()), "{owner}");
 }
 
-impl QueueFigures {
-    fn check(&mut self, scene: &Scene, found: &Replayed) -> Result<(), Violation> {
-        held_apart(&found.holds)?;
-        tokens_rise(&found.holds)?;
-        ends(&found.holds)?;
-        self.served = in_order(&found.arrivals[0], &found.holds)?;
-        if let Some(failure) = scene.failures.borrow().first() {
-            return Err(Violation::new("who waits is served", failure.clone()));
-        }
-        let mut turns = scene.turns.borrow().clone();
-        self.answered = turns.len();
-        if self.served.waited != self.waiters
-            || self.answered + self.gone.0 + self.gone.1 != self.waiters
-        {
-            let detail = format!(
-                "{:?}, {} answered, {:?} gone",
-                self.served, self.answered, self.gone
-            );
-            return Err(Violation::new("who waits is served", detail));
-        }
+impl Scene {
+    fn judge(&self, waiters: usize, found: &Replayed, report: &mut Report) {
+        report.checked(held_apart(&found.holds));
+        report.checked(tokens_rise(&found.holds));
+        report.checked(ends(&found.holds));
+        let served = report.checked(in_order(&found.arrivals[0], &found.holds));
+        report.none("who waits is served", &self.failures.borrow());
+        let mut turns = self.turns.borrow().clone();
         turns.sort_by_key(|turn| turn.token);
-        if !turns.is_sorted_by_key(|turn| turn.wave) {
-            let waves: Vec<_> = turns.iter().map(|turn| turn.wave).collect();
-            let detail = format!("the waves were served as {waves:?}");
-            return Err(Violation::new("who came first is served first", detail));
-        }
-        let answered: std::collections::BTreeSet<u64> =
-            turns.iter().map(|turn| turn.token).collect();
-        let first = Nonce::of("first", "first").0;
-        for hold in &found.holds {
-            if !answered.contains(&hold.token) && hold.nonce != first {
-                self.in_vain.0 += usize::from(hold.end != HoldEnd::RanOut);
-                self.in_vain.1 += usize::from(hold.end == HoldEnd::RanOut);
-            }
-        }
-        for pair in turns.windows(2) {
-            let took = pair[1].answered.saturating_duration_since(pair[0].released);
-            if pair[1].token == pair[0].token + 1 {
-                self.hand_overs.push(took);
-            } else {
-                self.beyond_gone.push(took);
-            }
-        }
-        self.hand_overs.sort_unstable();
-        self.beyond_gone.sort_unstable();
-        // One that is gone just as its answer is under way is a holder that died.
-        if self.in_vain.1 * UNNOTICED > self.gone.0 + self.gone.1 {
-            let detail = format!("{:?} were granted to clients that were gone", self.in_vain);
-            return Err(Violation::new(
-                "a node that serves withdraws who is gone",
-                detail,
-            ));
-        }
-        Ok(())
-    }
-}
+        let (answered, gone) = (turns.len(), self.gone.get());
+        let line = format!("{served:?}, {answered} answered, {gone} gone");
+        report.line(&line);
+        let all_waited = served.is_none_or(|served| served.waited == waiters);
+        let all_served = all_waited && answered + gone == waiters;
+        report.require(all_served, "who waits is served", line);
+        let waves: Vec<usize> = turns.iter().map(|turn| turn.wave).collect();
+        let is_in_order = waves.is_sorted();
+        report.require(
+            is_in_order,
+            "who came first is served first",
+            format!("{waves:?}"),
+        );
 
-impl fmt::Display for QueueFigures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |times: &[Duration], share| {
-            if times.is_empty() {
-                Duration::ZERO
-            } else {
-                quantile(times, share)
-            }
+        // Grants to clients that were gone: given back by their node, and not before their time.
+        let tokens: BTreeSet<u64> = turns.iter().map(|turn| turn.token).collect();
+        let first = Nonce::of("first", "first").0;
+        let is_vain = |hold: &&Hold| !tokens.contains(&hold.token) && hold.nonce != first;
+        let in_vain = found.holds.iter().filter(is_vain);
+        let ran_out = in_vain.clone().filter(|hold| hold.end == HoldEnd::RanOut);
+        let (in_vain, ran_out) = (in_vain.count(), ran_out.count());
+        report.line(format!(
+            "{in_vain} grants in vain, {ran_out} of them ran out"
+        ));
+        // One that is gone just as its answer is under way is a holder that died.
+        report.at_most(
+            "a node that serves withdraws who is gone",
+            ran_out * UNNOTICED,
+            gone,
+        );
+
+        // From a release to the answer of the next, or beyond some that were gone.
+        let (next, beyond): (Vec<_>, Vec<_>) = turns
+            .windows(2)
+            .partition(|pair| pair[1].token == pair[0].token + 1);
+        let took = |pairs: Vec<&[Turn]>| {
+            let took = |pair: &[Turn]| pair[1].answered.saturating_duration_since(pair[0].released);
+            Times::of(pairs.into_iter().map(took))
         };
-        write!(
-            f,
-            "{} waiters in waves of {WAVE} at three nodes: {} gone before the first release, {} later; {} \
-             granted, {} answered; {} grants in vain, given back by their nodes, and {} that ran out\n\
-             a hand-over p50 {:.2?} p99 {:.2?} at most {:.2?}; over {} places of one that was gone p50 \
-             {:.2?} at most {:.2?}; all in {:.2?}",
-            self.waiters,
-            self.gone.0,
-            self.gone.1,
-            self.served.granted,
-            self.answered,
-            self.in_vain.0,
-            self.in_vain.1,
-            of(&self.hand_overs, 0.5),
-            of(&self.hand_overs, 0.99),
-            of(&self.hand_overs, 1.0),
-            self.beyond_gone.len(),
-            of(&self.beyond_gone, 0.5),
-            of(&self.beyond_gone, 1.0),
-            self.took
-        )
+        report.line(format!("hand-overs {}", took(next)));
+        report.line(format!(
+            "over places of clients that were gone {}",
+            took(beyond)
+        ));
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::asker::Tally;
 use crate::checkers::locks::{Asked, Counted, Write};
 use crate::history::At;
 
@@ -110,9 +111,7 @@ pub struct Book {
     pub acknowledged: Vec<At>,
     /// When this process itself was held up, and for how long.
     pub stalls: Vec<(At, Duration)>,
-    /// How often each code was answered, and what was answered that should not have been.
-    pub codes: BTreeMap<String, u64>,
-    pub unexpected: Vec<String>,
+    pub tally: Tally,
     pub renewals: u64,
 }
 

@@ -4,6 +4,7 @@
 //! The whole entries are applied beside, as a node does: their state must have the digest that the
 //! node showed, and the same holders after each entry.
 
+use std::fmt;
 use std::path::Path;
 
 use seqd_disk::OsDisk;
@@ -20,12 +21,22 @@ pub struct Replayed {
     pub holds: Vec<Hold>,
     /// Of each lock, the claims that began to wait, in their order.
     pub arrivals: Vec<Vec<u128>>,
-    pub entries: u64,
+    entries: u64,
     /// Terms that an entry is of.
-    pub terms: usize,
+    terms: usize,
     /// The most that the wall clocks of two entries in a row differ, forth and back.
-    pub wall_steps_ms: (u64, u64),
+    wall_steps_ms: (u64, u64),
     pub digest: String,
+}
+
+impl fmt::Display for Replayed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (entries, terms, (forth, back)) = (self.entries, self.terms, self.wall_steps_ms);
+        write!(
+            out,
+            "{entries} entries of {terms} terms, their times up to {forth} ms forth, {back} back"
+        )
+    }
 }
 
 struct Watch<'a> {

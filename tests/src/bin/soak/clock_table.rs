@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use seqd_client::SystemClock;
 use seqd_client::idgen::{Layout, WallClock};
 use seqd_tests::binary::run;
-use seqd_tests::checkers::Violation;
-use seqd_tests::clock::ShiftedClock;
+use seqd_tests::checkers::{Violation, require};
+use seqd_tests::clock::Clocks;
 use seqd_tests::clock_steps::LONGEST_STOP;
-use seqd_tests::clock_steps::duty::{Duty, Judged, Stop, judge};
+use seqd_tests::clock_steps::duty::{Stop, stops};
 use seqd_tests::clock_steps::notice::Notice;
 use seqd_tests::clock_steps::streams::{Streams, Told};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::generators::{self, unique};
-use seqd_tests::history::{At, Timeline};
-use seqd_tests::{http, wait};
+use seqd_tests::history::Timeline;
+use seqd_tests::{http, takeover, wait};
 use serde_json::Value;
 
 /// The steps, back and ahead.
@@ -105,13 +105,8 @@ pub(crate) fn table(long: Duration) -> Result<(), Violation> {
 
 fn measured(case: Case) -> Row {
     let mut cluster = Cluster::planned(3);
-    let folder = cluster.folder().to_path_buf();
-    let clocks = [0, 1, 2].map(|node| {
-        let clock = ShiftedClock::for_node(cluster.node_mut(node), &folder);
-        clock.expect("a clock that can be set")
-    });
-    cluster.start_all();
-    cluster.wait_ready();
+    let mut clocks = Clocks::of(&mut cluster).expect("clocks that can be set");
+    let mut cluster = cluster.ready();
     let timeline = Timeline::begin();
     let runtime = generators::runtime();
     let layouts = [Layout::preset("default").expect("a preset")];
@@ -120,10 +115,10 @@ fn measured(case: Case) -> Row {
     let wrong = cluster.leader();
     let others: Vec<usize> = (0..3).filter(|node| *node != wrong).collect();
     let begin = timeline.at();
-    clocks[wrong].shift_ms(case.ms);
+    clocks.set(wrong, case.ms);
     let seen = watch(&cluster, wrong, case);
     let during = backup(&cluster, others[0], "during");
-    clocks[wrong].shift_ms(0);
+    clocks.set(wrong, 0);
     let corrected = timeline.at();
     let again =
         wait::within(AGAIN, || id(&cluster, wrong)).map(|()| timeline.at().since(corrected));
@@ -131,20 +126,18 @@ fn measured(case: Case) -> Row {
     std::thread::sleep(AROUND);
     let told = streams.finish(&runtime);
     let end = timeline.at();
-    let stops: Vec<Judged> = others
-        .iter()
-        .map(|node| stops(&told[*node], begin, end))
-        .collect();
-    let longest = stops.iter().filter_map(|of_node| of_node.stop);
-    let all = stops.iter().flat_map(|of_node| &of_node.late);
+    let serves = [(begin, Some(REFUSED))];
+    let of_node = |node: &usize| stops(&told[*node].served, &serves, REFUSED, end);
+    let stops: Vec<Stop> = others.iter().flat_map(of_node).collect();
+    let late = stops.iter().filter(|stop| stop.is_late());
     let refusals = told[wrong].changes.iter();
     let refused = refusals
         .filter(|(at, what)| *at >= begin && what != "served")
         .map(|(at, _)| *at);
     let mut row = Row {
         case,
-        longest: longest.map(|stop| stop.length()).max().unwrap_or_default(),
-        total: all.map(Stop::length).sum(),
+        longest: stops.iter().map(Stop::length).max().unwrap_or_default(),
+        total: late.map(Stop::length).sum(),
         named: seen.named,
         status: seen.status,
         moved: seen.moved,
@@ -202,22 +195,8 @@ fn backup(cluster: &Cluster, node: usize, name: &str) -> (String, i64, Value) {
 }
 
 fn restore_line(cluster: &Cluster, file: &str) -> Vec<String> {
-    let node = cluster.node(0);
     let folder = cluster.folder().join("restored").display().to_string();
-    [
-        "snapshot",
-        "restore",
-        file,
-        "--data-dir",
-        &folder,
-        "--name",
-        "n1",
-        "--peer",
-    ]
-    .into_iter()
-    .chain([node.peer_address().as_str(), "--http", &node.url()])
-    .map(str::to_owned)
-    .collect()
+    takeover::restore_line(cluster, file, &folder)
 }
 
 fn command(line: &[String]) -> Value {
@@ -250,12 +229,6 @@ fn id(cluster: &Cluster, node: usize) -> Option<()> {
     (reply.status == 200).then_some(())
 }
 
-/// The longest time without IDs within this, and all that are long enough to be refusals.
-fn stops(told: &Told, begin: At, end: At) -> Judged {
-    let duties = [(begin, Duty::Serve { first: REFUSED })];
-    judge(&told.served, &duties, REFUSED, end)
-}
-
 fn violation(told: Vec<Told>) -> Option<Violation> {
     let found = told.iter().find_map(|told| told.violation.clone());
     let ids = told.into_iter().flat_map(|told| told.ids).collect();
@@ -271,23 +244,17 @@ impl Row {
     /// The clock is named, another leads, nobody else stops, and all serve again.
     fn checked(self) -> Result<(), Violation> {
         let case = self.to_string();
-        let fails = |what| Err(Violation::new(what, case.clone()));
         if let Some(violation) = self.violation {
             return Err(violation);
         }
-        if self.longest > LONGEST_STOP {
-            return fails("a node whose clock is right serves");
-        }
-        if self.named.is_none() || self.moved.is_none() || self.refused.is_none() {
-            return fails("a wrong clock is noticed");
-        }
-        if !self.status.contains("clock WRONG") {
-            return fails("seqd status names a wrong clock");
-        }
-        if self.again.is_none() || self.restored.is_none() {
-            return fails("IDs again");
-        }
-        Ok(())
+        let is_noticed = self.named.is_some() && self.moved.is_some() && self.refused.is_some();
+        let serves = self.longest <= LONGEST_STOP;
+        let is_named = self.status.contains("clock WRONG");
+        let is_well = self.again.is_some() && self.restored.is_some();
+        require(serves, "a node whose clock is right serves", case.as_str())?;
+        require(is_noticed, "a wrong clock is noticed", case.as_str())?;
+        require(is_named, "seqd status names a wrong clock", case.as_str())?;
+        require(is_well, "IDs again", case)
     }
 }
 

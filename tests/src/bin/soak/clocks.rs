@@ -5,7 +5,6 @@ use std::time::Duration;
 use seqd_tests::checkers::Violation;
 use seqd_tests::clock_steps::ClockSteps;
 use seqd_tests::permits;
-use seqd_tests::seed::Random;
 
 use crate::arguments::Arguments;
 use crate::clock_table;
@@ -27,21 +26,10 @@ pub(crate) fn run(arguments: &mut Arguments) -> Result<(), Violation> {
 
 fn steps(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow(&["--steps", "--seed"]);
-    let random = match arguments.text("--seed") {
-        None => Random::of_this_run("clocks steps"),
-        Some(_) => {
-            let seed = arguments.value("--seed", 0);
-            println!("clocks steps: replay with --seed {seed}");
-            Random::seeded(seed)
-        }
-    };
     let run = ClockSteps {
         steps: arguments.value("--steps", STEPS),
         is_short: false,
     };
-    let Some((figures, verdict)) = run.judged(random) else {
-        return Err(Violation::new("clocks", "no clock can be set here"));
-    };
-    println!("{figures}");
-    verdict
+    run.judged(arguments.random("clocks steps"))
+        .unwrap_or_else(|| Err(Violation::new("clocks", "no clock can be set here")))
 }

@@ -3,7 +3,6 @@
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::key_load::KeyLoad;
-use seqd_tests::key_runs::{keyed_calls_under_faults, keys_under_faults};
 use seqd_tests::keyed_calls::KeyedLoad;
 
 use crate::arguments::Arguments;
@@ -22,7 +21,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
         lanes: LANES,
         seed: random.next_u64(),
     };
-    keys_under_faults(load, random, true)
+    load.under_faults(random, true)
 }
 
 pub(crate) fn keyed_allocation(arguments: &Arguments) -> Result<(), Violation> {
@@ -33,5 +32,5 @@ pub(crate) fn keyed_allocation(arguments: &Arguments) -> Result<(), Violation> {
         connections: arguments.value("--connections", CONNECTIONS),
         seed: random.next_u64(),
     };
-    keyed_calls_under_faults(load, random)
+    load.under_faults(random)
 }

@@ -48,14 +48,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
         }
         result?;
         total.add(&run.figures());
+        let took = begin.elapsed();
         println!(
-            "{kind}: {} cuts in {:.0?}; strict (ok, unknown, refused): {:?}",
+            "{kind}: {} cuts in {took:.0?}; {}",
             total.cuts(),
-            begin.elapsed(),
-            run.tally()
+            run.histories()
         );
     }
-    report(kind, &total);
+    println!("{kind}: nothing lost, nothing twice: {total:#?}");
     Ok(())
 }
 
@@ -66,35 +66,6 @@ fn piece(run: &mut PowerRun, cuts: usize, all_every: usize) -> Result<(), Violat
         run.round(left.min(ROUND), all_every)?;
     }
     Ok(())
-}
-
-fn report(kind: FileSystem, figures: &Figures) {
-    let Figures {
-        single,
-        of_all,
-        while_starting,
-        strict,
-        segment,
-        ids,
-        created,
-        torn_tails,
-        rebuilds,
-        snapshots,
-        slowest_start,
-    } = figures;
-    println!(
-        "{kind}: {} cuts: {single} of one node, {of_all} of all three at once; {while_starting} \
-         of them of a cluster that was still starting",
-        figures.cuts()
-    );
-    println!(
-        "acknowledged, and there: {strict} strict values, {segment} segment values, {ids} IDs, \
-         {created} creations; none lost, none twice"
-    );
-    println!(
-        "{torn_tails} torn tails cut off, {rebuilds} checkpoints rebuilt, {snapshots} snapshots \
-         taken, slowest start {slowest_start:.1?}; digests equal after every round"
-    );
 }
 
 /// Starts this program again with mounts of its own: they are gone with it, however it ends.

@@ -1,0 +1,58 @@
+//! A load: clients that issue one kind of operation and record what came of it, with the check of
+//! what they recorded; and a run of one under the faults of a plan.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::checkers::Violation;
+use crate::cluster::Cluster;
+use crate::history::Timeline;
+use crate::report::Report;
+use crate::strikes::Strikes;
+
+pub trait Load: Sync {
+    /// What the clients record.
+    type Book: Send;
+
+    /// Blocks until the clients are done, or until it is over.
+    fn run(&self, addresses: &[String], timeline: Timeline, over: &AtomicBool) -> Self::Book;
+
+    /// Judges what was recorded. All nodes serve, and have the same state.
+    fn judge(
+        &self,
+        book: Self::Book,
+        cluster: &mut Cluster,
+        strikes: &Strikes,
+        report: &mut Report,
+    );
+}
+
+/// Runs a load on a ready cluster while faults strike, for so long and for one round at least, or
+/// until it is done; then judges both.
+pub fn under_faults(
+    load: &impl Load,
+    mut cluster: Cluster,
+    mut strikes: Strikes,
+    length: Option<Duration>,
+) -> Result<(), Violation> {
+    let (addresses, over) = (cluster.addresses(), AtomicBool::new(false));
+    let (timeline, begun) = (strikes.timeline, Instant::now());
+    let (book, struck) = std::thread::scope(|scope| {
+        let clients = scope.spawn(|| load.run(&addresses, timeline, &over));
+        let struck = strikes.strike_while(&mut cluster, |rounds| {
+            let has_time = length.is_none_or(|length| rounds == 0 || begun.elapsed() < length);
+            has_time && !clients.is_finished()
+        });
+        over.store(length.is_some() || struck.is_err(), Ordering::Relaxed);
+        (clients.join().expect("the clients"), struck)
+    });
+    let mut report = Report::default();
+    report.line(format!("the load took {:.1?}", begun.elapsed()));
+    strikes.judge(&mut report);
+    struck?;
+    let all: Vec<usize> = (0..cluster.size()).collect();
+    cluster.wait_ready();
+    cluster.wait_same_state(&all);
+    load.judge(book, &mut cluster, &strikes, &mut report);
+    report.verdict()
+}
