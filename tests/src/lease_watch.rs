@@ -1,13 +1,11 @@
 //! What the leases of the workers were, seen by asking every node for them all the time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::checkers::leases::Lease;
+use crate::clients::Clients;
 use crate::cluster::{Cluster, integer};
 use crate::http;
 
@@ -17,37 +15,33 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub struct LeaseWatch {
-    over: Arc<AtomicBool>,
-    watch: JoinHandle<Vec<Lease>>,
+    urls: Vec<String>,
+    rounds: Clients<Vec<Lease>>,
 }
 
 impl LeaseWatch {
     pub fn begin(cluster: &Cluster) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let (urls, ends) = (cluster.urls(), Arc::clone(&over));
-        let watch = std::thread::spawn(move || {
-            let mut seen = Vec::new();
-            loop {
-                // A last round begins after the end, so that all that was minted is covered.
-                let is_last = ends.load(Ordering::Relaxed);
-                for lease in urls.iter().flat_map(|url| leases_at(url)) {
-                    if !seen.contains(&lease) {
-                        seen.push(lease);
-                    }
-                }
-                if is_last {
-                    return seen;
-                }
-                std::thread::sleep(EVERY);
-            }
-        });
-        Self { over, watch }
+        let urls = cluster.urls();
+        let asked = urls.clone();
+        let round = move || (asked.iter().flat_map(|url| leases_at(url)).collect(), EVERY);
+        Self {
+            rounds: Clients::start([round]),
+            urls,
+        }
     }
 
     /// Every lease of the layout `default`, once for each fence that was seen.
     pub fn finish(self) -> Vec<Lease> {
-        self.over.store(true, Ordering::Relaxed);
-        self.watch.join().expect("the watch of the leases")
+        // A last round begins after the end, so that all that was minted is covered.
+        let rounds = self.rounds.finish().into_iter().flatten();
+        let last = self.urls.iter().flat_map(|url| leases_at(url));
+        let mut seen = Vec::new();
+        for lease in rounds.chain(last) {
+            if !seen.contains(&lease) {
+                seen.push(lease);
+            }
+        }
+        seen
     }
 }
 

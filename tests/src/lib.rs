@@ -22,6 +22,7 @@ pub mod binary;
 pub mod callers;
 pub mod certificates;
 pub mod checkers;
+pub mod clients;
 pub mod clock;
 pub mod clock_steps;
 pub mod cluster;

@@ -4,12 +4,12 @@
 //! the client roams; one whose outcome is unknown is recorded as such and never sent again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::clients::Clients;
 use crate::cluster::{Cluster, integer};
 use crate::history::{Created, History, Ids, Op, Outcome, Run, Timeline, Values, runs_of};
 use crate::http::{self, Failure, Reply, Request};
@@ -38,10 +38,9 @@ pub struct Load {
 
 #[derive(Debug)]
 pub struct Workload<T> {
-    stop: Arc<AtomicBool>,
     /// Of each node.
     acknowledged: Arc<[AtomicUsize]>,
-    clients: Vec<JoinHandle<History<T>>>,
+    clients: Clients<Op<T>>,
 }
 
 impl Workload<Ids> {
@@ -75,7 +74,7 @@ impl Workload<Created> {
     }
 }
 
-impl<T> Workload<T> {
+impl<T: Send + 'static> Workload<T> {
     pub fn acknowledged(&self) -> usize {
         (0..self.acknowledged.len())
             .map(|node| self.acknowledged_by(node))
@@ -95,11 +94,7 @@ impl<T> Workload<T> {
 
     /// Lets every client finish its request and gives the history.
     pub fn finish(self) -> History<T> {
-        self.stop.store(true, Ordering::Relaxed);
-        let clients = self.clients.into_iter();
-        clients
-            .flat_map(|client| client.join().expect("a client that ends"))
-            .collect()
+        self.clients.finish()
     }
 }
 
@@ -109,50 +104,45 @@ fn start<T: Send + 'static>(
     ask: impl Fn(&str, u64) -> Request + Clone + Send + 'static,
     read: fn(&Reply) -> T,
 ) -> Workload<T> {
-    let stop = Arc::new(AtomicBool::new(false));
     let acknowledged: Arc<[AtomicUsize]> = load.urls.iter().map(|_| AtomicUsize::new(0)).collect();
-    let clients = (0..load.clients)
-        .map(|client| {
-            let (load, ask) = (load.clone(), ask.clone());
-            let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
-            std::thread::spawn(move || {
-                let mut history = History::new();
-                let mut node = client % load.urls.len();
-                while !stop.load(Ordering::Relaxed) {
-                    let request = ask(&load.urls[node], load.count);
-                    let call = timeline.at();
-                    let outcome = judge(request.send(), read);
-                    let back = timeline.at();
-                    let pause = match &outcome {
-                        Outcome::Ok(_) => load.pause,
-                        _ => AFTER_REFUSAL,
-                    };
-                    let is_ok = matches!(outcome, Outcome::Ok(_));
-                    history.push(Op {
-                        client,
-                        node,
-                        call,
-                        back,
-                        count: load.count,
-                        outcome,
-                    });
-                    if is_ok {
-                        acknowledged[node].fetch_add(1, Ordering::Relaxed);
-                    } else if load.route == Route::Roaming {
-                        node = (node + 1) % load.urls.len();
-                    }
-                    if !pause.is_zero() {
-                        std::thread::sleep(pause);
-                    }
-                }
-                history
-            })
-        })
-        .collect();
+    let clients = (0..load.clients).map(|client| {
+        let (load, ask, acknowledged) = (load.clone(), ask.clone(), Arc::clone(&acknowledged));
+        let mut node = client % load.urls.len();
+        move || {
+            let (url, count) = (&load.urls[node], load.count);
+            let op = sent(ask(url, count), read, (client, node, count), timeline);
+            if op.answer().is_some() {
+                acknowledged[node].fetch_add(1, Ordering::Relaxed);
+                return (op, load.pause);
+            }
+            if load.route == Route::Roaming {
+                node = (node + 1) % load.urls.len();
+            }
+            (op, AFTER_REFUSAL)
+        }
+    });
     Workload {
-        stop,
+        clients: Clients::start(clients),
         acknowledged,
-        clients,
+    }
+}
+
+/// Sends a request once, and records it.
+pub(crate) fn sent<T>(
+    request: Request,
+    read: impl Fn(&Reply) -> T,
+    (client, node, count): (usize, usize, u64),
+    timeline: Timeline,
+) -> Op<T> {
+    let call = timeline.at();
+    let outcome = judge(request.send(), read);
+    Op {
+        client,
+        node,
+        call,
+        back: timeline.at(),
+        count,
+        outcome,
     }
 }
 
@@ -164,20 +154,16 @@ pub fn next_value(
     timeline: Timeline,
 ) -> Op<Values> {
     let url = cluster.url(node, &format!("/v1/sequences/{sequence}/next?count=1"));
-    let call = timeline.at();
-    let outcome = judge(http::post(&url).send(), read_values);
-    Op {
-        client: usize::MAX,
-        node,
-        call,
-        back: timeline.at(),
-        count: 1,
-        outcome,
-    }
+    sent(
+        http::post(&url),
+        read_values,
+        (usize::MAX, node, 1),
+        timeline,
+    )
 }
 
 /// The outcome of an answer, or of none.
-pub(crate) fn judge<T>(sent: Result<Reply, Failure>, read: impl Fn(&Reply) -> T) -> Outcome<T> {
+fn judge<T>(sent: Result<Reply, Failure>, read: impl Fn(&Reply) -> T) -> Outcome<T> {
     match sent {
         Ok(reply) if (200..300).contains(&reply.status) => Outcome::Ok(read(&reply)),
         Ok(reply) if reply.retryable() => Outcome::Refused(reply.code()),

@@ -16,6 +16,8 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::load::{Figures, Target};
 use seqd_tests::report::{Report, quantile};
 
+use crate::arguments::Arguments;
+
 /// Long enough for the connections and the first group commits to be of no weight.
 const SLICE: Duration = Duration::from_millis(500);
 
@@ -69,13 +71,19 @@ struct Side {
     cacert: Option<PathBuf>,
 }
 
-pub(crate) fn run(other: &Path, rounds: usize) -> Result<(), Violation> {
-    compared(&started(None, false), &started(Some(other), false), rounds).verdict()
-}
-
-/// With TLS against without; what it costs is printed, and no violation.
-pub(crate) fn run_tls(rounds: usize) {
-    compared(&started(None, true), &started(None, false), rounds);
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow(&["--with", "--tls", "--rounds"]);
+    let rounds = arguments.value("--rounds", 30);
+    let this = || started(None, false);
+    match arguments.text("--with").map(Path::new) {
+        Some(other) => compared(&this(), &started(Some(other), false), rounds).verdict(),
+        // With TLS against without; what it costs is printed, and no violation.
+        None if arguments.flag("--tls") => {
+            compared(&started(None, true), &this(), rounds);
+            Ok(())
+        }
+        None => panic!("--with BINARY or --tls is needed"),
+    }
 }
 
 /// Prints each rate; those that are slower at the first side are reasons to fail.

@@ -11,6 +11,8 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::load::Target;
 use seqd_tests::report::{Report, quantile};
 
+use crate::arguments::Arguments;
+
 /// A batch asked for with so many clients.
 #[derive(Clone, Copy)]
 struct Row {
@@ -44,7 +46,10 @@ const OF_LIMIT: f64 = 0.99;
 /// Four workers have to make so many times what one makes.
 const TIMES: f64 = 3.9;
 
-pub(crate) fn run(other: Option<&Path>, seconds: usize) -> Result<(), Violation> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow(&["--with", "--seconds"]);
+    let other = arguments.text("--with").map(Path::new);
+    let seconds = arguments.value("--seconds", 10);
     let mut report = Report::default();
     for row in [1, 4, 16].map(default) {
         if other.is_some() {
