@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seqd_net::tls::ClientFiles;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -31,6 +32,15 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 pub struct Connection {
     stream: Box<dyn Wire>,
     buffer: Vec<u8>,
+}
+
+/// Raises this process's limit of open files as far as it may; returns the limit.
+pub fn raise_open_files() -> u64 {
+    let limits = getrlimit(Resource::Nofile);
+    let current = limits.maximum;
+    let raised = setrlimit(Resource::Nofile, Rlimit { current, ..limits });
+    raised.expect("a soft limit of open files as high as the hard one");
+    current.unwrap_or(u64::MAX)
 }
 
 /// The next port of an own address: with thousands of connections the system's own search for a free

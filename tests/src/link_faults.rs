@@ -3,10 +3,9 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 use crate::checkers::{Violation, require};
 use crate::cluster::Cluster;
+use crate::connection::raise_open_files;
 use crate::faults::{NEVER_BIT, Strace};
 use crate::links::{Condition, Fault, Links, Pairs};
 
@@ -176,10 +175,7 @@ fn refuse(links: &Links, followers: &[usize], leader: usize) -> InForce {
 
 /// Opens connections and leaves them as they are; one that is refused is not counted.
 pub fn flood(address: &str) -> InForce {
-    let limits = getrlimit(Resource::Nofile);
-    let current = limits.maximum;
-    let raised = setrlimit(Resource::Nofile, Rlimit { current, ..limits });
-    raised.expect("a soft limit of open files as high as the hard one");
+    raise_open_files();
     let open = (0..FLOOD).filter_map(|_| TcpStream::connect(address).ok());
     InForce::Connections(open.collect())
 }

@@ -72,31 +72,17 @@ pub enum InForce {
 }
 
 /// A fault that took a node away, until all served again.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Struck {
-    pub name: &'static str,
+    pub name: String,
     pub from: At,
     pub to: At,
 }
 
 impl Strike {
-    pub fn name(self, of_leader: bool) -> &'static str {
-        match (self, of_leader) {
-            (Self::Killed, true) => "leader killed",
-            (Self::Killed, false) => "follower killed",
-            (Self::Ended, true) => "leader ended",
-            (Self::Ended, false) => "follower ended",
-            (Self::Stopped, true) => "leader stopped",
-            (Self::Stopped, false) => "follower stopped",
-            (Self::Cut, true) => "leader cut off",
-            (Self::Cut, false) => "follower cut off",
-            (Self::Silent, true) => "leader silent",
-            (Self::Silent, false) => "follower silent",
-            (Self::Moved, _) => "leader moved",
-            (Self::ClockSet, true) => "the leader's clock set",
-            (Self::ClockSet, false) => "a clock set",
-            (Self::ClocksSet, _) => "all clocks set",
-        }
+    pub fn name(self, of_leader: bool) -> String {
+        let whom = if of_leader { "leader" } else { "follower" };
+        format!("{whom} {self:?}")
     }
 
     fn needs_links(self) -> bool {
@@ -229,7 +215,7 @@ impl Strikes {
                 true
             }
         };
-        count(&mut self.counts, name);
+        count(&mut self.counts, name.as_str());
         let healed = Instant::now();
         wait_serving(cluster)?;
         self.serves = self.serves.max(healed.elapsed());

@@ -134,10 +134,10 @@ impl Judge<'_> {
         Ok(lost)
     }
 
-    fn why_lost(&self, held: &Held) -> Option<&'static str> {
+    fn why_lost(&self, held: &Held) -> Option<&str> {
         let ttl = Duration::from_millis(held.ttl_ms);
         if let Some(struck) = self.near(held.renewed, held.over) {
-            return Some(struck.name);
+            return Some(&struck.name);
         }
         if held.late > ttl / 6 {
             return Some("renewed late, the harness was held up");

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seqd_state::Nonce;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -22,6 +21,7 @@ use crate::checkers::Violation;
 use crate::checkers::lock_queue::in_order;
 use crate::checkers::locks::{Hold, HoldEnd, ends, held_apart, tokens_rise};
 use crate::cluster::{Cluster, integer};
+use crate::connection::raise_open_files;
 use crate::report::{Report, Times};
 use crate::runtime::block_on;
 use crate::seed::Random;
@@ -72,6 +72,7 @@ struct Scene {
 
 /// So many wait for one lock.
 pub fn judged(waiters: usize, mut random: Random) -> Result<(), Violation> {
+    // Room for a connection of each waiter.
     raise_open_files();
     let planned = Cluster::planned(3).with("raft", "snapshot_every", WHOLE_LOG);
     let room = (waiters + 1).clamp(1024, 3072).to_string();
@@ -285,12 +286,4 @@ impl Scene {
             took(beyond)
         ));
     }
-}
-
-/// Room for a connection of each waiter.
-fn raise_open_files() {
-    let limits = getrlimit(Resource::Nofile);
-    let current = limits.maximum;
-    let raised = setrlimit(Resource::Nofile, Rlimit { current, ..limits });
-    raised.expect("a soft limit of open files as high as the hard one");
 }

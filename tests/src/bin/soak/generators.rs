@@ -5,9 +5,10 @@
 use std::time::{Duration, Instant};
 
 use seqd_client::Client;
-use seqd_tests::checkers::Violation;
+use seqd_tests::checkers::{Violation, require};
 use seqd_tests::cluster::{Cluster, integer};
 use seqd_tests::generators::{self, Fleet, Minted, Plan, create_layout, unique};
+use seqd_tests::report::{Counts, Times};
 use seqd_tests::{http, wait};
 use tokio::runtime::Runtime;
 
@@ -24,9 +25,6 @@ const ALL_MINT: Duration = Duration::from_secs(120);
 
 /// Clients that the generators share: each has connections of its own.
 const CLIENTS: usize = 12;
-
-/// Ticks of the kernel's processor times in a second, on every Linux that this runs on.
-const TICKS: f64 = 100.0;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow(&["--least", "--generators", "--seconds", "--kill-every"]);
@@ -45,7 +43,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     println!(
         "generators  all mint  leader CPU  log entries/s  longest idle  leases lost  kills  refused"
     );
-    let mut loads = Vec::new();
     for count in [10, 100, 1000, 10_000] {
         if (least..=most).contains(&count) {
             let step = Step {
@@ -53,29 +50,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
                 measured,
                 kill_every,
             };
-            let (load, ids) = step.run(&mut cluster, &runtime, &clients)?;
-            loads.push((count, load));
-            all.extend(ids);
+            all.extend(step.run(&mut cluster, &runtime, &clients)?);
         }
     }
-    plot(&loads);
     if most >= 1000 {
         all.extend(at_one_moment(&runtime, &clients)?);
     }
     all.extend(of_nodes(&cluster));
     println!("{} IDs, duplicates: 0", unique(all)?);
     Ok(())
-}
-
-/// The leader's load as bars, one number of generators a line.
-fn plot(loads: &[(usize, f64)]) {
-    const WIDTH: f64 = 60.0;
-    let most = loads.iter().map(|(_, load)| *load).fold(0.0, f64::max);
-    println!("leader's processor, % of a core");
-    for (count, load) in loads {
-        let bar = "#".repeat((load / most * WIDTH).ceil() as usize);
-        println!("{count:10} {:6.1} {bar}", load * 100.0);
-    }
 }
 
 /// One number of generators.
@@ -91,7 +74,7 @@ impl Step {
         cluster: &mut Cluster,
         runtime: &Runtime,
         clients: &[Client],
-    ) -> Result<(f64, Vec<u64>), Violation> {
+    ) -> Result<Vec<u64>, Violation> {
         let count = self.count;
         let plan = Plan {
             layout: LAYOUT.0.to_owned(),
@@ -118,27 +101,20 @@ impl Step {
             idle.as_secs_f64(),
         );
         show_refusals(&minted);
-        if idle >= WINDOW {
-            let detail = format!("one of {count} generators minted nothing for {idle:?}");
-            return Err(Violation::new("idle below the window", detail));
-        }
+        let detail = format!("one of {count} generators minted nothing for {idle:?}");
+        require(idle < WINDOW, "idle below the window", detail)?;
         let ids = minted.into_iter().flat_map(|one| one.ids);
-        Ok((cpu, ids.collect()))
+        Ok(ids.collect())
     }
 
     /// The share of a core that the leader uses, and the entries of the log in a second.
     fn measure(&self, cluster: &Cluster) -> (f64, f64) {
         let leader = cluster.leader();
         let sample = || {
-            let view = cluster
-                .node(leader)
-                .cluster_view()
-                .expect("the leader answers");
-            (
-                processor(cluster, leader),
-                integer(&view["applied"]) as f64,
-                Instant::now(),
-            )
+            let view = cluster.node(leader).cluster_view();
+            let applied = integer(&view.expect("the leader answers")["applied"]) as f64;
+            let cpu = cluster.metric(leader, "process_cpu_seconds_total");
+            (cpu, applied, Instant::now())
         };
         let (cpu, applied, began) = sample();
         std::thread::sleep(self.measured);
@@ -166,20 +142,6 @@ impl Step {
     }
 }
 
-/// Processor seconds of a node, user and system.
-fn processor(cluster: &Cluster, node: usize) -> f64 {
-    let path = format!("/proc/{}/stat", cluster.node(node).pid().as_raw_nonzero());
-    let stat = std::fs::read_to_string(path).expect("the node runs");
-    // The fields after the name, which is in parentheses: the state is the first.
-    let rest = stat.rsplit_once(") ").expect("a name").1;
-    let field = |at: usize| {
-        rest.split_whitespace()
-            .nth(at)
-            .and_then(|text| text.parse::<f64>().ok())
-    };
-    (field(11).expect("user time") + field(12).expect("system time")) / TICKS
-}
-
 fn wait_for_all(fleet: &Fleet, count: usize) -> Result<Duration, Violation> {
     let began = Instant::now();
     let all = wait::within(ALL_MINT, || (fleet.minting() == count as u64).then_some(()));
@@ -201,29 +163,19 @@ fn at_one_moment(runtime: &Runtime, clients: &[Client]) -> Result<Vec<u64>, Viol
     let fleet = Fleet::start(runtime, clients, &plan);
     wait_for_all(&fleet, plan.generators)?;
     let minted = fleet.stop(runtime);
-    let mut first: Vec<Duration> = minted.iter().map(|one| one.first).collect();
-    first.sort_unstable();
-    println!(
-        "1000 that start at one moment: the first mints after {:?}, half after {:?}, all after \
-         {:?}",
-        first[0], first[500], first[999]
-    );
+    let first = Times::of(minted.iter().map(|one| one.first));
+    println!("1000 that start at one moment mint for the first time after {first}");
     show_refusals(&minted);
     Ok(minted.into_iter().flat_map(|one| one.ids).collect())
 }
 
-/// The most frequent words of refusals, without the times in them.
+/// How often each refusal came.
 fn show_refusals(minted: &[Minted]) {
-    let mut words = std::collections::BTreeMap::new();
-    for (text, count) in minted.iter().flat_map(|one| &one.refused) {
-        let text: String = text.chars().take(100).collect();
-        *words.entry(text).or_insert(0) += count;
+    let mut words = Counts::new();
+    for (text, times) in minted.iter().flat_map(|one| &one.refused) {
+        *words.entry(text.chars().take(100).collect()).or_default() += times;
     }
-    let mut words: Vec<(String, u64)> = words.into_iter().collect();
-    words.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    for (text, count) in words.iter().take(3) {
-        println!("    {count} times: {text}");
-    }
+    println!("    refused: {words:?}");
 }
 
 /// IDs of the same layout by each node.

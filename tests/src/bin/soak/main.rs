@@ -10,6 +10,7 @@
 )]
 
 mod arguments;
+mod attackers;
 mod bare;
 mod bench;
 mod catch_up;

@@ -1,19 +1,21 @@
 //! What attackers do: each kind on so many connections at once, opened again when the node closes
 //! them.
 
+use std::cell::RefCell;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::rc::Rc;
 use std::time::Duration;
 
-use seqd_tests::checkers::{Violation, require};
+use seqd_tests::checkers::Violation;
+use seqd_tests::report::{Counts, Report, count};
 use seqd_tests::runtime::block_on;
 use seqd_tests::seed::Random;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::arguments::Arguments;
+use crate::attackers::{self, again_and_again, hold, never_read, slowly};
 
 /// What a connection does after it was opened.
 #[derive(Clone, Copy, Debug)]
@@ -79,68 +81,59 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
     let address = |name: &str| arguments.text(name).expect("an address").to_owned();
     let end = Instant::now() + Duration::from_secs(arguments.value("--seconds", 10));
     let places: usize = arguments.value("--places", 1024);
-    block_on(async {
-        let mut counts = Vec::new();
-        let mut tasks = Vec::new();
-        for (kind, clients, peers) in KINDS {
-            let count = Arc::new(AtomicU64::new(0));
-            let at_clients = places.saturating_mul(2).min(MOST_CLIENTS) * clients / 100;
-            let at_peers = places.min(MOST_PEERS) * peers / 100;
-            let most = match kind {
-                Kind::Flood | Kind::PeerFlood => MOST_FLOODS,
-                _ => usize::MAX,
-            };
-            for (address, connections) in [
-                (address("--clients"), at_clients.min(most)),
-                (address("--peers"), at_peers.min(most)),
-            ] {
-                for number in 0..connections {
-                    let (address, count) = (address.clone(), Arc::clone(&count));
-                    tasks.push(tokio::spawn(again_and_again(
-                        kind, address, number, end, count,
-                    )));
-                }
+    let connections = Rc::new(RefCell::new(Counts::new()));
+    let mut attackers = Vec::new();
+    for (kind, clients, peers) in KINDS {
+        let at_clients = places.saturating_mul(2).min(MOST_CLIENTS) * clients / 100;
+        let at_peers = places.min(MOST_PEERS) * peers / 100;
+        let most = match kind {
+            Kind::Flood | Kind::PeerFlood => MOST_FLOODS,
+            _ => usize::MAX,
+        };
+        for (port, attackers_there) in [("--clients", at_clients), ("--peers", at_peers)] {
+            for number in 0..attackers_there.min(most) {
+                let connections = Rc::clone(&connections);
+                attackers.push(attacker(
+                    kind,
+                    address(port),
+                    number as u64,
+                    end,
+                    connections,
+                ));
             }
-            counts.push((kind, count));
-        }
-        for task in tasks {
-            task.await.expect("an attacker");
-        }
-        let counts = counts
-            .iter()
-            .map(|(kind, count)| (kind, count.load(Ordering::Relaxed)));
-        let counts: Vec<_> = counts.collect();
-        println!("  attackers' connections: {counts:?}");
-        let unused = counts.iter().find(|(_, count)| *count == 0);
-        require(
-            unused.is_none(),
-            "an attack that bites",
-            format!("{unused:?}"),
-        )
-    })
-}
-
-async fn again_and_again(
-    kind: Kind,
-    address: String,
-    number: usize,
-    end: Instant,
-    count: Arc<AtomicU64>,
-) {
-    let mut random = Random::seeded(number as u64);
-    // Not all in the same moment.
-    sleep(Duration::from_millis(random.below(2000))).await;
-    while Instant::now() < end {
-        if let Ok(Ok(stream)) = timeout_at(end, TcpStream::connect(&address)).await {
-            count.fetch_add(1, Ordering::Relaxed);
-            let until = end.min(Instant::now() + HELD);
-            // The node may close at any time: that is its answer.
-            let _ = timeout_at(until, act(kind, stream, &mut random)).await;
-        }
-        if !matches!(kind, Kind::PeerFlood) {
-            sleep(PAUSE).await;
         }
     }
+    block_on(attackers::all(attackers));
+    let mut report = Report::default();
+    let kinds = KINDS.map(|(kind, ..)| format!("{kind:?}"));
+    attackers::judge(
+        kinds.iter().map(String::as_str),
+        &connections.borrow(),
+        &mut report,
+    );
+    report.verdict()
+}
+
+async fn attacker(
+    kind: Kind,
+    address: String,
+    number: u64,
+    end: Instant,
+    connections: Rc<RefCell<Counts>>,
+) {
+    let mut random = Random::seeded(number);
+    let pause = match kind {
+        Kind::PeerFlood => Duration::ZERO,
+        _ => PAUSE,
+    };
+    let delay_ms = random.below(2000);
+    again_and_again(end, delay_ms, pause, async || {
+        if let Ok(stream) = TcpStream::connect(&address).await {
+            count(&mut connections.borrow_mut(), format!("{kind:?}"));
+            let _ = timeout(HELD, act(kind, stream, &mut random)).await;
+        }
+    })
+    .await;
 }
 
 async fn act(kind: Kind, mut stream: TcpStream, random: &mut Random) -> io::Result<()> {
@@ -188,33 +181,6 @@ async fn act(kind: Kind, mut stream: TcpStream, random: &mut Random) -> io::Resu
         }
         Kind::PeerFlood => peer_flood(stream, random).await,
     }
-}
-
-/// Sends this and no more, and takes what comes until the node closes.
-pub(crate) async fn hold(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> {
-    stream.write_all(bytes).await?;
-    let mut answer = [0; 1024];
-    while stream.read(&mut answer).await? > 0 {}
-    Ok(())
-}
-
-/// Sends a byte a second.
-pub(crate) async fn slowly(
-    mut stream: TcpStream,
-    bytes: impl Iterator<Item = &u8>,
-) -> io::Result<()> {
-    for byte in bytes {
-        stream.write_all(&[*byte]).await?;
-        sleep(Duration::from_secs(1)).await;
-    }
-    Ok(())
-}
-
-/// Sends many requests of large answers, and takes none of them.
-pub(crate) async fn never_read(mut stream: TcpStream, request: &str) -> io::Result<()> {
-    stream.write_all(request.repeat(64).as_bytes()).await?;
-    sleep(Duration::from_secs(600)).await;
-    Ok(())
 }
 
 /// A frame of the peers' port as `docs/internals/PEERS.md` has it.

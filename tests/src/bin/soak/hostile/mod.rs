@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 
-pub(crate) use attacks::{attack, hold, never_read, slowly};
+pub(crate) use attacks::attack;
 
 /// The most that the attacked node may have in memory.
 const MOST_MEMORY: u64 = 250_000_000;

@@ -50,7 +50,7 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
         println!("bare axum, two requests {clients:>2} clients {pairs:>8.0}/s");
         let rates = servers.each_ref().map(|(kind, addresses)| {
             let (figures, _) = cycles(*kind, addresses, clients, false, length);
-            println!("{:<22} {clients:>3} clients {figures}", kind.name());
+            println!("{kind:?} {clients:>3} clients {figures}");
             figures.rate()
         });
         let (of_etcd, of_redis) = (rates[0] / rates[1], rates[0] / rates[2]);
@@ -62,9 +62,7 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     println!("one lock:");
     for (kind, addresses) in &servers {
         let (figures, unfairness) = cycles(*kind, addresses, RIVALS, true, length);
-        let name = kind.name();
-        let line =
-            format!("{name:<22} {figures}  the luckiest {unfairness:.2} times the unluckiest");
+        let line = format!("{kind:?} {figures}  the luckiest {unfairness:.2} times the unluckiest");
         report.line(&line);
         let holds = figures.rate() >= HAND_OVERS && unfairness <= UNFAIR;
         report.require(*kind != Kind::Seqd || holds, "hand-overs of one lock", line);
@@ -86,8 +84,8 @@ fn cycles(
         let mut open = Vec::new();
         for at in 0..clients {
             let address = &addresses[at % addresses.len()];
-            let lock = format!("bench-{}", if share { clients } else { at });
-            open.push(Client::open(kind, address, &lock, at).await);
+            let lock = if share { clients } else { at };
+            open.push(Client::open(kind, address, lock, at).await);
         }
         let (begin, end) = (Instant::now(), Instant::now() + length);
         let cycles = open.into_iter().map(|mut client| async move {

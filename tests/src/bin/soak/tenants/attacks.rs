@@ -3,25 +3,26 @@
 //! holds places: a flood in the same process would delay its thousands of connections.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seqd_tests::asker::{Answer, Asker};
 use seqd_tests::checkers::Violation;
-use seqd_tests::connection::connect;
-use seqd_tests::report::{self, Report, count};
+use seqd_tests::connection::{connect, raise_open_files};
+use seqd_tests::report::{Counts, Report, count};
 use seqd_tests::runtime::block_on;
 use seqd_tests::seed::Random;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
 use super::guesses;
 use crate::arguments::Arguments;
+use crate::attackers::{self, again_and_again, hold, never_read, slowly};
 use crate::filling::{DAY_MS, FLOODED, Filling, MONTH_MS};
-use crate::hostile::{hold, never_read, slowly};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
@@ -92,15 +93,15 @@ const WAITERS: usize = 500;
 /// The first connections are opened over this time.
 const SPREAD_MS: u64 = 5_000;
 
-/// What became of one means.
+/// What became of all means, by their names.
 #[derive(Debug, Default)]
-struct Count {
-    connections: u64,
+struct Book {
+    connections: Counts,
     /// Answers by code; `ok` of status 200 or 201.
-    answers: report::Counts,
+    answers: BTreeMap<String, Counts>,
+    /// What belongs to others and was got.
+    forged: Vec<String>,
 }
-
-type Counts = Rc<RefCell<Count>>;
 
 /// What the attackers' process is given, and what all attackers share.
 struct Orders {
@@ -114,8 +115,6 @@ struct Orders {
     holds: bool,
     /// The share of the connections that only hold a place which the open files allow.
     share: f64,
-    /// What belongs to others and was got.
-    forged: Rc<RefCell<Vec<String>>>,
 }
 
 /// The body of the process that `tenants` starts.
@@ -139,35 +138,30 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
         end: Instant::now() + Duration::from_secs(arguments.value("--seconds", 10)),
         holds: arguments.flag("--holds"),
         share: share_of_connections(),
-        forged: Rc::default(),
     };
-    let counts = block_on(all_at_once(&orders));
-    for (means, count) in &counts {
-        let Count {
-            connections,
-            answers,
-        } = &*count.borrow();
-        let means = format!("{means:?}");
-        println!("  {means:<14} {connections:>7} connections; answers: {answers:?}");
-    }
+    let book = Rc::new(RefCell::new(Book::default()));
+    block_on(attackers::all(attackers(&orders, &book)));
+    let book = book.borrow();
+    println!("  answers: {:#?}", book.answers);
     let mut report = Report::default();
-    report.none(
-        "holds, claims and access of others",
-        &orders.forged.borrow(),
+    report.none("holds, claims and access of others", &book.forged);
+    let used = MEANS
+        .into_iter()
+        .filter(|(means, _)| means.holds() == orders.holds);
+    let used: Vec<String> = used.map(|(means, _)| format!("{means:?}")).collect();
+    attackers::judge(
+        used.iter().map(String::as_str),
+        &book.connections,
+        &mut report,
     );
-    for (means, count) in &counts {
-        let bites = count.borrow().connections > 0;
-        report.require(bites, "an attack that bites", format!("{means:?}"));
-    }
     report.verdict()
 }
 
-/// Runs all attackers until their end.
-async fn all_at_once(orders: &Orders) -> Vec<(Means, Counts)> {
-    let (mut counts, mut tasks) = (Vec::new(), Vec::new());
+/// All attackers of this process.
+fn attackers(orders: &Orders, book: &Rc<RefCell<Book>>) -> Vec<impl Future<Output = ()> + use<>> {
+    let mut attackers = Vec::new();
     let of_this_process = |(means, _): &(Means, usize)| means.holds() == orders.holds;
     for (means, connections) in MEANS.into_iter().filter(of_this_process) {
-        let count = Counts::default();
         let token = match means {
             // Without access tokens there is nothing to show, and nobody is kept out.
             _ if orders.token.is_empty() => "",
@@ -178,7 +172,7 @@ async fn all_at_once(orders: &Orders) -> Vec<(Means, Counts)> {
         let share = if means.holds() { orders.share } else { 1.0 };
         let connections = (connections as f64 * share) as usize;
         for number in 0..connections {
-            let source = source(orders.sources, tasks.len());
+            let source = source(orders.sources, attackers.len());
             let address = &orders.addresses[number % orders.addresses.len()];
             let asker = Asker::new(std::slice::from_ref(address));
             let attacker = Attacker {
@@ -188,19 +182,14 @@ async fn all_at_once(orders: &Orders) -> Vec<(Means, Counts)> {
                 source,
                 asker: asker.with_token(token).from_source(source),
                 token: token.to_owned(),
-                random: Random::seeded(orders.seed ^ tasks.len() as u64),
+                random: Random::seeded(orders.seed ^ attackers.len() as u64),
                 sent: 0,
-                count: Rc::clone(&count),
-                forged: Rc::clone(&orders.forged),
+                book: Rc::clone(book),
             };
-            tasks.push(tokio::task::spawn_local(attacker.run(orders.end)));
+            attackers.push(attacker.run(orders.end));
         }
-        counts.push((means, count));
     }
-    for task in tasks {
-        task.await.expect("an attacker");
-    }
-    counts
+    attackers
 }
 
 /// The address that the connection of this number comes from.
@@ -212,18 +201,12 @@ fn source(sources: usize, number: usize) -> IpAddr {
     }
 }
 
-/// Raises this process's limit of open files; returns the share of the connections that it allows.
+/// The share of the connections that only hold a place which the open files allow.
 fn share_of_connections() -> f64 {
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    let raised = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    setrlimit(Resource::Nofile, raised).expect("an own limit, below the hard one");
+    // What the process itself has open.
+    let free = raise_open_files().saturating_sub(100) as f64;
     let held = MEANS.into_iter().filter(|(means, _)| means.holds());
     let held: usize = held.map(|(_, connections)| connections).sum();
-    // What the process itself has open.
-    let free = maximum.unwrap_or(u64::MAX).saturating_sub(100) as f64;
     (free / held as f64).min(1.0)
 }
 
@@ -252,20 +235,18 @@ pub(super) struct Attacker {
     token: String,
     pub(super) random: Random,
     sent: u64,
-    count: Counts,
-    /// What it got that belongs to others.
-    forged: Rc<RefCell<Vec<String>>>,
+    book: Rc<RefCell<Book>>,
 }
 
 impl Attacker {
     async fn run(mut self, end: Instant) {
-        sleep(Duration::from_millis(self.random.below(SPREAD_MS))).await;
-        while Instant::now() < end {
-            self.count.borrow_mut().connections += 1;
-            // A node may close at any time, and may refuse to accept.
-            let _ = timeout_at(end, self.act()).await;
-            sleep(self.means.pause().min(end - Instant::now())).await;
-        }
+        let (delay_ms, pause) = (self.random.below(SPREAD_MS), self.means.pause());
+        again_and_again(end, delay_ms, pause, async || {
+            let means = format!("{:?}", self.means);
+            count(&mut self.book.borrow_mut().connections, means);
+            self.act().await;
+        })
+        .await;
     }
 
     /// Uses one connection until it is closed.
@@ -358,11 +339,15 @@ impl Attacker {
             200 | 201 => "ok".to_owned(),
             _ => answer.code(),
         };
-        count(&mut self.count.borrow_mut().answers, code);
+        let mut book = self.book.borrow_mut();
+        count(
+            book.answers.entry(format!("{:?}", self.means)).or_default(),
+            code,
+        );
     }
 
     pub(super) fn forges(&self, what: String) {
-        self.forged.borrow_mut().push(what);
+        self.book.borrow_mut().forged.push(what);
     }
 
     fn head(&self, method: &str, path: &str, length: usize) -> String {
