@@ -89,9 +89,7 @@ impl Tally {
 
     pub fn judge(&self, report: &mut Report) {
         let (requests, unanswered, codes) = (self.requests, self.unanswered, &self.codes);
-        report.line(format!(
-            "{requests} requests, {unanswered} without an answer; {codes:?}"
-        ));
+        println!("  {requests} requests, {unanswered} without an answer; {codes:?}");
         report.none("expected answers", &self.unexpected);
     }
 }

@@ -122,9 +122,9 @@ impl Load for KeyLoad {
     fn judge(&self, book: KeyBook, _: &mut Cluster, _: &Strikes, report: &mut Report) {
         book.tally.judge(report);
         let (retries, deaths) = (book.retries, book.deaths);
-        report.line(format!("{retries} retries, {deaths} claimers died"));
+        println!("  {retries} retries, {deaths} claimers died");
         if let Some(counts) = report.checked(check(&book.events, is_short)) {
-            report.line(format!("{counts:?}"));
+            println!("  {counts:?}");
             let bites = counts.takeovers > 0 && counts.anew > 0 && deaths > 0;
             report.require(
                 bites,

@@ -105,14 +105,11 @@ impl Load for KeyedLoad {
         let strict = book.given[0].len() as i64;
         check(book, self.calls, report);
         let (next, _) = cluster.next(0, "order", 1);
-        report.line(format!(
-            "{strict} strict values, and {} gaps",
-            next - 1 - strict
-        ));
+        println!("  {strict} strict values, and {} gaps", next - 1 - strict);
         for node in 0..3 {
             let memory = memory::resident(cluster.node(node).pid()) >> 20;
             let keys = cluster.metric(node, "seqd_keys");
-            report.line(format!("n{}: {keys} keys, {memory} MiB", node + 1));
+            println!("  n{}: {keys} keys, {memory} MiB", node + 1);
         }
     }
 }

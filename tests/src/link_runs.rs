@@ -89,15 +89,13 @@ impl LinkRun {
         wait::within(AFTER, || all.iter().all(goes_on).then_some(()));
         let mut histories = mixed.finish();
 
-        report.line(&histories);
+        println!("  {histories}");
         let (touched, late) = (touched?, cluster.links().lateness());
-        report.line(format!(
-            "{touched} packets touched, at most {late:.1?} late"
-        ));
+        println!("  {touched} packets touched, at most {late:.1?} late");
         report.at_most("ready after healing", ready, HEALED);
         let is_allowed = elections == 0 || !self.fault.spares_the_leader();
         let line = format!("{elections} elections");
-        report.line(&line);
+        println!("  {line}");
         report.require(is_allowed, "an election without a reason", line);
         let strict = self.judge(&histories, (begin, end), report);
         report.checked(histories.check(cluster, timeline));
@@ -110,16 +108,11 @@ impl LinkRun {
         let values = latencies(order, (begin, end));
         let rate = values.count() as f64 / self.length.as_secs_f64();
         let pause = pauses::longest_of_all(order, begin, end).0;
-        report.line(format!(
-            "{rate:.1} strict values/s{values}  pause {pause:.2?}"
-        ));
+        println!("  {rate:.1} strict values/s{values}  pause {pause:.2?}");
         report.at_most("a stall under the fault", pause, LONGEST_PAUSE);
         let pause_of = |node| pauses::longest_of_node(ids, node, begin, end).0;
         let pause = (0..self.nodes).map(pause_of).max();
-        report.line(format!(
-            "IDs {}  pause {pause:.2?}",
-            latencies(ids, (begin, end))
-        ));
+        println!("  IDs {}  pause {pause:.2?}", latencies(ids, (begin, end)));
         for node in 0..self.nodes {
             let own = order.iter().filter(|op| op.node == node && op.back >= end);
             let first = own

@@ -47,7 +47,7 @@ pub fn under_faults(
         (clients.join().expect("the clients"), struck)
     });
     let mut report = Report::default();
-    report.line(format!("the load took {:.1?}", begun.elapsed()));
+    println!("  the load took {:.1?}", begun.elapsed());
     strikes.judge(&mut report);
     struck?;
     let all: Vec<usize> = (0..cluster.size()).collect();

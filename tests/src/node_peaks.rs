@@ -78,7 +78,7 @@ pub fn during<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> (T, Vec<Peaks>)
 /// Prints the peaks. No node may end, or use more memory than this, bytes.
 pub fn judge(peaks: &[Peaks], most_memory: u64, report: &mut Report) {
     for peak in peaks {
-        report.line(peak);
+        println!("  {peak}");
         report.require(peak.ended_after.is_none(), "no node ends", peak.to_string());
         report.require(
             peak.memory <= most_memory,

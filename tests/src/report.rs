@@ -1,4 +1,5 @@
-//! The one report of a run: figures, printed as they are measured, and each reason for a failure.
+//! The report of a run. Figures are printed as they are measured; the report collects the reason of
+//! each failure and returns the verdict.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Display};
@@ -21,11 +22,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Prints a figure.
-    pub fn line(&self, figure: impl Display) {
-        println!("  {figure}");
-    }
-
     pub fn fails(&mut self, invariant: &'static str, detail: impl Into<String>) {
         self.reasons.push(Violation::new(invariant, detail));
     }
@@ -51,7 +47,7 @@ impl Report {
     /// Prints how often each code was answered: some request was served, and no other code came.
     pub fn answers(&mut self, what: &str, answers: &Counts, expected: &[&str]) {
         let line = format!("{what}: {answers:?}");
-        self.line(&line);
+        println!("  {line}");
         let is_expected = answers.keys().all(|code| expected.contains(&code.as_str()));
         self.require(
             is_expected && answers.contains_key("ok"),

@@ -293,12 +293,10 @@ impl Strikes {
     /// Prints what struck; some fault did.
     pub fn judge(&self, report: &mut Report) {
         let (counts, serves) = (&self.counts, self.serves);
-        report.line(format!(
-            "faults that bit: {counts:?}; then all served within {serves:.2?}"
-        ));
+        println!("  faults that bit: {counts:?}; then all served within {serves:.2?}");
         if let Some(clocks) = &self.clocks {
             let (steps, furthest) = (clocks.steps, clocks.furthest_ms);
-            report.line(format!("{steps} steps of clocks, by up to {furthest} ms"));
+            println!("  {steps} steps of clocks, by up to {furthest} ms");
         }
         report.require(
             !counts.is_empty(),

@@ -22,14 +22,11 @@ const AROUND: Duration = Duration::from_millis(500);
 /// Judges all that was met.
 pub(super) fn judge(driver: &Driver, told: Vec<Told>, report: &mut Report) {
     let end = driver.timeline.at();
-    report.line(format!(
-        "{} steps; {:?}",
-        driver.clocks.steps, driver.faults
-    ));
+    println!("  {} steps; {:?}", driver.clocks.steps, driver.faults);
     let (named, moved) = (driver.named.iter().copied(), driver.moved.iter().copied());
     let (named, moved) = (Times::of(named), Times::of(moved));
-    report.line(format!("a wrong clock named by both others after {named}"));
-    report.line(format!("another leads after {moved}"));
+    println!("  a wrong clock named by both others after {named}");
+    println!("  another leads after {moved}");
     let mut by_layout: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut refused: BTreeMap<&str, Counts> = BTreeMap::new();
     for mut told in told {
@@ -43,19 +40,19 @@ pub(super) fn judge(driver: &Driver, told: Vec<Told>, report: &mut Report) {
         let stop = longest(|stop| !stop.is_return);
         let returned = longest(|stop| stop.is_return && stop.limit < RESTARTED);
         let restarted = longest(|stop| stop.is_return && stop.limit >= RESTARTED);
-        report.line(format!(
-            "{}: longest stop {stop:.2?}, return {returned:.2?}, after a start {restarted:.2?}",
+        println!(
+            "  {}: longest stop {stop:.2?}, return {returned:.2?}, after a start {restarted:.2?}",
             told.name
-        ));
+        );
         let whom = told.node.map_or("generators", |_| "nodes");
         for (code, count) in told.refused {
             *refused.entry(whom).or_default().entry(code).or_default() += count;
         }
     }
-    report.line(format!("refused by {refused:?}"));
+    println!("  refused by {refused:?}");
     for (layout, ids) in by_layout {
         if let Some(count) = report.checked(unique(ids)) {
-            report.line(format!("{count} IDs of {layout}, no duplicate"));
+            println!("  {count} IDs of {layout}, no duplicate");
         }
     }
 }

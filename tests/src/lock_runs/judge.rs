@@ -60,25 +60,21 @@ impl Judge<'_> {
         holds
             .iter()
             .for_each(|hold| count(&mut endings, format!("{:?}", hold.end)));
-        report.line(format!("{replayed}; {} grants, {endings:?}", holds.len()));
+        println!("  {replayed}; {} grants, {endings:?}", holds.len());
         let (claims, held, spans) = (book.asked.len(), book.held.len(), book.counted.len());
         let renewals = book.renewals;
-        report.line(format!(
-            "{claims} claims, {held} held, {renewals} renewals, {spans} spans counted on; {fates:?}"
-        ));
-        report.line(format!("lost although renewed: {lost:?}"));
+        println!(
+            "  {claims} claims, {held} held, {renewals} renewals, {spans} spans counted on; {fates:?}"
+        );
+        println!("  lost although renewed: {lost:?}");
         let alone = self.unanswered_alone(&own);
-        report.line(format!(
-            "grants without an answer: {unanswered:?}, {alone} without a fault near"
-        ));
-        report.line(format!(
-            "{writes:?}; {stamped} entries on both clocks, the cluster's never fast"
-        ));
+        println!("  grants without an answer: {unanswered:?}, {alone} without a fault near");
+        println!("  {writes:?}; {stamped} entries on both clocks, the cluster's never fast");
         let longest = book.stalls.iter().map(|stall| stall.1).max();
-        report.line(format!(
-            "the harness was held up {} times, {longest:.0?}",
+        println!(
+            "  the harness was held up {} times, {longest:.0?}",
             book.stalls.len()
-        ));
+        );
     }
 
     /// How many grants that no client was answered lasted until their time without a fault near.
@@ -187,10 +183,10 @@ impl Judge<'_> {
         }
         let count = beyond[0].len() + beyond[1].len();
         let [alone, near] = beyond.map(|times| times.into_iter().max().unwrap_or_default());
-        report.line(format!(
-            "{count} deaths with one waiting: next grant at most {alone:.0?} beyond ttl and delay, \
+        println!(
+            "  {count} deaths with one waiting: next grant at most {alone:.0?} beyond ttl and delay, \
              {near:.0?} with a fault near"
-        ));
+        );
         report.at_most("a dead holder's lock goes on", alone, SOON);
     }
 

@@ -144,9 +144,7 @@ fn all_had(cluster: &Cluster, report: &mut Report) {
         had.collect()
     });
     let longest = had.iter().max();
-    report.line(format!(
-        "after the last fault each lock was had within {longest:.2?}"
-    ));
+    println!("  after the last fault each lock was had within {longest:.2?}");
     for (lock, had) in had.into_iter().enumerate() {
         let most = HAD_WITHIN + Duration::from_millis(TTL_MS.1 + manner(lock).delay_ms);
         report.at_most("a lock can be had after the last fault", had, most);

@@ -88,9 +88,7 @@ pub fn judged(waiters: usize, mut random: Random) -> Result<(), Violation> {
     cluster.wait_same_state(&[0, 1, 2]);
     let found = replayed(&mut cluster, &[LOCK.to_owned()])?;
     let mut report = Report::default();
-    report.line(format!(
-        "{waiters} waiters in waves of {WAVE} at three nodes, all in {took:.2?}"
-    ));
+    println!("  {waiters} waiters in waves of {WAVE} at three nodes, all in {took:.2?}");
     scene.judge(waiters, &found, &mut report);
     report.verdict()
 }
@@ -243,7 +241,7 @@ impl Scene {
         turns.sort_by_key(|turn| turn.token);
         let (answered, gone) = (turns.len(), self.gone.get());
         let line = format!("{served:?}, {answered} answered, {gone} gone");
-        report.line(&line);
+        println!("  {line}");
         let all_waited = served.is_none_or(|served| served.waited == waiters);
         let all_served = all_waited && answered + gone == waiters;
         report.require(all_served, "who waits is served", line);
@@ -262,9 +260,7 @@ impl Scene {
         let in_vain = found.holds.iter().filter(is_vain);
         let ran_out = in_vain.clone().filter(|hold| hold.end == HoldEnd::RanOut);
         let (in_vain, ran_out) = (in_vain.count(), ran_out.count());
-        report.line(format!(
-            "{in_vain} grants in vain, {ran_out} of them ran out"
-        ));
+        println!("  {in_vain} grants in vain, {ran_out} of them ran out");
         // One that is gone just as its answer is under way is a holder that died.
         report.at_most(
             "a node that serves withdraws who is gone",
@@ -280,10 +276,7 @@ impl Scene {
             let took = |pair: &[Turn]| pair[1].answered.saturating_duration_since(pair[0].released);
             Times::of(pairs.into_iter().map(took))
         };
-        report.line(format!("hand-overs {}", took(next)));
-        report.line(format!(
-            "over places of clients that were gone {}",
-            took(beyond)
-        ));
+        println!("  hand-overs {}", took(next));
+        println!("  over places of clients that were gone {}", took(beyond));
     }
 }

@@ -26,16 +26,19 @@ impl Arguments {
 
     /// The number after `name`, which is the only option, else `default`.
     pub(crate) fn number(&self, name: &str, default: u64) -> u64 {
-        self.allow(&[name]);
+        self.allow(name);
         self.value(name, default)
     }
 
-    /// Fails if an option was given that is not among these.
-    pub(crate) fn allow(&self, names: &[&str]) {
+    /// Fails if an option was given that is not among these words.
+    pub(crate) fn allow(&self, names: &str) {
+        let is_known = |option: &String| names.split(' ').any(|name| name == option);
         let mut options = self.rest.iter().filter(|word| word.starts_with("--"));
-        if let Some(other) = options.find(|word| !names.contains(&word.as_str())) {
-            panic!("{other} is not understood; {names:?} are");
-        }
+        let unknown = options.find(|option| !is_known(option));
+        assert!(
+            unknown.is_none(),
+            "{unknown:?} is not understood; {names} are"
+        );
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {

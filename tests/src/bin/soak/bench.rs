@@ -48,7 +48,7 @@ fn single_ids(cluster: &Cluster, length: Duration, report: &mut Report) {
         let theirs = line("bare axum handler", clients, &bare.closed(clients, length));
         let rate = line("GET /v1/id", clients, &ours.closed(clients, length));
         let ratio = rate / theirs;
-        report.line(format!("ratio {ratio:.2}"));
+        println!("  ratio {ratio:.2}");
         if clients == JUDGED_AT {
             report.require(
                 ratio >= OF_BARE,
@@ -66,7 +66,7 @@ fn single_ids(cluster: &Cluster, length: Duration, report: &mut Report) {
             clients,
             &batches.closed(clients, length),
         );
-        report.line(format!("{:.0} IDs/s", rate * 1000.0));
+        println!("  {:.0} IDs/s", rate * 1000.0);
     }
 }
 
@@ -85,9 +85,7 @@ fn strict_values(cluster: &Cluster, length: Duration, report: &mut Report) {
             &all.closed(clients, length),
         );
         let (of_loop, of_etcd) = (rate / fsyncs, rate / etcd);
-        report.line(format!(
-            "{of_loop:.2} of the fdatasync loop, {of_etcd:.1} x etcd"
-        ));
+        println!("  {of_loop:.2} of the fdatasync loop, {of_etcd:.1} x etcd");
         let detail = format!("{rate:.0}/s at {clients} clients");
         report.require(of_etcd >= 1.0, "strict next of etcd's rate", detail);
     }

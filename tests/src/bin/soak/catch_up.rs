@@ -66,15 +66,7 @@ struct Case {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&[
-        "--mib",
-        "--state-mib",
-        "--mbit",
-        "--rate",
-        "--every",
-        "--node",
-        "--patience",
-    ]);
+    arguments.allow("--mib --state-mib --mbit --rate --every --node --patience");
     if let Some(why) = links::unavailable() {
         return Err(Violation::new("links", why));
     }

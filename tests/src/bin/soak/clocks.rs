@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &mut Arguments) -> Result<(), Violation> {
     match arguments.command().as_str() {
         "steps" => steps(arguments),
         "table" => {
-            arguments.allow(&["--long", "--at-once"]);
+            arguments.allow("--long --at-once");
             permits::allow(arguments.value("--at-once", 2));
             clock_table::table(Duration::from_secs(arguments.value("--long", 120)))
         }
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &mut Arguments) -> Result<(), Violation> {
 }
 
 fn steps(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--steps", "--seed"]);
+    arguments.allow("--steps --seed");
     let run = ClockSteps {
         steps: arguments.value("--steps", STEPS),
         is_short: false,

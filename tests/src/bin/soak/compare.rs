@@ -72,7 +72,7 @@ struct Side {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--with", "--tls", "--rounds"]);
+    arguments.allow("--with --tls --rounds");
     let rounds = arguments.value("--rounds", 30);
     let this = || started(None, false);
     match arguments.text("--with").map(Path::new) {

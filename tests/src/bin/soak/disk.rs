@@ -72,7 +72,7 @@ enum Limits {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--seconds", "--disk-mb", "--fs", "--with", "--limits"]);
+    arguments.allow("--seconds --disk-mb --fs --with --limits");
     let length = Duration::from_secs(arguments.value("--seconds", 1_800));
     let bytes = arguments.value("--disk-mb", 1_024_u64) << 20;
     let name = arguments.text("--fs").unwrap_or("ext4");
@@ -118,7 +118,7 @@ fn round(
     let filled = || wait::beside(probe, || fill(&cluster.addresses(), length));
     let ((filling, probes), peaks) = node_peaks::during(cluster, filled);
     for node in nodes() {
-        report.line(format!("n{}: {}", node + 1, storage_bytes(cluster, node)));
+        println!("  n{}: {}", node + 1, storage_bytes(cluster, node));
     }
     drop(ballast);
     let begin = Instant::now();
@@ -138,7 +138,7 @@ fn round(
     let has_ended = limits == Limits::Shipped || filling.contains_key("overloaded");
     report.require(has_ended, "a disk that ends", "no request was overloaded");
     let line = format!("strict values at every node after room was made: {back:.1?}");
-    report.line(&line);
+    println!("  {line}");
     report.require(back.is_some(), "strict values again within 10 s", line);
 }
 

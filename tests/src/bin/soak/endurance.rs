@@ -158,7 +158,7 @@ fn judge(node: usize, samples: &[Sample], report: &mut Report) {
              allowed {allowed_mib} MiB",
             node + 1
         );
-        report.line(&line);
+        println!("  {line}");
         report.require(last <= allowed, "disk use and memory level off", line);
     }
 }

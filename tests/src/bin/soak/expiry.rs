@@ -34,7 +34,7 @@ const DROPPED: Duration = Duration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--keys", "--rate", "--idle"]);
+    arguments.allow("--keys --rate --idle");
     let keys = arguments.value("--keys", 1_000_000);
     let limit = (keys + 1).to_string();
     let cluster = Cluster::planned(3).patient().with("limits", "keys", &limit);

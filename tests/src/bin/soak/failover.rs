@@ -23,7 +23,7 @@ const TOLD_MOST: Duration = Duration::from_millis(1000);
 const CLIENTS: [usize; 2] = [1, 64];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--runs", "--nodes", "--loss"]);
+    arguments.allow("--runs --nodes --loss");
     if let Some(why) = links::unavailable() {
         return Err(Violation::new("links", why));
     }
@@ -60,8 +60,8 @@ fn row(
     }
     let (next, told) = (Times::of(next), Times::of(told));
     println!("{name}, {nodes} nodes, {clients} clients: {terms} terms");
-    report.line(format!("next value {next}"));
-    report.line(format!("under way, answered {told}"));
+    println!("  next value {next}");
+    println!("  under way, answered {told}");
     if loss == Strike::Killed {
         report.at_most("the next value after a kill", next.median(), KILLED);
     } else {

@@ -23,7 +23,7 @@ pub(crate) fn run(delay_ms: u64) -> Result<(), Violation> {
     let cluster = Cluster::started(3).with_order();
     let delay = Duration::from_millis(delay_ms);
     let mut report = Report::default();
-    report.line(format!("no delay: {}", strict_latencies(&cluster)));
+    println!("  no delay: {}", strict_latencies(&cluster));
     for slow in [&[0][..], &[1], &[2], &[0, 1], &[0, 2], &[1, 2]] {
         let delayed = |&node| Strace::delay_fdatasync(cluster.node(node), delay, cluster.folder());
         let guards: Vec<Strace> = slow.iter().map(delayed).collect();
@@ -31,7 +31,7 @@ pub(crate) fn run(delay_ms: u64) -> Result<(), Violation> {
         let bites = guards.iter().all(|guard| guard.fdatasyncs() > 0);
         assert!(bites, "a delay of {slow:?} did not bite");
         let line = format!("{delay:?} on the nodes {slow:?} of 0 to 2: {times}");
-        report.line(&line);
+        println!("  {line}");
         let holds = match slow.len() {
             1 => times.median() < delay.mul_f64(ONE_SLOW_SHARE),
             _ => times.median() >= delay.mul_f64(TWO_SLOW_SHARE),

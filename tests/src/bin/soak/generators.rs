@@ -27,7 +27,7 @@ const ALL_MINT: Duration = Duration::from_secs(120);
 const CLIENTS: usize = 12;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--least", "--generators", "--seconds", "--kill-every"]);
+    arguments.allow("--least --generators --seconds --kill-every");
     let least: usize = arguments.value("--least", 10);
     let most: usize = arguments.value("--generators", 10_000);
     let measured = Duration::from_secs(arguments.value("--seconds", 30));

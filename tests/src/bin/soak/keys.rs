@@ -14,7 +14,7 @@ const LANES: usize = 48;
 const CONNECTIONS: usize = 256;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--keys", "--seed"]);
+    arguments.allow("--keys --seed");
     let mut random = arguments.random("keys");
     let load = KeyLoad {
         keys: arguments.value("--keys", 10_000),
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
 }
 
 pub(crate) fn keyed_allocation(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--calls", "--connections", "--seed"]);
+    arguments.allow("--calls --connections --seed");
     let mut random = arguments.random("keyed-allocation");
     let load = KeyedLoad {
         calls: arguments.value("--calls", 1_000_000),

@@ -11,7 +11,7 @@ use seqd_tests::report::Report;
 use crate::arguments::Arguments;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--seconds", "--nodes", "--fault"]);
+    arguments.allow("--seconds --nodes --fault");
     if let Some(why) = links::unavailable() {
         return Err(Violation::new("links", why));
     }

@@ -8,7 +8,7 @@ use seqd_tests::lock_runs::{locks_under_faults, queue};
 use crate::arguments::Arguments;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--seconds", "--seed"]);
+    arguments.allow("--seconds --seed");
     let length = Duration::from_secs(arguments.value("--seconds", 600));
     locks_under_faults(Some(length), true, arguments.random("locks"))
         .unwrap_or_else(|| Err(Violation::new("locks", "no clock can be set here")))
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
 
 /// With the room that a lock has for waiters at most.
 pub(crate) fn queue(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--waiters", "--seed"]);
+    arguments.allow("--waiters --seed");
     queue::judged(
         arguments.value("--waiters", 1_000),
         arguments.random("lock-queue"),

@@ -23,7 +23,7 @@ const ROUND: usize = 15;
 const INSIDE: &str = "SEQD_SOAK_NAMESPACE";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--fs", "--cuts", "--all-every", "--lie"]);
+    arguments.allow("--fs --cuts --all-every --lie");
     let kind = arguments.text("--fs").unwrap_or("xfs");
     let kind = FileSystem::named(kind).unwrap_or_else(|| panic!("--fs {kind} is not known"));
     let cuts = arguments.value("--cuts", 300);

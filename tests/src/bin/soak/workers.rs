@@ -47,7 +47,7 @@ const OF_LIMIT: f64 = 0.99;
 const TIMES: f64 = 3.9;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--with", "--seconds"]);
+    arguments.allow("--with --seconds");
     let other = arguments.text("--with").map(Path::new);
     let seconds = arguments.value("--seconds", 10);
     let mut report = Report::default();

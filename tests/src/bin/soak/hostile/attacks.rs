@@ -77,7 +77,7 @@ const HELD: Duration = Duration::from_secs(120);
 
 /// The body of the process that `hostile` starts.
 pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--clients", "--peers", "--seconds", "--places"]);
+    arguments.allow("--clients --peers --seconds --places");
     let address = |name: &str| arguments.text(name).expect("an address").to_owned();
     let end = Instant::now() + Duration::from_secs(arguments.value("--seconds", 10));
     let places: usize = arguments.value("--places", 1024);

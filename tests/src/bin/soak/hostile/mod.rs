@@ -47,7 +47,7 @@ const CLIENTS: usize = 16;
 const SLICE: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--seconds", "--descriptors"]);
+    arguments.allow("--seconds --descriptors");
     let length = Duration::from_secs(arguments.value("--seconds", 60));
     let all = match arguments.value("--descriptors", 0_u64) {
         0 => vec![1024, 65_536],
@@ -109,12 +109,12 @@ fn attacked(descriptors: u64, length: Duration) -> Result<(), Violation> {
     );
     peaks.swap(0, node);
     node_peaks::judge(&peaks[..1], MOST_MEMORY, &mut report);
-    report.line(format!("/livez: {checks}, {unanswered} unanswered"));
+    println!("  /livez: {checks}, {unanswered} unanswered");
     report.at_most("health is answered", checks.most(), MOST_HEALTH);
     report.at_most("health is answered", unanswered, 0);
     for (what, load) in ["strict values", "IDs"].iter().zip(loads) {
         let line = format!("other nodes: {what}: {load}");
-        report.line(&line);
+        println!("  {line}");
         report.require(
             load.failures == 0,
             "other nodes' clients are unharmed",
@@ -130,7 +130,7 @@ fn attacked(descriptors: u64, length: Duration) -> Result<(), Violation> {
     );
     let line =
         format!("one ID at a time, {CLIENTS} clients: {full:.0}/s before, {rate:.0}/s after");
-    report.line(&line);
+    println!("  {line}");
     report.require(recovered.is_some(), "full speed afterwards", line);
     report.verdict()?;
     cluster.wait_same_state(&[0, 1, 2]);

@@ -55,7 +55,7 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
         });
         let (of_etcd, of_redis) = (rates[0] / rates[1], rates[0] / rates[2]);
         let line = format!("{clients} clients: {of_etcd:.1} times etcd, {of_redis:.2} of Redis");
-        report.line(&line);
+        println!("  {line}");
         let is_fast = of_etcd >= OF_ETCD && (clients != 64 || of_redis >= 1.0);
         report.require(is_fast, "cycles on locks of one's own", line);
     }
@@ -63,7 +63,7 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     for (kind, addresses) in &servers {
         let (figures, unfairness) = cycles(*kind, addresses, RIVALS, true, length);
         let line = format!("{kind:?} {figures}  the luckiest {unfairness:.2} times the unluckiest");
-        report.line(&line);
+        println!("  {line}");
         let holds = figures.rate() >= HAND_OVERS && unfairness <= UNFAIR;
         report.require(*kind != Kind::Seqd || holds, "hand-overs of one lock", line);
     }

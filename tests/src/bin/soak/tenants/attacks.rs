@@ -119,15 +119,7 @@ struct Orders {
 
 /// The body of the process that `tenants` starts.
 pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&[
-        "--addresses",
-        "--token",
-        "--revoked",
-        "--sources",
-        "--seconds",
-        "--seed",
-        "--holds",
-    ]);
+    arguments.allow("--addresses --token --revoked --sources --seconds --seed --holds");
     let text = |name: &str| arguments.text(name).unwrap_or_default().to_owned();
     let orders = Orders {
         addresses: text("--addresses").split(',').map(str::to_owned).collect(),

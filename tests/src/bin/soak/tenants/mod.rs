@@ -60,13 +60,7 @@ struct Tokens {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&[
-        "--seconds",
-        "--addresses",
-        "--without-tokens",
-        "--with",
-        "--seed",
-    ]);
+    arguments.allow("--seconds --addresses --without-tokens --with --seed");
     let length = Duration::from_secs(arguments.value("--seconds", 600));
     let sources: usize = arguments.value("--addresses", 1);
     let seed = arguments.random("tenants").next_u64();
@@ -99,14 +93,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
         apart(name, &quiet.latency(kind), &book.latency(kind), &mut report);
     }
     let undisturbed = quiet.failures.len();
-    report.line(format!(
-        "{undisturbed} failed operations undisturbed, the others under attack"
-    ));
+    println!("  {undisturbed} failed operations undisturbed, the others under attack");
     quiet.join(book);
-    report.line(format!(
-        "tries that led to the next endpoint: {:?}",
-        quiet.retries
-    ));
+    println!("  tries that led to the next endpoint: {:?}", quiet.retries);
     quiet.check(&mut report);
     report.none("operations of the honest tenant", &quiet.failures);
     let unserved: Vec<String> = unserved.into_iter().flatten().collect();
@@ -122,8 +111,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
 
 /// The slowest percent of a kind of operation is near its undisturbed time.
 fn apart(kind: &str, quiet: &Times, attacked: &Times, report: &mut Report) {
-    report.line(format!("{kind:<16} undisturbed  {quiet}"));
-    report.line(format!("{kind:<16} under attack {attacked}"));
+    println!("  {kind:<16} undisturbed  {quiet}");
+    println!("  {kind:<16} under attack {attacked}");
     let is_measured = quiet.count() > 0 && attacked.count() > 0;
     report.require(is_measured, "operations in both phases", kind);
     let most = quiet.quantile(0.99).max(FLOOR) * TIMES;
@@ -222,16 +211,12 @@ fn attackers(
     let own = std::env::current_exe().expect("this program");
     let mut command = Command::new(launcher[0]);
     command.args(&launcher[1..]).arg(own).arg("tenants-attack");
-    for (name, value) in [
-        ("--addresses", cluster.addresses().join(",")),
-        ("--token", tokens.hostile.clone()),
-        ("--revoked", tokens.revoked.clone()),
-        ("--sources", sources.to_string()),
-        ("--seconds", length.as_secs().to_string()),
-        ("--seed", seed.to_string()),
-    ] {
-        command.args([name, &value]);
-    }
+    let (addresses, seconds) = (cluster.addresses().join(","), length.as_secs());
+    command.args(["--token", &tokens.hostile, "--revoked", &tokens.revoked]);
+    let words = format!("--sources {sources} --seconds {seconds} --seed {seed}");
+    command
+        .args(words.split(' '))
+        .args(["--addresses", &addresses]);
     command.stdin(Stdio::null());
     command
 }
