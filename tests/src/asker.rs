@@ -167,3 +167,35 @@ impl Asker {
         Ok(answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_another_code_is_unexpected_unless_the_node_may_serve_later() {
+        let mut tally = Tally::default();
+        let mut take = |status, code| {
+            let answer = Answer {
+                status,
+                body: format!("{{\"code\": \"{code}\"}}"),
+                is_replayed: false,
+            };
+            let taken = tally.take("POST /", Ok(answer), &["lock-held"]);
+            (taken.is_some(), tally.unexpected.len())
+        };
+        assert_eq!(take(200, ""), (true, 0));
+        assert_eq!(take(409, "lock-held"), (true, 0));
+        assert_eq!(take(503, "no-quorum"), (false, 0));
+        assert_eq!(take(409, "planted"), (false, 1));
+        assert!(
+            tally
+                .take("POST /", Err(Unanswered::Unknown), &[])
+                .is_none()
+        );
+        assert_eq!((tally.requests, tally.unanswered), (5, 1));
+        let mut report = Report::default();
+        tally.judge(&mut report);
+        assert_eq!(report.verdict().unwrap_err().invariant, "expected answers");
+    }
+}

@@ -45,7 +45,8 @@ pub struct Hold {
     pub was_shortened: bool,
 }
 
-/// The time in which a client counts itself as a holder, in nanoseconds of the run's clock.
+/// The time in which a client counts itself as a holder, in nanoseconds of the run's clock; or in
+/// which a hold lasts, in the milliseconds of the cluster's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pub lock: usize,
@@ -56,21 +57,10 @@ pub struct Counted {
     pub to: At,
 }
 
-/// Somebody's hold of a lock, on any clock.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    lock: usize,
-    token: u64,
-    permits: u32,
-    shared: bool,
-    from: u64,
-    to: u64,
-}
-
 /// Whether two may hold a lock at one time: those that share it, and as many as it has permits.
-fn apart(mut spans: Vec<Span>, invariant: &'static str) -> Result<usize, Violation> {
+fn apart(mut spans: Vec<Counted>, invariant: &'static str) -> Result<usize, Violation> {
     spans.sort_by_key(|span| (span.from, span.to));
-    let mut open: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
+    let mut open: BTreeMap<usize, Vec<Counted>> = BTreeMap::new();
     for span in &spans {
         let open = open.entry(span.lock).or_default();
         open.retain(|other| other.to > span.from);
@@ -93,13 +83,13 @@ fn apart(mut spans: Vec<Span>, invariant: &'static str) -> Result<usize, Violati
 
 /// Holds by the cluster's own time: exclusive ones never overlap, and permits are never exceeded.
 pub fn held_apart(holds: &[Hold]) -> Result<usize, Violation> {
-    let span = |hold: &Hold| Span {
+    let span = |hold: &Hold| Counted {
         lock: hold.lock,
         token: hold.token,
         permits: hold.permits,
         shared: hold.shared,
-        from: hold.from_ms,
-        to: hold.end_ms,
+        from: At(hold.from_ms),
+        to: At(hold.end_ms),
     };
     apart(
         holds.iter().map(span).collect(),
@@ -109,18 +99,7 @@ pub fn held_apart(holds: &[Hold]) -> Result<usize, Violation> {
 
 /// The same by the clients' own reckoning, in real time.
 pub fn counted_apart(counted: &[Counted]) -> Result<usize, Violation> {
-    let span = |one: &Counted| Span {
-        lock: one.lock,
-        token: one.token,
-        permits: one.permits,
-        shared: one.shared,
-        from: one.from.0,
-        to: one.to.0,
-    };
-    apart(
-        counted.iter().map(span).collect(),
-        "one counts itself as the holder",
-    )
+    apart(counted.to_vec(), "one counts itself as the holder")
 }
 
 /// Each grant has a larger token than all before it; the holds are in the order of the log.

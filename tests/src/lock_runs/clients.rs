@@ -121,12 +121,11 @@ pub(super) struct Client<'a> {
 struct Claim {
     /// In the book.
     place: usize,
-    /// Of its first request.
-    first: At,
     body: Value,
+    wait: Duration,
     shared: bool,
-    ttl_ms: u64,
-    wait_ms: u64,
+    /// What becomes the hold; its call is that of the first request.
+    held: Held,
 }
 
 impl Client<'_> {
@@ -214,11 +213,7 @@ impl Client<'_> {
         let shared = manner.may_share && self.random.below(2) == 0;
         let ttl_ms = self.random.between(TTL_MS).as_millis() as u64;
         let waits = plan == Plan::DiesWaiting || self.random.below(5) > 0;
-        let wait_ms = if waits {
-            500 + self.random.below(5_500)
-        } else {
-            0
-        };
+        let wait_ms = u64::from(waits) * (500 + self.random.below(5_500));
         self.asks += 1;
         let (owner, nonce) = (self.owner(), format!("{}-{}", self.number, self.asks));
         let body = json!({
@@ -234,72 +229,72 @@ impl Client<'_> {
             call: first,
             answered: UNANSWERED,
         });
+        let held = Held {
+            lock,
+            token: 0,
+            ttl_ms,
+            call: first,
+            back: first,
+            waited: waits,
+            fate: Fate::Open,
+            over: first,
+            renewed: first,
+            until: first,
+            late: Duration::ZERO,
+            unanswered: Duration::ZERO,
+            released: None,
+        };
         Claim {
             place: book.asked.len() - 1,
-            first,
             body,
+            wait: Duration::from_millis(wait_ms),
             shared,
-            ttl_ms,
-            wait_ms,
+            held,
         }
     }
 
     /// Asks for the lock until it is held, refused or given up.
     async fn acquire(&mut self, lock: usize, plan: Plan) -> Option<Holding> {
-        let Claim {
-            place,
-            first,
-            body,
-            shared,
-            ttl_ms,
-            wait_ms,
-        } = self.claim(lock, plan);
-        let deadline = GIVES_UP + Duration::from_millis(wait_ms);
+        let claim = self.claim(lock, plan);
+        let (wait, first) = (claim.wait, claim.held.call);
         loop {
             let patience = match (plan, self.random.below(20)) {
-                (Plan::DiesWaiting, _) => self.below(wait_ms),
+                (Plan::DiesWaiting, _) => self.below(wait.as_millis() as u64),
                 // The answer is lost, now and then.
                 (_, 0) => self.below(30),
-                _ => Duration::from_millis(wait_ms) + PATIENCE,
+                _ => wait + PATIENCE,
             };
             let call = self.timeline.at();
-            let answer = self.ask(lock, "acquire", &body, patience).await;
+            let answer = self.ask(lock, "acquire", &claim.body, patience).await;
             let back = self.timeline.at();
             match answer {
                 Some(answer) if answer.is_ok() => {
                     let shown = answer.json();
                     let token = integer(&shown["token"]) as u64;
-                    self.note_answer(place, Answered::Held { token, back });
-                    let ttl = Duration::from_millis(ttl_ms);
-                    let until = if wait_ms == 0 {
+                    self.note_answer(claim.place, Answered::Held { token, back });
+                    // After a wait it is not known how long the answer took.
+                    let until = if wait.is_zero() {
                         ends(call, &shown)
                     } else {
                         call
                     };
                     let held = Held {
-                        lock,
                         token,
-                        ttl_ms,
-                        call: first,
                         back,
-                        waited: wait_ms > 0,
-                        fate: Fate::Open,
                         over: back,
                         renewed: call,
                         until,
-                        late: Duration::ZERO,
-                        unanswered: Duration::ZERO,
-                        released: None,
+                        ..claim.held
                     };
                     let lease = shown["lease"].as_str()?.parse().ok()?;
-                    return Some(self.held(held, lease, shared, ttl));
+                    return Some(self.held(held, lease, claim.shared));
                 }
                 Some(_) => {
-                    self.note_answer(place, Answered::Refused { back });
+                    self.note_answer(claim.place, Answered::Refused { back });
                     return None;
                 }
-                None if plan == Plan::DiesWaiting || back.since(first) > deadline => {
-                    self.note_answer(place, Answered::Gone { since: back });
+                None if plan == Plan::DiesWaiting || back.since(first) > GIVES_UP + wait => {
+                    self.note_answer(claim.place, Answered::Gone { since: back });
                     self.dies();
                     return None;
                 }

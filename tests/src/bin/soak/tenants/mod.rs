@@ -14,14 +14,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use seqd_tests::callers::{OPERATOR, require_tokens};
+use seqd_tests::callers::{Caller, OPERATOR, require_tokens};
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::history::Timeline;
 use seqd_tests::http::{self, Request};
 use seqd_tests::report::{Report, Times};
 use seqd_tests::{node_peaks, wait};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::filling::FLOODED;
@@ -158,25 +158,20 @@ fn prepared(cluster: &Cluster, has_tokens: bool) -> Tokens {
     if !has_tokens {
         return Tokens::default();
     }
-    let url = cluster.url(0, "/v1/access");
-    let create = |scopes: &[&str]| -> Value {
-        let asked = shown(http::post(&url), operator).json(&json!({"scopes": scopes}));
-        asked.reply().ok().json()
-    };
-    let text = |value: &Value| value.as_str().expect("a text").to_owned();
     // One-time tokens and guesses take scopes without a prefix: the hostile tenant has them, and may
     // administer its own names.
-    let hostile = ["read", "allocate", "admin:hostile."];
-    let revoked = create(&hostile);
-    let revoke = format!("{url}/{}", text(&revoked["id"]));
-    shown(http::request("DELETE", &revoke), operator)
-        .reply()
+    let hostile = json!({"scopes": ["read", "allocate", "admin:hostile."]});
+    let honest = json!({"scopes": ["read:honest.", "allocate:honest.", "admin:honest."]});
+    let token = |scopes| Caller::with(cluster, scopes);
+    let (revoked, id) = token(&hostile);
+    Caller::operator(cluster)
+        .delete(&format!("/v1/access/{id}"))
         .ok();
     Tokens {
         operator: operator.to_owned(),
-        honest: text(&create(&["read:honest.", "allocate:honest.", "admin:honest."])["token"]),
-        hostile: text(&create(&hostile)["token"]),
-        revoked: text(&revoked["token"]),
+        honest: token(&honest).0.token,
+        hostile: token(&hostile).0.token,
+        revoked: revoked.token,
     }
 }
 
