@@ -1,5 +1,4 @@
-//! Clients on threads of their own: each repeats an operation until the end and records what came of
-//! it.
+//! Clients on threads: each repeats an operation until the end and records the results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +12,7 @@ pub struct Clients<R> {
 }
 
 impl<R: Send + 'static> Clients<R> {
-    /// Starts them. Each call of a client is one operation; it gives the record and the pause after it.
+    /// Starts them. Each call of a client is one operation and returns its record and the pause after it.
     pub fn start<C>(clients: impl IntoIterator<Item = C>) -> Self
     where
         C: FnMut() -> (R, Duration) + Send + 'static,
@@ -39,7 +38,7 @@ impl<R: Send + 'static> Clients<R> {
         }
     }
 
-    /// Lets each client finish its operation; all records.
+    /// Waits until each client has finished its operation. Returns all records.
     pub fn finish(self) -> Vec<R> {
         self.over.store(true, Ordering::Relaxed);
         let threads = self.threads.into_iter();

@@ -1,7 +1,7 @@
 //! Callers that race for keys: each key is begun by eight at once on random nodes, who lose answers,
 //! ask again with the same nonce, die with a claim, come too late with their result, or complete.
 //!
-//! Everything that each of them was told is recorded on one clock.
+//! All responses are recorded on one clock.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicBool;
@@ -44,10 +44,10 @@ const CLAIM_MS: (u64, u64) = (400, 1_600);
 /// When a caller gives a key up, and the run fails: all faults together are shorter.
 const GIVES_UP: Duration = Duration::from_secs(120);
 
-/// The pause after an answer that tells nothing.
+/// The pause after a response without a result.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// Whether a key of a run may end in it.
+/// Returns whether a key may expire during the run.
 fn is_short(key: u64) -> bool {
     key % SHORT_EVERY == SHORT_EVERY - 1
 }
@@ -65,7 +65,7 @@ pub const KEY_PLAN: Plan = Plan {
     away_ms: (3_000, 3_000),
 };
 
-/// How many keys, and how many of them at once.
+/// The number of keys, and the number at once.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyLoad {
     pub keys: u64,
@@ -73,19 +73,19 @@ pub struct KeyLoad {
     pub seed: u64,
 }
 
-/// What callers did and were told.
+/// The record of all callers.
 #[derive(Debug, Default)]
 pub struct KeyBook {
     events: Vec<KeyEvent>,
-    /// Begins and completions that were sent again after no answer or one that tells nothing.
+    /// Begins and completions that were sent again after no response, or after one without a result.
     retries: u64,
     deaths: u64,
     tally: Tally,
 }
 
 impl KeyLoad {
-    /// Every key is begun by eight callers at once while nodes are killed, stopped and cut off, and
-    /// each is told what the checker allows.
+    /// Eight callers at once begin every key while nodes are killed, stopped and cut off. The checker
+    /// judges all responses.
     pub fn under_faults(self, random: Random, may_have_links: bool) -> Result<(), Violation> {
         let (planned, has_links) = strikes::cluster(may_have_links);
         let strikes = Strikes::new(KEY_PLAN, random, has_links, None);
@@ -147,7 +147,7 @@ struct Caller<'a> {
     timeline: Timeline,
 }
 
-/// How a caller goes on.
+/// The next step of a caller.
 enum Next {
     /// Asks again, with the same nonce.
     Again,
@@ -180,7 +180,7 @@ impl Caller<'_> {
         }
     }
 
-    /// One request about the key to a random node; what is recorded is told apart by `read`.
+    /// Sends one request about the key to a random node. `read` returns the result to record.
     async fn ask(
         &mut self,
         what: &str,
@@ -238,7 +238,7 @@ impl Caller<'_> {
         }
     }
 
-    /// It was told to go on.
+    /// Continues as the first caller.
     async fn go_on(&mut self, claim: (u64, &Value), claim_ms: u64) -> Next {
         sleep(Duration::from_millis(self.random.below(60))).await;
         match self.random.below(20) {
@@ -266,7 +266,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Completes the key, again until it is told what came of it; then asks as any other caller.
+    /// Completes the key, and repeats that until there is a result. Continues as any other caller.
     async fn complete(&mut self, (claim, sealed): (u64, &Value), variant: u64) -> Next {
         let result = KeyResult { claim, variant };
         let body = json!({"claim": sealed, "result": format!("{claim}/{variant}")});

@@ -1,5 +1,5 @@
-//! Requests with an `Idempotency-Key`, each sent until it is answered, its answer thrown away, and
-//! sent again to another node: as many results as keys, and the same bytes.
+//! Requests with an `Idempotency-Key`. Each is sent until there is a response, and then sent again to
+//! another node: there must be as many results as keys, and the second response has the same bytes.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ use crate::runtime::block_on;
 use crate::seed::Random;
 use crate::strikes::{Plan, Strikes};
 
-/// What is asked for in turn: a strict sequence, a segment sequence, an ID.
+/// The requests in turn: a strict sequence, a segment sequence, an ID.
 const KINDS: [(&str, &str); 3] = [
     ("POST", "/v1/sequences/order/next"),
     ("POST", "/v1/sequences/ticket/next"),
@@ -31,13 +31,13 @@ const KINDS: [(&str, &str); 3] = [
 /// One request in so many is given up before its answer can have come.
 const LOST_EVERY: u64 = 50;
 
-/// The pause after an answer that tells nothing.
+/// The pause after a response without a result.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// How often a request is sent before the run fails: all faults together are shorter.
+/// The run fails after this many tries of one request: all faults together are shorter.
 const MOST_TRIES: usize = 2_000;
 
-/// How many calls, and how many at once.
+/// The number of calls, and the number at once.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyedLoad {
     pub calls: u64,
@@ -47,9 +47,9 @@ pub struct KeyedLoad {
 
 #[derive(Debug, Default)]
 pub struct KeyedBook {
-    /// What was given, by what was asked for.
+    /// The results by kind of request.
     given: [Vec<i64>; 3],
-    /// Answers that are not the first one's bytes, or do not say that they were given before.
+    /// Second responses with other bytes, or without the header of a replay.
     differing: Vec<String>,
     tally: Tally,
 }

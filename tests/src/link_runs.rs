@@ -1,4 +1,4 @@
-//! A fault on the links of a cluster under a mixed load: what went on, and the verdict.
+//! One link fault under a mixed load, with its figures and the verdict.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::report::{Report, Times};
 use crate::workload::Route;
 use crate::{node_peaks, wait};
 
-/// How long after the end of a fault a node may go without a strict value.
+/// The time limit for a strict value at each node after the end of a fault.
 const HEALED: Duration = Duration::from_secs(5);
 
-/// How long strict values may pause under a fault, each of which leaves a majority: a failover in
-/// silence, and a request's whole timeout on top.
+/// The longest pause of strict values under a fault. Each fault leaves a majority, so a pause is a
+/// failover after silence, and the timeout of a request on top.
 pub const LONGEST_PAUSE: Duration = Duration::from_millis(4_500);
 
-/// What a node may have in memory, bytes.
+/// The memory limit of a node, bytes.
 pub const MOST_MEMORY: u64 = 400 << 20;
 
 /// The load before a fault.
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// How long after a fault the load goes on at most: what is late is seen to be late.
+/// The load continues for this time after a fault at most, so that a late recovery is measured.
 const AFTER: Duration = Duration::from_secs(10);
 
 /// Strict clients for each node.
@@ -35,11 +35,11 @@ pub struct LinkRun {
     pub nodes: usize,
     pub fault: LinkFault,
     pub length: Duration,
-    /// Whether elections are late, so that a pause of the machine brings none about.
+    /// With late elections, a pause of the machine causes none.
     pub is_patient: bool,
 }
 
-/// What was seen under the fault.
+/// Counts during the fault.
 #[derive(Debug)]
 pub struct Seen {
     /// Strict values that were given.
@@ -102,7 +102,7 @@ impl LinkRun {
         Ok(Seen { strict, elections })
     }
 
-    /// Judges the strict values and the IDs under the fault and after it; how many values there were.
+    /// Judges the strict values and the IDs during the fault and after it. Returns the number of values.
     fn judge(self, histories: &Histories, (begin, end): (At, At), report: &mut Report) -> usize {
         let (order, ids) = (&histories.order, &histories.ids);
         let values = latencies(order, (begin, end));
@@ -126,7 +126,7 @@ impl LinkRun {
     }
 }
 
-/// The latencies of what was acknowledged under the fault.
+/// The latencies of the requests that were acknowledged during the fault.
 fn latencies<T>(history: &[Op<T>], (begin, end): (At, At)) -> Times {
     let within = |op: &&Op<T>| op.call >= begin && op.back <= end && op.answer().is_some();
     Times::of(

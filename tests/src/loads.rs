@@ -1,5 +1,5 @@
-//! A load: clients that issue one kind of operation and record what came of it, with the check of
-//! what they recorded; and a run of one under the faults of a plan.
+//! Loads: clients that issue one kind of operation and record the results, and the check of that
+//! record; and a run of a load under a fault plan.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use crate::report::Report;
 use crate::strikes::Strikes;
 
 pub trait Load: Sync {
-    /// What the clients record.
+    /// The record of the clients.
     type Book: Send;
 
-    /// Blocks until the clients are done, or until it is over.
+    /// Blocks until the clients are done, or until `over` is set.
     fn run(&self, addresses: &[String], timeline: Timeline, over: &AtomicBool) -> Self::Book;
 
-    /// Judges what was recorded. All nodes serve, and have the same state.
+    /// Judges the record. All nodes serve and have the same state.
     fn judge(
         &self,
         book: Self::Book,

@@ -1,5 +1,5 @@
-//! The load that runs under faults of every kind share: IDs, strict values of `order` and segment
-//! values of `ticket`, with the check of all that was answered.
+//! The load of the runs with random faults, link faults and power cuts: IDs, strict values of `order`
+//! and segment values of `ticket`, with the check of all responses.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub struct Histories {
     ticket: History<Values>,
 }
 
-/// How much was given.
+/// The number of IDs and values in the responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Given {
     pub ids: u64,
@@ -58,7 +58,7 @@ impl Mixed {
 }
 
 impl Histories {
-    /// Adds what was answered later, but for what these doubts take back.
+    /// Appends later histories, with these doubts applied to them.
     pub fn extend(&mut self, mut later: Histories, doubts: &[Doubt]) {
         doubt(&mut later.ids, doubts);
         doubt(&mut later.order, doubts);
@@ -68,7 +68,7 @@ impl Histories {
         self.ticket.extend(later.ticket);
     }
 
-    /// Asks a cluster that is well for one more value, and checks everything.
+    /// Requests another value from the healthy cluster, and checks everything.
     pub fn check(&mut self, cluster: &Cluster, timeline: Timeline) -> Result<Given, Violation> {
         let mut next = None;
         wait::within(READY, || {
@@ -92,7 +92,7 @@ impl Histories {
     }
 }
 
-/// Counts of requests by their outcomes.
+/// The outcomes of the requests.
 impl fmt::Display for Histories {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tallies = [tally(&self.ids), tally(&self.order), tally(&self.ticket)];

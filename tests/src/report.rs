@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use crate::checkers::Violation;
 
-/// How often each thing happened, by name.
+/// A counter per name.
 pub type Counts = BTreeMap<String, u64>;
 
-/// Counts one more of a thing.
+/// Increments the counter of a name.
 pub fn count(counts: &mut Counts, what: impl Into<String>) {
     *counts.entry(what.into()).or_default() += 1;
 }
 
-/// The verdict of a run as far as it is known.
+/// The reasons for a failure that a run has found so far.
 #[derive(Debug, Default)]
 pub struct Report {
     reasons: Vec<Violation>,
@@ -44,7 +44,7 @@ impl Report {
         }
     }
 
-    /// Prints how often each code was answered: some request was served, and no other code came.
+    /// Prints the response codes. Requires at least one success, and no code besides the expected ones.
     pub fn answers(&mut self, what: &str, answers: &Counts, expected: &[&str]) {
         let line = format!("{what}: {answers:?}");
         println!("  {line}");
@@ -56,12 +56,12 @@ impl Report {
         );
     }
 
-    /// The result of a checker; a violation is a reason.
+    /// Returns the result of a checker; a violation becomes a reason.
     pub fn checked<T>(&mut self, result: Result<T, Violation>) -> Option<T> {
         result.map_err(|found| self.reasons.push(found)).ok()
     }
 
-    /// Passes if there is no reason against it; else the first reason, with the others in its words.
+    /// Returns `Ok` without a reason, else the first reason, whose detail lists the others.
     pub fn verdict(self) -> Result<(), Violation> {
         let mut reasons = self.reasons.into_iter();
         let Some(mut first) = reasons.next() else {

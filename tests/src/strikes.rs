@@ -1,5 +1,5 @@
-//! The fault plan of a run: faults of processes, links and clocks, one after another; what each does,
-//! how long it lasts, how often it bit, and how soon every node served again.
+//! The fault plan of a run: faults of processes, links and clocks, one after another. Each fault is
+//! counted after it had an effect, and every node must serve again after it.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,11 @@ use crate::{http, links, wait};
 /// For how long a killed node is down, at least and at most.
 const DOWN_MS: (u64, u64) = (0, 2_500);
 
-/// How long after a fault every node is to serve linearizable reads again.
+/// The time limit for linearizable reads at every node after a fault.
 const SERVES: Duration = Duration::from_secs(30);
 
-/// A clock is set by a millisecond to an hour; how exactly that is seen in a node's view of the
-/// other clocks, and within what time: it asks the others every second.
+/// A clock is set by a millisecond to an hour. A node measures the other clocks every second: the
+/// accuracy, and the time limit, with which its view must show the step.
 const STEP_MS: (f64, f64) = (1.0, 3_600_000.0);
 const SEEN_MS: i64 = 100;
 const SEEN_WITHIN: Duration = Duration::from_secs(6);
@@ -36,9 +36,9 @@ pub enum Strike {
     Ended,
     /// SIGSTOP: the kernel still takes what it is sent.
     Stopped,
-    /// A node does not reach the others, and its clients reach it.
+    /// A node is cut off from the other nodes; its clients still reach it.
     Cut,
-    /// Nobody reaches a node.
+    /// A node is cut off from the other nodes and from its clients.
     Silent,
     /// The leadership is transferred.
     Moved,
@@ -51,7 +51,7 @@ pub enum Strike {
 /// A fault, and whether it is the leader's.
 pub type Turn = (Strike, bool);
 
-/// What strikes, and when.
+/// The faults of a run, and their times.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// One round.
@@ -89,7 +89,7 @@ impl Strike {
         matches!(self, Self::Cut | Self::Silent)
     }
 
-    /// Brings a fault about that takes a node away.
+    /// Starts a fault that takes a node away.
     pub fn impose(self, cluster: &mut Cluster, node: usize) -> InForce {
         match self {
             Self::Killed => {
@@ -117,7 +117,7 @@ impl Strike {
 }
 
 impl InForce {
-    /// Ends it; an error if it did not bite.
+    /// Ends the fault; an error if it had no effect.
     pub fn heal(self, cluster: &mut Cluster) -> Result<(), Violation> {
         match self {
             Self::Down(node) => cluster.node_mut(node).start(),
@@ -144,7 +144,7 @@ pub struct Strikes {
 }
 
 impl Strikes {
-    /// With clocks, those are set too, and one of them is wrong beside some faults.
+    /// With clocks, some faults also set one of them wrong.
     pub fn new(plan: Plan, random: Random, has_links: bool, clocks: Option<Clocks>) -> Self {
         Self {
             plan,
@@ -159,7 +159,7 @@ impl Strikes {
         }
     }
 
-    /// Strikes round after round for as long as it goes on, which is asked with the rounds so far.
+    /// Injects round after round until `goes_on`, which gets the number of finished rounds, is false.
     pub fn strike_while(
         &mut self,
         cluster: &mut Cluster,
@@ -183,7 +183,7 @@ impl Strikes {
         Ok(())
     }
 
-    /// Brings a fault about, at the leader or at another node, and heals it.
+    /// Starts a fault at the leader or at another node, and ends it.
     fn strike(
         &mut self,
         cluster: &mut Cluster,
@@ -226,7 +226,7 @@ impl Strikes {
         Ok(())
     }
 
-    /// In some of these faults a clock is wrong as well.
+    /// Takes a node away for a while. During every third of these faults a clock is wrong as well.
     fn take_away(
         &mut self,
         cluster: &mut Cluster,
@@ -254,7 +254,7 @@ impl Strikes {
         Ok(())
     }
 
-    /// Moves the leader to another node; a transfer that is refused is asked for again.
+    /// Moves the leader to another node. A refused transfer is requested again.
     fn move_leader(&mut self, cluster: &Cluster, to: usize) -> Result<(), Violation> {
         let name = cluster.node(to).name();
         let asked = self.random.below(3) as usize;
@@ -268,7 +268,7 @@ impl Strikes {
         require(moved.is_some(), NEVER_BIT, detail)
     }
 
-    /// Sets these clocks a few times, sees that they show it, and sets them right again.
+    /// Sets these clocks a few times, checks that the nodes show it, and sets them right again.
     fn set_clocks(&mut self, cluster: &Cluster, nodes: &[usize]) -> Result<(), Violation> {
         let clocks = self.clocks.as_mut().expect("a plan with clocks has some");
         let random = &mut self.random;
@@ -279,7 +279,7 @@ impl Strikes {
             std::thread::sleep(random.between((100, 1_500)));
         }
         for &node in nodes {
-            // One that shows.
+            // Large enough for the view of a node to show it.
             let ms = draw_ms(random, STEP_MS.0, STEP_MS.1);
             clocks.set(node, ms + ms.signum() * 2 * SEEN_MS);
         }
@@ -290,7 +290,7 @@ impl Strikes {
         Ok(())
     }
 
-    /// Prints what struck; some fault did.
+    /// Prints the faults. Requires at least one.
     pub fn judge(&self, report: &mut Report) {
         let (counts, serves) = (&self.counts, self.serves);
         println!("  faults that bit: {counts:?}; then all served within {serves:.2?}");

@@ -1,11 +1,11 @@
-//! How long a stream of IDs stood still while it had to go on.
+//! The pauses of a stream of IDs while it had to serve.
 
 use std::time::Duration;
 
 use crate::history::At;
 
-/// What a stream has to do from a moment on: it may refuse, or it serves: for the first time within
-/// this, then without a long stop.
+/// The duty of a stream from a moment on. `None`: it may refuse. Otherwise it must serve for the first
+/// time within this duration, and then without a long stop.
 pub type Duty = Option<Duration>;
 
 /// A time without IDs.
@@ -13,9 +13,9 @@ pub type Duty = Option<Duration>;
 pub struct Stop {
     pub from: At,
     pub to: At,
-    /// How long it may have been.
+    /// The longest allowed duration.
     pub limit: Duration,
-    /// Whether it lasted from when the stream had to serve again, and not from an answer.
+    /// The stop began when the stream had to serve again, and not at a response.
     pub is_return: bool,
 }
 
@@ -29,8 +29,8 @@ impl Stop {
     }
 }
 
-/// The stops of a stream that served at these times, in order, under these duties, until `end`.
-/// Between two answers it may stand still for `limit`.
+/// Returns the stops of a stream that served at these times, in order, under these duties, until `end`.
+/// `limit` is the longest allowed stop between two responses.
 pub fn stops(served: &[At], duties: &[(At, Duty)], limit: Duration, end: At) -> Vec<Stop> {
     let mut stops = Vec::new();
     let ends = duties.iter().skip(1).map(|(at, _)| *at).chain([end]);
@@ -53,7 +53,7 @@ pub fn stops(served: &[At], duties: &[(At, Duty)], limit: Duration, end: At) -> 
     stops
 }
 
-/// Adds a duty where it is another one than before; one that goes on goes on as it began.
+/// Appends a duty if it begins or ends the need to serve. A duty that continues keeps its beginning.
 pub fn change(duties: &mut Vec<(At, Duty)>, at: At, duty: Duty) {
     let last = duties.last().and_then(|(_, duty)| *duty);
     if last.is_none() != duty.is_none() {

@@ -1,4 +1,4 @@
-//! What a run brought about and found, and its verdict.
+//! The figures of a run, and its checks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::generators::unique;
 use crate::history::At;
 use crate::report::{Counts, Report, Times};
 
-/// How much before a violation is printed.
+/// The time before a violation whose events are printed.
 const BEFORE: Duration = Duration::from_secs(30);
 
-/// How long a request that was sent before a process ended, or when it had just begun to answer, may
-/// be without an answer.
+/// A request may stay without a response if it was sent this long before the end of a process, or
+/// after the process began to respond.
 const AROUND: Duration = Duration::from_millis(500);
 
-/// Judges all that was met.
+/// Judges all streams.
 pub(super) fn judge(driver: &Driver, told: Vec<Told>, report: &mut Report) {
     let end = driver.timeline.at();
     println!("  {} steps; {:?}", driver.clocks.steps, driver.faults);
@@ -57,7 +57,7 @@ pub(super) fn judge(driver: &Driver, told: Vec<Told>, report: &mut Report) {
     }
 }
 
-/// A node whose process runs answers every request.
+/// A node whose process runs responds to every request.
 fn answered(driver: &Driver, told: &Told) -> Result<(), Violation> {
     for (sent, seen) in &told.unanswered {
         let is_down = |(node, from, to): &(usize, At, At)| {
@@ -84,7 +84,7 @@ fn served(driver: &Driver, told: &Told, stops: &[Stop]) -> Result<(), Violation>
     Err(Violation::new("a node whose clock is right serves", detail))
 }
 
-/// Prints what went on before and during a stop.
+/// Prints the events before and during a stop.
 fn story(driver: &Driver, told: &Told, late: &Stop) {
     let from = At(late.from.0.saturating_sub(BEFORE.as_nanos() as u64));
     let is_within = |at: At| from <= at && at <= late.to;

@@ -1,4 +1,4 @@
-//! The check of a run: the holds of the log, and what the clients recorded.
+//! The check of a run: the holds of the log against the record of the clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::strikes::Struck;
 /// round of consensus, and what a busy machine adds.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A fault is near a hold for so long after it: those that wait may have been elsewhere.
+/// A fault counts as near for this time after its end: waiters may have been at another node.
 const NEAR: Duration = Duration::from_secs(3);
 
 pub(super) struct Judge<'a> {
@@ -77,7 +77,7 @@ impl Judge<'_> {
         );
     }
 
-    /// How many grants that no client was answered lasted until their time without a fault near.
+    /// Returns the number of grants that no client received, that expired, and that had no fault near.
     fn unanswered_alone(&self, holds: &[Hold]) -> usize {
         let ran_out = holds.iter().filter(|hold| hold.end == HoldEnd::RanOut);
         let ran_out: BTreeMap<u128, u64> = ran_out.map(|hold| (hold.nonce, hold.token)).collect();
@@ -109,7 +109,7 @@ impl Judge<'_> {
         stamps.flatten().flatten().collect()
     }
 
-    /// Who renewed and lost its hold: something kept it from renewing in time.
+    /// A holder that renews loses its hold only if something kept it from renewing in time.
     fn losses(&self, holds: &[Hold]) -> Result<Counts, Violation> {
         let by_token: BTreeMap<u64, &Hold> = holds.iter().map(|hold| (hold.token, hold)).collect();
         let mut lost = Counts::new();
@@ -152,7 +152,7 @@ impl Judge<'_> {
         if held.unanswered >= ttl / 3 {
             return Some("a node did not answer its renewal");
         }
-        // The same where each answers at once that it cannot: most of what is left, and for nobody.
+        // The same if every node refuses at once, for most of the remaining time and for all clients.
         let silence = self.book.longest_silence(held.renewed, held.over);
         (silence > ttl / 3).then_some("nobody was answered")
     }
@@ -173,7 +173,7 @@ impl Judge<'_> {
                 continue;
             };
             let ttl = Duration::from_millis(hold.ttl_ms + hold.delay_ms);
-            // Somebody waited when the hold ended, and there was one permit.
+            // A client waited when the hold ended, and there was one permit.
             if next.waited && next.call.since(dead.over) <= ttl && hold.permits == 1 && !hold.shared
             {
                 let is_near = self.near(dead.over, next.back).is_some();

@@ -45,13 +45,13 @@ use judge::Judge;
 use records::{Book, LOCKS, TTL_MS, manner, name};
 use replay::{Replayed, replay};
 
-/// How soon after the last fault each lock can be had, beyond the life of a hold and its delay.
+/// The time limit to acquire each lock after the last fault, beyond the ttl of a hold and its delay.
 const HAD_WITHIN: Duration = Duration::from_secs(5);
 
 /// Nothing is purged from the log of a run.
 const WHOLE_LOG: &str = "100000000";
 
-/// A node is away for longer than any hold lasts.
+/// A node is away for longer than the longest hold.
 const PLAN: Plan = Plan {
     turns: &[
         (Strike::Killed, true),
@@ -74,7 +74,7 @@ const PLAN: Plan = Plan {
     away_ms: (3_300, 4_500),
 };
 
-/// What a story has time for.
+/// The faults of a short story.
 const SHORT_PLAN: Plan = Plan {
     turns: &[
         (Strike::Killed, true),
@@ -91,8 +91,8 @@ struct LockLoad {
     seed: u64,
 }
 
-/// Runs them for so long under every fault; without a length, as a story does. `None` where no clock
-/// can be set.
+/// Runs the load under every fault for this time, or as a short story without a length. Returns `None`
+/// where no clock can be set.
 pub fn locks_under_faults(
     length: Option<Duration>,
     may_have_links: bool,
@@ -132,7 +132,7 @@ impl Load for LockLoad {
     }
 }
 
-/// Each lock can be had now by somebody new.
+/// A new owner can acquire each lock now.
 fn all_had(cluster: &Cluster, report: &mut Report) {
     let since = Instant::now();
     let had: Vec<Duration> = std::thread::scope(|scope| {
@@ -171,7 +171,7 @@ fn had(cluster: &Cluster, lock: usize, since: Instant) -> Duration {
     had
 }
 
-/// The locks of the log of a node, which is stopped for that; what it showed is what the log makes.
+/// Stops a node and replays its log. The state of the replay must be the state that the node showed.
 fn replayed(cluster: &mut Cluster, names: &[String]) -> Result<Replayed, Violation> {
     let view = cluster.node(0).cluster_view().expect("a node that serves");
     let applied = view["applied"].as_u64().expect("an index");

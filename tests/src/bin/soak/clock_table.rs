@@ -1,5 +1,5 @@
-//! What one wrong clock costs, the leader's: who notices it and when, what the others refuse, and what a
-//! backup that was taken afterwards is worth.
+//! The cost of a wrong clock of the leader: the time until it is detected, refusals of the other nodes,
+//! and the use of a backup that is taken afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -27,10 +27,10 @@ const STEPS: [(&str, i64); 4] = [
     ("10 years", 10 * 365 * 86_400_000),
 ];
 
-/// How long a short fault lasts.
+/// The duration of a short fault.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// Between two looks at who names the clock and who leads.
+/// The interval of the views.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The load before a fault and after it.
@@ -39,7 +39,7 @@ const AROUND: Duration = Duration::from_secs(3);
 /// A pause of this length between two answers is time in which IDs were refused.
 const REFUSED: Duration = Duration::from_millis(250);
 
-/// How long the node whose clock is right again, and a restored one, may take until it makes IDs.
+/// The time limit for IDs of a corrected node, and of a restored one.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// One fault.
@@ -78,8 +78,8 @@ pub(crate) fn table(long: Duration) -> Result<(), Violation> {
         .try_for_each(|(_, report)| report.verdict())
 }
 
-/// Measures one case: its row of the table. The clock is named, another leads, nobody else stops, and
-/// all serve again.
+/// Measures one case and returns its row of the table. The wrong clock must be named, another node must
+/// lead, no other node may stop, and all nodes must serve again.
 fn measured(case: Case) -> (String, Report) {
     let mut cluster = Cluster::planned(3);
     let mut clocks = Clocks::of(&mut cluster).expect("clocks that can be set");
@@ -146,7 +146,7 @@ fn measured(case: Case) -> (String, Report) {
     (row, report)
 }
 
-/// What the members showed of the clock while it was wrong, and the line of `seqd status`.
+/// Watches the views of the members while the clock is wrong. Also returns the line of `seqd status`.
 fn watch(cluster: &Cluster, wrong: usize, length: Duration) -> (Notice, String) {
     let begin = Instant::now();
     let mut notice = Notice::since(begin, cluster.node(wrong).name());
@@ -178,7 +178,7 @@ fn backup(cluster: &Cluster, node: usize, name: &str) -> String {
     format!("{:.1} s before", before_ms as f64 / 1000.0)
 }
 
-/// Restores a backup as the first node, or says what that would do.
+/// Restores a backup as the first node, or returns the plan of a restore.
 fn restored(cluster: &Cluster, file: &str, how: &str) -> Value {
     let folder = cluster.folder().join("restored").display().to_string();
     let mut line = takeover::restore_line(cluster, file, &folder);
