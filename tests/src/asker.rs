@@ -1,54 +1,16 @@
 //! A client of all nodes on raw connections that it keeps: what one caller sends, one request at a
 //! time, and what it is answered, or that nothing came.
 
+use std::io;
 use std::net::IpAddr;
-use std::time::Duration;
-
-use serde_json::Value;
+use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
+use crate::http::{Failure, Reply};
 use crate::report::{Counts, Report, count};
 
 /// Longer than a healthy node takes, and short against a fault: the caller goes on elsewhere.
 pub const PATIENCE: Duration = Duration::from_millis(2_500);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub status: u16,
-    pub body: String,
-    /// Whether it says that it was answered before.
-    pub is_replayed: bool,
-}
-
-impl Answer {
-    pub fn is_ok(&self) -> bool {
-        self.status == 200
-    }
-
-    /// Whether a problem answer promises that nothing happened.
-    pub fn is_retryable(&self) -> bool {
-        self.json()["retryable"] == true
-    }
-
-    /// The body as JSON; null if it is not.
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or(Value::Null)
-    }
-
-    /// The `code` of a problem answer, else an empty string.
-    pub fn code(&self) -> String {
-        self.json()["code"].as_str().unwrap_or_default().to_owned()
-    }
-}
-
-/// A request that got no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unanswered {
-    /// There was no connection: certainly no effect.
-    Unsent,
-    /// It may have had its effect, or may have it yet.
-    Unknown,
-}
 
 /// What all clients of a load were answered, in numbers.
 #[derive(Debug, Default)]
@@ -67,9 +29,9 @@ impl Tally {
     pub fn take(
         &mut self,
         request: &str,
-        asked: Result<Answer, Unanswered>,
+        asked: Result<Reply, Failure>,
         codes: &[&str],
-    ) -> Option<Answer> {
+    ) -> Option<Reply> {
         self.requests += 1;
         let Ok(answer) = asked else {
             self.unanswered += 1;
@@ -136,7 +98,7 @@ impl Asker {
         (method, path, key): (&str, &str, &str),
         body: &str,
         patience: Duration,
-    ) -> Result<Answer, Unanswered> {
+    ) -> Result<Reply, Failure> {
         let address = &self.addresses[node];
         let authorization = &self.authorization;
         let mut request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{authorization}");
@@ -147,24 +109,29 @@ impl Asker {
             request += "content-type: application/json\r\n";
         }
         request += &format!("content-length: {}\r\n\r\n{body}", body.len());
+        let begin = Instant::now();
+        let late = |_| Failure::Unknown(format!("no response within {patience:?}"));
+        let refused = |error: io::Error| Failure::Refused(error.to_string());
+        let broke = |error: io::Error| Failure::Unknown(error.to_string());
         // Taken out: one that is given up in the middle of an answer is of no use any more.
         let mut connection = match self.connections[node].take() {
             Some(connection) => connection,
             None => {
                 let opened = tokio::time::timeout(PATIENCE, Connection::from(address, self.source));
-                let opened = opened.await.map_err(|_| Unanswered::Unsent)?;
-                opened.map_err(|_| Unanswered::Unsent)?
+                let opened = opened.await.unwrap_or_else(|late| Err(late.into()));
+                opened.map_err(refused)?
             }
         };
         let answered = tokio::time::timeout(patience, connection.once(request.as_bytes()));
-        let status = answered.await.map_err(|_| Unanswered::Unknown)?;
-        let answer = Answer {
-            status: status.map_err(|_| Unanswered::Unknown)?,
+        let status = answered.await.map_err(late)?.map_err(broke)?;
+        let reply = Reply {
+            status,
+            headers: connection.headers(),
             body: String::from_utf8_lossy(connection.body()).into_owned(),
-            is_replayed: connection.has_header("idempotent-replayed"),
+            elapsed: begin.elapsed(),
         };
         self.connections[node] = Some(connection);
-        Ok(answer)
+        Ok(reply)
     }
 }
 
@@ -176,10 +143,11 @@ mod tests {
     fn an_answer_of_another_code_is_unexpected_unless_the_node_may_serve_later() {
         let mut tally = Tally::default();
         let mut take = |status, code| {
-            let answer = Answer {
+            let answer = Reply {
                 status,
+                headers: Vec::new(),
                 body: format!("{{\"code\": \"{code}\"}}"),
-                is_replayed: false,
+                elapsed: Duration::ZERO,
             };
             let taken = tally.take("POST /", Ok(answer), &["lock-held"]);
             (taken.is_some(), tally.unexpected.len())
@@ -190,7 +158,7 @@ mod tests {
         assert_eq!(take(409, "planted"), (false, 1));
         assert!(
             tally
-                .take("POST /", Err(Unanswered::Unknown), &[])
+                .take("POST /", Err(Failure::Unknown(String::new())), &[])
                 .is_none()
         );
         assert_eq!((tally.requests, tally.unanswered), (5, 1));

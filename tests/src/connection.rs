@@ -138,12 +138,14 @@ impl Connection {
         end.map_or(&[], |end| &self.buffer[end + 4..])
     }
 
-    /// Whether the last answer has this header, in lower case.
-    pub(crate) fn has_header(&self, name: &str) -> bool {
+    /// The headers of the last answer, names in lower case.
+    pub(crate) fn headers(&self) -> Vec<(String, String)> {
         let end = self.buffer.len() - self.body().len();
-        let head = String::from_utf8_lossy(&self.buffer[..end]).to_ascii_lowercase();
-        head.lines()
-            .any(|line| line.split_once(':').is_some_and(|(key, _)| key == name))
+        let head = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
+        let pairs = head.lines().filter_map(|line| line.split_once(": "));
+        pairs
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+            .collect()
     }
 }
 

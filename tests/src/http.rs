@@ -56,6 +56,15 @@ pub enum Failure {
 }
 
 impl Reply {
+    pub fn is_ok(&self) -> bool {
+        self.status == 200
+    }
+
+    /// Returns whether it is the replay of an earlier response.
+    pub fn is_replayed(&self) -> bool {
+        self.header("idempotent-replayed").is_some()
+    }
+
     /// The body as JSON; null if it is not.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)

@@ -11,11 +11,12 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::asker::{Answer, Asker, PATIENCE, Tally};
+use crate::asker::{Asker, PATIENCE, Tally};
 use crate::checkers::Violation;
 use crate::checkers::keys::{KeyEvent, KeyResult, KeyTold, check};
 use crate::cluster::{Cluster, integer};
 use crate::history::Timeline;
+use crate::http::Reply;
 use crate::loads::{Load, under_faults};
 use crate::report::Report;
 use crate::runtime::block_on;
@@ -185,7 +186,7 @@ impl Caller<'_> {
         &mut self,
         what: &str,
         body: &Value,
-        read: impl Fn(&Answer) -> Option<KeyTold>,
+        read: impl Fn(&Reply) -> Option<KeyTold>,
     ) -> Option<KeyTold> {
         let node = self.random.below(self.nodes) as usize;
         let path = format!("/v1/idempotency/pay%2F{}/{what}", self.key);
@@ -222,7 +223,7 @@ impl Caller<'_> {
             "nonce": format!("{}.{}.{}", self.key, self.number, self.nonce),
         });
         let sealed = RefCell::new(Value::Null);
-        let read = |answer: &Answer| {
+        let read = |answer: &Reply| {
             *sealed.borrow_mut() = answer.json()["claim"].clone();
             begun(answer)
         };
@@ -270,7 +271,7 @@ impl Caller<'_> {
     async fn complete(&mut self, (claim, sealed): (u64, &Value), variant: u64) -> Next {
         let result = KeyResult { claim, variant };
         let body = json!({"claim": sealed, "result": format!("{claim}/{variant}")});
-        let read = |answer: &Answer| match ended(answer)? {
+        let read = |answer: &Reply| match ended(answer)? {
             KeyTold::Completed(_) => Some(KeyTold::Completed(result)),
             other => Some(other),
         };
@@ -283,7 +284,7 @@ impl Caller<'_> {
     }
 }
 
-fn begun(answer: &Answer) -> Option<KeyTold> {
+fn begun(answer: &Reply) -> Option<KeyTold> {
     let body = answer.json();
     let number = |name: &str| body[name].as_u64();
     match (answer.status, body["state"].as_str()?) {
@@ -311,7 +312,7 @@ fn result_of(text: &str) -> Option<KeyResult> {
 
 /// Of a completion and an abandonment: that it is so, or that the claim is lost. An abandonment says
 /// nothing about a result.
-fn ended(answer: &Answer) -> Option<KeyTold> {
+fn ended(answer: &Reply) -> Option<KeyTold> {
     match (answer.status, answer.code().as_str()) {
         (200, _) if answer.json()["state"] == "done" => {
             let (claim, variant) = (0, 0);

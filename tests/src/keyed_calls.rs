@@ -9,10 +9,11 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::asker::{Answer, Asker, PATIENCE, Tally};
+use crate::asker::{Asker, PATIENCE, Tally};
 use crate::checkers::Violation;
 use crate::cluster::{Cluster, integer};
 use crate::history::Timeline;
+use crate::http::Reply;
 use crate::key_load::KEY_PLAN;
 use crate::loads::{Load, under_faults};
 use crate::memory;
@@ -132,7 +133,7 @@ impl Caller<'_> {
             return;
         };
         let mut book = self.book.borrow_mut();
-        if again.body != first.body || !again.is_replayed {
+        if again.body != first.body || !again.is_replayed() {
             let differing = format!("{key}: {first:?}, then {again:?}");
             book.differing.push(differing);
         }
@@ -145,7 +146,7 @@ impl Caller<'_> {
     }
 
     /// Asks until there is an answer, one node after another from this one on.
-    async fn answered(&mut self, kind: usize, node: usize, key: &str) -> Option<Answer> {
+    async fn answered(&mut self, kind: usize, node: usize, key: &str) -> Option<Reply> {
         let (method, path) = KINDS[kind];
         for at in node.. {
             let patience = match self.random.below(LOST_EVERY) {
@@ -157,7 +158,7 @@ impl Caller<'_> {
             {
                 let tally = &mut self.book.borrow_mut().tally;
                 let answer = tally.take(key, asked, &["in-progress"]);
-                if let Some(answer) = answer.filter(Answer::is_ok) {
+                if let Some(answer) = answer.filter(Reply::is_ok) {
                     return Some(answer);
                 }
                 if at - node >= MOST_TRIES {

@@ -135,7 +135,7 @@ pub(crate) fn sent<T>(
     timeline: Timeline,
 ) -> Op<T> {
     let call = timeline.at();
-    let outcome = judge(request.send(), read);
+    let outcome = judge(&request.send(), read);
     Op {
         client,
         node,
@@ -163,9 +163,9 @@ pub fn next_value(
 }
 
 /// The outcome of an answer, or of none.
-fn judge<T>(sent: Result<Reply, Failure>, read: impl Fn(&Reply) -> T) -> Outcome<T> {
+pub fn judge<T>(sent: &Result<Reply, Failure>, read: impl Fn(&Reply) -> T) -> Outcome<T> {
     match sent {
-        Ok(reply) if (200..300).contains(&reply.status) => Outcome::Ok(read(&reply)),
+        Ok(reply) if (200..300).contains(&reply.status) => Outcome::Ok(read(reply)),
         Ok(reply) if reply.retryable() => Outcome::Refused(reply.code()),
         Ok(reply) if (400..500).contains(&reply.status) => Outcome::Refused(reply.code()),
         Ok(reply) => {
@@ -173,7 +173,7 @@ fn judge<T>(sent: Result<Reply, Failure>, read: impl Fn(&Reply) -> T) -> Outcome
             Outcome::Unknown(format!("{status} {code}: {}", reply.detail()))
         }
         Err(Failure::Refused(_)) => Outcome::Refused("connection refused".into()),
-        Err(Failure::Unknown(why)) => Outcome::Unknown(why),
+        Err(Failure::Unknown(why)) => Outcome::Unknown(why.clone()),
     }
 }
 

@@ -11,10 +11,11 @@ use tokio::time::sleep;
 
 use super::holding::Holding;
 use super::records::{Book, Fate, Held, LOCKS, Manner, TTL_MS, manner};
-use crate::asker::{Answer, Asker, PATIENCE};
+use crate::asker::{Asker, PATIENCE};
 use crate::checkers::locks::{Answered, Asked};
 use crate::cluster::integer;
 use crate::history::{At, Timeline};
+use crate::http::Reply;
 use crate::runtime::block_on;
 use crate::seed::Random;
 
@@ -169,7 +170,7 @@ impl Client<'_> {
         what: &str,
         body: &Value,
         patience: Duration,
-    ) -> Option<Answer> {
+    ) -> Option<Reply> {
         let path = format!("/v1/locks/soak%2F{lock}/{what}");
         let (request, body) = (("POST", path.as_str(), ""), body.to_string());
         let asked = self.asker.ask(self.node, request, &body, patience);

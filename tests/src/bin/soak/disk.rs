@@ -9,9 +9,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use seqd_tests::asker::{Answer, Asker, Unanswered};
+use seqd_tests::asker::Asker;
 use seqd_tests::checkers::{Violation, require};
 use seqd_tests::cluster::Cluster;
+use seqd_tests::http::{Failure, Reply, Request};
 use seqd_tests::loop_disk::{Ballast, FileSystem, cannot_mount};
 use seqd_tests::report::{Counts, Report, count};
 use seqd_tests::runtime::block_on;
@@ -111,7 +112,7 @@ fn round(
     let nodes = || 0..cluster.size();
     let probe = || {
         std::thread::sleep(EVERY);
-        let id = |node| word(http::get(&cluster.url(node, "/v1/id")));
+        let id = |node| word_at(http::get(&cluster.url(node, "/v1/id")));
         let words = nodes().map(|node| (value_at(cluster, node), id(node)));
         words.collect::<Vec<_>>()
     };
@@ -215,34 +216,32 @@ async fn client(
             .send(&mut asker, &format!("{name}.{number}"), PATIENCE)
             .await;
         let is_gone = asked.is_err();
-        count(&mut answers.borrow_mut(), word_of(&asked, sent.elapsed()));
+        count(&mut answers.borrow_mut(), word(&asked, sent.elapsed()));
         if is_gone {
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
-fn word_of(asked: &Result<Answer, Unanswered>, after: Duration) -> String {
+/// `ok` for a success, the code of a refusal, or the reason why there is no response.
+fn word(asked: &Result<Reply, Failure>, after: Duration) -> String {
     match asked {
         Ok(answer) if matches!(answer.status, 200 | 201) => "ok".to_owned(),
         Ok(answer) => answer.code(),
         Err(_) if after >= PATIENCE => "no answer".to_owned(),
-        Err(Unanswered::Unsent) => "connection refused".to_owned(),
-        Err(Unanswered::Unknown) => "connection closed".to_owned(),
+        Err(Failure::Refused(_)) => "connection refused".to_owned(),
+        Err(Failure::Unknown(_)) => "connection closed".to_owned(),
     }
+}
+
+fn word_at(request: Request) -> String {
+    let sent = Instant::now();
+    let asked = request.patience(PATIENCE).send();
+    word(&asked, sent.elapsed())
 }
 
 fn value_at(cluster: &Cluster, node: usize) -> String {
-    word(http::post(&cluster.url(node, "/v1/sequences/order/next")))
-}
-
-fn word(request: http::Request) -> String {
-    match request.patience(PATIENCE).send() {
-        Ok(reply) if reply.status == 200 => "ok".to_owned(),
-        Ok(reply) => reply.code(),
-        Err(http::Failure::Refused(_)) => "connection refused".to_owned(),
-        Err(http::Failure::Unknown(_)) => "no answer".to_owned(),
-    }
+    word_at(http::post(&cluster.url(node, "/v1/sequences/order/next")))
 }
 
 /// The lines of a node's metrics that give its bytes on disk.

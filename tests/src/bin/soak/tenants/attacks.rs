@@ -9,9 +9,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use seqd_tests::asker::{Answer, Asker};
+use seqd_tests::asker::Asker;
 use seqd_tests::checkers::Violation;
 use seqd_tests::connection::{connect, raise_open_files};
+use seqd_tests::http::Reply;
 use seqd_tests::report::{Counts, Report, count};
 use seqd_tests::runtime::block_on;
 use seqd_tests::seed::Random;
@@ -310,11 +311,11 @@ impl Attacker {
         Some(())
     }
 
-    pub(super) async fn post(&mut self, path: &str, body: &Value) -> Option<Answer> {
+    pub(super) async fn post(&mut self, path: &str, body: &Value) -> Option<Reply> {
         self.ask(("POST", path, ""), &body.to_string()).await
     }
 
-    pub(super) async fn ask(&mut self, request: (&str, &str, &str), body: &str) -> Option<Answer> {
+    pub(super) async fn ask(&mut self, request: (&str, &str, &str), body: &str) -> Option<Reply> {
         let answer = self.asker.ask(0, request, body, WAIT).await.ok()?;
         self.counts(&answer);
         Some(answer)
@@ -326,7 +327,7 @@ impl Attacker {
         Some(())
     }
 
-    fn counts(&self, answer: &Answer) {
+    fn counts(&self, answer: &Reply) {
         let code = match answer.status {
             200 | 201 => "ok".to_owned(),
             _ => answer.code(),

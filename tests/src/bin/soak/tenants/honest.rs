@@ -8,12 +8,14 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use seqd_tests::asker::{Answer, Asker, Unanswered};
+use seqd_tests::asker::Asker;
 use seqd_tests::checkers::{linearizable, unique};
 use seqd_tests::cluster::integer;
 use seqd_tests::history::{At, Ids, Op, Outcome, Timeline, Values, runs_of};
+use seqd_tests::http::{Failure, Reply};
 use seqd_tests::report::{Counts, Report, Times, count};
 use seqd_tests::runtime::block_on;
+use seqd_tests::workload::judge;
 use serde_json::{Value, json};
 use tokio::time::{Instant as TokioInstant, sleep, sleep_until};
 
@@ -41,7 +43,7 @@ const NEW_EVERY: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The answer to one try of a request.
-pub(super) type Tried = Result<Answer, Unanswered>;
+pub(super) type Tried = Result<Reply, Failure>;
 
 /// How the honest tenant reaches the cluster.
 #[derive(Debug, Clone)]
@@ -212,7 +214,7 @@ impl Operation<'_> {
         request: (&str, &str, &str),
         body: &str,
         mut record: impl FnMut(&mut Book, usize, At, &Tried),
-    ) -> Option<Answer> {
+    ) -> Option<Reply> {
         let nodes = self.tenant.endpoints.addresses.len();
         let first = self.number / KINDS.len();
         let what = format!("{} {}", request.0, request.1);
@@ -231,15 +233,15 @@ impl Operation<'_> {
                 Ok(answer) if answer.is_ok() => return tried.ok(),
                 // Where an earlier try may have ended the hold, it is over either way.
                 Ok(answer) if has_unknown && answer.code() == "lease-lost" => return tried.ok(),
-                Ok(answer) if answer.is_retryable() => answer.code(),
-                Err(Unanswered::Unsent) if !is_late => "connection refused".to_owned(),
-                Err(Unanswered::Unknown) if !is_late => "connection closed".to_owned(),
+                Ok(answer) if answer.retryable() => answer.code(),
+                Err(Failure::Refused(_)) if !is_late => "connection refused".to_owned(),
+                Err(Failure::Unknown(_)) if !is_late => "connection closed".to_owned(),
                 Ok(_) | Err(_) => {
                     self.fails(format!("{what}: {tried:?} after {:.1?}", sent.elapsed()));
                     return None;
                 }
             };
-            has_unknown |= tried == Err(Unanswered::Unknown);
+            has_unknown |= matches!(tried, Err(Failure::Unknown(_)));
             count(&mut self.tenant.book.borrow_mut().retries, last.as_str());
             if at + 1 >= first + nodes {
                 sleep(PAUSE).await;
@@ -254,7 +256,9 @@ impl Operation<'_> {
         let (timeline, client) = (self.tenant.timeline, self.number);
         let begin = timeline.at();
         let record = |book: &mut Book, node, call, tried: &Tried| {
-            let outcome = value_of(tried);
+            let outcome = judge(tried, |answer| Values {
+                runs: runs_of([integer(&answer.json()["first"])]),
+            });
             let (history, call) = match (key.is_empty(), &outcome) {
                 (true, _) => (&mut book.strict, call),
                 // All tries with one key have one effect, which may be that of the first.
@@ -311,21 +315,8 @@ impl Operation<'_> {
         Some(())
     }
 
-    pub(super) async fn post(&mut self, path: &str, body: &Value) -> Option<Answer> {
+    pub(super) async fn post(&mut self, path: &str, body: &Value) -> Option<Reply> {
         let body = body.to_string();
         self.ask(("POST", path, ""), &body, |_, _, _, _| {}).await
-    }
-}
-
-/// The outcome of one try to take a strict value.
-fn value_of(tried: &Tried) -> Outcome<Values> {
-    match tried {
-        Ok(answer) if answer.is_ok() => Outcome::Ok(Values {
-            runs: runs_of([integer(&answer.json()["first"])]),
-        }),
-        Ok(answer) if answer.is_retryable() => Outcome::Refused(answer.code()),
-        Ok(answer) => Outcome::Unknown(answer.code()),
-        Err(Unanswered::Unsent) => Outcome::Refused("unsent".to_owned()),
-        Err(Unanswered::Unknown) => Outcome::Unknown("no answer".to_owned()),
     }
 }
