@@ -52,20 +52,6 @@ pub struct Figures {
 }
 
 impl Figures {
-    pub fn add(&mut self, other: &Self) {
-        self.single += other.single;
-        self.of_all += other.of_all;
-        self.while_starting += other.while_starting;
-        self.given.ids += other.given.ids;
-        self.given.strict += other.given.strict;
-        self.given.segment += other.given.segment;
-        self.created += other.created;
-        self.torn_tails += other.torn_tails;
-        self.rebuilds += other.rebuilds;
-        self.snapshots += other.snapshots;
-        self.slowest_start = self.slowest_start.max(other.slowest_start);
-    }
-
     /// Cuts in all: one of all nodes counts once.
     pub fn cuts(&self) -> usize {
         self.single + self.of_all

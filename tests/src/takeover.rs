@@ -188,7 +188,9 @@ impl Takeover {
         let workers = self.cluster.get(node, "/v1/workers?limit=1000").json();
         let workers = workers["items"].as_array().expect("workers").iter();
         let live = workers.filter(|worker| worker["live"] == true);
-        let leases: BTreeSet<u64> = live.map(|worker| number(&worker["lease"])).collect();
+        let leases: BTreeSet<u64> = live
+            .map(|worker| integer(&worker["lease"]).cast_unsigned())
+            .collect();
         assert!(!leases.is_empty());
         for lease in leases {
             assert!(
@@ -239,11 +241,4 @@ fn served(ask: impl Fn() -> Reply) -> Reply {
         assert!(reply.status == 200 || reply.retryable(), "{reply:?}");
         (reply.status == 200).then_some(reply)
     })
-}
-
-/// A number that JSON carries as text.
-#[track_caller]
-fn number(value: &Value) -> u64 {
-    let number = value.as_str().and_then(|text| text.parse().ok());
-    number.expect("a number as text")
 }
