@@ -8,6 +8,9 @@
 //! does. The [model] alone is of another kind: it calls the code of minting and of the replicated state,
 //! and starts nothing.
 //!
+//! A run under faults has four parts: [loads] and [clients], the fault plan in [strikes], the
+//! [checkers], and one [report].
+//!
 //! Everything that a run makes it ends and removes again, also when the run fails. Processes are
 //! ended through the handle that started them, never by name.
 

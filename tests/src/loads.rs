@@ -8,7 +8,7 @@ use crate::checkers::Violation;
 use crate::cluster::Cluster;
 use crate::history::Timeline;
 use crate::report::Report;
-use crate::strikes::Strikes;
+use crate::strikes::{SERVES, Strikes};
 
 pub trait Load: Sync {
     /// The record of the clients.
@@ -51,7 +51,7 @@ pub fn under_faults(
     strikes.judge(&mut report);
     struck?;
     let all: Vec<usize> = (0..cluster.size()).collect();
-    cluster.wait_ready();
+    cluster.wait_ready_of(&all, SERVES);
     cluster.wait_same_state(&all);
     load.judge(book, &mut cluster, &strikes, &mut report);
     report.verdict()

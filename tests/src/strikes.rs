@@ -20,7 +20,7 @@ use crate::{http, links, wait};
 const DOWN_MS: (u64, u64) = (0, 2_500);
 
 /// The time limit for linearizable reads at every node after a fault.
-const SERVES: Duration = Duration::from_secs(30);
+pub const SERVES: Duration = Duration::from_secs(20);
 
 /// A clock is set by a millisecond to an hour. A node measures the other clocks every second: the
 /// accuracy, and the time limit, with which its view must show the step.
