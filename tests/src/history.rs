@@ -42,8 +42,6 @@ pub enum Outcome<T> {
 
 #[derive(Debug, Clone)]
 pub struct Op<T> {
-    /// The client, from zero.
-    pub client: usize,
     /// The node that was asked, from zero.
     pub node: usize,
     pub call: At,
@@ -54,6 +52,17 @@ pub struct Op<T> {
 }
 
 impl<T> Op<T> {
+    /// A request for one number.
+    pub fn one(node: usize, (call, back): (At, At), outcome: Outcome<T>) -> Self {
+        Self {
+            node,
+            call,
+            back,
+            count: 1,
+            outcome,
+        }
+    }
+
     pub fn answer(&self) -> Option<&T> {
         match &self.outcome {
             Outcome::Ok(answer) => Some(answer),
@@ -190,14 +199,7 @@ mod tests {
 
     #[test]
     fn what_a_node_answered_during_its_cut_counts_as_unknown() {
-        let op = |node, call, back| Op {
-            client: 0,
-            node,
-            call: At(call),
-            back: At(back),
-            count: 1,
-            outcome: Outcome::Ok(()),
-        };
+        let op = |node, call, back| Op::one(node, (At(call), At(back)), Outcome::Ok(()));
         let times = [(1, 9), (5, 10), (12, 13), (19, 30), (21, 22)];
         let cut = Doubt {
             nodes: vec![0],

@@ -167,7 +167,7 @@ impl Client {
             Asked::Delete => http::request("DELETE", sequence),
             Asked::Create => http::request("PUT", sequence).json(&body(&self.definition)),
         };
-        let whose = (self.node, self.node, count);
+        let whose = (self.node, count);
         Step {
             asked,
             op: sent(request, |reply| told(asked, reply), whose, self.timeline),

@@ -110,7 +110,7 @@ fn start<T: Send + 'static>(
         let mut node = client % load.urls.len();
         move || {
             let (url, count) = (&load.urls[node], load.count);
-            let op = sent(ask(url, count), read, (client, node, count), timeline);
+            let op = sent(ask(url, count), read, (node, count), timeline);
             if op.answer().is_some() {
                 acknowledged[node].fetch_add(1, Ordering::Relaxed);
                 return (op, load.pause);
@@ -131,18 +131,14 @@ fn start<T: Send + 'static>(
 pub(crate) fn sent<T>(
     request: Request,
     read: impl Fn(&Reply) -> T,
-    (client, node, count): (usize, usize, u64),
+    (node, count): (usize, u64),
     timeline: Timeline,
 ) -> Op<T> {
     let call = timeline.at();
     let outcome = judge(&request.send(), read);
     Op {
-        client,
-        node,
-        call,
-        back: timeline.at(),
         count,
-        outcome,
+        ..Op::one(node, (call, timeline.at()), outcome)
     }
 }
 
@@ -154,12 +150,7 @@ pub fn next_value(
     timeline: Timeline,
 ) -> Op<Values> {
     let url = cluster.url(node, &format!("/v1/sequences/{sequence}/next?count=1"));
-    sent(
-        http::post(&url),
-        read_values,
-        (usize::MAX, node, 1),
-        timeline,
-    )
+    sent(http::post(&url), read_values, (node, 1), timeline)
 }
 
 /// The outcome of an answer, or of none.

@@ -83,14 +83,7 @@ mod planted {
     }
 
     pub(crate) fn op<T>(node: usize, call: u64, back: u64, outcome: Outcome<T>) -> Op<T> {
-        Op {
-            client: 0,
-            node,
-            call: At(call),
-            back: At(back),
-            count: 1,
-            outcome,
-        }
+        Op::one(node, (At(call), At(back)), outcome)
     }
 
     fn to_runs(runs: &[(i64, i64)]) -> Vec<Run> {

@@ -253,7 +253,7 @@ impl Operation<'_> {
     /// A strict value; with an `Idempotency-Key` if that is not empty.
     async fn value(&mut self, sequence: &str, key: &str) -> Option<()> {
         let path = format!("/v1/sequences/{sequence}/next");
-        let (timeline, client) = (self.tenant.timeline, self.number);
+        let timeline = self.tenant.timeline;
         let begin = timeline.at();
         let record = |book: &mut Book, node, call, tried: &Tried| {
             let outcome = judge(tried, |answer| Values {
@@ -265,22 +265,14 @@ impl Operation<'_> {
                 (false, Outcome::Ok(_)) => (&mut book.tickets, begin),
                 (false, _) => return,
             };
-            let back = timeline.at();
-            history.push(Op {
-                client,
-                node,
-                call,
-                back,
-                count: 1,
-                outcome,
-            });
+            history.push(Op::one(node, (call, timeline.at()), outcome));
         };
         let asked = self.ask(("POST", &path, key), "", record).await;
         asked.map(|_| ())
     }
 
     async fn id(&mut self) -> Option<()> {
-        let (timeline, client) = (self.tenant.timeline, self.number);
+        let timeline = self.tenant.timeline;
         let record = |book: &mut Book, node, call, tried: &Tried| {
             let Some(answer) = tried.as_ref().ok().filter(|answer| answer.is_ok()) else {
                 return;
@@ -290,14 +282,8 @@ impl Operation<'_> {
                 worker: body["worker"].as_u64().expect("a worker"),
                 runs: runs_of([integer(&body["ids"][0])]),
             };
-            book.ids.push(Op {
-                client,
-                node,
-                call,
-                back: timeline.at(),
-                count: 1,
-                outcome: Outcome::Ok(ids),
-            });
+            let times = (call, timeline.at());
+            book.ids.push(Op::one(node, times, Outcome::Ok(ids)));
         };
         let asked = self.ask(("GET", "/v1/ids", ""), "", record).await;
         asked.map(|_| ())
