@@ -3,8 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
-
 use super::draws::{RIGHT_MS, TOGETHER_MS, Wrong};
 use super::duty::{Duty, change};
 use super::streams::Shared;
@@ -16,6 +14,7 @@ use crate::history::{At, Timeline};
 use crate::http;
 use crate::report::{Counts, count};
 use crate::seed::Random;
+use crate::strikes::Strike;
 
 /// The pause in which restarts are looked after: a step of a strobe.
 const SLICE: Duration = Duration::from_millis(20);
@@ -31,7 +30,7 @@ const MEASURED: Duration = Duration::from_secs(4);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ending {
     pub(super) node: usize,
-    pub(super) is_killed: bool,
+    pub(super) strike: Strike,
     pub(super) at: Instant,
     /// From the end of the process to its start.
     pub(super) down: Duration,
@@ -278,8 +277,7 @@ impl Driver {
     }
 
     fn end(&mut self, ending: Ending) {
-        let node = ending.node;
-        let pid = self.cluster.node(node).pid();
+        let Ending { node, strike, .. } = ending;
         self.members[node].down_since = self.timeline.at();
         self.members[node].process = Process::Down {
             start: Instant::now() + ending.down,
@@ -287,23 +285,14 @@ impl Driver {
         self.set_duties();
         let (ms, is_right) = (self.clocks.ms[node], self.members[node].is_right);
         let state = if is_right { "right" } else { "wrong" };
-        let how = if ending.is_killed {
-            "kill -9"
-        } else {
-            "SIGTERM"
-        };
+        let name = self.cluster.node(node).name();
         self.note(format!(
-            "{how} of n{}, whose clock is {state} ({ms} ms)",
-            node + 1
+            "{strike:?} of {name}, whose clock is {state} ({ms} ms)"
         ));
-        self.counts(format!("{how} with a {state} clock"));
-        if ending.is_killed {
-            self.cluster.node_mut(node).kill();
-        } else {
-            let status = self.cluster.node_mut(node).stop();
-            assert_eq!(status.code(), Some(0), "{}", self.cluster.node(node).tail());
-        }
-        assert!(!is_running(pid), "n{} runs on after {how}", node + 1);
+        self.counts(format!("{strike:?} with a {state} clock"));
+        strike.impose(&mut self.cluster, node);
+        let runs = self.cluster.node_mut(node).is_running();
+        assert!(!runs, "n{} runs on after {strike:?}", node + 1);
     }
 
     fn start(&mut self, node: usize) {
@@ -392,8 +381,4 @@ impl Driver {
         }
         Ok(())
     }
-}
-
-fn is_running(pid: Pid) -> bool {
-    std::path::Path::new(&format!("/proc/{}", pid.as_raw_nonzero())).exists()
 }

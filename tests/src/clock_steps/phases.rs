@@ -11,6 +11,7 @@ use super::driver::{Driver, Ending};
 use super::notice::Notice;
 use crate::checkers::{Violation, require};
 use crate::faults::NEVER_BIT;
+use crate::strikes::Strike;
 use crate::wait;
 
 /// Half a strobe's period.
@@ -75,9 +76,10 @@ impl Driver {
             other
         };
         let (after, down) = (self.span(0, 2_500), self.span(0, 2_500));
+        let strike = [Strike::Ended, Strike::Killed, Strike::Killed][self.random.below(3) as usize];
         self.ending = Some(Ending {
             node,
-            is_killed: self.random.below(3) > 0,
+            strike,
             at: Instant::now() + after,
             down,
         });
