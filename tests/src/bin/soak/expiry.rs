@@ -38,6 +38,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     let keys = arguments.value("--keys", 1_000_000);
     let limit = (keys + 1).to_string();
     let cluster = Cluster::planned(3).patient().with("limits", "keys", &limit);
+    // All keys are of one tenant.
+    let cluster = cluster.with("limits", "tenant_share", "\"100%\"");
     let cluster = cluster.ready().with_order();
     let target = Target::order(cluster.addresses());
     let steady = |when: &str| {
