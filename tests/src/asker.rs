@@ -1,61 +1,67 @@
-//! A client of all nodes that keeps raw connections open. It sends one request at a time and
-//! returns the response, or the fact that none arrived.
+//! A client of all nodes on raw connections that it keeps: what one caller sends, one request at a
+//! time, and what it is answered, or that nothing came.
 
+use std::io;
 use std::net::IpAddr;
-use std::time::Duration;
-
-use serde_json::Value;
+use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
+use crate::http::{Failure, Reply};
+use crate::report::{Counts, Report, count};
 
-/// Longer than a healthy node needs, and short compared with a fault: the caller then continues at
-/// another node.
+/// Longer than a healthy node takes, and short against a fault: the caller goes on elsewhere.
 pub const PATIENCE: Duration = Duration::from_millis(2_500);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub status: u16,
-    pub body: String,
-    /// `true` if the response is a replay of an earlier response.
-    pub is_replayed: bool,
+/// What all clients of a load were answered, in numbers.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub requests: u64,
+    pub unanswered: u64,
+    /// How often each code was answered.
+    codes: Counts,
+    /// Answers that no client should get.
+    pub unexpected: Vec<String>,
 }
 
-impl Answer {
-    pub fn is_ok(&self) -> bool {
-        self.status == 200
+impl Tally {
+    /// Counts what came of a request. Returns the answer if it is a success or has one of these codes;
+    /// after anything else the client may ask again.
+    pub fn take(
+        &mut self,
+        request: &str,
+        asked: Result<Reply, Failure>,
+        codes: &[&str],
+    ) -> Option<Reply> {
+        self.requests += 1;
+        let Ok(answer) = asked else {
+            self.unanswered += 1;
+            return None;
+        };
+        if answer.is_ok() {
+            return Some(answer);
+        }
+        let code = answer.code();
+        let is_known = codes.contains(&code.as_str());
+        if !is_known && !matches!(answer.status, 429 | 503 | 504) {
+            self.unexpected.push(format!("{request}: {answer:?}"));
+        }
+        count(&mut self.codes, code);
+        is_known.then_some(answer)
     }
 
-    /// Returns whether a problem response guarantees that the request had no effect.
-    pub fn is_retryable(&self) -> bool {
-        self.json()["retryable"] == true
+    pub fn judge(&self, report: &mut Report) {
+        let (requests, unanswered, codes) = (self.requests, self.unanswered, &self.codes);
+        println!("  {requests} requests, {unanswered} without an answer; {codes:?}");
+        report.none("expected answers", &self.unexpected);
     }
-
-    /// The body as JSON, null if it is not JSON.
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or(Value::Null)
-    }
-
-    /// The `code` of a problem response, otherwise an empty string.
-    pub fn code(&self) -> String {
-        self.json()["code"].as_str().unwrap_or_default().to_owned()
-    }
-}
-
-/// The outcome of a request without a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unanswered {
-    /// No connection was established, so the request certainly had no effect.
-    Unsent,
-    /// The request may have had an effect, or may still have one.
-    Unknown,
 }
 
 pub struct Asker {
     addresses: Vec<String>,
     connections: Vec<Option<Connection>>,
-    /// The header with the access token. Empty without a token.
+    /// The header that shows its access token; empty without one.
     authorization: String,
-    /// The local address of its connections. `None` lets the system choose.
+    /// The own address that it connects from; without one the system chooses.
     source: Option<IpAddr>,
 }
 
@@ -69,7 +75,7 @@ impl Asker {
         }
     }
 
-    /// Sends this access token with each request, unless it is empty.
+    /// Shows this access token with each request, unless it is empty.
     #[must_use]
     pub fn with_token(mut self, token: &str) -> Self {
         if !token.is_empty() {
@@ -78,22 +84,21 @@ impl Asker {
         self
     }
 
-    /// Connects from this local address.
+    /// Connects from this own address.
     #[must_use]
     pub fn from_source(mut self, source: IpAddr) -> Self {
         self.source = Some(source);
         self
     }
 
-    /// Sends a request with a JSON body, or without a body, and with an `Idempotency-Key` if the
-    /// key is not empty.
+    /// Sends a request with a JSON body, or with none, and an `Idempotency-Key` if that is not empty.
     pub async fn ask(
         &mut self,
         node: usize,
         (method, path, key): (&str, &str, &str),
         body: &str,
         patience: Duration,
-    ) -> Result<Answer, Unanswered> {
+    ) -> Result<Reply, Failure> {
         let address = &self.addresses[node];
         let authorization = &self.authorization;
         let mut request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{authorization}");
@@ -104,24 +109,61 @@ impl Asker {
             request += "content-type: application/json\r\n";
         }
         request += &format!("content-length: {}\r\n\r\n{body}", body.len());
-        // Taken out of the list, because a connection that is abandoned in the middle of a response
-        // cannot be used again.
+        let begin = Instant::now();
+        let late = |_| Failure::Unknown(format!("no response within {patience:?}"));
+        let refused = |error: io::Error| Failure::Refused(error.to_string());
+        let broke = |error: io::Error| Failure::Unknown(error.to_string());
+        // Taken out: one that is given up in the middle of an answer is of no use any more.
         let mut connection = match self.connections[node].take() {
             Some(connection) => connection,
             None => {
                 let opened = tokio::time::timeout(PATIENCE, Connection::from(address, self.source));
-                let opened = opened.await.map_err(|_| Unanswered::Unsent)?;
-                opened.map_err(|_| Unanswered::Unsent)?
+                let opened = opened.await.unwrap_or_else(|late| Err(late.into()));
+                opened.map_err(refused)?
             }
         };
         let answered = tokio::time::timeout(patience, connection.once(request.as_bytes()));
-        let status = answered.await.map_err(|_| Unanswered::Unknown)?;
-        let answer = Answer {
-            status: status.map_err(|_| Unanswered::Unknown)?,
+        let status = answered.await.map_err(late)?.map_err(broke)?;
+        let reply = Reply {
+            status,
+            headers: connection.headers(),
             body: String::from_utf8_lossy(connection.body()).into_owned(),
-            is_replayed: connection.has_header("idempotent-replayed"),
+            elapsed: begin.elapsed(),
         };
         self.connections[node] = Some(connection);
-        Ok(answer)
+        Ok(reply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_another_code_is_unexpected_unless_the_node_may_serve_later() {
+        let mut tally = Tally::default();
+        let mut take = |status, code| {
+            let answer = Reply {
+                status,
+                headers: Vec::new(),
+                body: format!("{{\"code\": \"{code}\"}}"),
+                elapsed: Duration::ZERO,
+            };
+            let taken = tally.take("POST /", Ok(answer), &["lock-held"]);
+            (taken.is_some(), tally.unexpected.len())
+        };
+        assert_eq!(take(200, ""), (true, 0));
+        assert_eq!(take(409, "lock-held"), (true, 0));
+        assert_eq!(take(503, "no-quorum"), (false, 0));
+        assert_eq!(take(409, "planted"), (false, 1));
+        assert!(
+            tally
+                .take("POST /", Err(Failure::Unknown(String::new())), &[])
+                .is_none()
+        );
+        assert_eq!((tally.requests, tally.unanswered), (5, 1));
+        let mut report = Report::default();
+        tally.judge(&mut report);
+        assert_eq!(report.verdict().unwrap_err().invariant, "expected answers");
     }
 }

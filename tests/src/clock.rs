@@ -1,17 +1,20 @@
-//! A wall clock for one node that a story can shift: libfaketime with a file that contains the
-//! offset.
+//! A wall clock that a story can shift, for one node: libfaketime and a file with the offset.
 //!
-//! The monotonic clock stays true, because tokio's timers would stop otherwise. If the library is
-//! not installed, the story is skipped and prints this. The same rules are then tested only by the
-//! stories of the node crate, which replace the clock port.
+//! The monotonic clock stays true, or tokio's timers would stand still. Where the library is not
+//! installed there is no shifted clock, and a story prints that: the same rules are then shown by the
+//! node crate's stories with a replaced clock port alone.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::checkers::{Violation, require};
+use crate::cluster::Cluster;
+use crate::faults::NEVER_BIT;
 use crate::node::Node;
-use crate::skips;
+use crate::seed::Random;
+use crate::{skips, wait};
 
-/// The path on Debian (package `faketime`). The `MT` build is for programs with threads.
+/// Debian's path (package `faketime`); the `MT` build is for programs with threads.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
 #[derive(Debug)]
@@ -20,8 +23,8 @@ pub struct ShiftedClock {
 }
 
 impl ShiftedClock {
-    /// Puts the node on a clock that begins unshifted, from its next start on. Returns `None` and
-    /// skips the story if the library is missing.
+    /// Puts the node on a clock that begins unshifted, from its next start on; `None`, and a skipped
+    /// story, if the library is not there.
     pub fn for_node(node: &mut Node, folder: &Path) -> Option<Self> {
         if !Path::new(LIBRARY).exists() {
             skips::ends("a shifted clock", Some(skips::missing(LIBRARY, "faketime")));
@@ -35,22 +38,21 @@ impl ShiftedClock {
         node.set_environment("FAKETIME_TIMESTAMP_FILE", &clock.file.display().to_string());
         node.set_environment("FAKETIME_NO_CACHE", "1");
         node.set_environment("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        // libfaketime reads an absolute time as local time.
+        // A time that is written out is read as local time.
         node.set_environment("TZ", "UTC");
         Some(clock)
     }
 
-    /// Shifts the clock relative to the true time. The next reading uses the new offset.
+    /// Shifts the clock against the true one; the next reading sees it.
     pub fn shift_ms(&self, by_ms: i64) {
-        // Without the rate, libfaketime would keep a rate that was set before.
+        // Without the rate libfaketime would keep one that was set before.
         self.set(&format!("{} x1", seconds(by_ms)));
     }
 
-    /// Makes the clock, which must be correct at the time of the call, run at this rate. The
-    /// process started `running` ago: libfaketime counts the rate from the start, and the offset
-    /// compensates for the time that this adds.
+    /// Has the clock, which is right now, run at this rate from now on. The process began to run
+    /// `running` ago: libfaketime counts from there, and what that adds is taken off again.
     ///
-    /// A rate below 1 delays the timers of the process accordingly.
+    /// A rate below 1 makes the timers of the process late by as much.
     pub fn drift(&self, rate: f64, running: Duration) {
         let gained_ms = running.as_secs_f64() * 1000.0 * (rate - 1.0);
         self.set(&format!(
@@ -59,7 +61,7 @@ impl ShiftedClock {
         ));
     }
 
-    /// Freezes the clock at this second of Unix time.
+    /// Has the clock stand still at this second of Unix time.
     pub fn freeze(&self, second: u64) {
         self.set(&utc(second));
     }
@@ -71,18 +73,92 @@ impl ShiftedClock {
     }
 }
 
-/// Formats an offset for libfaketime.
+/// How exactly a node's clock is known from its own view: half a round trip of a ping, and a busy
+/// machine's delays.
+pub const EXACT_MS: i64 = 30;
+
+/// The clocks of all nodes of a cluster, each set on its own.
+#[derive(Debug)]
+pub struct Clocks {
+    clocks: Vec<ShiftedClock>,
+    /// How far each is set ahead.
+    pub ms: Vec<i64>,
+    /// How often one was set, and the furthest.
+    pub steps: u64,
+    pub furthest_ms: u64,
+}
+
+impl Clocks {
+    /// The clocks of planned nodes; `None` where none can be set.
+    pub fn of(cluster: &mut Cluster) -> Option<Self> {
+        let folder = cluster.folder().to_path_buf();
+        let nodes = 0..cluster.size();
+        let clock = |node| ShiftedClock::for_node(cluster.node_mut(node), &folder);
+        let clocks: Vec<_> = nodes.map(clock).collect::<Option<_>>()?;
+        Some(Self {
+            ms: vec![0; clocks.len()],
+            clocks,
+            steps: 0,
+            furthest_ms: 0,
+        })
+    }
+
+    pub fn clock(&self, node: usize) -> &ShiftedClock {
+        &self.clocks[node]
+    }
+
+    pub fn set(&mut self, node: usize, ms: i64) {
+        self.clocks[node].shift_ms(ms);
+        self.ms[node] = ms;
+        self.steps += 1;
+        self.furthest_ms = self.furthest_ms.max(ms.unsigned_abs());
+    }
+
+    /// How far a node's clock is ahead by its own view of another node's.
+    pub fn shown_ms(&self, cluster: &Cluster, node: usize, other: usize) -> Option<i64> {
+        let view = cluster.node(node).cluster_view()?;
+        let member = cluster.member_in(&view, other)?;
+        let offset_ms = member["clock_offset_ms"].as_f64()?.round() as i64;
+        Some(self.ms[other] - offset_ms)
+    }
+
+    /// Waits until a node shows what its clock is set to, as exactly as this; an error if it does not.
+    pub fn see(
+        &self,
+        cluster: &Cluster,
+        (node, other): (usize, usize),
+        exact_ms: i64,
+        within: Duration,
+    ) -> Result<(), Violation> {
+        let ms = self.ms[node];
+        let mut shown = None;
+        let seen = wait::within(within, || {
+            shown = self.shown_ms(cluster, node, other);
+            ((shown? - ms).abs() <= exact_ms).then_some(())
+        });
+        let detail = format!("n{} shows {shown:?} ms and is set to {ms} ms", node + 1);
+        require(seen.is_some(), NEVER_BIT, detail)
+    }
+}
+
+/// A number of milliseconds, log-uniform between the two, with either sign.
+pub fn draw_ms(random: &mut Random, least: f64, most: f64) -> i64 {
+    let size = (least.ln() + random.share() * (most / least).ln()).exp();
+    let ms = size.round() as i64;
+    if random.below(2) == 0 { ms } else { -ms }
+}
+
+/// An offset as libfaketime reads it.
 fn seconds(by_ms: i64) -> String {
     let sign = if by_ms < 0 { '-' } else { '+' };
     let (seconds, rest) = (by_ms.unsigned_abs() / 1000, by_ms.unsigned_abs() % 1000);
     format!("{sign}{seconds}.{rest:03}")
 }
 
-/// Formats a second of Unix time as `2026-11-21 02:26:41` (for the days: Howard Hinnant's
-/// `civil_from_days`).
+/// A second of Unix time as `2026-11-21 02:26:41` (the days: Howard Hinnant's `civil_from_days`).
 fn utc(second: u64) -> String {
     let (days, of_day) = (second / 86_400, second % 86_400);
-    // Years begin in March, so that the leap day is the last day of a year.
+    // Years begin in March, so that the day that is added now and then is the last one.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
@@ -103,7 +179,7 @@ fn utc(second: u64) -> String {
     )
 }
 
-/// Returns whether a text contains an RFC 3339 time in UTC.
+/// Whether a text holds an RFC 3339 time in UTC.
 pub fn names_a_time(text: &str) -> bool {
     text.split(|c: char| c.is_whitespace() || "\",".contains(c))
         .any(|word| {

@@ -1,5 +1,4 @@
-//! A cluster of real processes in a temporary folder. Dropping it ends the processes and removes
-//! the folder.
+//! A cluster of real processes in a temporary folder; dropped, it is ended and removed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,20 +16,19 @@ use crate::permits::{self, Permit};
 use crate::wait;
 use crate::workload::{Load, Route};
 
-/// Election timeouts of a cluster whose leader is not lost.
+/// Election timeouts of a cluster that loses no leader.
 const PATIENT: &str = "[\"2s\", \"4s\"]";
 
-/// The time from the start of the last process until every node is ready: an election, a worker
-/// lease and, for a debug build on a loaded two-core machine, much waiting for the processor.
+/// From the start of the last process to ready on every node: an election, a worker lease and,
+/// on a loaded two-core machine with a debug build, a good deal of waiting for the processor.
 pub const READY: Duration = Duration::from_secs(30);
 
-/// A text in a record, by which a test finds the record's bytes in a file.
+/// A text that stands in a record, so that a test finds the record's bytes in a file.
 pub const MARK: &str = "a-description-that-the-story-finds-again";
 
 #[derive(Debug)]
 pub struct Cluster {
-    // The fields are dropped in this order: processes, their links and disks, their folder, the
-    // permit.
+    // Dropped in this order: processes, their links and disks, their folder, the right to run.
     nodes: Vec<Node>,
     links: Option<Links>,
     disks: Vec<LoopDisk>,
@@ -39,14 +37,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Plans nodes `n1` to `nN` that name each other as founders. None is started.
+    /// Nodes `n1` to `nN` that name each other as founders; none is started.
     pub fn planned(count: usize) -> Self {
         Self::prepared(count, None)
     }
 
-    /// Plans nodes `n1` to `nN`, each alone on a host, and `further` hosts for nodes that are added
-    /// later. No node is started. Panics if such a network is not available (see
-    /// [`crate::links::unavailable`]).
+    /// Nodes `n1` to `nN`, each alone on a host, and further hosts for nodes that are added; none
+    /// is started. Where there can be no such network (see [`crate::links::unavailable`]) it fails.
     pub fn on_links(count: usize, further: usize) -> Self {
         Self::prepared(count, Some(Links::new(count + further)))
     }
@@ -86,7 +83,7 @@ impl Cluster {
         self
     }
 
-    /// Gives every node its own disk. Its data folder is a folder on this disk.
+    /// Gives every node a disk of its own; its data folder is a folder on it.
     #[must_use]
     pub fn on_disks(mut self, kind: FileSystem, bytes: u64) -> Self {
         for index in 0..self.nodes.len() {
@@ -95,7 +92,7 @@ impl Cluster {
         self
     }
 
-    /// Gives one node its own disk.
+    /// Gives one node a disk of its own.
     #[must_use]
     pub fn on_disk(mut self, index: usize, kind: FileSystem, bytes: u64) -> Self {
         let node = &mut self.nodes[index];
@@ -105,7 +102,7 @@ impl Cluster {
         self
     }
 
-    /// The disk of a node that has one.
+    /// The disk of a node that was given one.
     pub fn disk_mut(&mut self, index: usize) -> &mut LoopDisk {
         let data = self.nodes[index].data();
         let mut disks = self.disks.iter_mut();
@@ -122,8 +119,7 @@ impl Cluster {
             .collect()
     }
 
-    /// Adds a node that is not a founder: it is not among the peers of the others, and it is not
-    /// started.
+    /// Adds a node that founds nothing: it is not among the peers of the others and is not started.
     pub fn add_stranger(&mut self, name: &str) -> usize {
         let index = self.nodes.len();
         let mut node = new_node(self.folder.path(), name, &self.links, index);
@@ -140,13 +136,13 @@ impl Cluster {
         self
     }
 
-    /// Sets election timeouts so long that no pause of a busy machine causes an election, for
-    /// stories in which no leader is lost.
+    /// With elections so late that no pause of a busy machine brings one about: for stories in which no
+    /// leader is lost.
     pub fn patient(self) -> Self {
         self.with("raft", "election", PATIENT)
     }
 
-    /// The links of a cluster that was created with links.
+    /// The links of a cluster that was made with some.
     pub fn links(&self) -> &Links {
         self.links.as_ref().expect("a cluster on links")
     }
@@ -171,13 +167,20 @@ impl Cluster {
         self.nodes.iter().map(Node::url).collect()
     }
 
-    /// `HOST:PORT` of a node's client interface.
+    /// `HOST:PORT` of a node's client side.
     pub fn address(&self, index: usize) -> String {
         self.nodes[index].http_address().to_owned()
     }
 
     pub fn addresses(&self) -> Vec<String> {
         (0..self.size()).map(|index| self.address(index)).collect()
+    }
+
+    /// The addresses of all nodes, the leader's first.
+    pub fn leader_first(&self) -> Vec<String> {
+        let mut addresses = self.addresses();
+        addresses.rotate_left(self.leader());
+        addresses
     }
 
     pub fn load(&self, clients: usize, route: Route, count: u64, pause_ms: u64) -> Load {
@@ -199,7 +202,7 @@ impl Cluster {
         self.wait_ready_of(&all, READY);
     }
 
-    /// Waits until these nodes are ready. Returns the time that this took.
+    /// Waits until these nodes are ready; answers how long that took.
     pub fn wait_ready_of(&self, indices: &[usize], deadline: Duration) -> Duration {
         let begin = Instant::now();
         for &index in indices {
@@ -217,13 +220,13 @@ impl Cluster {
         begin.elapsed()
     }
 
-    /// GET of a path at a node that is expected to respond.
+    /// GET of a path at a node that is expected to answer.
     #[track_caller]
     pub fn get(&self, index: usize, path: &str) -> Reply {
         http::get(&self.url(index, path)).reply()
     }
 
-    /// POST without a body to a node that is expected to respond.
+    /// POST without a body to a node that is expected to answer.
     #[track_caller]
     pub fn post(&self, index: usize, path: &str) -> Reply {
         http::post(&self.url(index, path)).reply()
@@ -239,8 +242,14 @@ impl Cluster {
         http::request("PUT", &url).json(definition).reply().ok();
     }
 
-    /// Allocates the next values of a sequence through a node. Returns the first and the last
-    /// value.
+    /// With the strict sequence `order`.
+    #[must_use]
+    pub fn with_order(self) -> Self {
+        self.create_sequence(0, "order", &json!({"mode": "strict"}));
+        self
+    }
+
+    /// The next values of a sequence through a node, as their first and last.
     #[track_caller]
     pub fn next(&self, index: usize, name: &str, count: u64) -> (i64, i64) {
         let reply = self
@@ -250,7 +259,7 @@ impl Cluster {
         (integer(&body["first"]), integer(&body["last"]))
     }
 
-    /// The names of all sequences in a node's own state.
+    /// The names of all sequences, as a node's own state has them.
     pub fn sequence_names(&self, index: usize) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         let mut cursor = String::new();
@@ -277,8 +286,8 @@ impl Cluster {
         value.parse().expect("a number")
     }
 
-    /// Starts a node whose folder was damaged. The node must serve and report the damage in the
-    /// words of the entry with this name in [`crate::damage::DOCUMENT`].
+    /// Starts a node whose folder was damaged; it serves, and reports the damage in the words of the
+    /// entry of this name in [`crate::damage::DOCUMENT`].
     #[track_caller]
     pub fn start_repaired(&mut self, index: usize, damage: &str) {
         let before = self.nodes[index].stderr().len();
@@ -287,8 +296,7 @@ impl Cluster {
         row(damage).assert_repaired(&self.nodes[index].stderr()[before..]);
     }
 
-    /// Creates the strict sequence `order`, described by [`MARK`], and allocates its values 1 to
-    /// 10.
+    /// Creates the strict sequence `order`, described by [`MARK`], and takes its values 1 to 10.
     #[must_use]
     pub fn with_a_record(self) -> Self {
         self.create_sequence(0, "order", &json!({"mode": "strict", "description": MARK}));
@@ -296,7 +304,7 @@ impl Cluster {
         self
     }
 
-    /// Removes a member whose folder is refused, and adds its machine as a new member.
+    /// Removes a member whose folder is refused and brings its machine back as a new member.
     pub fn replace_member(&mut self, index: usize, asked: usize) {
         let name = self.nodes[index].name();
         let member = self.url(asked, &format!("/v1/cluster/members/{name}"));
@@ -307,7 +315,7 @@ impl Cluster {
         self.promote(index, asked);
     }
 
-    /// Adds a started node as a learner when it is waiting to be added.
+    /// Adds a started node as a learner, as soon as it waits to be added.
     pub fn add_member(&self, index: usize, asked: usize) {
         let node = &self.nodes[index];
         let new = json!({"name": node.name(), "peer": node.peer_address(), "http": node.url()});
@@ -316,13 +324,13 @@ impl Cluster {
         wait::until("the node is added", READY, || {
             let reply = http::post(&members).json(&new).reply();
             let is_member = may_be_added && reply.code() == "already-exists";
-            // A request that timed out may still be executed later.
+            // A request that timed out may be carried out later.
             may_be_added |= reply.status >= 500;
             (reply.status < 300 || is_member).then_some(())
         });
     }
 
-    /// Makes a learner a voter when it is ready.
+    /// Makes a learner a voter, as soon as it is ready.
     pub fn promote(&self, index: usize, asked: usize) {
         self.wait_ready_of(&[index], READY);
         let name = self.nodes[index].name();
@@ -334,22 +342,36 @@ impl Cluster {
         });
     }
 
-    /// Waits until a running node reports itself as the leader, and returns its index.
+    /// The index of the leader that at least one running node names, waiting for one.
     pub fn leader(&self) -> usize {
         wait::until("a leader that says so itself", READY, || {
             self.leader_claims()
         })
     }
 
-    /// The index of the node that reports itself as the leader, if any. If there are several, the
-    /// one with the highest term, because a node that was cut off or stopped may not have detected
-    /// yet that it was replaced.
+    /// The index of the node that names itself as the leader, if one does: of several the one of the
+    /// latest term, for one that was cut off or stopped may not know yet that it was replaced.
     pub fn leader_claims(&self) -> Option<usize> {
         let claims = self.nodes.iter().enumerate().filter_map(|(index, node)| {
             let view = node.cluster_view()?;
             (view["leader"].as_str()? == node.name()).then_some((view["term"].as_u64()?, index))
         });
         claims.max().map(|(_, index)| index)
+    }
+
+    /// A member in a node's view of the cluster.
+    pub fn member_in<'a>(&self, view: &'a Value, index: usize) -> Option<&'a Value> {
+        let name = self.nodes[index].name();
+        view["members"]
+            .as_array()?
+            .iter()
+            .find(|member| member["name"] == name)
+    }
+
+    /// The highest term that any running node is at.
+    pub fn term(&self) -> u64 {
+        let term = |node: &Node| node.cluster_view()?["term"].as_u64();
+        self.nodes.iter().filter_map(term).max().unwrap_or_default()
     }
 
     pub fn follower(&self) -> usize {
@@ -359,7 +381,7 @@ impl Cluster {
             .expect("a node beside the leader")
     }
 
-    /// Waits until these nodes have applied the same entry and report the same digest.
+    /// Waits until these nodes have applied the same and show the same digest.
     pub fn wait_same_state(&self, indices: &[usize]) {
         wait::until("all nodes at the same applied entry", READY, || {
             let mut seen = Vec::new();
@@ -397,7 +419,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Creates the node with this index. If there are links, it runs on the host with the same index.
+/// A node of this place in the cluster: on the host of the same place, if there are links.
 fn new_node(root: &Path, name: &str, links: &Option<Links>, index: usize) -> Node {
     match links {
         None => Node::new(root, name),

@@ -1,4 +1,4 @@
-//! A raw keep-alive connection: sends one request at a time as bytes and reads the whole response.
+//! A raw keep-alive connection: one request at a time, written as bytes, and its whole answer.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seqd_net::tls::ClientFiles;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
-/// The longest response. A batch of 10,000 IDs as JSON takes a quarter of it.
+/// The most that one answer may be long: a batch of 10,000 IDs as JSON is a quarter of it.
 const MAX_ANSWER: usize = 1 << 20;
 
 pub(crate) fn connector(cacert: PathBuf) -> TlsConnector {
@@ -33,24 +34,32 @@ pub struct Connection {
     buffer: Vec<u8>,
 }
 
-/// The next local port. With thousands of connections, the system's own search for a free port
-/// takes most of the processor time. A port that is in use fails, and the next attempt uses another
-/// one.
+/// Raises this process's limit of open files as far as it may; returns the limit.
+pub fn raise_open_files() -> u64 {
+    let limits = getrlimit(Resource::Nofile);
+    let current = limits.maximum;
+    let raised = setrlimit(Resource::Nofile, Rlimit { current, ..limits });
+    raised.expect("a soft limit of open files as high as the hard one");
+    current.unwrap_or(u64::MAX)
+}
+
+/// The next port of an own address: with thousands of connections the system's own search for a free
+/// one takes most of the processor. One that is in use fails, and the next try has another.
 fn next_port() -> u16 {
     static TRIES: AtomicU32 = AtomicU32::new(0);
     let tries = TRIES.fetch_add(1, Ordering::Relaxed);
-    // Different processes begin at different ports.
+    // Processes begin at different ports.
     let place = std::process::id().wrapping_mul(7_919).wrapping_add(tries);
     1_024 + (place % 64_000) as u16
 }
 
-/// Connects to an IP address and port, from this local address if one is given.
+/// Connects to an IP address and port; from this own address, if one is given.
 pub async fn connect(address: &str, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let stream = match source {
         None => TcpStream::connect(address).await?,
         Some(source) => {
             let socket = TcpSocket::new_v4()?;
-            // A local port may be used by connections to several servers.
+            // A port may serve connections to several servers.
             socket.set_reuseaddr(true)?;
             socket.bind(SocketAddr::new(source, next_port()))?;
             let address = address.parse().map_err(io::Error::other)?;
@@ -82,17 +91,17 @@ impl Connection {
         }
     }
 
-    /// Opens a connection without TLS.
+    /// A connection without TLS.
     pub async fn plain(address: &str) -> io::Result<Self> {
         Self::open(address, None).await
     }
 
-    /// Opens a connection without TLS, from this local address if one is given.
+    /// A connection without TLS, from this own address if one is given.
     pub(crate) async fn from(address: &str, source: Option<IpAddr>) -> io::Result<Self> {
         Ok(Self::on(Box::new(connect(address, source).await?)))
     }
 
-    /// Posts JSON and returns the status and the body.
+    /// Posts JSON; the status and the body.
     pub async fn post(&mut self, path: &str, body: &str) -> io::Result<(u16, &[u8])> {
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
@@ -103,7 +112,7 @@ impl Connection {
         Ok((status, self.body()))
     }
 
-    /// Sends one request, reads the whole response and returns the status.
+    /// One request and its whole answer; the status.
     pub(crate) async fn once(&mut self, request: &[u8]) -> io::Result<u16> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -123,23 +132,24 @@ impl Connection {
         }
     }
 
-    /// The body of the last response.
+    /// The body of the last answer.
     pub(crate) fn body(&self) -> &[u8] {
         let end = self.buffer.windows(4).position(|four| four == b"\r\n\r\n");
         end.map_or(&[], |end| &self.buffer[end + 4..])
     }
 
-    /// Returns whether the last response has this header, given in lower case.
-    pub(crate) fn has_header(&self, name: &str) -> bool {
+    /// The headers of the last answer, names in lower case.
+    pub(crate) fn headers(&self) -> Vec<(String, String)> {
         let end = self.buffer.len() - self.body().len();
-        let head = String::from_utf8_lossy(&self.buffer[..end]).to_ascii_lowercase();
-        head.lines()
-            .any(|line| line.split_once(':').is_some_and(|(key, _)| key == name))
+        let head = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
+        let pairs = head.lines().filter_map(|line| line.split_once(": "));
+        pairs
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+            .collect()
     }
 }
 
-/// The status of a response and its length with head and body, or `None` while the head is
-/// incomplete.
+/// The status of an answer and its length with head and body, once the head is complete.
 fn head(bytes: &[u8]) -> io::Result<Option<(u16, usize)>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);

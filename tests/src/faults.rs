@@ -1,7 +1,7 @@
 //! Faults from outside the process: pauses, and system calls that strace delays or counts.
 //!
-//! Each fault is a guard that ends the fault when dropped. Each fault must prove that it had an
-//! effect before it counts as injected.
+//! Each fault is a guard that heals when dropped, and each proves that it bites before it counts
+//! as injected.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,44 +9,36 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::checkers::Violation;
+use crate::checkers::{Violation, require};
 use crate::node::Node;
 use crate::{skips, wait};
 
-/// The violation for a fault that had no effect: its run proves nothing.
-pub fn never_bit(detail: impl Into<String>) -> Violation {
-    Violation::new("a fault that never bit", detail.into())
-}
+/// The violation of a fault that had no effect: its run shows nothing.
+pub const NEVER_BIT: &str = "a fault that never bit";
 
-/// A node whose process is stopped until this is dropped.
+/// A node whose process stands still until this is dropped.
 #[derive(Debug)]
 pub struct Paused {
     pid: Pid,
 }
 
 impl Paused {
-    /// Stops the process with SIGSTOP.
+    /// Stops the process where it is (SIGSTOP).
     pub fn new(node: &Node) -> Self {
         node.signal(Signal::STOP);
         Self { pid: node.pid() }
     }
 
-    /// Keeps the process stopped for this long. Returns an error if it ran.
-    pub fn hold(self, length: Duration) -> Result<(), Violation> {
-        std::thread::sleep(length);
-        let detail = || {
-            never_bit(format!(
-                "the stopped process {} ran",
-                self.pid.as_raw_nonzero()
-            ))
-        };
-        if self.stands() { Ok(()) } else { Err(detail()) }
+    /// Lets the process go on; an error if it ran meanwhile.
+    pub fn heal(self) -> Result<(), Violation> {
+        let detail = format!("the stopped process {} ran", self.pid.as_raw_nonzero());
+        require(self.stands(), NEVER_BIT, detail)
     }
 
-    /// Returns whether the process is stopped, according to the kernel.
+    /// Whether the process stands still, as the kernel has it.
     pub fn stands(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
-        // The state follows the name, which is in parentheses and may contain any characters.
+        // The state follows the name, which is in parentheses and may hold anything.
         let stat = stat.unwrap_or_default();
         stat.rsplit_once(") ")
             .is_some_and(|(_, rest)| rest.starts_with('T'))
@@ -55,19 +47,19 @@ impl Paused {
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        // A process that was killed in the meantime cannot be continued.
+        // A process that was killed meanwhile needs no healing.
         let _ = kill_process(self.pid, Signal::CONT);
     }
 }
 
-/// strace attached to a node. Dropping it detaches strace, and the node continues.
+/// strace attached to a node; detached when dropped, the node then runs on.
 #[derive(Debug)]
 pub struct Strace {
     child: Child,
     output: PathBuf,
 }
 
-/// The reason why nothing can be traced here, with the remedy. `None` if tracing works.
+/// Why nothing can be traced here, with the way out; `None` if it can be.
 pub fn why_no_trace() -> Option<String> {
     let run = |arguments: &[&str]| {
         let mut command = Command::new("strace");
@@ -91,7 +83,7 @@ impl Strace {
         Self::attach(node, &["-e", "trace=fdatasync"], folder)
     }
 
-    /// Makes the next `fdatasync` of a file fail with this error (`EIO`), once.
+    /// Has the next `fdatasync` of a file fail with this error (`EIO`), once.
     pub fn fail_fdatasync(node: &Node, file: &Path, error: &str, folder: &Path) -> Self {
         let inject = &format!("inject=fdatasync:error={error}:when=1");
         let path = file.display().to_string();
@@ -106,8 +98,7 @@ impl Strace {
         let pid = node.pid();
         let output = folder.join(format!("{}.strace", node.name()));
         let child = Command::new("strace")
-            // Without --seccomp-bpf, which requires a start under strace, each call stops twice
-            // anyway.
+            // Without --seccomp-bpf (it needs a start under strace) each call stops twice anyway.
             .args(["-f", "-qq", "-p"])
             .arg(pid.as_raw_nonzero().to_string())
             .arg("-o")
@@ -128,13 +119,13 @@ impl Strace {
         strace
     }
 
-    /// Returns whether a call was made to fail.
+    /// Whether a call was made to fail.
     pub fn has_bitten(&self) -> bool {
         let text = std::fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&text).contains("(INJECTED)")
     }
 
-    /// The number of `fdatasync` calls that have returned so far.
+    /// How many `fdatasync` calls were seen to end so far.
     pub fn fdatasyncs(&self) -> usize {
         let text = std::fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&text)
@@ -146,7 +137,7 @@ impl Strace {
 
 impl Drop for Strace {
     fn drop(&mut self) {
-        // On SIGINT, strace detaches and leaves the process running.
+        // SIGINT makes strace detach and leave the process running.
         let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
         let _ = self.child.wait();
     }

@@ -1,16 +1,16 @@
-//! Client requests and their outcomes, on one monotonic clock.
+//! Requests of clients and their outcomes, on one monotonic clock.
 //!
 //! All clients of a run live in one process, so one `Instant` orders them. A request that timed
-//! out, or whose connection broke, is *unknown*: it may have had an effect or may still have one.
+//! out or whose connection broke is *unknown*: it may have had its effect or may still have it.
 
 use std::time::{Duration, Instant};
 
-/// Nanoseconds on the clock of the run.
+/// Nanoseconds on the run's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct At(pub u64);
 
 impl At {
-    /// The time from `earlier` to this, zero if `earlier` is later.
+    /// The time from `earlier` to this, zero if it is the other way round.
     pub fn since(self, earlier: At) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -29,31 +29,40 @@ impl Timeline {
     }
 }
 
-/// The outcome of a request, as its client observed it.
+/// The outcome of a request, as its client saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome<T> {
-    /// Acknowledged with this response.
+    /// Acknowledged with this answer.
     Ok(T),
-    /// The request may or may not have had an effect. Contains the reason.
+    /// It may or may not have had an effect; why that is so.
     Unknown(String),
-    /// The request certainly had no effect. Contains the code.
+    /// Certainly without effect; the code.
     Refused(String),
 }
 
 #[derive(Debug, Clone)]
 pub struct Op<T> {
-    /// The index of the client, from zero.
-    pub client: usize,
-    /// The index of the node that received the request, from zero.
+    /// The node that was asked, from zero.
     pub node: usize,
     pub call: At,
-    /// The time of the response or failure.
+    /// When its answer or failure was seen.
     pub back: At,
     pub count: u64,
     pub outcome: Outcome<T>,
 }
 
 impl<T> Op<T> {
+    /// A request for one number.
+    pub fn one(node: usize, (call, back): (At, At), outcome: Outcome<T>) -> Self {
+        Self {
+            node,
+            call,
+            back,
+            count: 1,
+            outcome,
+        }
+    }
+
     pub fn answer(&self) -> Option<&T> {
         match &self.outcome {
             Outcome::Ok(answer) => Some(answer),
@@ -62,7 +71,7 @@ impl<T> Op<T> {
     }
 }
 
-/// A response that contains numbers.
+/// An answer that has numbers.
 pub trait Numbers {
     fn runs(&self) -> &[Run];
 }
@@ -99,7 +108,7 @@ impl Run {
     }
 }
 
-/// Joins consecutive numbers to runs. The order is kept.
+/// Joins consecutive numbers, kept in the given order, to runs.
 pub fn runs_of(numbers: impl IntoIterator<Item = i64>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for number in numbers {
@@ -114,15 +123,15 @@ pub fn runs_of(numbers: impl IntoIterator<Item = i64>) -> Vec<Run> {
     runs
 }
 
-/// The response to an ID request: IDs of one worker, in the order of the response.
+/// The answer to an ID request: one worker's IDs in the order of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ids {
-    /// The worker that the response names.
+    /// The worker that the answer names.
     pub worker: u64,
     pub runs: Vec<Run>,
 }
 
-/// The response to `next`: values in the order of the response.
+/// The answer to `next`: values in the order of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
     pub runs: Vec<Run>,
@@ -133,7 +142,7 @@ pub struct Created {
     pub name: String,
 }
 
-/// A period in which the responses of some nodes prove nothing.
+/// A time in which the answers of some nodes prove nothing.
 #[derive(Debug, Clone)]
 pub struct Doubt {
     pub nodes: Vec<usize>,
@@ -141,7 +150,7 @@ pub struct Doubt {
     pub to: At,
 }
 
-/// Withdraws the acknowledgements of these nodes in these periods: the outcome counts as unknown.
+/// Takes back what these nodes acknowledged at these times: the outcome counts as unknown.
 pub fn doubt<T>(history: &mut [Op<T>], doubts: &[Doubt]) {
     for op in history {
         let is_in_doubt = |doubt: &Doubt| {
@@ -155,7 +164,7 @@ pub fn doubt<T>(history: &mut [Op<T>], doubts: &[Doubt]) {
 
 pub type History<T> = Vec<Op<T>>;
 
-/// The numbers of (acknowledged, unknown, refused) requests.
+/// Counts of (acknowledged, unknown, refused) requests.
 pub fn tally<T>(history: &[Op<T>]) -> (usize, usize, usize) {
     let mut counts = (0, 0, 0);
     for op in history {
@@ -168,7 +177,7 @@ pub fn tally<T>(history: &[Op<T>]) -> (usize, usize, usize) {
     counts
 }
 
-/// The frequency of each code or reason, most frequent first, for the report of a failed run.
+/// How often each code or reason occurred, most frequent first, for the report of a failed run.
 pub fn reasons<T>(history: &[Op<T>]) -> Vec<(String, usize)> {
     let mut counts = std::collections::BTreeMap::new();
     for op in history {
@@ -190,14 +199,7 @@ mod tests {
 
     #[test]
     fn what_a_node_answered_during_its_cut_counts_as_unknown() {
-        let op = |node, call, back| Op {
-            client: 0,
-            node,
-            call: At(call),
-            back: At(back),
-            count: 1,
-            outcome: Outcome::Ok(()),
-        };
+        let op = |node, call, back| Op::one(node, (At(call), At(back)), Outcome::Ok(()));
         let times = [(1, 9), (5, 10), (12, 13), (19, 30), (21, 22)];
         let cut = Doubt {
             nodes: vec![0],

@@ -1,8 +1,6 @@
-//! A blocking HTTP client for stories. One call returns status, problem code, body, headers and
-//! time.
+//! A blocking HTTP client for stories: one call, then status, problem code, body, headers, time.
 //!
-//! It follows no redirect and retries nothing, so a story receives exactly the response of the
-//! node.
+//! It follows no redirect and repeats nothing: what a node answers is what a story sees.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -11,8 +9,8 @@ use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-/// The client's timeout. It is longer than the server's default of 3 s, so that a missing response
-/// is a failure of the server and not caused by the client.
+/// The client side's patience: longer than the server's own default of 3 s, so that a hang shows
+/// as a failure of the server to answer and not as the client's impatience.
 pub const PATIENCE: Duration = Duration::from_secs(8);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -25,9 +23,9 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 
 static CLIENT: LazyLock<Client> = LazyLock::new(client);
 
-/// A client that accepts any certificate. Stories about certificates use the program itself.
+/// A client that takes any certificate: stories about them use the program itself.
 fn client() -> Client {
-    // It fails if a provider is installed already.
+    // An error: it is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .no_proxy()
@@ -42,33 +40,42 @@ fn client() -> Client {
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
-    /// The headers, with names in lower case.
+    /// The headers, names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
-    /// The time from sending the request to the last byte.
+    /// From sending to the last byte.
     pub elapsed: Duration,
 }
 
 #[derive(Debug, Clone)]
 pub enum Failure {
-    /// The connection was refused: the request certainly had no effect.
+    /// The connection was refused: certainly no effect.
     Refused(String),
-    /// The connection broke or timed out after the request may have been sent.
+    /// It broke or timed out after the request may have been sent.
     Unknown(String),
 }
 
 impl Reply {
-    /// The body as JSON, null if it is not JSON.
+    pub fn is_ok(&self) -> bool {
+        self.status == 200
+    }
+
+    /// Returns whether it is the replay of an earlier response.
+    pub fn is_replayed(&self) -> bool {
+        self.header("idempotent-replayed").is_some()
+    }
+
+    /// The body as JSON; null if it is not.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The `code` of a problem response, otherwise an empty string.
+    /// The `code` of a problem answer, else an empty string.
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The `detail` of a problem response.
+    /// What a problem answer tells of this case.
     pub fn detail(&self) -> String {
         self.json()["detail"]
             .as_str()
@@ -76,7 +83,7 @@ impl Reply {
             .to_owned()
     }
 
-    /// Returns whether a problem response guarantees that the request had no effect.
+    /// Whether a problem answer promises that nothing happened.
     pub fn retryable(&self) -> bool {
         self.json()["retryable"].as_bool().unwrap_or(false)
     }
@@ -88,7 +95,7 @@ impl Reply {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Asserts that the response is a success and returns it.
+    /// The answer itself, which a story expects to be a success.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert!(
@@ -100,7 +107,7 @@ impl Reply {
         self
     }
 
-    /// Asserts that the response is this refusal and returns it.
+    /// The answer itself, which a story expects to be this refusal.
     #[track_caller]
     pub fn refused(self, status: u16, code: &str) -> Self {
         assert_eq!(
@@ -166,7 +173,7 @@ impl Request {
         RUNTIME.block_on(answer(self.0))
     }
 
-    /// Sends the request, and reads the body without keeping it. Returns the number of bytes.
+    /// Sends it, and reads the body without keeping it; how many bytes it had.
     #[track_caller]
     pub fn length(self) -> u64 {
         RUNTIME.block_on(async {
@@ -180,7 +187,7 @@ impl Request {
         })
     }
 
-    /// Sends the request to a node that is expected to respond.
+    /// Sends it to a node that the story expects to answer.
     #[track_caller]
     pub fn reply(self) -> Reply {
         match self.send() {
@@ -212,7 +219,7 @@ async fn answer(request: RequestBuilder) -> Result<Reply, Failure> {
             )
         })
         .collect();
-    // When the head has arrived, the request had its effect, even if the body is lost.
+    // Once the head was seen the request had its effect, whatever becomes of the body.
     let body = answer
         .text()
         .await

@@ -1,54 +1,72 @@
-//! Callers that race for keys. Eight callers begin each key at the same time on random nodes. They
-//! lose responses, retry with the same nonce, die with a claim, complete too late, or complete in
-//! time.
+//! Callers that race for keys: each key is begun by eight at once on random nodes, who lose answers,
+//! ask again with the same nonce, die with a claim, come too late with their result, or complete.
 //!
 //! All responses are recorded on one clock.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::asker::{Answer, Asker, PATIENCE, Unanswered};
-use crate::checkers::keys::{KeyEvent, KeyResult, KeyTold};
-use crate::cluster::integer;
+use crate::asker::{Asker, PATIENCE, Tally};
+use crate::checkers::Violation;
+use crate::checkers::keys::{KeyEvent, KeyResult, KeyTold, check};
+use crate::cluster::{Cluster, integer};
 use crate::history::Timeline;
+use crate::http::Reply;
+use crate::loads::{Load, under_faults};
+use crate::report::Report;
+use crate::runtime::block_on;
 use crate::seed::Random;
+use crate::strikes::{self, Plan, Strike, Strikes};
 
-/// Callers per key.
-pub const CALLERS: usize = 8;
+/// Callers of each key.
+const CALLERS: usize = 8;
 
-/// Only callers with smaller numbers die, so that every key is completed in the end.
+/// Of the callers only these die, so that every key is done in the end.
 const MORTAL: u8 = 5;
 
-/// The TTLs of a key that outlives the run, and of a key that does not, in ms.
+/// The life of a key that outlives the run, and of one that does not.
 const LONG_MS: u64 = 3_600_000;
 const SHORT_MS: u64 = 3_000;
 
-/// One key in this many is short-lived, and its last caller begins after it has expired.
+/// One key in so many is short-lived, and the last of its callers comes once it is over.
 const SHORT_EVERY: u64 = 20;
 
-/// After this time, a short-lived key that was completed at once has usually expired.
+/// After this a short-lived key that was done at once is over, mostly.
 const BEYOND_SHORT: Duration = Duration::from_millis(3_500);
 
-/// The shortest and longest claim TTL, in ms. A stopped leader is stopped for longer than the
-/// longest.
+/// A claim's time: a stopped leader is stopped for longer than the longest.
 const CLAIM_MS: (u64, u64) = (400, 1_600);
 
-/// The time after which a caller abandons a key and the run fails. All faults together are shorter.
+/// When a caller gives a key up, and the run fails: all faults together are shorter.
 const GIVES_UP: Duration = Duration::from_secs(120);
 
-/// The pause after an inconclusive response.
+/// The pause after a response without a result.
 const PAUSE: Duration = Duration::from_millis(60);
 
 /// Returns whether a key may expire during the run.
-pub fn is_short(key: u64) -> bool {
+fn is_short(key: u64) -> bool {
     key % SHORT_EVERY == SHORT_EVERY - 1
 }
 
-/// The number of keys, and the number of concurrent keys.
+/// Leaders are stopped for longer than any claim, so that their claims are taken over.
+pub const KEY_PLAN: Plan = Plan {
+    turns: &[
+        (Strike::Killed, true),
+        (Strike::Stopped, true),
+        (Strike::Killed, false),
+        (Strike::Cut, true),
+    ],
+    is_shuffled: false,
+    pause_ms: (300, 1_800),
+    away_ms: (3_000, 3_000),
+};
+
+/// The number of keys, and the number at once.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyLoad {
     pub keys: u64,
@@ -56,72 +74,87 @@ pub struct KeyLoad {
     pub seed: u64,
 }
 
-/// The actions of the callers and the responses to them.
+/// The record of all callers.
 #[derive(Debug, Default)]
-pub struct KeyHistory {
-    pub events: Vec<KeyEvent>,
-    pub begins: u64,
-    /// Begins and completions that were retried after no response or an inconclusive one.
-    pub retries: u64,
-    /// Requests without a response.
-    pub unanswered: u64,
-    pub deaths: u64,
-    /// The number of responses by code.
-    pub refusals: BTreeMap<String, u64>,
-    /// Responses that no caller may receive.
-    pub unexpected: Vec<String>,
+pub struct KeyBook {
+    events: Vec<KeyEvent>,
+    /// Begins and completions that were sent again after no response, or after one without a result.
+    retries: u64,
+    deaths: u64,
+    tally: Tally,
 }
 
-/// Blocks until every key is completed.
-pub fn run(load: KeyLoad, addresses: &[String]) -> KeyHistory {
-    let history = RefCell::new(KeyHistory::default());
-    let (next, timeline) = (Cell::new(0), Timeline::begin());
-    let (history, next) = (&history, &next);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime for the callers").block_on(async {
-        let lanes = (0..load.lanes).map(|_| async move {
+impl KeyLoad {
+    /// Eight callers at once begin every key while nodes are killed, stopped and cut off. The checker
+    /// judges all responses.
+    pub fn under_faults(self, random: Random, may_have_links: bool) -> Result<(), Violation> {
+        let (planned, has_links) = strikes::cluster(may_have_links);
+        let strikes = Strikes::new(KEY_PLAN, random, has_links, None);
+        under_faults(&self, planned.ready(), strikes, None)
+    }
+}
+
+impl Load for KeyLoad {
+    type Book = KeyBook;
+
+    fn run(&self, addresses: &[String], timeline: Timeline, _: &AtomicBool) -> KeyBook {
+        let (book, next) = (RefCell::new(KeyBook::default()), Cell::new(0));
+        let lane = || async {
             let mut askers: Vec<Asker> = (0..CALLERS).map(|_| Asker::new(addresses)).collect();
-            while next.get() < load.keys {
+            while next.get() < self.keys {
                 let key = next.replace(next.get() + 1);
                 let callers = (0u8..).zip(&mut askers).map(|(number, asker)| Caller {
                     key,
                     number,
                     nonce: 0,
-                    random: Random::seeded(load.seed ^ (key << 8 | u64::from(number))),
+                    random: Random::seeded(self.seed ^ (key << 8 | u64::from(number))),
                     nodes: addresses.len() as u64,
                     asker,
-                    history,
+                    book: &book,
                     timeline,
                 });
-                futures_util::future::join_all(callers.map(Caller::run)).await;
+                join_all(callers.map(Caller::run)).await;
             }
-        });
-        futures_util::future::join_all(lanes).await;
-    });
-    history.take()
+        };
+        block_on(join_all((0..self.lanes).map(|_| lane())));
+        book.take()
+    }
+
+    fn judge(&self, book: KeyBook, _: &mut Cluster, _: &Strikes, report: &mut Report) {
+        book.tally.judge(report);
+        let (retries, deaths) = (book.retries, book.deaths);
+        println!("  {retries} retries, {deaths} claimers died");
+        if let Some(counts) = report.checked(check(&book.events, is_short)) {
+            println!("  {counts:?}");
+            let bites = counts.takeovers > 0 && counts.anew > 0 && deaths > 0;
+            report.require(
+                bites,
+                "a run with take-overs and ends",
+                format!("{counts:?}"),
+            );
+        }
+    }
 }
 
 struct Caller<'a> {
     key: u64,
     number: u8,
-    /// The index of the nonce that the caller uses, among its nonces.
+    /// Of its nonces, the one that it asks with.
     nonce: u32,
     random: Random,
     nodes: u64,
     asker: &'a mut Asker,
-    history: &'a RefCell<KeyHistory>,
+    book: &'a RefCell<KeyBook>,
     timeline: Timeline,
 }
 
 /// The next step of a caller.
 enum Next {
-    /// Retries with the same nonce.
+    /// Asks again, with the same nonce.
     Again,
-    /// Sends a new request with a new nonce.
+    /// Asks as a new request.
     Anew,
-    /// The caller has completed its work on the key, or has died.
+    /// It is done with the key, or has died.
     Ends,
 }
 
@@ -133,15 +166,14 @@ impl Caller<'_> {
         let begun = Instant::now();
         while begun.elapsed() < GIVES_UP {
             match self.begin().await {
-                Next::Again => self.history.borrow_mut().retries += 1,
+                Next::Again => self.book.borrow_mut().retries += 1,
                 Next::Anew => self.nonce += 1,
                 Next::Ends => return,
             }
         }
     }
 
-    /// Usually the normal timeout of a caller, and sometimes one so short that the response is
-    /// lost.
+    /// Mostly as long as a caller waits, and sometimes so short that the answer is lost.
     fn patience(&mut self) -> Duration {
         match self.random.below(10) {
             0 => Duration::from_micros(self.random.below(12_000)),
@@ -149,13 +181,12 @@ impl Caller<'_> {
         }
     }
 
-    /// Sends one request about the key to a random node. `read` classifies the response for the
-    /// record.
+    /// Sends one request about the key to a random node. `read` returns the result to record.
     async fn ask(
         &mut self,
         what: &str,
         body: &Value,
-        read: impl Fn(&Answer) -> Option<KeyTold>,
+        read: impl Fn(&Reply) -> Option<KeyTold>,
     ) -> Option<KeyTold> {
         let node = self.random.below(self.nodes) as usize;
         let path = format!("/v1/idempotency/pay%2F{}/{what}", self.key);
@@ -164,23 +195,16 @@ impl Caller<'_> {
         let asked = self.asker.ask(node, ("POST", &path, ""), &body, patience);
         let answer = asked.await;
         let back = self.timeline.at();
-        let mut history = self.history.borrow_mut();
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(Unanswered::Unsent | Unanswered::Unknown) => {
-                history.unanswered += 1;
-                return None;
-            }
-        };
+        let mut book = self.book.borrow_mut();
+        let answer = book
+            .tally
+            .take(&path, answer, &["in-progress", "lease-lost"])?;
         let told = read(&answer);
-        if !answer.is_ok() {
-            *history.refusals.entry(answer.code()).or_default() += 1;
-        }
-        if told.is_none() && !is_passing(&answer) {
-            history.unexpected.push(format!("{path}: {answer:?}"));
+        if told.is_none() {
+            book.tally.unexpected.push(format!("{path}: {answer:?}"));
         }
         let told = told?;
-        history.events.push(KeyEvent {
+        book.events.push(KeyEvent {
             key: self.key,
             nonce: (self.number, self.nonce),
             call,
@@ -191,7 +215,6 @@ impl Caller<'_> {
     }
 
     async fn begin(&mut self) -> Next {
-        self.history.borrow_mut().begins += 1;
         let claim_ms = CLAIM_MS.0 + self.random.below(CLAIM_MS.1 - CLAIM_MS.0);
         let body = json!({
             "ttl_ms": if is_short(self.key) { SHORT_MS } else { LONG_MS },
@@ -200,7 +223,7 @@ impl Caller<'_> {
             "nonce": format!("{}.{}.{}", self.key, self.number, self.nonce),
         });
         let sealed = RefCell::new(Value::Null);
-        let read = |answer: &Answer| {
+        let read = |answer: &Reply| {
             *sealed.borrow_mut() = answer.json()["claim"].clone();
             begun(answer)
         };
@@ -216,15 +239,15 @@ impl Caller<'_> {
         }
     }
 
-    /// The caller received a claim.
+    /// Continues as the first caller.
     async fn go_on(&mut self, claim: (u64, &Value), claim_ms: u64) -> Next {
         sleep(Duration::from_millis(self.random.below(60))).await;
         match self.random.below(20) {
             0..3 if self.number < MORTAL => {
-                self.history.borrow_mut().deaths += 1;
+                self.book.borrow_mut().deaths += 1;
                 Next::Ends
             }
-            // The response was lost after it had arrived: the caller retries with the same nonce.
+            // Its answer was lost after it had come: it asks again with the same nonce.
             3 | 4 => Next::Again,
             5 => {
                 let body = json!({"claim": claim.1});
@@ -236,7 +259,7 @@ impl Caller<'_> {
                 self.complete(claim, 0).await
             }
             7 => {
-                // The caller changes its result. The first result stays.
+                // A caller that has changed its mind: the first result stays.
                 self.complete(claim, 0).await;
                 self.complete(claim, 1).await
             }
@@ -244,30 +267,24 @@ impl Caller<'_> {
         }
     }
 
-    /// Completes the key, with retries until the response is conclusive. Afterwards it continues as
-    /// any other caller.
+    /// Completes the key, and repeats that until there is a result. Continues as any other caller.
     async fn complete(&mut self, (claim, sealed): (u64, &Value), variant: u64) -> Next {
         let result = KeyResult { claim, variant };
         let body = json!({"claim": sealed, "result": format!("{claim}/{variant}")});
-        let read = |answer: &Answer| match ended(answer)? {
+        let read = |answer: &Reply| match ended(answer)? {
             KeyTold::Completed(_) => Some(KeyTold::Completed(result)),
             other => Some(other),
         };
         let begun = Instant::now();
         while self.ask("complete", &body, read).await.is_none() && begun.elapsed() < GIVES_UP {
-            self.history.borrow_mut().retries += 1;
+            self.book.borrow_mut().retries += 1;
             sleep(PAUSE).await;
         }
         Next::Anew
     }
 }
 
-/// Returns whether a response is inconclusive, so that a retry may get a different one.
-fn is_passing(answer: &Answer) -> bool {
-    matches!(answer.status, 429 | 503 | 504)
-}
-
-fn begun(answer: &Answer) -> Option<KeyTold> {
+fn begun(answer: &Reply) -> Option<KeyTold> {
     let body = answer.json();
     let number = |name: &str| body[name].as_u64();
     match (answer.status, body["state"].as_str()?) {
@@ -293,9 +310,9 @@ fn result_of(text: &str) -> Option<KeyResult> {
     })
 }
 
-/// Classifies the response to a completion or an abandonment: success, or a lost claim. The
-/// response to an abandonment contains no result.
-fn ended(answer: &Answer) -> Option<KeyTold> {
+/// Of a completion and an abandonment: that it is so, or that the claim is lost. An abandonment says
+/// nothing about a result.
+fn ended(answer: &Reply) -> Option<KeyTold> {
     match (answer.status, answer.code().as_str()) {
         (200, _) if answer.json()["state"] == "done" => {
             let (claim, variant) = (0, 0);

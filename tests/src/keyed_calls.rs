@@ -1,17 +1,26 @@
-//! Requests with an `Idempotency-Key`. Each is sent until it is answered, its response is
-//! discarded, and it is sent again to another node. The run must have as many results as keys, and
-//! the same bytes for each key.
+//! Requests with an `Idempotency-Key`. Each is sent until there is a response, and then sent again to
+//! another node: there must be as many results as keys, and the second response has the same bytes.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use serde_json::json;
 use tokio::time::sleep;
 
-use crate::asker::{Answer, Asker, PATIENCE, Unanswered};
+use crate::asker::{Asker, PATIENCE, Tally};
 use crate::checkers::Violation;
-use crate::cluster::integer;
+use crate::cluster::{Cluster, integer};
+use crate::history::Timeline;
+use crate::http::Reply;
+use crate::key_load::KEY_PLAN;
+use crate::loads::{Load, under_faults};
+use crate::memory;
+use crate::report::Report;
+use crate::runtime::block_on;
 use crate::seed::Random;
+use crate::strikes::{Plan, Strikes};
 
 /// The requests in turn: a strict sequence, a segment sequence, an ID.
 const KINDS: [(&str, &str); 3] = [
@@ -20,16 +29,16 @@ const KINDS: [(&str, &str); 3] = [
     ("GET", "/v1/ids"),
 ];
 
-/// One request in this many is abandoned before its response can arrive.
+/// One request in so many is given up before its answer can have come.
 const LOST_EVERY: u64 = 50;
 
-/// The pause after an inconclusive response.
+/// The pause after a response without a result.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// The number of attempts after which the run fails. All faults together are shorter.
+/// The run fails after this many tries of one request: all faults together are shorter.
 const MOST_TRIES: usize = 2_000;
 
-/// The number of calls, and the number of concurrent connections.
+/// The number of calls, and the number at once.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyedLoad {
     pub calls: u64,
@@ -38,50 +47,79 @@ pub struct KeyedLoad {
 }
 
 #[derive(Debug, Default)]
-pub struct KeyedHistory {
-    /// The allocated numbers, by kind of request.
-    pub given: [Vec<i64>; 3],
-    pub requests: u64,
-    pub unanswered: u64,
-    /// The number of responses by code.
-    pub refusals: BTreeMap<String, u64>,
-    /// Responses that differ from the first one, or are not marked as replayed.
-    pub differing: Vec<String>,
-    /// Responses that no caller may receive.
-    pub unexpected: Vec<String>,
+pub struct KeyedBook {
+    /// The results by kind of request.
+    given: [Vec<i64>; 3],
+    /// Second responses with other bytes, or without the header of a replay.
+    differing: Vec<String>,
+    tally: Tally,
 }
 
-/// Blocks until every call was made and repeated.
-pub fn run(load: KeyedLoad, addresses: &[String]) -> KeyedHistory {
-    let history = RefCell::new(KeyedHistory::default());
-    let next = Cell::new(0);
-    let (history, next) = (&history, &next);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime for the calls").block_on(async {
-        let callers = (0..load.connections).map(|number| async move {
-            let mut caller = Caller {
-                asker: Asker::new(addresses),
-                random: Random::seeded(load.seed ^ number as u64),
-                nodes: addresses.len(),
-                history,
-            };
-            while next.get() < load.calls {
-                let call = next.replace(next.get() + 1);
-                caller.call(call, &format!("{:x}-{call}", load.seed)).await;
+impl KeyedLoad {
+    /// Every request with a key is answered with a result of its own, and again with the same bytes,
+    /// while nodes are killed and stopped. Each key is kept for as long as the run.
+    pub fn under_faults(self, random: Random) -> Result<(), Violation> {
+        let limit = (self.calls + 1).max(1_000_000).to_string();
+        let planned = Cluster::planned(3).with("limits", "keys", &limit);
+        let cluster = planned.ready().with_order();
+        cluster.create_sequence(0, "ticket", &json!({}));
+        // A minute of a long run has a few faults; a run of seconds has one or two.
+        let plan = Plan {
+            pause_ms: (300, 300 + (self.calls / 50).clamp(500, 15_000)),
+            ..KEY_PLAN
+        };
+        under_faults(
+            &self,
+            cluster,
+            Strikes::new(plan, random, false, None),
+            None,
+        )
+    }
+}
+
+impl Load for KeyedLoad {
+    type Book = KeyedBook;
+
+    fn run(&self, addresses: &[String], _: Timeline, _: &AtomicBool) -> KeyedBook {
+        let (book, next) = (RefCell::new(KeyedBook::default()), Cell::new(0));
+        let caller = |number| Caller {
+            asker: Asker::new(addresses),
+            random: Random::seeded(self.seed ^ number as u64),
+            nodes: addresses.len(),
+            book: &book,
+        };
+        let calls = (0..self.connections).map(caller).map(|mut caller| {
+            let next = &next;
+            async move {
+                while next.get() < self.calls {
+                    let call = next.replace(next.get() + 1);
+                    caller.call(call, &format!("{:x}-{call}", self.seed)).await;
+                }
             }
         });
-        futures_util::future::join_all(callers).await;
-    });
-    history.take()
+        block_on(join_all(calls));
+        book.take()
+    }
+
+    fn judge(&self, book: KeyedBook, cluster: &mut Cluster, _: &Strikes, report: &mut Report) {
+        book.tally.judge(report);
+        let strict = book.given[0].len() as i64;
+        check(book, self.calls, report);
+        let (next, _) = cluster.next(0, "order", 1);
+        println!("  {strict} strict values, and {} gaps", next - 1 - strict);
+        for node in 0..3 {
+            let memory = memory::resident(cluster.node(node).pid()) >> 20;
+            let keys = cluster.metric(node, "seqd_keys");
+            println!("  n{}: {keys} keys, {memory} MiB", node + 1);
+        }
+    }
 }
 
 struct Caller<'a> {
     asker: Asker,
     random: Random,
     nodes: usize,
-    history: &'a RefCell<KeyedHistory>,
+    book: &'a RefCell<KeyedBook>,
 }
 
 impl Caller<'_> {
@@ -94,22 +132,21 @@ impl Caller<'_> {
         let Some(again) = self.answered(kind, node + 1, key).await else {
             return;
         };
-        let mut history = self.history.borrow_mut();
-        if again.body != first.body || !again.is_replayed {
+        let mut book = self.book.borrow_mut();
+        if again.body != first.body || !again.is_replayed() {
             let differing = format!("{key}: {first:?}, then {again:?}");
-            history.differing.push(differing);
+            book.differing.push(differing);
         }
         let body = first.json();
-        let value = if kind == 2 {
-            &body["ids"][0]
-        } else {
-            &body["first"]
+        let value = match kind {
+            2 => &body["ids"][0],
+            _ => &body["first"],
         };
-        history.given[kind].push(integer(value));
+        book.given[kind].push(integer(value));
     }
 
-    /// Sends the request until there is a response, to one node after another from `node` on.
-    async fn answered(&mut self, kind: usize, node: usize, key: &str) -> Option<Answer> {
+    /// Asks until there is an answer, one node after another from this one on.
+    async fn answered(&mut self, kind: usize, node: usize, key: &str) -> Option<Reply> {
         let (method, path) = KINDS[kind];
         for at in node.. {
             let patience = match self.random.below(LOST_EVERY) {
@@ -118,99 +155,74 @@ impl Caller<'_> {
             };
             let request = (method, path, key);
             let asked = self.asker.ask(at % self.nodes, request, "", patience).await;
-            let asked = match asked {
-                Ok(answer) if answer.is_ok() => {
-                    self.history.borrow_mut().requests += 1;
+            {
+                let tally = &mut self.book.borrow_mut().tally;
+                let answer = tally.take(key, asked, &["in-progress"]);
+                if let Some(answer) = answer.filter(Reply::is_ok) {
                     return Some(answer);
                 }
-                other => other,
-            };
-            if !self.may_ask_again(key, asked, at - node) {
-                return None;
+                if at - node >= MOST_TRIES {
+                    let gives_up = format!("{key}: no answer in {MOST_TRIES} tries");
+                    tally.unexpected.push(gives_up);
+                }
+                if !tally.unexpected.is_empty() {
+                    return None;
+                }
             }
             sleep(PAUSE).await;
         }
         None
     }
-
-    /// Counts an attempt that was not a success. Returns whether the request may be retried.
-    fn may_ask_again(&self, key: &str, asked: Result<Answer, Unanswered>, tries: usize) -> bool {
-        let mut history = self.history.borrow_mut();
-        history.requests += 1;
-        let unexpected = match asked {
-            Err(Unanswered::Unsent | Unanswered::Unknown) => {
-                history.unanswered += 1;
-                None
-            }
-            Ok(answer) => {
-                let code = answer.code();
-                let is_passing = matches!(answer.status, 429 | 503 | 504) || code == "in-progress";
-                *history.refusals.entry(code).or_default() += 1;
-                (!is_passing).then(|| format!("{key}: {answer:?}"))
-            }
-        };
-        let gives_up = || format!("{key}: no answer in {MOST_TRIES} tries");
-        let unexpected = unexpected.or_else(|| (tries >= MOST_TRIES).then(gives_up));
-        let may = unexpected.is_none();
-        history.unexpected.extend(unexpected);
-        may
-    }
 }
 
-/// Checks that there are as many distinct results as calls, and that each repetition returned the
-/// same bytes.
-pub fn check(mut history: KeyedHistory, calls: u64) -> Result<(), Violation> {
-    for (invariant, found) in [
-        ("expected answers", &history.unexpected),
-        ("the same bytes", &history.differing),
-    ] {
-        if let Some(one) = found.first() {
-            let detail = format!("{} times, as {one}", found.len());
-            return Err(Violation::new(invariant, detail));
-        }
-    }
-    let mut all = 0;
-    for ((_, path), given) in KINDS.iter().zip(&mut history.given) {
+/// As many distinct results as calls, and each repetition was answered with the same bytes.
+fn check(mut book: KeyedBook, calls: u64, report: &mut Report) {
+    report.none("the same bytes", &book.differing);
+    for ((_, path), given) in KINDS.iter().zip(&mut book.given) {
         given.sort_unstable();
-        if let Some(pair) = given.windows(2).find(|pair| pair[0] == pair[1]) {
-            let detail = format!("{path}: {} was given to two keys", pair[0]);
-            return Err(Violation::new("a result of its own", detail));
-        }
-        all += given.len() as u64;
+        let twice = given.windows(2).find(|pair| pair[0] == pair[1]);
+        report.require(
+            twice.is_none(),
+            "a result of its own",
+            format!("{path}: {twice:?}"),
+        );
     }
-    if all != calls {
-        let detail = format!("{all} of {calls}");
-        return Err(Violation::new("every call is answered", detail));
-    }
-    Ok(())
+    let all = book.given.iter().map(Vec::len).sum::<usize>() as u64;
+    report.require(
+        all == calls,
+        "every call is answered",
+        format!("{all} of {calls}"),
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(given: [&[i64]; 3]) -> KeyedHistory {
-        KeyedHistory {
-            given: given.map(<[i64]>::to_vec),
-            ..KeyedHistory::default()
-        }
-    }
-
-    #[track_caller]
-    fn found(history: KeyedHistory, invariant: &str) {
-        assert_eq!(check(history, 4).unwrap_err().invariant, invariant);
-    }
-
     #[test]
     fn what_is_planted_is_found() {
-        assert_eq!(check(of([&[1, 2], &[1], &[9]]), 4), Ok(()));
-        found(of([&[1, 2], &[1], &[]]), "every call is answered");
-        found(of([&[2, 2], &[1], &[9]]), "a result of its own");
-        let mut differing = of([&[1, 2], &[1], &[9]]);
-        differing.differing.push("planted".to_owned());
-        found(differing, "the same bytes");
-        let mut unexpected = of([&[1, 2], &[1], &[9]]);
-        unexpected.unexpected.push("planted".to_owned());
-        found(unexpected, "expected answers");
+        let found = |given: [&[i64]; 3], differing: &[&str]| {
+            let mut report = Report::default();
+            let book = KeyedBook {
+                given: given.map(<[i64]>::to_vec),
+                differing: differing.iter().map(|one| (*one).to_owned()).collect(),
+                ..KeyedBook::default()
+            };
+            check(book, 4, &mut report);
+            report.verdict().map_err(|violation| violation.invariant)
+        };
+        assert_eq!(found([&[1, 2], &[1], &[9]], &[]), Ok(()));
+        assert_eq!(
+            found([&[1, 2], &[1], &[]], &[]),
+            Err("every call is answered")
+        );
+        assert_eq!(
+            found([&[2, 2], &[1], &[9]], &[]),
+            Err("a result of its own")
+        );
+        assert_eq!(
+            found([&[1, 2], &[1], &[9]], &["planted"]),
+            Err("the same bytes")
+        );
     }
 }

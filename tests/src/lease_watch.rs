@@ -1,57 +1,51 @@
-//! Records the leases of the workers by polling every node.
+//! What the leases of the workers were, seen by asking every node for them all the time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::checkers::leases::Lease;
+use crate::clients::Clients;
 use crate::cluster::{Cluster, integer};
 use crate::http;
 
-/// The time between two rounds, and the timeout of a request. Both are far shorter than any lease.
+/// The time between two rounds, and how long a node may take to answer: far shorter than any lease.
 const EVERY: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub struct LeaseWatch {
-    over: Arc<AtomicBool>,
-    watch: JoinHandle<Vec<Lease>>,
+    urls: Vec<String>,
+    rounds: Clients<Vec<Lease>>,
 }
 
 impl LeaseWatch {
     pub fn begin(cluster: &Cluster) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let (urls, ends) = (cluster.urls(), Arc::clone(&over));
-        let watch = std::thread::spawn(move || {
-            let mut seen = Vec::new();
-            loop {
-                // A last round begins after the end of the run, so that all minted IDs are covered.
-                let is_last = ends.load(Ordering::Relaxed);
-                for lease in urls.iter().flat_map(|url| leases_at(url)) {
-                    if !seen.contains(&lease) {
-                        seen.push(lease);
-                    }
-                }
-                if is_last {
-                    return seen;
-                }
-                std::thread::sleep(EVERY);
-            }
-        });
-        Self { over, watch }
+        let urls = cluster.urls();
+        let asked = urls.clone();
+        let round = move || (asked.iter().flat_map(|url| leases_at(url)).collect(), EVERY);
+        Self {
+            rounds: Clients::start([round]),
+            urls,
+        }
     }
 
-    /// Every lease of the layout `default`, once for each observed fence.
+    /// Every lease of the layout `default`, once for each fence that was seen.
     pub fn finish(self) -> Vec<Lease> {
-        self.over.store(true, Ordering::Relaxed);
-        self.watch.join().expect("the watch of the leases")
+        // A last round begins after the end, so that all that was minted is covered.
+        let rounds = self.rounds.finish().into_iter().flatten();
+        let last = self.urls.iter().flat_map(|url| leases_at(url));
+        let mut seen = Vec::new();
+        for lease in rounds.chain(last) {
+            if !seen.contains(&lease) {
+                seen.push(lease);
+            }
+        }
+        seen
     }
 }
 
-/// The leases that one node reports. Empty if it does not respond.
+/// The leases as one node has them; none if it does not answer.
 fn leases_at(url: &str) -> Vec<Lease> {
     let request = http::get(&format!("{url}/v1/workers?limit=1000")).patience(PATIENCE);
     let Ok(reply) = request.send() else {

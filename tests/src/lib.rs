@@ -1,15 +1,18 @@
-//! The test harness. It starts real `seqd server` processes on free loopback ports with temporary
-//! folders, injects faults, records the outcomes of requests on one monotonic clock, and checks the
-//! history.
+//! The harness: it starts real `seqd server` processes on free loopback ports with temporary
+//! folders, injects faults, records the outcomes of requests on one monotonic clock, and
+//! checks the history.
 //!
-//! The stories in `tests/stories` and the longer runs of the `soak` binary both use it. It uses the
-//! product only from outside: the binary, its configuration file, its HTTP interface, its exit
-//! codes and its folders, and the `client` crate as an external program does. Only the [model] is
-//! different: it calls the code of minting and of the replicated state directly, and starts no
-//! process.
+//! The stories in `tests/stories` and the longer runs of the `soak` binary are both written with
+//! it. It uses the product only from outside: the binary, its configuration file, its HTTP
+//! interface, its exit codes and its folders; and the `client` crate as a program outside the cluster
+//! does. The [model] alone is of another kind: it calls the code of minting and of the replicated state,
+//! and starts nothing.
 //!
-//! A run ends its processes and removes its files, even if it fails. Processes are ended through
-//! the handle that started them, never by name.
+//! A run under faults has four parts: [loads] and [clients], the fault plan in [strikes], the
+//! [checkers], and one [report].
+//!
+//! Everything that a run makes it ends and removes again, also when the run fails. Processes are
+//! ended through the handle that started them, never by name.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,6 +25,7 @@ pub mod binary;
 pub mod callers;
 pub mod certificates;
 pub mod checkers;
+pub mod clients;
 pub mod clock;
 pub mod clock_steps;
 pub mod cluster;
@@ -35,16 +39,17 @@ pub mod guards;
 pub mod history;
 pub mod http;
 pub mod key_load;
-pub mod key_runs;
 pub mod keyed_calls;
 pub mod lease_watch;
 pub mod link_faults;
 pub mod link_runs;
 pub mod links;
 pub mod load;
+pub mod loads;
 pub mod lock_runs;
 pub mod loop_disk;
 pub mod memory;
+pub mod mixed;
 pub mod model;
 pub mod node;
 pub mod node_peaks;
@@ -55,7 +60,9 @@ pub mod ports;
 pub mod postgres;
 pub mod power;
 pub mod python;
+pub mod report;
 pub mod runs;
+pub mod runtime;
 pub mod seed;
 pub mod sequence_load;
 pub mod skips;

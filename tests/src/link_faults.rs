@@ -1,20 +1,19 @@
-//! The faults of a cluster's links, by name, and their injection.
+//! What can be wrong with the links of a cluster, by name, and how it is brought about.
 
 use std::net::TcpStream;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use crate::checkers::Violation;
+use crate::checkers::{Violation, require};
 use crate::cluster::Cluster;
-use crate::faults::{Strace, never_bit};
+use crate::connection::raise_open_files;
+use crate::faults::{NEVER_BIT, Strace};
 use crate::links::{Condition, Fault, Links, Pairs};
 
-/// The number of connections of an idle flood: as many as a small pool of misbehaving clients
-/// holds, and far more than the peers of a cluster need.
+/// How many connections an idle flood opens: what a small pool of misbehaving clients holds, and
+/// far more than the peers of a cluster need.
 const FLOOD: usize = 1024;
 
-/// A fault of the links. The table [`FAULTS`] lists them.
+/// A fault of the links; one of the table [`FAULTS`].
 #[derive(Debug, Clone, Copy)]
 pub struct LinkFault {
     pub name: &'static str,
@@ -23,25 +22,25 @@ pub struct LinkFault {
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Between all nodes: the round-trip time in ms, and the share of lost packets.
+    /// Between all nodes: a round trip that takes this long, ms, and a share that is lost.
     Far(u64, f64),
-    /// The links of all nodes except the leader have this bandwidth, in Mbit/s.
+    /// The cables of all nodes but the leader, Mbit/s.
     SlowFollowers(f64),
     LeaderAlone,
     FollowerAlone,
-    /// Packets from the leader are lost, packets to it arrive.
+    /// What the leader sends is lost, what it is sent arrives.
     LeaderDumb,
-    /// Packets to the leader are lost, packets from it arrive.
+    /// What the leader is sent is lost, what it sends arrives.
     LeaderDeaf,
-    /// The leader and one follower cannot reach each other. The other nodes reach both.
+    /// The leader and one follower do not reach each other; the others reach both.
     LeaderAndOne,
     /// All connections of one follower to the leader are refused.
     OneIsRefused,
     /// All connections of the followers to the leader are refused.
     AllAreRefused,
-    /// Every packet between the leader and a follower is answered with a reset.
+    /// Whatever the leader and a follower send each other is answered with resets.
     LeaderAndOneReset,
-    /// Idle connections to the leader's peer port.
+    /// Connections to the leader's port for peers that send nothing.
     Flood,
     /// Every `fdatasync` of every node takes this many ms longer.
     SlowDisks(u64),
@@ -70,13 +69,13 @@ pub const FAULTS: [LinkFault; 16] = [
     fault("leader-and-one-reset", Kind::LeaderAndOneReset),
 ];
 
-/// Faults that do not concern the links: idle connections, and slow disks, which need strace.
+/// Faults that are not of the links: idle connections, and slow disks, which need strace.
 pub const BESIDE: [LinkFault; 2] = [
     fault("flood", Kind::Flood),
     fault("disks-120", Kind::SlowDisks(120)),
 ];
 
-/// A fault in force. It ends when this is dropped.
+/// A fault in force; it ends when this is dropped.
 #[derive(Debug)]
 pub enum InForce {
     OnLinks(Vec<Fault>),
@@ -85,14 +84,14 @@ pub enum InForce {
 }
 
 impl LinkFault {
-    /// The fault with this name.
+    /// The fault of this name.
     pub fn named(name: &str) -> Option<Self> {
         let mut all = FAULTS.into_iter().chain(BESIDE);
         all.find(|fault| fault.name == name)
     }
 
-    /// Returns whether the leader is healthy and reaches a majority, so that nothing justifies an
-    /// election. A leader's port that is closed for all followers does justify one.
+    /// Whether the leader is well and reaches a majority, so that nothing justifies an election. A
+    /// port that all followers find closed does.
     pub fn spares_the_leader(self) -> bool {
         matches!(
             self.kind,
@@ -105,8 +104,7 @@ impl LinkFault {
         )
     }
 
-    /// Injects the fault in a cluster with this leader, and on one of the followers if it concerns
-    /// one.
+    /// Brings it about in a cluster whose leader is this one, on a follower beside it.
     pub fn impose(self, cluster: &Cluster, leader: usize) -> InForce {
         let links = cluster.links();
         let nodes = cluster.size();
@@ -151,35 +149,21 @@ impl LinkFault {
 }
 
 impl InForce {
-    /// Keeps the fault in force for this long. Returns an error if a part of it had no effect.
-    pub fn hold(self, name: &str, length: Duration) -> Result<(), Violation> {
-        std::thread::sleep(length);
-        let (touched, has_bitten) = self.heal();
-        if has_bitten {
-            return Ok(());
-        }
-        Err(never_bit(format!("{name} touched {touched}")))
-    }
-
-    /// Ends the fault. Returns the number of packets or connections that it touched, and whether
-    /// each part of it had an effect.
-    pub fn heal(self) -> (u64, bool) {
-        match self {
-            Self::OnLinks(faults) => {
-                let touched: Vec<u64> = faults.iter().map(Fault::touched).collect();
-                (touched.iter().sum(), touched.iter().all(|count| *count > 0))
-            }
-            Self::Disks(disks) => {
-                let delayed = disks.iter().map(|disk| disk.fdatasyncs() as u64);
-                let delayed: Vec<u64> = delayed.collect();
-                (delayed.iter().sum(), delayed.iter().all(|count| *count > 0))
-            }
-            Self::Connections(open) => (open.len() as u64, open.len() == FLOOD),
-        }
+    /// Ends it; how many packets, syncs or connections it touched. An error if a part of it did not
+    /// bite.
+    pub fn heal(self) -> Result<u64, Violation> {
+        let touched: Vec<u64> = match self {
+            Self::OnLinks(faults) => faults.iter().map(Fault::touched).collect(),
+            Self::Disks(disks) => disks.iter().map(|disk| disk.fdatasyncs() as u64).collect(),
+            Self::Connections(open) => vec![open.len().saturating_sub(FLOOD - 1) as u64],
+        };
+        let has_bitten = touched.iter().all(|count| *count > 0);
+        require(has_bitten, NEVER_BIT, format!("touched {touched:?}"))?;
+        Ok(touched.iter().sum())
     }
 }
 
-/// Refuses new connections of these followers to the leader, and breaks the open ones.
+/// Refuses new connections of these followers to the leader, and breaks those that are open.
 fn refuse(links: &Links, followers: &[usize], leader: usize) -> InForce {
     let pairs = Pairs::one_way(followers, &[leader]);
     let refused = links.impose(pairs, Condition::Refused);
@@ -189,12 +173,9 @@ fn refuse(links: &Links, followers: &[usize], leader: usize) -> InForce {
     InForce::OnLinks(vec![refused])
 }
 
-/// Opens connections and leaves them idle. Refused connections are not counted.
+/// Opens connections and leaves them as they are; one that is refused is not counted.
 pub fn flood(address: &str) -> InForce {
-    let limits = getrlimit(Resource::Nofile);
-    let current = limits.maximum;
-    let raised = setrlimit(Resource::Nofile, Rlimit { current, ..limits });
-    raised.expect("a soft limit of open files as high as the hard one");
+    raise_open_files();
     let open = (0..FLOOD).filter_map(|_| TcpStream::connect(address).ok());
     InForce::Connections(open.collect())
 }

@@ -1,143 +1,171 @@
-//! A load generator on raw keep-alive connections. Each connection sends one request at a time,
-//! without pipelining.
+//! A load generator on raw keep-alive connections: one request at a time each, no pipelining.
 //!
-//! Closed loop: a connection sends its next request when the previous response has arrived. Open
-//! loop: requests are due at a fixed rate, and a latency is measured from the time at which the
-//! request was due. A stall of the server therefore shows in all requests that it delayed
-//! (coordinated omission: Gil Tene).
+//! Closed loop: a connection sends its next request once it has the answer. Open loop: requests
+//! are due at a fixed rate, and a latency counts from when its request was due, so that a stall of
+//! the server is seen by all requests that it delayed (coordinated omission: Gil Tene).
 //!
-//! The generator runs on one thread, so that a two-core machine keeps a core for the server.
+//! It runs on one thread, so that a two-core machine keeps a core for the server.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, connector};
+use crate::report::quantile;
+use crate::runtime::block_on;
 
 #[derive(Debug, Clone, Default)]
 pub struct Target {
-    /// `HOST:PORT` of each server. The connections are spread over them.
-    pub addresses: Vec<String>,
-    pub method: &'static str,
-    pub path: String,
-    /// The file with the CA of servers that use TLS.
+    /// `HOST:PORT` of each server; connections are spread over them.
+    addresses: Vec<String>,
+    method: &'static str,
+    path: String,
+    /// The file with the CA of servers that speak TLS.
     pub cacert: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
-    /// Responses with status 200.
+    /// Answers with status 200.
     pub answers: u64,
-    /// Other responses, and connections that broke.
+    /// Other answers, and connections that broke.
     pub failures: u64,
     pub elapsed: Duration,
-    /// All latencies in microseconds, sorted.
+    /// Every latency in microseconds, in order of size.
     latencies_us: Vec<u32>,
 }
 
 impl Figures {
+    pub fn new(mut latencies_us: Vec<u32>, failures: u64, elapsed: Duration) -> Self {
+        latencies_us.sort_unstable();
+        Self {
+            answers: latencies_us.len() as u64,
+            failures,
+            elapsed,
+            latencies_us,
+        }
+    }
+
     pub fn rate(&self) -> f64 {
         self.answers as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that `share` (0 to 1) of the responses did not exceed.
+    /// The latency that `share` (0 to 1) of the answers did not exceed.
     pub fn quantile(&self, share: f64) -> Duration {
         Duration::from_micros(u64::from(quantile(&self.latencies_us, share)))
     }
 
-    /// Combines the measurements of several runs.
+    /// What several runs measured, as of one.
     pub fn of_all(runs: impl IntoIterator<Item = Figures>) -> Figures {
-        let mut all = Figures::default();
+        let (mut latencies, mut failures, mut elapsed) = (Vec::new(), 0, Duration::ZERO);
         for run in runs {
-            all.answers += run.answers;
-            all.failures += run.failures;
-            all.elapsed += run.elapsed;
-            all.latencies_us.extend(run.latencies_us);
+            failures += run.failures;
+            elapsed += run.elapsed;
+            latencies.extend(run.latencies_us);
         }
-        all.latencies_us.sort_unstable();
-        all
+        Self::new(latencies, failures, elapsed)
     }
 }
 
-/// The value that `share` (0 to 1) of these sorted values do not exceed. The default value if there
-/// are none.
-pub fn quantile<T: Copy + Default>(sorted: &[T], share: f64) -> T {
-    let last = sorted.len().saturating_sub(1);
-    let index = (share * last as f64).round() as usize;
-    sorted.get(index).copied().unwrap_or_default()
+impl fmt::Display for Figures {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [median, slow, most] = [0.5, 0.99, 1.0].map(|share| self.quantile(share));
+        let (rate, failures) = (self.rate(), self.failures);
+        write!(
+            out,
+            "{rate:>9.0}/s  p50 {median:>8.1?}  p99 {slow:>8.1?}  most {most:>8.1?}"
+        )?;
+        match failures {
+            0 => Ok(()),
+            _ => write!(out, "  {failures} failures"),
+        }
+    }
 }
 
-/// The order of the requests in time.
-#[derive(Debug, Clone, Copy)]
-pub enum Pace {
-    /// The next request follows the response.
-    Closed,
-    /// This many requests per second in total.
-    Open(f64),
-}
+impl Target {
+    pub fn get(addresses: Vec<String>, path: &str) -> Self {
+        Self::of("GET", addresses, path)
+    }
 
-/// Runs the load and blocks until it ends.
-pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) -> Figures {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime for the load").block_on(async {
-        let mut tasks = Vec::new();
-        let tls = target.cacert.clone().map(connector);
+    pub fn post(addresses: Vec<String>, path: &str) -> Self {
+        Self::of("POST", addresses, path)
+    }
+
+    pub fn put(addresses: Vec<String>, path: &str) -> Self {
+        Self::of("PUT", addresses, path)
+    }
+
+    /// The next value of the sequence `order`.
+    pub fn order(addresses: Vec<String>) -> Self {
+        Self::post(addresses, "/v1/sequences/order/next")
+    }
+
+    fn of(method: &'static str, addresses: Vec<String>, path: &str) -> Self {
+        Self {
+            addresses,
+            method,
+            path: path.to_owned(),
+            cacert: None,
+        }
+    }
+
+    /// Loads it for so long in a closed loop and blocks until that is over.
+    pub fn closed(&self, connections: usize, length: Duration) -> Figures {
+        block_on(self.load(connections, None, length))
+    }
+
+    /// The same in an open loop of so many requests a second in all.
+    pub fn open(&self, connections: usize, rate: f64, length: Duration) -> Figures {
+        block_on(self.load(connections, Some(rate), length))
+    }
+
+    async fn load(&self, connections: usize, rate: Option<f64>, length: Duration) -> Figures {
+        let tls = self.cacert.clone().map(connector);
         let mut open = Vec::new();
         for index in 0..connections {
-            let address = &target.addresses[index % target.addresses.len()];
+            let address = &self.addresses[index % self.addresses.len()];
             let connection = Connection::open(address, tls.clone()).await;
             open.push((address, connection.expect("a connection to the server")));
         }
-        // The measurement begins here, because a TLS handshake is not part of a request.
+        // From here on: a handshake of TLS is no part of a request.
         let begin = Instant::now();
-        for (index, (address, connection)) in open.into_iter().enumerate() {
-            let request = format!(
-                "{} {} HTTP/1.1\r\nhost: {address}\r\ncontent-length: 0\r\n\r\n",
-                target.method, target.path
-            );
-            let schedule = match pace {
-                Pace::Closed => None,
-                Pace::Open(rate) => Some(Schedule {
+        let tasks = open
+            .into_iter()
+            .enumerate()
+            .map(|(index, (address, connection))| {
+                let request = format!(
+                    "{} {} HTTP/1.1\r\nhost: {address}\r\ncontent-length: 0\r\n\r\n",
+                    self.method, self.path
+                );
+                let schedule = rate.map(|rate| Schedule {
                     next: begin + Duration::from_secs_f64(index as f64 / rate),
                     step: Duration::from_secs_f64(connections as f64 / rate),
-                }),
-            };
-            let end = begin + length;
-            tasks.push(tokio::spawn(ask(
-                connection,
-                request.into_bytes(),
-                schedule,
-                end,
-            )));
-        }
-        let mut figures = Figures::default();
+                });
+                let asked = ask(connection, request.into_bytes(), schedule, begin + length);
+                tokio::task::spawn_local(asked)
+            });
+        let tasks: Vec<_> = tasks.collect();
+        let (mut latencies, mut failures) = (Vec::new(), 0);
         for task in tasks {
-            let (latencies, failures) = task.await.expect("a connection's task ends");
-            figures.answers += latencies.len() as u64;
-            figures.failures += failures;
-            figures.latencies_us.extend(latencies);
+            let (of_one, failed) = task.await.expect("a connection's task ends");
+            latencies.extend(of_one);
+            failures += failed;
         }
-        figures.elapsed = begin.elapsed();
-        figures.latencies_us.sort_unstable();
-        figures
-    })
+        Figures::new(latencies, failures, begin.elapsed())
+    }
 }
 
 /// Sends each of these requests once over keep-alive connections, spread over the addresses, and
-/// blocks until all are answered. `next` returns method, path and a JSON body, and `None` at the
-/// end. A request that is refused as retryable is sent again. Returns the number of responses with
-/// a 2xx status.
+/// blocks until all are answered. `next` gives method, path and a JSON body, then nothing.
+/// Answers how many were answered with a status of the 200s; what is refused as retryable is
+/// sent again.
 pub fn each(
     addresses: &[String],
     connections: usize,
     next: impl Fn() -> Option<(&'static str, String, String)>,
 ) -> u64 {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
     let next = &next;
-    runtime.expect("a runtime for the load").block_on(async {
+    block_on(async {
         let sent = (0..connections).map(|index| async move {
             let address = &addresses[index % addresses.len()];
             let mut connection = Connection::open(address, None).await.expect("a connection");
@@ -212,18 +240,11 @@ mod tests {
 
     #[test]
     fn quantiles_come_from_every_latency() {
-        let figures = Figures {
-            answers: 101,
-            failures: 0,
-            elapsed: Duration::from_secs(1),
-            latencies_us: (0..=100).collect(),
-        };
+        let second = Duration::from_secs(1);
+        let figures = Figures::new((0..=100).rev().collect(), 0, second);
         assert_eq!(figures.quantile(0.5), Duration::from_micros(50));
         assert_eq!(figures.quantile(1.0), Duration::from_micros(100));
-        let slow = Figures {
-            latencies_us: vec![900; 101],
-            ..figures.clone()
-        };
+        let slow = Figures::new(vec![900; 101], 0, second);
         let both = Figures::of_all([slow, figures]);
         assert_eq!((both.answers, both.elapsed.as_secs()), (202, 2));
         assert_eq!(both.quantile(0.25), Duration::from_micros(50));

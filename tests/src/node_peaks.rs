@@ -1,5 +1,4 @@
-//! The largest memory and disk use of each node of a cluster during a run, and the nodes that
-//! ended.
+//! The most memory and disk that each node of a cluster used during a run, and the nodes that ended.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,10 +8,11 @@ use rustix::process::Pid;
 
 use crate::cluster::Cluster;
 use crate::disk_use::DiskUse;
+use crate::report::Report;
 use crate::{memory, wait};
 
-/// The interval between two samples. A full write load writes some 20 MB in this time.
-const EVERY: Duration = Duration::from_millis(500);
+/// Time between two samples: full write load fills some 10 MB of disk in it.
+const EVERY: Duration = Duration::from_millis(200);
 
 const MB: u64 = 1_000_000;
 
@@ -22,7 +22,7 @@ pub struct Peaks {
     pub node: String,
     pub memory: u64,
     pub disk: DiskUse,
-    /// The time at which the process was first found to have ended.
+    /// The time at which the process was first seen to have ended.
     pub ended_after: Option<Duration>,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Peaks {
     }
 }
 
-/// Runs `work`, and samples all nodes of the cluster during it.
+/// Runs `work`, and samples all nodes of the cluster meanwhile.
 pub fn during<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> (T, Vec<Peaks>) {
     let nodes: Vec<(Pid, PathBuf, String)> = (0..cluster.size())
         .map(|index| cluster.node(index))
@@ -75,7 +75,20 @@ pub fn during<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> (T, Vec<Peaks>)
     (result, most(&samples))
 }
 
-/// The peaks over all samples. Each sample has all nodes, in the same order.
+/// Prints the peaks. No node may end, or use more memory than this, bytes.
+pub fn judge(peaks: &[Peaks], most_memory: u64, report: &mut Report) {
+    for peak in peaks {
+        println!("  {peak}");
+        report.require(peak.ended_after.is_none(), "no node ends", peak.to_string());
+        report.require(
+            peak.memory <= most_memory,
+            "bounded memory",
+            peak.to_string(),
+        );
+    }
+}
+
+/// The peaks over all samples, each of which has every node in the same order.
 fn most(samples: &[Vec<Peaks>]) -> Vec<Peaks> {
     let mut peaks: Vec<Peaks> = samples.first().cloned().unwrap_or_default();
     for sample in samples {

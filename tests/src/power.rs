@@ -1,38 +1,36 @@
-//! Power cuts of real nodes on real file systems under load, and the checks afterwards.
+//! Power cuts of real nodes on real file systems, under load, and what must hold afterwards.
 //!
-//! Each node has its own disk. A power cut discards unsynced data and ends the process. The disk is
-//! then mounted again and the node started at once. There are two manners:
+//! Each node has a disk of its own. A cut takes what was not synced, and the process; the disk is
+//! mounted again and the node started at once. Two manners:
 //!
-//! - [`Manner::Dead`]: the process dies first, then the disk loses its power. Every response that a
-//!   client has came from a process whose disk worked, so every response counts.
-//! - [`Manner::Alive`]: the disk loses its power under the running process, which then exits by
-//!   itself (`EIO`) or is killed with `kill -9`. A sync that races with the cut may be reported
-//!   although its bytes are lost, so responses during the cut do not count.
+//! - [`Manner::Dead`]: the process dies first, then the disk loses its power. Every answer that a
+//!   client has came from a process whose disk worked, so every answer counts.
+//! - [`Manner::Alive`]: the disk loses its power under the running process, which then dies by its
+//!   own judgement (`EIO`) or by `kill -9`. A sync that races with the cut may be reported although
+//!   its bytes are gone: what was answered while the cut went on does not count.
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
-use crate::checkers::{Violation, disjoint, increasing, linearizable, lost, unique};
+use crate::checkers::{Violation, lost, require};
 use crate::cluster::{Cluster, READY};
-use crate::history::{Created, Doubt, History, Ids, Timeline, Values, doubt, reasons, tally};
+use crate::history::{Created, Doubt, History, Timeline, doubt};
 use crate::http;
 use crate::loop_disk::{FileSystem, Loss, ROOMY};
+use crate::mixed::{self, Given, Histories, Mixed};
 use crate::seed::Random;
 use crate::wait;
-use crate::workload::{Load, Route, Workload, next_value};
+use crate::workload::{Route, Workload};
 
-/// Snapshots are frequent, so that cuts also interrupt their creation and the log purge that
-/// follows.
+/// Snapshots are frequent, so that cuts also hit their making, and the purge behind them.
 const SNAPSHOT_EVERY: &str = "1500";
 
-/// The smallest number of acknowledged requests between two cuts, so that there is data to lose.
+/// What has to be acknowledged between two cuts at least, so that there is something to lose.
 const PROGRESS: usize = 20;
 
-/// The exit code of a node whose disk has failed.
+/// The exit code of a node whose disk failed it.
 const DISK_FAILED: Option<i32> = Some(10);
 
-/// The order in which a process and its disk die.
+/// In which order a process and its disk die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     Dead,
@@ -43,11 +41,9 @@ pub enum Manner {
 pub struct Figures {
     pub single: usize,
     pub of_all: usize,
-    /// Cuts of a node that was not ready again after the previous cut.
+    /// Cuts of a node that had not become ready again after the one before.
     pub while_starting: usize,
-    pub strict: u64,
-    pub segment: u64,
-    pub ids: u64,
+    pub given: Given,
     pub created: u64,
     pub torn_tails: usize,
     pub rebuilds: usize,
@@ -56,37 +52,21 @@ pub struct Figures {
 }
 
 impl Figures {
-    pub fn add(&mut self, other: &Self) {
-        self.single += other.single;
-        self.of_all += other.of_all;
-        self.while_starting += other.while_starting;
-        self.strict += other.strict;
-        self.segment += other.segment;
-        self.ids += other.ids;
-        self.created += other.created;
-        self.torn_tails += other.torn_tails;
-        self.rebuilds += other.rebuilds;
-        self.snapshots += other.snapshots;
-        self.slowest_start = self.slowest_start.max(other.slowest_start);
-    }
-
-    /// The number of cuts. A cut of all nodes counts once.
+    /// Cuts in all: one of all nodes counts once.
     pub fn cuts(&self) -> usize {
         self.single + self.of_all
     }
 }
 
-/// A three-node cluster under load, on disks whose power can be cut.
+/// A three-node cluster on cuttable disks, under load.
 #[derive(Debug)]
 pub struct PowerRun {
-    // The load is dropped first: it ends by itself when it has no receiver.
-    load: Option<Mixed>,
+    // The load is dropped first: it ends by itself once nobody waits for it.
+    load: Option<(Mixed, Workload<Created>)>,
     cluster: Cluster,
     random: Random,
     timeline: Timeline,
-    order: History<Values>,
-    ticket: History<Values>,
-    ids: History<Ids>,
+    histories: Histories,
     created: History<Created>,
     doubtful: Vec<Doubt>,
     loads: usize,
@@ -94,16 +74,9 @@ pub struct PowerRun {
     figures: Figures,
 }
 
-#[derive(Debug)]
-struct Mixed {
-    order: Workload<Values>,
-    ticket: Workload<Values>,
-    ids: Workload<Ids>,
-    created: Workload<Created>,
-}
-
 impl PowerRun {
-    /// Plans a cluster. With `lying` disks, each sync returns `Ok` and syncs nothing (eatmydata).
+    /// Founds a cluster. With `lying` disks each sync returns `Ok` and syncs nothing
+    /// (eatmydata).
     pub fn new(kind: FileSystem, random: Random, lying: bool) -> Self {
         let mut cluster = Cluster::planned(3)
             .with("raft", "snapshot_every", SNAPSHOT_EVERY)
@@ -116,9 +89,7 @@ impl PowerRun {
             cluster,
             random,
             timeline: Timeline::begin(),
-            order: Vec::new(),
-            ticket: Vec::new(),
-            ids: Vec::new(),
+            histories: Histories::default(),
             created: Vec::new(),
             doubtful: Vec::new(),
             loads: 0,
@@ -127,17 +98,14 @@ impl PowerRun {
         }
     }
 
-    /// Founds the cluster. The power is cut at a random moment of it.
+    /// Founds the cluster; its power is cut at some moment of it.
     pub fn bootstrap(&mut self) -> Result<(), Violation> {
         self.cluster.start_all();
         std::thread::sleep(Duration::from_millis(self.random.below(900)));
         self.unsettled = true;
         self.cut(&[0, 1, 2])?;
         self.settle()?;
-        let strict = json!({"mode": "strict"});
-        self.cluster.create_sequence(0, "order", &strict);
-        let small = json!({"segment": {"min": 20, "max": 500}});
-        self.cluster.create_sequence(0, "ticket", &small);
+        mixed::create(&self.cluster);
         Ok(())
     }
 
@@ -145,8 +113,8 @@ impl PowerRun {
         self.figures
     }
 
-    /// Cuts the power `count` times under one continuous load, every `all_every`th time of all
-    /// nodes at once, and checks the acknowledged requests.
+    /// Cuts `count` times under one continuous load, every `all_every`th time all nodes at once,
+    /// and checks what was acknowledged.
     pub fn round(&mut self, count: usize, all_every: usize) -> Result<(), Violation> {
         self.begin_load();
         for number in 1..=count {
@@ -160,7 +128,7 @@ impl PowerRun {
                 let victim = self.victim();
                 self.cut(&[victim])?;
             }
-            // In one of four cases the next cut follows while the node starts.
+            // One in four is followed by the next one while the node starts.
             self.unsettled = self.random.below(4) == 0;
             if !self.unsettled {
                 self.settle()?;
@@ -171,7 +139,7 @@ impl PowerRun {
         self.judge()
     }
 
-    /// A random node. In half of the cases it is the leader, if it is known.
+    /// Half of the time the leader, where one is known.
     fn victim(&mut self) -> usize {
         let any = self.random.below(3) as usize;
         if self.random.below(2) == 0 {
@@ -203,7 +171,7 @@ impl PowerRun {
             self.cluster.disk_mut(victim).cut(loss);
         }
         if manner == Manner::Alive {
-            // Time for the process to get the first error, or not.
+            // Some time to meet the first error, or none.
             std::thread::sleep(Duration::from_millis(self.random.below(4) * 30));
             for &victim in victims {
                 self.end(victim)?;
@@ -230,22 +198,16 @@ impl PowerRun {
         Ok(())
     }
 
-    /// Ends a process whose disk is lost, unless it has exited by itself.
+    /// Ends a process whose disk is gone, if it has not seen that for itself already.
     fn end(&mut self, victim: usize) -> Result<(), Violation> {
         let node = self.cluster.node_mut(victim);
-        match node.ended() {
-            Some(status) if status.code() != DISK_FAILED => {
-                let detail = format!("{status} without a disk: {}", node.last_line());
-                Err(Violation::new(
-                    "a lost disk ends the node with exit 10",
-                    detail,
-                ))
-            }
-            _ => {
-                node.kill();
-                Ok(())
-            }
+        if let Some(status) = node.ended() {
+            let detail = format!("{status} without a disk: {}", node.last_line());
+            let is_known = status.code() == DISK_FAILED;
+            require(is_known, "a lost disk ends the node with exit 10", detail)?;
         }
+        node.kill();
+        Ok(())
     }
 
     fn check_running(&mut self, index: usize) -> Result<(), Violation> {
@@ -280,76 +242,44 @@ impl PowerRun {
     }
 
     fn begin_load(&mut self) {
-        let (urls, timeline) = (self.cluster.urls(), self.timeline);
-        let load = |clients, route, count, pause_ms| Load {
-            urls: urls.clone(),
-            clients,
-            route,
-            count,
-            pause: Duration::from_millis(pause_ms),
-        };
+        let load = |clients, route, count, pause| self.cluster.load(clients, route, count, pause);
+        let loads = [
+            load(3, Route::Fixed, 50, 5),
+            load(4, Route::Roaming, 1, 1),
+            load(3, Route::Fixed, 7, 3),
+        ];
         let prefix = format!("made.{}.", self.loads);
+        let created = Workload::creates(load(1, Route::Roaming, 1, 3), self.timeline, &prefix);
         self.loads += 1;
-        self.load = Some(Mixed {
-            order: Workload::next(load(4, Route::Roaming, 1, 1), timeline, "order"),
-            ticket: Workload::next(load(3, Route::Fixed, 7, 3), timeline, "ticket"),
-            ids: Workload::ids(load(3, Route::Fixed, 50, 5), timeline),
-            created: Workload::creates(load(1, Route::Roaming, 1, 3), timeline, &prefix),
-        });
+        self.load = Some((Mixed::begin(self.timeline, loads), created));
     }
 
-    /// Waits until `PROGRESS` more requests were acknowledged.
+    /// Waits until some more was acknowledged since the last cut.
     fn progress(&self) -> Result<(), Violation> {
-        let Some(load) = &self.load else {
+        let Some((load, _)) = &self.load else {
             return Ok(());
         };
         let goal = load.order.acknowledged() + PROGRESS;
-        wait::within(READY, || (load.order.acknowledged() >= goal).then_some(())).ok_or_else(|| {
-            Violation::new(
-                "a cluster with a quorum serves",
-                format!("not in {READY:?}"),
-            )
-        })
+        let more = wait::within(READY, || (load.order.acknowledged() >= goal).then_some(()));
+        let detail = format!("not in {READY:?}");
+        require(more.is_some(), "a cluster with a quorum serves", detail)
     }
 
     fn end_load(&mut self) {
-        let Some(load) = self.load.take() else {
+        let Some((load, created)) = self.load.take() else {
             return;
         };
-        self.order.extend(load.order.finish());
-        self.ticket.extend(load.ticket.finish());
-        self.ids.extend(load.ids.finish());
-        self.created.extend(load.created.finish());
-        let times = std::mem::take(&mut self.doubtful);
-        doubt(&mut self.order, &times);
-        doubt(&mut self.ticket, &times);
-        doubt(&mut self.ids, &times);
-        doubt(&mut self.created, &times);
+        let doubts = std::mem::take(&mut self.doubtful);
+        self.histories.extend(load.finish(), &doubts);
+        let mut created = created.finish();
+        doubt(&mut created, &doubts);
+        self.created.extend(created);
     }
 
     fn judge(&mut self) -> Result<(), Violation> {
-        self.figures.strict = linearizable::strict(&self.order)?;
-        self.figures.segment = disjoint::segments(&self.ticket, 1, i64::MAX)?;
-        self.figures.ids = unique::numbers(&self.ids)?;
-        increasing::ids_per_worker(&self.ids)?;
-        let order = &mut self.order;
-        let judged = wait::within(READY, || {
-            let asked = next_value(&self.cluster, 0, "order", self.timeline);
-            if asked.runs().is_empty() {
-                order.push(asked);
-                return None;
-            }
-            Some(asked)
-        });
-        let Some(judged) = judged else {
-            let detail = format!("the sequence does not go on: {:?}", reasons(order));
-            return Err(Violation::new("no lost acknowledgement", detail));
-        };
-        lost::strict(&self.order, 1, judged.runs()[0].first)?;
-        self.order.push(judged);
+        self.figures.given = self.histories.check(&self.cluster, self.timeline)?;
         let there = self.cluster.sequence_names(0);
         self.figures.created = lost::created(&self.created, &there)?;
-        self.cluster.wait_same_state(&[0, 1, 2]);
         let stderr = (0..3).map(|i| self.cluster.node(i).stderr());
         let stderr: String = stderr.collect();
         self.figures.torn_tails = stderr.matches("the last write was interrupted").count();
@@ -358,12 +288,12 @@ impl PowerRun {
         Ok(())
     }
 
-    /// The numbers of (acknowledged, unknown, refused) strict requests so far.
-    pub fn tally(&self) -> (usize, usize, usize) {
-        tally(&self.order)
+    /// All that was answered so far.
+    pub fn histories(&self) -> &Histories {
+        &self.histories
     }
 
-    /// The last lines of the nodes, for the report of a failed run.
+    /// The last lines of the nodes, for the report of a run that failed.
     pub fn tails(&self) -> String {
         (0..3).map(|i| self.cluster.node(i).tail()).collect()
     }

@@ -1,6 +1,7 @@
 //! The seed of a random test. Each run prints it, and `SEQD_TEST_SEED` replays it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
 
 /// A small deterministic generator (SplitMix64: Steele, Lea, Flood 2014). Not for secrets.
 #[derive(Debug, Clone)]
@@ -34,6 +35,16 @@ impl Random {
     /// detect.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next_u64() % bound
+    }
+
+    /// A number from `0.0` up to `1.0`.
+    pub fn share(&mut self) -> f64 {
+        self.below(1 << 53) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A time between the two, in milliseconds.
+    pub fn between(&mut self, (least, most): (u64, u64)) -> Duration {
+        Duration::from_millis(least + self.below(most - least + 1))
     }
 
     pub fn shuffle<T>(&mut self, items: &mut [T]) {

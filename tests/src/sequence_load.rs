@@ -1,21 +1,19 @@
 //! Clients that execute every operation on a strict sequence: values, reads, advances, deletion and
 //! creation.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::checkers::Violation;
 use crate::checkers::sequence::{Asked, Definition, Step, Told, check};
+use crate::checkers::{Violation, require};
+use crate::clients::Clients;
 use crate::cluster::Cluster;
-use crate::history::{Op, Outcome, Timeline};
+use crate::history::{Outcome, Timeline};
 use crate::http::{self, Reply};
 use crate::seed::Random;
 use crate::wait;
-use crate::workload::{judge, read_values};
+use crate::workload::{read_values, sent};
 
 /// Sequences for the load. The range of a cycling sequence is larger than the number of values that
 /// can be in flight or unknown.
@@ -69,8 +67,7 @@ pub struct SequenceLoad {
     name: String,
     definition: Definition,
     timeline: Timeline,
-    over: Arc<AtomicBool>,
-    clients: Vec<JoinHandle<Vec<Step>>>,
+    clients: Clients<Step>,
 }
 
 impl SequenceLoad {
@@ -83,61 +80,33 @@ impl SequenceLoad {
         random: &mut Random,
     ) -> Self {
         cluster.create_sequence(0, name, &body(&definition));
-        let over = Arc::new(AtomicBool::new(false));
-        let clients = cluster.urls().into_iter().enumerate().map(|(node, url)| {
-            let mut client = Client {
-                node,
-                sequence: format!("{url}/v1/sequences/{name}"),
-                definition,
-                timeline,
-                random: Random::seeded(random.next_u64()),
-                seen: 0,
-            };
-            let over = Arc::clone(&over);
-            std::thread::spawn(move || {
-                let mut history = Vec::new();
-                while !over.load(Ordering::Relaxed) {
-                    history.push(client.step());
-                    std::thread::sleep(PAUSE);
-                }
-                history
-            })
+        let clients = (0..cluster.size()).map(|node| {
+            let random = Random::seeded(random.next_u64());
+            let mut client = Client::new(cluster, node, name, (definition, timeline), random);
+            move || (client.step(), PAUSE)
         });
         Self {
             name: name.to_owned(),
             definition,
             timeline,
-            clients: clients.collect(),
-            over,
+            clients: Clients::start(clients.collect::<Vec<_>>()),
         }
     }
 
     /// Ends the load, reads the sequence once more, and checks the history. Returns the number of
     /// acknowledged operations.
     pub fn judged(self, cluster: &Cluster) -> Result<usize, Violation> {
-        self.over.store(true, Ordering::Relaxed);
-        let clients = self.clients.into_iter();
-        let mut history: Vec<Step> = clients
-            .flat_map(|client| client.join().expect("a client that ends"))
-            .collect();
-        let mut judge = Client {
-            node: 0,
-            sequence: cluster.url(0, &format!("/v1/sequences/{}", self.name)),
-            definition: self.definition,
-            timeline: self.timeline,
-            random: Random::seeded(0),
-            seen: 0,
-        };
+        let mut history = self.clients.finish();
+        let drawn = (self.definition, self.timeline);
+        let mut judge = Client::new(cluster, 0, &self.name, drawn, Random::seeded(0));
         for asked in [Asked::Create, Asked::Read] {
             let answered = wait::within(JUDGED, || {
                 let step = judge.ask(asked, 0);
                 history.push(step.clone());
                 matches!(step.op.outcome, Outcome::Ok(_)).then_some(())
             });
-            if answered.is_none() {
-                let detail = format!("{asked:?} of {}: {:?}", self.name, history.last());
-                return Err(Violation::new("well after a run", detail));
-            }
+            let detail = format!("{asked:?} of {}: {:?}", self.name, history.last());
+            require(answered.is_some(), "well after a run", detail)?;
         }
         check(&self.definition, &history)
     }
@@ -154,6 +123,23 @@ struct Client {
 }
 
 impl Client {
+    fn new(
+        cluster: &Cluster,
+        node: usize,
+        name: &str,
+        (definition, timeline): (Definition, Timeline),
+        random: Random,
+    ) -> Self {
+        Self {
+            node,
+            sequence: cluster.url(node, &format!("/v1/sequences/{name}")),
+            definition,
+            timeline,
+            random,
+            seen: 0,
+        }
+    }
+
     fn step(&mut self) -> Step {
         let (asked, count) = match self.random.below(100) {
             0..=69 => (Asked::Next, 1 + self.random.below(MOST_VALUES)),
@@ -183,18 +169,10 @@ impl Client {
             Asked::Delete => http::request("DELETE", sequence),
             Asked::Create => http::request("PUT", sequence).json(&body(&self.definition)),
         };
-        let call = self.timeline.at();
-        let outcome = judge(request.send(), |reply| told(asked, reply));
+        let whose = (self.node, count);
         Step {
             asked,
-            op: Op {
-                client: self.node,
-                node: self.node,
-                call,
-                back: self.timeline.at(),
-                count,
-                outcome,
-            },
+            op: sent(request, |reply| told(asked, reply), whose, self.timeline),
         }
     }
 }

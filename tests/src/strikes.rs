@@ -1,180 +1,328 @@
-//! Faults of nodes and of their links, one after another, in runs of every kind. Counts how often
-//! each fault was injected.
+//! The fault plan of a run: faults of processes, links and clocks, one after another. Each fault is
+//! counted after it had an effect, and every node must serve again after it.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::checkers::Violation;
+use crate::checkers::{Violation, require};
+use crate::clock::{Clocks, draw_ms};
 use crate::cluster::Cluster;
-use crate::faults::{Paused, never_bit};
-use crate::link_faults::{InForce, LinkFault};
+use crate::faults::{NEVER_BIT, Paused};
+use crate::history::{At, Timeline};
+use crate::link_faults::{self, LinkFault};
 use crate::links::{Condition, Pairs};
+use crate::report::{Counts, Report, count};
 use crate::seed::Random;
 use crate::{http, links, wait};
 
-/// The longest time for which a killed node is down, in ms.
-const DOWN_MS: u64 = 2_500;
+/// For how long a killed node is down, at least and at most.
+const DOWN_MS: (u64, u64) = (0, 2_500);
 
-/// The longest time from the end of the last fault until every node is ready.
-const RECOVERED: Duration = Duration::from_secs(20);
+/// The time limit for linearizable reads at every node after a fault.
+pub const SERVES: Duration = Duration::from_secs(20);
 
-/// The number of injections of each fault.
-pub type Counts = BTreeMap<&'static str, u64>;
+/// A clock is set by a millisecond to an hour. A node measures the other clocks every second: the
+/// accuracy, and the time limit, with which its view must show the step.
+const STEP_MS: (f64, f64) = (1.0, 3_600_000.0);
+const SEEN_MS: i64 = 100;
+const SEEN_WITHIN: Duration = Duration::from_secs(6);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strike {
+    /// `kill -9`: the kernel closes its connections and its ports.
     Killed,
+    /// SIGTERM.
+    Ended,
+    /// SIGSTOP: the kernel still takes what it is sent.
     Stopped,
-    /// The node cannot reach the other nodes, but its clients can reach it.
+    /// A node is cut off from the other nodes; its clients still reach it.
     Cut,
-    /// Nothing can reach the node.
+    /// A node is cut off from the other nodes and from its clients.
     Silent,
-    /// Leadership is transferred.
+    /// The leadership is transferred.
     Moved,
+    /// A clock is set a few times.
+    ClockSet,
+    /// All clocks are.
+    ClocksSet,
+}
+
+/// A fault, and whether it is the leader's.
+pub type Turn = (Strike, bool);
+
+/// The faults of a run, and their times.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// One round.
+    pub turns: &'static [Turn],
+    pub is_shuffled: bool,
+    /// The pause before a fault, at least and at most.
+    pub pause_ms: (u64, u64),
+    /// For how long a node is stopped, cut off or silent, at least and at most.
+    pub away_ms: (u64, u64),
+}
+
+/// A fault of a node in force; a process or a link heals when this is dropped.
+#[derive(Debug)]
+pub enum InForce {
+    Down(usize),
+    Paused(Paused),
+    OnLinks(link_faults::InForce),
+}
+
+/// A fault that took a node away, until all served again.
+#[derive(Debug, Clone)]
+pub struct Struck {
+    pub name: String,
+    pub from: At,
+    pub to: At,
 }
 
 impl Strike {
-    pub fn name(self, of_leader: bool) -> &'static str {
-        match (self, of_leader) {
-            (Self::Killed, true) => "leader killed",
-            (Self::Killed, false) => "follower killed",
-            (Self::Stopped, true) => "leader stopped",
-            (Self::Stopped, false) => "follower stopped",
-            (Self::Cut, true) => "leader cut off",
-            (Self::Cut, false) => "follower cut off",
-            (Self::Silent, true) => "leader silent",
-            (Self::Silent, false) => "follower silent",
-            (Self::Moved, _) => "leader moved",
+    pub fn name(self, of_leader: bool) -> String {
+        let whom = if of_leader { "leader" } else { "follower" };
+        format!("{whom} {self:?}")
+    }
+
+    fn needs_links(self) -> bool {
+        matches!(self, Self::Cut | Self::Silent)
+    }
+
+    /// Starts a fault that takes a node away.
+    pub fn impose(self, cluster: &mut Cluster, node: usize) -> InForce {
+        match self {
+            Self::Killed => {
+                cluster.node_mut(node).kill();
+                InForce::Down(node)
+            }
+            Self::Ended => {
+                let status = cluster.node_mut(node).stop();
+                assert_eq!(status.code(), Some(0), "{}", cluster.node(node).tail());
+                InForce::Down(node)
+            }
+            Self::Stopped => InForce::Paused(Paused::new(cluster.node(node))),
+            Self::Cut => {
+                let alone = LinkFault::named("leader-alone").expect("a fault of the table");
+                InForce::OnLinks(alone.impose(cluster, node))
+            }
+            Self::Silent => {
+                let cables = Pairs::cables(&[node]);
+                let cut = cluster.links().impose(cables, Condition::Cut);
+                InForce::OnLinks(link_faults::InForce::OnLinks(vec![cut]))
+            }
+            Self::Moved | Self::ClockSet | Self::ClocksSet => panic!("{self:?} takes nobody away"),
         }
     }
 }
 
+impl InForce {
+    /// Ends the fault; an error if it had no effect.
+    pub fn heal(self, cluster: &mut Cluster) -> Result<(), Violation> {
+        match self {
+            Self::Down(node) => cluster.node_mut(node).start(),
+            Self::Paused(paused) => paused.heal()?,
+            Self::OnLinks(fault) => drop(fault.heal()?),
+        }
+        Ok(())
+    }
+}
+
+/// The faults of a run.
 #[derive(Debug)]
 pub struct Strikes {
+    plan: Plan,
     pub random: Random,
+    pub timeline: Timeline,
     has_links: bool,
-    /// The shortest and longest time for which a node is stopped, cut off or silent, in ms.
-    away_ms: (u64, u64),
+    clocks: Option<Clocks>,
+    next_clock: usize,
     pub counts: Counts,
+    pub struck: Vec<Struck>,
+    /// From the end of a fault until every node served again, at most.
+    serves: Duration,
 }
 
 impl Strikes {
-    pub fn new(random: Random, has_links: bool, away_ms: (u64, u64)) -> Self {
+    /// With clocks, some faults also set one of them wrong.
+    pub fn new(plan: Plan, random: Random, has_links: bool, clocks: Option<Clocks>) -> Self {
         Self {
+            plan,
             random,
+            timeline: Timeline::begin(),
             has_links,
-            away_ms,
+            clocks,
+            next_clock: 0,
             counts: Counts::new(),
+            struck: Vec::new(),
+            serves: Duration::ZERO,
         }
     }
 
-    pub fn between(&mut self, least_ms: u64, most_ms: u64) -> Duration {
-        Duration::from_millis(least_ms + self.random.below(most_ms - least_ms + 1))
+    /// Injects round after round until `goes_on`, which gets the number of finished rounds, is false.
+    pub fn strike_while(
+        &mut self,
+        cluster: &mut Cluster,
+        goes_on: impl Fn(usize) -> bool,
+    ) -> Result<(), Violation> {
+        for round in 0.. {
+            let mut turns = self.plan.turns.to_vec();
+            if self.plan.is_shuffled {
+                self.random.shuffle(&mut turns);
+            }
+            for (strike, of_leader) in turns {
+                if !goes_on(round) {
+                    return Ok(());
+                }
+                std::thread::sleep(self.random.between(self.plan.pause_ms));
+                if self.has_links || !strike.needs_links() {
+                    self.strike(cluster, strike, of_leader)?;
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// Returns whether this fault needs links that do not exist.
-    pub fn lacks_links(&self, strike: Strike) -> bool {
-        matches!(strike, Strike::Cut | Strike::Silent) && !self.has_links
-    }
-
-    /// Injects a fault at the leader or at a follower, and ends it. Skips a fault that needs links
-    /// that do not exist.
-    pub fn strike(
+    /// Starts a fault at the leader or at another node, and ends it.
+    fn strike(
         &mut self,
         cluster: &mut Cluster,
         strike: Strike,
         of_leader: bool,
     ) -> Result<(), Violation> {
-        if self.lacks_links(strike) {
-            return Ok(());
-        }
         let leader = cluster.leader();
-        let other = 1 + self.random.below(2) as usize;
-        let node = if of_leader {
-            leader
-        } else {
-            (leader + other) % 3
-        };
-        let away = self.between(self.away_ms.0, self.away_ms.1);
+        let other = (leader + 1 + self.random.below(2) as usize) % 3;
         let name = strike.name(of_leader);
-        match strike {
-            Strike::Killed => {
-                cluster.node_mut(node).kill();
-                std::thread::sleep(self.between(0, DOWN_MS));
-                cluster.node_mut(node).start();
+        let from = self.timeline.at();
+        let takes_away = match strike {
+            Strike::Moved => {
+                self.move_leader(cluster, other)?;
+                false
             }
-            Strike::Stopped => Paused::new(cluster.node(node)).hold(away)?,
-            Strike::Cut => {
-                let alone = LinkFault::named("leader-alone").expect("a fault of the table");
-                alone.impose(cluster, node).hold(name, away)?;
+            Strike::ClockSet => {
+                let node = if of_leader { leader } else { self.next_clock };
+                self.next_clock = (self.next_clock + 1) % 3;
+                self.set_clocks(cluster, &[node])?;
+                false
             }
-            Strike::Silent => {
-                let cables = cluster
-                    .links()
-                    .impose(Pairs::cables(&[node]), Condition::Cut);
-                InForce::OnLinks(vec![cables]).hold(name, away)?;
+            Strike::ClocksSet => {
+                self.set_clocks(cluster, &[0, 1, 2])?;
+                false
             }
-            Strike::Moved => self.move_leader(cluster, leader)?,
+            _ => {
+                let node = if of_leader { leader } else { other };
+                self.take_away(cluster, strike, node)?;
+                true
+            }
+        };
+        count(&mut self.counts, name.as_str());
+        let healed = Instant::now();
+        wait_serving(cluster)?;
+        self.serves = self.serves.max(healed.elapsed());
+        if takes_away {
+            let to = self.timeline.at();
+            self.struck.push(Struck { name, from, to });
         }
-        *self.counts.entry(name).or_default() += 1;
         Ok(())
     }
 
-    /// Transfers leadership to another node, with retries after a refusal.
-    fn move_leader(&mut self, cluster: &Cluster, leader: usize) -> Result<(), Violation> {
-        let to = (leader + 1 + self.random.below(2) as usize) % 3;
+    /// Takes a node away for a while. During every third of these faults a clock is wrong as well.
+    fn take_away(
+        &mut self,
+        cluster: &mut Cluster,
+        strike: Strike,
+        node: usize,
+    ) -> Result<(), Violation> {
+        let random = &mut self.random;
+        let wrong = self.clocks.as_mut().filter(|_| random.below(3) == 0);
+        let wrong = wrong.map(|clocks| (clocks, random.below(3) as usize));
+        let wrong = wrong.map(|(clocks, clock)| {
+            clocks.set(clock, draw_ms(random, STEP_MS.0, STEP_MS.1));
+            (clocks, clock)
+        });
+        let in_force = strike.impose(cluster, node);
+        let away_ms = match in_force {
+            InForce::Down(_) => DOWN_MS,
+            _ => self.plan.away_ms,
+        };
+        std::thread::sleep(random.between(away_ms));
+        in_force.heal(cluster)?;
+        if let Some((clocks, clock)) = wrong {
+            clocks.set(clock, 0);
+            count(&mut self.counts, "a clock wrong beside");
+        }
+        Ok(())
+    }
+
+    /// Moves the leader to another node. A refused transfer is requested again.
+    fn move_leader(&mut self, cluster: &Cluster, to: usize) -> Result<(), Violation> {
         let name = cluster.node(to).name();
         let asked = self.random.below(3) as usize;
         let url = cluster.url(asked, "/v1/cluster/leader");
-        let moved = || {
+        let moved = wait::within(Duration::from_secs(15), || {
             let request = http::post(&url).json(&json!({"node": name}));
             let _ = request.patience(Duration::from_secs(4)).send();
             (cluster.leader_claims() == Some(to)).then_some(())
-        };
-        wait::within(Duration::from_secs(15), moved)
-            .ok_or_else(|| never_bit(format!("the leader did not move to {name}")))
+        });
+        let detail = format!("the leader did not move to {name}");
+        require(moved.is_some(), NEVER_BIT, detail)
     }
 
-    /// Runs `work` while these faults strike in turn, with pauses of up to `between_ms`. The faults
-    /// end with `work`.
-    pub fn during<T: Send>(
-        &mut self,
-        cluster: &mut Cluster,
-        (turns, between_ms): (&[(Strike, bool)], u64),
-        work: impl FnOnce() -> T + Send,
-    ) -> Result<T, Violation> {
-        let over = AtomicBool::new(false);
-        let (worked, struck) = std::thread::scope(|scope| {
-            let work = scope.spawn(|| {
-                let worked = work();
-                over.store(true, Ordering::Relaxed);
-                worked
-            });
-            let struck = turns.iter().cycle().try_for_each(|(strike, of_leader)| {
-                if over.load(Ordering::Relaxed) {
-                    return Err(None);
-                }
-                std::thread::sleep(self.between(300, 300 + between_ms));
-                self.strike(cluster, *strike, *of_leader).map_err(Some)?;
-                if *strike == Strike::Killed {
-                    cluster.wait_ready_of(&[0, 1, 2], RECOVERED);
-                }
-                Ok(())
-            });
-            (work.join().expect("what runs under faults"), struck)
-        });
-        match struck {
-            Err(Some(violation)) => return Err(violation),
-            _ => cluster.wait_ready_of(&[0, 1, 2], RECOVERED),
-        };
-        Ok(worked)
+    /// Sets these clocks a few times, checks that the nodes show it, and sets them right again.
+    fn set_clocks(&mut self, cluster: &Cluster, nodes: &[usize]) -> Result<(), Violation> {
+        let clocks = self.clocks.as_mut().expect("a plan with clocks has some");
+        let random = &mut self.random;
+        for _ in 0..2 + random.below(4) {
+            for &node in nodes {
+                clocks.set(node, draw_ms(random, STEP_MS.0, STEP_MS.1));
+            }
+            std::thread::sleep(random.between((100, 1_500)));
+        }
+        for &node in nodes {
+            // Large enough for the view of a node to show it.
+            let ms = draw_ms(random, STEP_MS.0, STEP_MS.1);
+            clocks.set(node, ms + ms.signum() * 2 * SEEN_MS);
+        }
+        for &node in nodes {
+            clocks.see(cluster, (node, (node + 1) % 3), SEEN_MS, SEEN_WITHIN)?;
+        }
+        nodes.iter().for_each(|&node| clocks.set(node, 0));
+        Ok(())
+    }
+
+    /// Prints the faults. Requires at least one.
+    pub fn judge(&self, report: &mut Report) {
+        let (counts, serves) = (&self.counts, self.serves);
+        println!("  faults that bit: {counts:?}; then all served within {serves:.2?}");
+        if let Some(clocks) = &self.clocks {
+            let (steps, furthest) = (clocks.steps, clocks.furthest_ms);
+            println!("  {steps} steps of clocks, by up to {furthest} ms");
+        }
+        report.require(
+            !counts.is_empty(),
+            NEVER_BIT,
+            "the load was done before the first",
+        );
     }
 }
 
-/// Three nodes, on links if they are available.
+/// Waits until every node serves a linearizable read.
+pub fn wait_serving(cluster: &Cluster) -> Result<(), Violation> {
+    let begun = Instant::now();
+    for node in 0..cluster.size() {
+        let url = cluster.url(node, "/v1/locks/probe");
+        let serves = || {
+            let asked = http::get(&url).patience(Duration::from_secs(1)).send();
+            asked.is_ok_and(|reply| reply.status == 200).then_some(())
+        };
+        let served = wait::within(SERVES.saturating_sub(begun.elapsed()), serves);
+        let detail = format!("n{} does not within {SERVES:?}", node + 1);
+        require(served.is_some(), "service after a fault", detail)?;
+    }
+    Ok(())
+}
+
+/// Three nodes, on links where those can be had.
 pub fn cluster(may_have_links: bool) -> (Cluster, bool) {
     let has_links = may_have_links
         && links::unavailable()

@@ -80,13 +80,7 @@ impl Takeover {
 
     /// The command that restores a backup into a folder as the first node.
     pub fn restore_line(&self, file: &str, folder: &str) -> Vec<String> {
-        let node = self.cluster.node(0);
-        let (peer, url) = (node.peer_address(), node.url());
-        ["snapshot", "restore", file, "--data-dir", folder]
-            .into_iter()
-            .chain(["--name", "n1", "--peer", &peer, "--http", &url])
-            .map(str::to_owned)
-            .collect()
+        restore_line(&self.cluster, file, folder)
     }
 
     /// `--floor` with the first value of a sequence that was never granted.
@@ -194,7 +188,9 @@ impl Takeover {
         let workers = self.cluster.get(node, "/v1/workers?limit=1000").json();
         let workers = workers["items"].as_array().expect("workers").iter();
         let live = workers.filter(|worker| worker["live"] == true);
-        let leases: BTreeSet<u64> = live.map(|worker| number(&worker["lease"])).collect();
+        let leases: BTreeSet<u64> = live
+            .map(|worker| integer(&worker["lease"]).cast_unsigned())
+            .collect();
         assert!(!leases.is_empty());
         for lease in leases {
             assert!(
@@ -203,6 +199,25 @@ impl Takeover {
             );
         }
     }
+}
+
+/// The command that restores a backup into a folder as the first node of a cluster.
+pub fn restore_line(cluster: &Cluster, file: &str, folder: &str) -> Vec<String> {
+    let node = cluster.node(0);
+    let line = [
+        "snapshot",
+        "restore",
+        file,
+        "--data-dir",
+        folder,
+        "--name",
+        "n1",
+    ];
+    let more = ["--peer", &node.peer_address(), "--http", &node.url()];
+    line.iter()
+        .chain(&more)
+        .map(|word| (*word).to_owned())
+        .collect()
 }
 
 fn mint_on(cluster: &Cluster, node: usize, layout: &str, ids: u64, batch: u64) -> Vec<u64> {
@@ -226,11 +241,4 @@ fn served(ask: impl Fn() -> Reply) -> Reply {
         assert!(reply.status == 200 || reply.retryable(), "{reply:?}");
         (reply.status == 200).then_some(reply)
     })
-}
-
-/// A number that JSON carries as text.
-#[track_caller]
-fn number(value: &Value) -> u64 {
-    let number = value.as_str().and_then(|text| text.parse().ok());
-    number.expect("a number as text")
 }

@@ -1,48 +1,46 @@
-//! Clients that continuously send requests and record the outcomes.
+//! Clients that send requests all the time and record the outcomes.
 //!
-//! A request is sent once. After a refusal the client sends a new request, to the next node if the
-//! client roams. A request with an unknown outcome is recorded as unknown and never sent again.
+//! A request is sent once. One that was refused is followed by a new request, at the next node if
+//! the client roams; one whose outcome is unknown is recorded as such and never sent again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::clients::Clients;
 use crate::cluster::{Cluster, integer};
 use crate::history::{Created, History, Ids, Op, Outcome, Run, Timeline, Values, runs_of};
 use crate::http::{self, Failure, Reply, Request};
 
-/// The pause after a refusal, which avoids a busy loop against a node that is down or without a
-/// leader.
+/// The pause after a refusal: a node that is down or without a leader is not hammered.
 const AFTER_REFUSAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// Always the same node: the client's number modulo the number of nodes.
+    /// Always the same one: client number modulo nodes.
     Fixed,
-    /// The same node until it fails, then the next.
+    /// The same one until it fails, then the next.
     Roaming,
 }
 
-/// The number of clients, their nodes and the size of their requests.
+/// How many clients ask which nodes, and for how much at a time.
 #[derive(Debug, Clone)]
 pub struct Load {
     pub urls: Vec<String>,
     pub clients: usize,
     pub route: Route,
     pub count: u64,
-    /// A pause after each response, which leaves the processor to the measured work. Usually zero.
+    /// A pause after each answer, to leave the processor to what is measured; mostly zero.
     pub pause: Duration,
 }
 
 #[derive(Debug)]
 pub struct Workload<T> {
-    stop: Arc<AtomicBool>,
-    /// Per node.
+    /// Of each node.
     acknowledged: Arc<[AtomicUsize]>,
-    clients: Vec<JoinHandle<History<T>>>,
+    clients: Clients<Op<T>>,
 }
 
 impl Workload<Ids> {
@@ -62,13 +60,13 @@ impl Workload<Values> {
 }
 
 impl Workload<Created> {
-    /// Clients that create sequences, each under a unique name that begins with `prefix`.
+    /// Clients that create sequences, each under a name of its own that begins with `prefix`.
     pub fn creates(load: Load, timeline: Timeline, prefix: &str) -> Self {
         let (next, prefix) = (Arc::new(AtomicUsize::new(0)), prefix.to_owned());
         let ask = move |url: &str, _| {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let url = format!("{url}/v1/sequences/{prefix}{number}");
-            // Descriptions of various lengths, so that records end at different offsets.
+            // Descriptions of mixed length, so that records do not all end at the same places.
             let words = "what a sequence is for, in words ".repeat(number % 28);
             http::request("PUT", &url).json(&json!({"mode": "strict", "description": words}))
         };
@@ -76,7 +74,7 @@ impl Workload<Created> {
     }
 }
 
-impl<T> Workload<T> {
+impl<T: Send + 'static> Workload<T> {
     pub fn acknowledged(&self) -> usize {
         (0..self.acknowledged.len())
             .map(|node| self.acknowledged_by(node))
@@ -94,13 +92,9 @@ impl<T> Workload<T> {
         });
     }
 
-    /// Lets every client finish its request and returns the history.
+    /// Lets every client finish its request and gives the history.
     pub fn finish(self) -> History<T> {
-        self.stop.store(true, Ordering::Relaxed);
-        let clients = self.clients.into_iter();
-        clients
-            .flat_map(|client| client.join().expect("a client that ends"))
-            .collect()
+        self.clients.finish()
     }
 }
 
@@ -110,54 +104,45 @@ fn start<T: Send + 'static>(
     ask: impl Fn(&str, u64) -> Request + Clone + Send + 'static,
     read: fn(&Reply) -> T,
 ) -> Workload<T> {
-    let stop = Arc::new(AtomicBool::new(false));
     let acknowledged: Arc<[AtomicUsize]> = load.urls.iter().map(|_| AtomicUsize::new(0)).collect();
-    let clients = (0..load.clients)
-        .map(|client| {
-            let (load, ask) = (load.clone(), ask.clone());
-            let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
-            std::thread::spawn(move || {
-                let mut history = History::new();
-                let mut node = client % load.urls.len();
-                while !stop.load(Ordering::Relaxed) {
-                    let request = ask(&load.urls[node], load.count);
-                    let call = timeline.at();
-                    let outcome = judge(request.send(), read);
-                    let back = timeline.at();
-                    let pause = match &outcome {
-                        Outcome::Ok(_) => load.pause,
-                        _ => AFTER_REFUSAL,
-                    };
-                    let is_ok = matches!(outcome, Outcome::Ok(_));
-                    history.push(Op {
-                        client,
-                        node,
-                        call,
-                        back,
-                        count: load.count,
-                        outcome,
-                    });
-                    if is_ok {
-                        acknowledged[node].fetch_add(1, Ordering::Relaxed);
-                    } else if load.route == Route::Roaming {
-                        node = (node + 1) % load.urls.len();
-                    }
-                    if !pause.is_zero() {
-                        std::thread::sleep(pause);
-                    }
-                }
-                history
-            })
-        })
-        .collect();
+    let clients = (0..load.clients).map(|client| {
+        let (load, ask, acknowledged) = (load.clone(), ask.clone(), Arc::clone(&acknowledged));
+        let mut node = client % load.urls.len();
+        move || {
+            let (url, count) = (&load.urls[node], load.count);
+            let op = sent(ask(url, count), read, (node, count), timeline);
+            if op.answer().is_some() {
+                acknowledged[node].fetch_add(1, Ordering::Relaxed);
+                return (op, load.pause);
+            }
+            if load.route == Route::Roaming {
+                node = (node + 1) % load.urls.len();
+            }
+            (op, AFTER_REFUSAL)
+        }
+    });
     Workload {
-        stop,
+        clients: Clients::start(clients),
         acknowledged,
-        clients,
     }
 }
 
-/// Requests one value from one node, as a client that is not part of a load.
+/// Sends a request once, and records it.
+pub(crate) fn sent<T>(
+    request: Request,
+    read: impl Fn(&Reply) -> T,
+    (node, count): (usize, u64),
+    timeline: Timeline,
+) -> Op<T> {
+    let call = timeline.at();
+    let outcome = judge(&request.send(), read);
+    Op {
+        count,
+        ..Op::one(node, (call, timeline.at()), outcome)
+    }
+}
+
+/// Asks one node for one value, as a client that is not among those of a load.
 pub fn next_value(
     cluster: &Cluster,
     node: usize,
@@ -165,22 +150,13 @@ pub fn next_value(
     timeline: Timeline,
 ) -> Op<Values> {
     let url = cluster.url(node, &format!("/v1/sequences/{sequence}/next?count=1"));
-    let call = timeline.at();
-    let outcome = judge(http::post(&url).send(), read_values);
-    Op {
-        client: usize::MAX,
-        node,
-        call,
-        back: timeline.at(),
-        count: 1,
-        outcome,
-    }
+    sent(http::post(&url), read_values, (node, 1), timeline)
 }
 
-/// The outcome of a response, or of a missing one.
-pub(crate) fn judge<T>(sent: Result<Reply, Failure>, read: impl Fn(&Reply) -> T) -> Outcome<T> {
+/// The outcome of an answer, or of none.
+pub fn judge<T>(sent: &Result<Reply, Failure>, read: impl Fn(&Reply) -> T) -> Outcome<T> {
     match sent {
-        Ok(reply) if (200..300).contains(&reply.status) => Outcome::Ok(read(&reply)),
+        Ok(reply) if (200..300).contains(&reply.status) => Outcome::Ok(read(reply)),
         Ok(reply) if reply.retryable() => Outcome::Refused(reply.code()),
         Ok(reply) if (400..500).contains(&reply.status) => Outcome::Refused(reply.code()),
         Ok(reply) => {
@@ -188,7 +164,7 @@ pub(crate) fn judge<T>(sent: Result<Reply, Failure>, read: impl Fn(&Reply) -> T)
             Outcome::Unknown(format!("{status} {code}: {}", reply.detail()))
         }
         Err(Failure::Refused(_)) => Outcome::Refused("connection refused".into()),
-        Err(Failure::Unknown(why)) => Outcome::Unknown(why),
+        Err(Failure::Unknown(why)) => Outcome::Unknown(why.clone()),
     }
 }
 

@@ -25,30 +25,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_nodes_with_own_ranges_pass() {
-        let history = [
-            planted::values(0, 0, 1, &[(1, 9)]),
-            planted::values(1, 0, 1, &[(10, 12)]),
-        ];
-        assert_eq!(segments(&history, 1, 100), Ok(12));
-    }
-
-    #[test]
-    fn a_range_granted_to_two_nodes_is_found() {
-        let history = [
-            planted::values(0, 0, 1, &[(1, 9)]),
-            planted::values(1, 0, 1, &[(9, 12)]),
-        ];
-        assert!(segments(&history, 1, 100).is_err());
-    }
-
-    #[test]
-    fn a_value_past_the_maximum_is_found() {
-        assert!(segments(&[planted::values(0, 0, 1, &[(99, 101)])], 1, 100).is_err());
-    }
-
-    #[test]
-    fn a_range_that_runs_backwards_is_found() {
-        assert!(segments(&[planted::values(0, 0, 1, &[(9, 1)])], 1, 100).is_err());
+    fn a_range_of_two_nodes_past_the_maximum_or_backwards_is_found() {
+        let own = planted::values(0, 0, 1, &[(1, 9)]);
+        let with = |first, last| {
+            let other = planted::values(1, 0, 1, &[(first, last)]);
+            segments(&[own.clone(), other], 1, 100).ok()
+        };
+        assert_eq!(with(10, 12), Some(12));
+        assert_eq!(
+            [(9, 12), (99, 101), (30, 20)].map(|(a, b)| with(a, b)),
+            [None; 3]
+        );
     }
 }

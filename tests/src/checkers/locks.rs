@@ -1,29 +1,29 @@
-//! Locks. The checks cover every hold in the log of a replica: its holder, its span of cluster
-//! time, its token and its end. They also cover the responses that each client received and the
-//! holds on which it relied.
+//! Locks, over every hold that the log of a replica has: who held what at which cluster time, with
+//! which token, and how it ended; and over what each client was answered, and counted on,
+//! meanwhile.
 //!
-//! [`Hold`]s come from the log, [`Counted`] from the clients. Both are spans, which `apart` checks
-//! with one rule. A lock has only a few spans at a time, so the check is cheap.
+//! [`Hold`]s come from the log, [`Counted`] from the clients: both are spans, which `apart`
+//! judges by one rule. Cost: a lock has a few spans at a time.
 
 use std::collections::BTreeMap;
 
 use super::Violation;
 use crate::history::At;
 
-/// The reason for the end of a hold.
+/// How a hold ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HoldEnd {
-    /// The hold was still open at the last entry.
+    /// It had not ended with the last entry.
     Open,
     Released,
     Withdrawn,
-    /// Its deadline passed.
+    /// Its time came.
     RanOut,
-    /// The hold was gone for none of these reasons.
+    /// None of that, and it was gone.
     Unexplained,
 }
 
-/// A hold in a replica's log. Times are cluster times, in milliseconds.
+/// A hold as a replica's log has it; times are the cluster's, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     pub lock: usize,
@@ -35,17 +35,18 @@ pub struct Hold {
     pub ttl_ms: u64,
     pub delay_ms: u64,
     pub from_ms: u64,
-    /// Its last deadline.
+    /// Until when it lasted at last.
     pub until_ms: u64,
-    /// The time at which it ended.
+    /// When it ended.
     pub end_ms: u64,
     pub end: HoldEnd,
     pub renewals: u64,
-    /// `true` if its deadline ever decreased.
+    /// Whether its time ever fell.
     pub was_shortened: bool,
 }
 
-/// The period in which a client counts itself as a holder, in nanoseconds of the run's clock.
+/// The time in which a client counts itself as a holder, in nanoseconds of the run's clock; or in
+/// which a hold lasts, in the milliseconds of the cluster's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pub lock: usize,
@@ -56,22 +57,10 @@ pub struct Counted {
     pub to: At,
 }
 
-/// A hold of a lock, on any clock.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    lock: usize,
-    token: u64,
-    permits: u32,
-    shared: bool,
-    from: u64,
-    to: u64,
-}
-
-/// Checks that concurrent holds are compatible: they share the lock, or there are at most as many
-/// as it has permits.
-fn apart(mut spans: Vec<Span>, invariant: &'static str) -> Result<usize, Violation> {
+/// Whether two may hold a lock at one time: those that share it, and as many as it has permits.
+fn apart(mut spans: Vec<Counted>, invariant: &'static str) -> Result<usize, Violation> {
     spans.sort_by_key(|span| (span.from, span.to));
-    let mut open: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
+    let mut open: BTreeMap<usize, Vec<Counted>> = BTreeMap::new();
     for span in &spans {
         let open = open.entry(span.lock).or_default();
         open.retain(|other| other.to > span.from);
@@ -92,16 +81,15 @@ fn apart(mut spans: Vec<Span>, invariant: &'static str) -> Result<usize, Violati
     Ok(spans.len())
 }
 
-/// Holds in cluster time: exclusive holds never overlap, and the number of holders never exceeds
-/// the permits.
+/// Holds by the cluster's own time: exclusive ones never overlap, and permits are never exceeded.
 pub fn held_apart(holds: &[Hold]) -> Result<usize, Violation> {
-    let span = |hold: &Hold| Span {
+    let span = |hold: &Hold| Counted {
         lock: hold.lock,
         token: hold.token,
         permits: hold.permits,
         shared: hold.shared,
-        from: hold.from_ms,
-        to: hold.end_ms,
+        from: At(hold.from_ms),
+        to: At(hold.end_ms),
     };
     apart(
         holds.iter().map(span).collect(),
@@ -109,23 +97,12 @@ pub fn held_apart(holds: &[Hold]) -> Result<usize, Violation> {
     )
 }
 
-/// The same by the clients' own count, in real time.
+/// The same by the clients' own reckoning, in real time.
 pub fn counted_apart(counted: &[Counted]) -> Result<usize, Violation> {
-    let span = |one: &Counted| Span {
-        lock: one.lock,
-        token: one.token,
-        permits: one.permits,
-        shared: one.shared,
-        from: one.from.0,
-        to: one.to.0,
-    };
-    apart(
-        counted.iter().map(span).collect(),
-        "one counts itself as the holder",
-    )
+    apart(counted.to_vec(), "one counts itself as the holder")
 }
 
-/// Each grant has a larger token than all earlier grants. The holds are in the order of the log.
+/// Each grant has a larger token than all before it; the holds are in the order of the log.
 pub fn tokens_rise(holds: &[Hold]) -> Result<(), Violation> {
     for pair in holds.windows(2) {
         if pair[1].token <= pair[0].token {
@@ -136,8 +113,8 @@ pub fn tokens_rise(holds: &[Hold]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A hold ends by its release, its withdrawal or its deadline, which never decreases. After a hold
-/// that expired, nobody is granted the lock before its delay has passed.
+/// A hold ends by its release, its withdrawal or its time, which never falls; and behind one that
+/// ran out nobody is granted the lock before its delay is over.
 pub fn ends(holds: &[Hold]) -> Result<(), Violation> {
     let mut delayed: BTreeMap<usize, u64> = BTreeMap::new();
     let mut by_lock: BTreeMap<usize, Vec<&Hold>> = BTreeMap::new();
@@ -170,7 +147,7 @@ pub fn ends(holds: &[Hold]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A request of a client, including its retries.
+/// What a client asked for, once, however often it repeated it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     pub lock: usize,
@@ -180,35 +157,35 @@ pub struct Asked {
     pub answered: Answered,
 }
 
-/// The last response.
+/// Its last answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
     Held {
         token: u64,
         back: At,
     },
-    /// Other clients hold the lock.
+    /// Others hold the lock.
     Refused {
         back: At,
     },
-    /// No response: the client was gone by then.
+    /// None: the client was gone by then.
     Gone {
         since: At,
     },
 }
 
-/// Grants for which no client received a response, because no client waited for them any more.
+/// Grants that no client was answered: nobody waited for them any more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnansweredGrants {
     pub grants: usize,
-    /// The number of these grants that lasted until their deadline.
+    /// Of these the ones that lasted until their time.
     pub ran_out: usize,
-    /// The longest of these grants.
+    /// The longest of them.
     pub longest_ms: u64,
 }
 
-/// A client that receives *held* was granted the lock, and its hold is not withdrawn. A client that
-/// was refused or was gone holds the lock for at most its `ttl`.
+/// A client that is answered *held* was granted the lock, and its hold is not withdrawn; one that
+/// is refused, or was gone, holds it for no longer than its `ttl`.
 pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Violation> {
     let by_token: BTreeMap<u64, &Hold> = holds.iter().map(|hold| (hold.token, hold)).collect();
     let mut known = BTreeMap::new();
@@ -245,8 +222,7 @@ pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Vio
             continue;
         }
         let lasted_ms = hold.end_ms - hold.from_ms;
-        // The time of an entry is rounded down to milliseconds, so an end may be a millisecond
-        // later.
+        // The time of an entry is rounded down to milliseconds, so an end is a millisecond later.
         if lasted_ms > hold.ttl_ms + 1 || hold.renewals > 0 {
             let detail = format!("{hold:?}");
             return Err(Violation::new("who is gone holds for its ttl", detail));
@@ -258,25 +234,25 @@ pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Vio
     Ok(unanswered)
 }
 
-/// A write to the resource that a lock protects. Writes are in the order of their arrival.
+/// A write to what a lock protects, in the order in which the writes came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
     pub lock: usize,
     pub token: u64,
-    /// `true` if its writer counts itself as the holder.
+    /// Whether its writer counts itself as the holder.
     pub counts_on_it: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteCounts {
     pub writes: usize,
-    /// Writes with an older token after a write with a newer one.
+    /// Of an older token behind a newer one.
     pub outdated: usize,
 }
 
-/// A client that counts itself as the holder writes with the newest token, so a resource that
-/// checks tokens refuses no holder. Counts the writes that such a resource refuses, and the writes
-/// that overwrite a newer write in a resource that does not check.
+/// Whoever counts itself as the holder writes with the newest token, so that a resource that checks
+/// tokens refuses no holder. Counts what it refuses, and what overwrites a newer write in one that
+/// does not check.
 pub fn writes(writes: &[Write]) -> Result<WriteCounts, Violation> {
     let mut newest = BTreeMap::new();
     let mut counts = WriteCounts::default();
@@ -295,7 +271,7 @@ pub fn writes(writes: &[Write]) -> Result<WriteCounts, Violation> {
     Ok(counts)
 }
 
-/// An entry of the log, and the times of the request and the response between which it was written.
+/// An entry of the log at a known time: between a request and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamped {
     pub ms: u64,
@@ -303,17 +279,17 @@ pub struct Stamped {
     pub back: At,
 }
 
-/// The rounding of both clocks to milliseconds.
+/// Rounding of both clocks to milliseconds.
 const ROUNDED_MS: u64 = 3;
 
-/// Cluster time never runs ahead of real time, even if clocks are changed, because otherwise holds
-/// would end early. Returns the number of compared entries.
+/// The cluster's time never runs ahead of real time, whatever is done to the clocks: else holds
+/// would end early. Returns how many entries were compared.
 pub fn never_fast(mut entries: Vec<Stamped>) -> Result<usize, Violation> {
     entries.sort_by_key(|entry| entry.ms);
     let real = |at: At| at.0 as i128 / 1000;
     let cluster = |entry: &Stamped| i128::from(entry.ms) * 1000;
     let mut latest: Option<Stamped> = None;
-    // The order of two entries with the same time is unknown, because cluster time may stand still.
+    // Which of two with the same time came first is not known: the cluster's time may stand still.
     for at_once in entries.chunk_by(|one, other| one.ms == other.ms) {
         for entry in at_once {
             let Some(before) = latest else {

@@ -1,8 +1,7 @@
-//! One file per invariant that is checked on a history. Each check is tested with planted
-//! violations.
+//! One file per invariant that a history is checked for, each tried on planted bad histories.
 //!
-//! The checks are exact and cost at most O(n log n), so they run on all acknowledgements of a run
-//! and not on a sample.
+//! The checks are exact and cost at most O(n log n), so that they run on every acknowledgement of
+//! a run and not on a sample.
 
 pub mod disjoint;
 pub mod increasing;
@@ -42,7 +41,19 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Short constructors of histories for the tests of the checkers.
+/// An error unless the invariant holds.
+pub fn require(
+    holds: bool,
+    invariant: &'static str,
+    detail: impl Into<String>,
+) -> Result<(), Violation> {
+    match holds {
+        true => Ok(()),
+        false => Err(Violation::new(invariant, detail)),
+    }
+}
+
+/// Short ways to write histories down in the checkers' tests.
 #[cfg(test)]
 mod planted {
     use crate::history::{At, Ids, Op, Outcome, Run, Values};
@@ -65,21 +76,14 @@ mod planted {
         of_count(op(node, call, back, Outcome::Ok(Values { runs })), count)
     }
 
-    /// Like [`values`], for a request for more than one value.
+    /// As [`values`], of a request for more than one.
     pub(crate) fn of_count<T>(mut op: Op<T>, count: u64) -> Op<T> {
         op.count = count;
         op
     }
 
     pub(crate) fn op<T>(node: usize, call: u64, back: u64, outcome: Outcome<T>) -> Op<T> {
-        Op {
-            client: 0,
-            node,
-            call: At(call),
-            back: At(back),
-            count: 1,
-            outcome,
-        }
+        Op::one(node, (At(call), At(back)), outcome)
     }
 
     fn to_runs(runs: &[(i64, i64)]) -> Vec<Run> {

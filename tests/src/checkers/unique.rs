@@ -34,25 +34,11 @@ mod tests {
     }
 
     #[test]
-    fn one_number_answered_twice_is_found() {
-        let history = [
-            planted::ids(1, 0, 1, &[(10, 19)]),
-            planted::ids(1, 5, 6, &[(19, 19)]),
-        ];
-        assert!(numbers(&history).is_err());
-    }
-
-    #[test]
-    fn a_run_inside_another_is_found() {
-        let history = [
-            planted::values(0, 0, 1, &[(1, 100)]),
-            planted::values(1, 0, 1, &[(7, 8)]),
-        ];
-        assert!(numbers(&history).is_err());
-    }
-
-    #[test]
-    fn the_same_run_inside_one_answer_is_found() {
-        assert!(numbers(&[planted::values(0, 0, 1, &[(1, 5), (1, 5)])]).is_err());
+    fn runs_that_overlap_are_found() {
+        for (one, other) in [((10, 19), (19, 19)), ((1, 100), (7, 8)), ((1, 5), (1, 5))] {
+            let of = |run| planted::ids(1, 0, 1, &[run]);
+            assert!(numbers(&[of(one), of(other)]).is_err());
+            assert!(numbers(&[planted::values(0, 0, 1, &[one, other])]).is_err());
+        }
     }
 }

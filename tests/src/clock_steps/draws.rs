@@ -1,50 +1,49 @@
-//! Random choices from the seed: the kind of the next phase, and the offset of a clock.
+//! What is drawn from the seed: which kind of phase comes next, and how far a clock is set.
 
 use std::time::{Duration, Instant};
 
+use crate::clock::draw_ms;
 use crate::seed::Random;
 
-/// The largest error of a clock that still agrees with a correct one. It is below the tolerated
-/// skew of 500 ms by more than the uncertainty of a measurement.
+/// A clock that is off by no more agrees with one that is right: below the tolerated skew of 500 ms by
+/// more than a measurement is uncertain.
 pub const RIGHT_MS: i64 = 400;
 
-/// The range of the steps: one millisecond to ten days.
+/// The steps: a millisecond to ten days.
 const LEAST_MS: f64 = 1.0;
 const MOST_MS: f64 = 864e6;
 
-/// The largest common error of two clocks. These clocks are the majority, and all nodes wait for
-/// the IDs that they minted ahead of time.
+/// The most that two clocks are wrong together: they are the majority, and IDs that they made ahead of
+/// time are waited for by all.
 pub const TOGETHER_MS: u64 = 3_000;
 
-/// Two clocks with a larger distance do not agree, however they were measured.
+/// Two clocks that are further apart do not agree, however they were measured.
 const APART_MS: u64 = 2_000;
 
-/// The longest time for which a node may use its last measurement of another clock: a second
-/// between two pings, plus a margin for a busy machine.
+/// How long a node may go by what it measured of another clock: a second between two pings, and what
+/// a busy machine adds.
 const STALE: Duration = Duration::from_secs(5);
 
-/// The changes of the clocks over some seconds.
+/// What happens to the clocks for some seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One clock is set repeatedly.
+    /// One clock is set again and again.
     Steps,
-    /// One clock is set back and forth every 20 ms.
+    /// One clock is set forth and back every 20 ms.
     Strobe,
-    /// One clock is set once, by seconds to days, and nothing else happens. Measures which nodes
-    /// detect it, and when.
+    /// One clock is set once, by seconds to days, and nothing else happens: who notices it, and when.
     Held,
     /// One clock runs too fast or too slow.
     Drift,
     /// One clock stands still.
     Frozen,
-    /// Two clocks are wrong in different ways: no majority agrees, and all nodes may refuse.
+    /// Two clocks are wrong, each in another way: no majority agrees, and all may refuse.
     TwoApart,
-    /// Two clocks are wrong in the same way, by up to three seconds: they are the majority.
+    /// Two clocks are wrong together, by up to three seconds: they are the majority.
     TwoTogether,
 }
 
-/// The number of phases of each kind per round. Each kind occurs at least once in any round,
-/// however short a run is.
+/// How often each comes in a round. Each comes once in any round, however short a run is.
 const ROUND: [(Kind, usize); 7] = [
     (Kind::Steps, 8),
     (Kind::Strobe, 4),
@@ -55,7 +54,7 @@ const ROUND: [(Kind, usize); 7] = [
     (Kind::Drift, 1),
 ];
 
-/// The kinds of one round, in the order of the phases.
+/// The kinds of one round, in the order in which they come.
 pub fn round(random: &mut Random, is_short: bool) -> Vec<Kind> {
     let times = |most: usize| {
         if is_short {
@@ -72,58 +71,41 @@ pub fn round(random: &mut Random, is_short: bool) -> Vec<Kind> {
     kinds
 }
 
-/// A random number from `0.0` up to, but not including, `1.0`.
-pub fn share(random: &mut Random) -> f64 {
-    random.below(1 << 53) as f64 / (1u64 << 53) as f64
-}
-
-/// A random duration between the two.
-pub fn between(random: &mut Random, least_ms: u64, most_ms: u64) -> Duration {
-    Duration::from_millis(least_ms + random.below(most_ms - least_ms + 1))
-}
-
-/// A log-uniform random step between the two, with a random sign.
-fn step_between(random: &mut Random, least: f64, most: f64) -> i64 {
-    let size = (least.ln() + share(random) * (most / least).ln()).exp();
-    let ms = size.round() as i64;
-    if random.below(2) == 0 { ms } else { -ms }
-}
-
-/// The common error of two clocks: certainly wrong, and soon correct again by waiting if they are
+/// How far two clocks are set together: surely wrong, and right again soon by themselves where they are
 /// ahead.
 pub fn together(random: &mut Random) -> i64 {
-    step_between(random, 700.0, TOGETHER_MS as f64)
+    draw_ms(random, 700.0, TOGETHER_MS as f64)
 }
 
-/// The rate of a drifting clock, at most five percent too fast or too slow.
+/// A rate of a clock that drifts, at most five of a hundred too fast or too slow.
 pub fn rate(random: &mut Random) -> f64 {
-    1.0 + step_between(random, 500.0, 50_000.0) as f64 / 1e6
+    1.0 + draw_ms(random, 500.0, 50_000.0) as f64 / 1e6
 }
 
-/// The wrong times that clocks had recently.
+/// The wrong times that clocks had lately.
 ///
-/// A node's measurements of the other clocks are up to a second old. Two clocks that had the same
-/// wrong time within that period would form a false majority, which no check could detect.
+/// A node knows the clocks of the others as they were up to a second ago. Two clocks that
+/// showed the same wrong time within that would be a majority by mistake, and no check could tell.
 #[derive(Debug, Default)]
 pub struct Wrong(Vec<(Instant, usize, i64)>);
 
 impl Wrong {
-    /// The offset of a node's clock: from a millisecond to ten days.
+    /// How far a node's clock is set: from a millisecond to ten days.
     pub fn any(&mut self, random: &mut Random, node: usize) -> i64 {
-        self.apart(node, || step_between(random, LEAST_MS, MOST_MS))
+        self.apart(node, || draw_ms(random, LEAST_MS, MOST_MS))
     }
 
-    /// Like [`Wrong::any`], but large enough to be certainly wrong.
+    /// As [`Wrong::any`], so far that it is surely wrong.
     pub fn surely(&mut self, random: &mut Random, node: usize) -> i64 {
-        self.apart(node, || step_between(random, 1_000.0, MOST_MS))
+        self.apart(node, || draw_ms(random, 1_000.0, MOST_MS))
     }
 
-    /// Returns whether all clocks have been correct for at least `STALE`.
+    /// Whether all clocks are known to have been right for a while.
     pub fn is_none(&self) -> bool {
         self.0.iter().all(|(at, ..)| at.elapsed() > STALE)
     }
 
-    /// Records that a node's clock is set to this offset, or had it until now.
+    /// Records that a node's clock is set to such a time, or was until now.
     pub fn had(&mut self, node: usize, ms: i64) {
         self.0.retain(|(at, ..)| at.elapsed() < STALE);
         if ms.abs() > RIGHT_MS {

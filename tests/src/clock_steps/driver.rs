@@ -1,37 +1,84 @@
-//! Sets the clocks, ends and starts processes, checks that each fault has an effect, and records
-//! the duties of each node.
+//! The one who sets the clocks and ends and starts processes, sees to it that each of that bites, and
+//! writes down what each node had to do meanwhile.
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
-
-use super::draws::{RIGHT_MS, TOGETHER_MS, Wrong, between};
+use super::draws::{RIGHT_MS, TOGETHER_MS, Wrong};
 use super::duty::{Duty, change};
-use super::figures::Faults;
-use super::member::{Ending, Member, Process};
-use super::notice::member_of;
 use super::streams::Shared;
 use super::{RESTARTED, RETURNED};
 use crate::checkers::Violation;
+use crate::clock::{Clocks, EXACT_MS};
 use crate::cluster::Cluster;
 use crate::history::{At, Timeline};
+use crate::http;
+use crate::report::{Counts, count};
 use crate::seed::Random;
-use crate::{http, wait};
+use crate::strikes::Strike;
 
-/// The interval in which restarts are handled: one step of a strobe.
+/// The pause in which restarts are looked after: a step of a strobe.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// The time limits for a node to show a new setting of its clock, and to respond after its start.
+/// How long a node may take to show that its clock was set, and to answer after its start.
 const SHOWN: Duration = Duration::from_secs(1);
 const UP: Duration = Duration::from_secs(20);
 
-/// The precision with which a node's clock is known from its own view: half a round trip of a ping.
-const EXACT_MS: i64 = 30;
-
-/// The time that a started node and the other nodes need to measure each other's clocks.
+/// How long a node that was started needs to have measured the others, and they it.
 const MEASURED: Duration = Duration::from_secs(4);
 
-/// An event with its time, and the length of each node's log at that time.
+/// How a process is ended, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ending {
+    pub(super) node: usize,
+    pub(super) strike: Strike,
+    pub(super) at: Instant,
+    /// From the end of the process to its start.
+    pub(super) down: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Process {
+    Up,
+    Down {
+        start: Instant,
+    },
+    /// Started, and has not answered yet.
+    Starting,
+}
+
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) is_right: bool,
+    pub(super) right_since: Instant,
+    pub(super) process: Process,
+    /// When the process began to run.
+    pub(super) began: Instant,
+    /// When it was last seen to be gone.
+    pub(super) down_since: At,
+    /// Whether it was started lately: what its mark on the disk allows may still hold it up.
+    pub(super) is_fresh: bool,
+    pub(super) duties: Vec<(At, Duty)>,
+}
+
+impl Member {
+    fn new(began: Instant) -> Self {
+        Self {
+            is_right: true,
+            right_since: began,
+            process: Process::Up,
+            began,
+            down_since: At::default(),
+            is_fresh: false,
+            duties: vec![(At::default(), Some(RETURNED))],
+        }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.process, Process::Up)
+    }
+}
+
+/// What happened when, with how far each node had written its log.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) at: At,
@@ -43,28 +90,33 @@ pub(super) struct Driver {
     pub(super) cluster: Cluster,
     pub(super) timeline: Timeline,
     pub(super) random: Random,
+    pub(super) clocks: Clocks,
     pub(super) members: Vec<Member>,
     pub(super) wrong: Wrong,
-    pub(super) faults: Faults,
+    /// What was brought about, and shown by the nodes.
+    pub(super) faults: Counts,
+    /// How long it took until both others named a wrong clock, and until another led.
+    pub(super) named: Vec<Duration>,
+    pub(super) moved: Vec<Duration>,
     pub(super) notes: Vec<Note>,
-    /// Periods in which a node had no process, or a process that had not responded yet.
+    /// When which node was without a process, or had one that had not answered yet.
     pub(super) downs: Vec<(usize, At, At)>,
-    /// The duties of the streams without a particular node.
+    /// Duties of those who ask no node in particular.
     pub(super) all: Vec<(At, Duty)>,
     pub(super) ending: Option<Ending>,
     pub(super) shared: std::sync::Arc<Shared>,
-    /// `true` if all phases take half the time.
+    /// Whether all takes half the time.
     pub(super) is_short: bool,
-    /// `true` if two clocks are wrong, so that all nodes may refuse.
+    /// Whether two clocks are wrong, so that all may refuse.
     is_split: bool,
-    /// The extra time that the next return may take because IDs were minted ahead of time.
+    /// What the next return may take longer, because IDs were made ahead of time.
     ahead: Duration,
 }
 
 impl Driver {
     pub(super) fn new(
         cluster: Cluster,
-        members: Vec<Member>,
+        (clocks, began): (Clocks, Instant),
         (timeline, random): (Timeline, Random),
         shared: std::sync::Arc<Shared>,
         is_short: bool,
@@ -73,12 +125,15 @@ impl Driver {
             cluster,
             timeline,
             random,
-            members,
+            clocks,
+            members: (0..3).map(|_| Member::new(began)).collect(),
             wrong: Wrong::default(),
-            faults: Faults::default(),
+            faults: Counts::new(),
+            named: Vec::new(),
+            moved: Vec::new(),
             notes: Vec::new(),
             downs: Vec::new(),
-            all: vec![(At::default(), Duty::Serve { first: RETURNED })],
+            all: vec![(At::default(), Some(RETURNED))],
             ending: None,
             shared,
             is_short,
@@ -87,7 +142,7 @@ impl Driver {
         }
     }
 
-    /// The duties of a node, or of the generators.
+    /// What a node has to do, or a generator.
     pub(super) fn duties_of(&self, node: Option<usize>) -> &[(At, Duty)] {
         node.map_or(&self.all, |node| &self.members[node].duties)
     }
@@ -102,7 +157,7 @@ impl Driver {
         self.notes.push(Note { at, text, logs });
     }
 
-    /// Sets a clock. Counts as one step.
+    /// Sets a clock. It counts as one step.
     pub(super) fn step(&mut self, node: usize, ms: i64) {
         let is_right = ms.abs() <= RIGHT_MS;
         if !is_right {
@@ -114,14 +169,15 @@ impl Driver {
         }
     }
 
-    /// Like [`Driver::step`], but without a change of the node's duties.
+    /// As [`Driver::step`], and what the node has to do stays as it is.
     pub(super) fn set(&mut self, node: usize, ms: i64) {
-        let before = self.members[node].ms;
-        self.members[node].clock.shift_ms(ms);
-        self.wrong.had(node, before);
+        self.wrong.had(node, self.clocks.ms[node]);
         self.wrong.had(node, ms);
-        self.members[node].ms = ms;
-        self.faults.steps += 1;
+        self.clocks.set(node, ms);
+    }
+
+    pub(super) fn counts(&mut self, what: impl Into<String>) {
+        count(&mut self.faults, what);
     }
 
     pub(super) fn becomes_wrong(&mut self, node: usize) {
@@ -138,7 +194,7 @@ impl Driver {
         }
     }
 
-    /// Two clocks become wrong, by the same offset or by different ones.
+    /// Two clocks begin to be wrong, by the same or not.
     pub(super) fn begin_split(&mut self, are_together: bool) {
         self.is_split = true;
         self.set_duties();
@@ -147,10 +203,10 @@ impl Driver {
         }
     }
 
-    /// From now on at most one clock is wrong.
+    /// At most one clock is wrong again.
     pub(super) fn end_split(&mut self, were_together: bool) {
         if were_together {
-            // Plus a second, since the layout with the longest ticks waits for the next tick.
+            // And a second, since the layout with the longest ticks waits for the next one.
             self.ahead = Duration::from_millis(TOGETHER_MS) + Duration::from_secs(1);
         }
         self.off_ms(0);
@@ -164,7 +220,7 @@ impl Driver {
         self.shared.off_ms.store(ms, order);
     }
 
-    /// Records the duties from now on, where they have changed.
+    /// Writes down what each has to do from now on, where that has changed.
     fn set_duties(&mut self) {
         let at = self.timeline.at();
         let of_all = self.returning(false);
@@ -174,32 +230,23 @@ impl Driver {
             member.is_fresh &= member.began.elapsed() < RESTARTED;
             let member = &self.members[node];
             let is_free = matches!(member.process, Process::Down { .. }) || !member.is_right;
-            let duty = if is_free {
-                Duty::Free
-            } else {
-                self.returning(member.is_fresh)
-            };
+            let duty = self.returning(member.is_fresh).filter(|_| !is_free);
             change(&mut self.members[node].duties, at, duty);
         }
     }
 
     fn returning(&self, is_fresh: bool) -> Duty {
-        if self.is_split {
-            return Duty::Free;
-        }
         let first = if is_fresh { RESTARTED } else { RETURNED };
-        Duty::Serve {
-            first: first + self.ahead,
-        }
+        (!self.is_split).then_some(first + self.ahead)
     }
 
-    /// Draws a duration, in milliseconds.
+    /// Draws how long something lasts, in milliseconds.
     pub(super) fn span(&mut self, least: u64, most: u64) -> Duration {
-        let length = between(&mut self.random, least, most);
+        let length = self.random.between((least, most));
         if self.is_short { length / 2 } else { length }
     }
 
-    /// Waits, and in the meantime ends and starts processes when they are due.
+    /// Waits, and meanwhile ends and starts processes whose time has come.
     pub(super) fn pause(&mut self, length: Duration) {
         let end = Instant::now() + length;
         loop {
@@ -230,34 +277,22 @@ impl Driver {
     }
 
     fn end(&mut self, ending: Ending) {
-        let node = ending.node;
-        let pid = self.cluster.node(node).pid();
+        let Ending { node, strike, .. } = ending;
         self.members[node].down_since = self.timeline.at();
         self.members[node].process = Process::Down {
             start: Instant::now() + ending.down,
         };
         self.set_duties();
-        let (ms, is_right) = (self.members[node].ms, self.members[node].is_right);
+        let (ms, is_right) = (self.clocks.ms[node], self.members[node].is_right);
         let state = if is_right { "right" } else { "wrong" };
-        let how = if ending.is_killed {
-            "kill -9"
-        } else {
-            "SIGTERM"
-        };
+        let name = self.cluster.node(node).name();
         self.note(format!(
-            "{how} of n{}, whose clock is {state} ({ms} ms)",
-            node + 1
+            "{strike:?} of {name}, whose clock is {state} ({ms} ms)"
         ));
-        if ending.is_killed {
-            self.cluster.node_mut(node).kill();
-            self.faults.kills += 1;
-        } else {
-            let status = self.cluster.node_mut(node).stop();
-            assert_eq!(status.code(), Some(0), "{}", self.cluster.node(node).tail());
-            self.faults.stops += 1;
-        }
-        self.faults.ended_wrong += u64::from(!is_right);
-        assert!(!is_running(pid), "n{} runs on after {how}", node + 1);
+        self.counts(format!("{strike:?} with a {state} clock"));
+        strike.impose(&mut self.cluster, node);
+        let runs = self.cluster.node_mut(node).is_running();
+        assert!(!runs, "n{} runs on after {strike:?}", node + 1);
     }
 
     fn start(&mut self, node: usize) {
@@ -265,7 +300,8 @@ impl Driver {
         member.began = Instant::now();
         member.process = Process::Starting;
         member.is_fresh = true;
-        self.faults.started_wrong += u64::from(!member.is_right);
+        let state = if member.is_right { "right" } else { "wrong" };
+        self.counts(format!("started with a {state} clock"));
         self.cluster.node_mut(node).start();
         self.note(format!("start of n{}", node + 1));
         self.set_duties();
@@ -286,7 +322,7 @@ impl Driver {
         }
     }
 
-    /// Waits until every process responds.
+    /// Waits until every process answers.
     pub(super) fn all_up(&mut self) {
         self.ending = None;
         while !self.members.iter().all(Member::is_up) {
@@ -294,7 +330,7 @@ impl Driver {
         }
     }
 
-    /// Returns whether a process may be ended: all other nodes have measured it and its clock.
+    /// Whether a process may be ended: all others know it and its clock as they are.
     fn may_end(&self, node: usize) -> bool {
         let is_known = |member: &Member| member.is_up() && member.began.elapsed() > MEASURED;
         let member = &self.members[node];
@@ -302,56 +338,47 @@ impl Driver {
         is_right && self.members.iter().all(is_known)
     }
 
-    /// Returns whether every process has run since before this time, and long enough to have
-    /// measured the other clocks.
+    /// Whether the process has run since before this time, and long enough to know the others' clocks.
     pub(super) fn has_run_since(&self, begin: Instant) -> bool {
         self.members.iter().all(|member| {
             member.is_up() && member.began < begin && member.began.elapsed() > MEASURED
         })
     }
 
-    /// The time by which a node's clock is ahead in its own view, compared with another node whose
-    /// clock is right, in milliseconds.
-    pub(super) fn shown_ms(&self, node: usize) -> Option<i64> {
-        let others = (0..self.members.len()).filter(|other| *other != node);
-        let right = others.filter(|other| self.members[*other].is_right);
-        let oldest = right.min_by_key(|other| self.members[*other].right_since)?;
-        let view = self.cluster.node(node).cluster_view()?;
-        let offset_ms =
-            member_of(&view, self.cluster.node(oldest).name())?["clock_offset_ms"].as_f64()?;
-        Some(self.members[oldest].ms - offset_ms.round() as i64)
-    }
-
-    /// Waits until a clock shows its new setting. `before` is the previous setting.
-    pub(super) fn see_step(&mut self, node: usize, before: i64) -> Result<(), Violation> {
-        let ms = self.members[node].ms;
-        if (ms - before).abs() <= 2 * EXACT_MS {
-            self.faults.too_small += 1;
-            return Ok(());
-        }
-        let is_shown = |driver: &Self| {
-            let shown = driver.shown_ms(node)?;
-            ((shown - ms).abs() <= EXACT_MS).then_some(())
+    /// Another node whose clock is right, and has been for longest.
+    fn right_one(&self, node: usize) -> usize {
+        let others = (0..3).filter(|other| *other != node);
+        let age = |other: &usize| {
+            (
+                !self.members[*other].is_right,
+                self.members[*other].right_since,
+            )
         };
-        if !self.members[node].is_up() {
-            self.faults.while_down += 1;
-            return Ok(());
-        }
-        if wait::within(SHOWN, || is_shown(self)).is_some() {
-            self.faults.shown += 1;
-            return Ok(());
-        }
-        if self.members[node].began.elapsed() < MEASURED {
-            self.faults.while_down += 1;
-            return Ok(());
-        }
-        let shown = self.shown_ms(node);
-        let detail = format!("n{} shows {shown:?} ms and was set to {ms} ms", node + 1);
-        Err(Violation::new("a fault that never bit", detail))
+        others.min_by_key(age).expect("another node")
     }
-}
 
-/// Returns whether a process with this ID exists.
-fn is_running(pid: Pid) -> bool {
-    std::path::Path::new(&format!("/proc/{}", pid.as_raw_nonzero())).exists()
+    /// How far a node's clock is ahead by its own view of another whose clock is right.
+    pub(super) fn shown_ms(&self, node: usize) -> Option<i64> {
+        self.clocks
+            .shown_ms(&self.cluster, node, self.right_one(node))
+    }
+
+    /// Sees to it that a clock shows what it was set to; `before` is what it showed before.
+    pub(super) fn see_step(&mut self, node: usize, before: i64) -> Result<(), Violation> {
+        if (self.clocks.ms[node] - before).abs() <= 2 * EXACT_MS {
+            self.counts("steps too small to be seen");
+            return Ok(());
+        }
+        let is_up = self.members[node].is_up();
+        let nodes = (node, self.right_one(node));
+        let see = || self.clocks.see(&self.cluster, nodes, EXACT_MS, SHOWN);
+        let seen = if is_up { see() } else { Ok(()) };
+        let is_young = !is_up || self.members[node].began.elapsed() < MEASURED;
+        match seen {
+            Ok(()) if is_up => self.counts("steps shown"),
+            Err(violation) if !is_young => return Err(violation),
+            _ => self.counts("steps while it started"),
+        }
+        Ok(())
+    }
 }

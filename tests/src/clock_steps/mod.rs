@@ -1,30 +1,28 @@
-//! Clocks that are set repeatedly on three real nodes under a load of IDs.
+//! Clocks that are set again and again, on three real nodes under a load of IDs.
 //!
-//! Each node has its own clock (see [`crate::clock`]), which is set by a millisecond to ten days,
-//! strobed, made to drift, and stopped; the leader's clock most often. In the meantime processes
-//! are killed and stopped. The verdict covers all responses:
+//! Each node has a clock of its own (see [`crate::clock`]), which is set by a millisecond to ten days,
+//! strobed, made to drift and stopped, that of the leader most often; processes are killed and stopped
+//! meanwhile. What is judged, over all that was answered:
 //!
-//! - no ID occurs twice, in any layout, from nodes and from external generators;
-//! - a worker's IDs increase, and an ID's time is never that of a wrong clock;
-//! - every refusal has one of a few codes, and a running process answers;
-//! - while a majority of the clocks is right, a node whose clock is right pauses for at most
-//!   [`LONGEST_STOP`], and so does a generator;
-//! - a node serves again within [`RETURNED`] after its clock is right, and within [`RESTARTED`] if
-//!   its process was started in the meantime.
+//! - no ID twice, in any layout, by nodes and by generators outside;
+//! - a worker's IDs increase; an ID's time is never that of a wrong clock;
+//! - what is refused is refused with one of a few codes, and a process that runs answers;
+//! - while a majority of the clocks is right a node whose clock is right stops for [`LONGEST_STOP`] at
+//!   most, and a generator too;
+//! - a node serves again within [`RETURNED`] of its clock being right, and within [`RESTARTED`] where
+//!   its process was started meanwhile.
 //!
-//! In most phases one clock is wrong. In the phases `TwoApart` two clocks are wrong in different
-//! ways: nobody can determine the right one, and all nodes may refuse. In the phases `TwoTogether`
-//! two clocks agree, up to three seconds from the third: they are the majority, and all nodes wait
-//! for the IDs that they minted ahead of time.
+//! In most phases one clock is wrong. In phases named `TwoApart` two are, each in another way: nobody
+//! can say which is right, and all may refuse. In those named `TwoTogether` two agree, up to three
+//! seconds from the third: they are the majority, and what they made ahead of time is waited for.
 //!
-//! From the bottom up: [`draws`] and [`duty`], which start nothing; [`streams`], which send the
-//! requests; `member`; `driver`, which sets the clocks; `phases`; [`figures`].
+//! From below: [`draws`] and [`duty`], which start nothing; [`streams`], who asks; `driver`, who sets
+//! the clocks; `phases`; `judge`.
 
 pub mod draws;
 mod driver;
 pub mod duty;
-pub mod figures;
-mod member;
+mod judge;
 pub mod notice;
 mod phases;
 pub mod streams;
@@ -37,62 +35,55 @@ use seqd_client::{Client, layout_of};
 use tokio::runtime::Runtime;
 
 use crate::checkers::Violation;
-use crate::clock::ShiftedClock;
+use crate::clock::Clocks;
 use crate::cluster::Cluster;
 use crate::generators;
 use crate::history::Timeline;
+use crate::report::Report;
 use crate::seed::Random;
 use crate::wait;
 use driver::Driver;
-pub use figures::Figures;
-use member::Member;
 use streams::Streams;
 
-/// The window of the clusters. It is short, so that each window is extended every two seconds and a
-/// failed extension shows soon.
+/// The window of the clusters: short, so that each is extended every two seconds and a stop of that
+/// shows soon.
 pub const WINDOW: Duration = Duration::from_secs(6);
 
-/// The longest time that a node whose clock is right may be without IDs while a majority of the
-/// clocks is right.
+/// How long a node whose clock is right may go without giving IDs, while a majority of the clocks is.
 pub const LONGEST_STOP: Duration = Duration::from_secs(5);
 
-/// The longest time that a node may take to serve after its clock is right again. It minted no IDs
-/// further ahead of time than the tolerated skew, except if two clocks were wrong together.
+/// How long a node whose clock is right again may take to serve. It made no IDs ahead of time by more
+/// than the tolerated skew, but where two clocks were wrong together.
 pub const RETURNED: Duration = Duration::from_secs(5);
 
-/// The same after a start. The stored last tick of a process that was killed with a clock ahead
-/// reaches to the end of its window, so the node waits for it and for the longest tick of a layout;
-/// the start itself follows.
+/// The same after a start: the mark of a process that was killed with a clock ahead reaches to the end
+/// of its window, which is waited for, and a layout's longest tick; then the start itself.
 pub const RESTARTED: Duration = Duration::from_secs(16);
 
-/// The longest time until the other nodes name a wrong clock and another node leads.
+/// How soon a wrong clock is named by the other nodes, and another leads.
 pub const NOTICED: Duration = Duration::from_secs(5);
 
-/// The interval between two progress lines of a run.
+/// Between two lines about how far a run is.
 const PROGRESS: Duration = Duration::from_secs(60);
 
-/// The preset layouts of the load. A created layout has one-second ticks.
+/// The preset layouts that are asked for, beside an own one of one-second ticks.
 const PRESETS: [&str; 3] = ["default", "js53", "sonyflake"];
 
 /// One run.
 #[derive(Debug)]
 pub struct ClockSteps {
-    /// The smallest number of clock settings. A round of all kinds of phases is always finished.
+    /// How many times clocks are set, at least: a round of all kinds of phases is finished.
     pub steps: u64,
-    /// `true` if rounds are short.
+    /// Whether rounds are short.
     pub is_short: bool,
 }
 
 impl ClockSteps {
-    /// Runs the test. `None` if clocks cannot be set here.
-    pub fn judged(&self, random: Random) -> Option<(Figures, Result<(), Violation>)> {
+    /// Runs it; `None` where no clock can be set.
+    pub fn judged(&self, random: Random) -> Option<Result<(), Violation>> {
         let window = format!("\"{}s\"", WINDOW.as_secs());
         let mut cluster = Cluster::planned(3).with("clock", "window", &window);
-        let folder = cluster.folder().to_path_buf();
-        let mut clocks = Vec::new();
-        for node in 0..3 {
-            clocks.push(ShiftedClock::for_node(cluster.node_mut(node), &folder)?);
-        }
+        let clocks = Clocks::of(&mut cluster)?;
         cluster.start_all();
         let began = Instant::now();
         cluster.wait_ready();
@@ -107,27 +98,28 @@ impl ClockSteps {
         let urls = cluster.urls();
         let streams = Streams::begin(timeline, &urls, &layouts, &runtime, outside);
         let shared = streams.shared.clone();
-        let members = clocks.into_iter().map(|clock| Member::new(clock, began));
-        let members = members.collect();
-        let mut driver = Driver::new(cluster, members, (timeline, random), shared, self.is_short);
+        let (clocks, drawn) = ((clocks, began), (timeline, random));
+        let mut driver = Driver::new(cluster, clocks, drawn, shared, self.is_short);
         all_serve(&mut driver);
         let bitten = self.drive(&mut driver);
         all_serve(&mut driver);
         let told = streams.finish(&runtime);
-        let (figures, verdict) = figures::judged(driver, told);
-        Some((figures, verdict.and(bitten)))
+        let mut report = Report::default();
+        judge::judge(&driver, told, &mut report);
+        report.checked(bitten);
+        Some(report.verdict())
     }
 
     fn drive(&self, driver: &mut Driver) -> Result<(), Violation> {
         let mut progress = Instant::now();
-        while driver.faults.steps < self.steps {
+        while driver.clocks.steps < self.steps {
             for kind in draws::round(&mut driver.random, self.is_short) {
                 driver.phase(kind)?;
                 if driver.shared.is_violated() {
                     return Ok(());
                 }
                 if progress.elapsed() > PROGRESS {
-                    println!("{} steps", driver.faults.steps);
+                    println!("{} steps", driver.clocks.steps);
                     progress = Instant::now();
                 }
             }
@@ -136,8 +128,7 @@ impl ClockSteps {
     }
 }
 
-/// Waits until every stream has received new responses. A stream without one is late, which the
-/// verdict detects.
+/// Waits until every stream was answered again; one that is not is late, which the verdict finds.
 fn all_serve(driver: &mut Driver) {
     let before = driver.shared.answers();
     wait::within(RESTARTED + LONGEST_STOP, || {
@@ -147,7 +138,7 @@ fn all_serve(driver: &mut Driver) {
     });
 }
 
-/// The layouts of the load.
+/// The layouts that are asked for.
 fn layouts(runtime: &Runtime, client: &Client) -> Vec<Layout> {
     let presets = PRESETS.map(|name| Layout::preset(name).expect("a preset"));
     let own = CreateLayout {

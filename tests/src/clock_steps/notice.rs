@@ -1,18 +1,18 @@
-//! The times until the members name a wrong clock, and until another node leads.
+//! When the members name a clock that is wrong, and when another node leads.
 
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The observations since a clock was set wrong.
+/// What was seen since a clock was set wrong.
 #[derive(Debug)]
 pub struct Notice {
     begin: Instant,
-    /// The node with the wrong clock.
+    /// The node whose clock it is.
     name: String,
-    /// The time until all observed nodes named it.
+    /// Until all that were looked at named it.
     pub named: Option<Duration>,
-    /// The time until one of them followed another leader.
+    /// Until one of them followed another leader.
     pub moved: Option<Duration>,
 }
 
@@ -32,11 +32,15 @@ impl Notice {
         self.named.is_some() && self.moved.is_some()
     }
 
-    /// Examines the nodes' views of the cluster. `is_it` returns whether an offset, in milliseconds
-    /// ahead, is that of this clock. A node that does not respond names nothing.
+    /// Looks at what the nodes show of the cluster; `is_it` tells whether so many milliseconds
+    /// ahead are this clock's. A node that does not answer names nothing.
     pub fn look(&mut self, views: &[Option<Value>], is_it: impl Fn(f64) -> bool) {
         let is_named = |view: &Option<Value>| {
-            let member = view.as_ref().and_then(|view| member_of(view, &self.name));
+            let mut members = view
+                .iter()
+                .filter_map(|view| view["members"].as_array())
+                .flatten();
+            let member = members.find(|member| member["name"] == self.name);
             let ahead = member.and_then(|member| member["clock_ahead_ms"].as_f64());
             ahead.is_some_and(&is_it)
         };
@@ -49,13 +53,6 @@ impl Notice {
             self.moved = Some(self.begin.elapsed());
         }
     }
-}
-
-/// The entry of a member in a node's view.
-#[must_use]
-pub fn member_of<'a>(view: &'a Value, name: &str) -> Option<&'a Value> {
-    let mut members = view["members"].as_array()?.iter();
-    members.find(|member| member["name"] == name)
 }
 
 #[cfg(test)]

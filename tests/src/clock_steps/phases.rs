@@ -6,11 +6,12 @@ use seqd_client::SystemClock;
 use seqd_client::idgen::WallClock;
 
 use super::NOTICED;
-use super::draws::{self, Kind, RIGHT_MS, share};
-use super::driver::Driver;
-use super::member::Ending;
+use super::draws::{self, Kind, RIGHT_MS};
+use super::driver::{Driver, Ending};
 use super::notice::Notice;
-use crate::checkers::Violation;
+use crate::checkers::{Violation, require};
+use crate::faults::NEVER_BIT;
+use crate::strikes::Strike;
 use crate::wait;
 
 /// Half of a strobe's period.
@@ -38,8 +39,9 @@ impl Driver {
             .filter(|_| self.random.below(10) < 6)
             .unwrap_or(others);
         let leads = leader == Some(victim);
-        self.faults.phase(kind, leads);
+        self.counts(format!("{kind:?}"));
         let leads = if leads { ", the leader" } else { "" };
+        self.counts(format!("phases{leads}"));
         self.note(format!("phase {kind:?} of n{}{leads}", victim + 1));
         self.plan_ending(kind, victim);
         match kind {
@@ -74,9 +76,10 @@ impl Driver {
             other
         };
         let (after, down) = (self.span(0, 2_500), self.span(0, 2_500));
+        let strike = [Strike::Ended, Strike::Killed, Strike::Killed][self.random.below(3) as usize];
         self.ending = Some(Ending {
             node,
-            is_killed: self.random.below(3) > 0,
+            strike,
             at: Instant::now() + after,
             down,
         });
@@ -86,7 +89,7 @@ impl Driver {
         let (begin, refused) = (Instant::now(), self.shared.refused(node));
         let (mut wrong, mut longest_wrong) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..3 + self.random.below(10) {
-            let before = self.members[node].ms;
+            let before = self.clocks.ms[node];
             let ms = match self.random.below(5) {
                 0 => 0,
                 _ => self.wrong.any(&mut self.random, node),
@@ -112,7 +115,7 @@ impl Driver {
     }
 
     fn right_again(&mut self, node: usize) -> Result<(), Violation> {
-        let before = self.members[node].ms;
+        let before = self.clocks.ms[node];
         self.step(node, 0);
         self.see_step(node, before)
     }
@@ -146,12 +149,12 @@ impl Driver {
             self.pause(STROBE);
         }
         if !apart {
-            self.faults.too_small += 1;
+            self.counts("steps too small to be seen");
         } else if seen.iter().all(|times| *times > 0) {
-            self.faults.strobes += 1;
+            self.counts("strobes shown");
         } else if self.has_run_since(begin) {
             let detail = format!("n{} showed {ends:?} ms {seen:?} times", node + 1);
-            return Err(Violation::new("a fault that never bit", detail));
+            return Err(Violation::new(NEVER_BIT, detail));
         }
         self.right_again(node)
     }
@@ -161,7 +164,7 @@ impl Driver {
     fn held(&mut self, node: usize) -> Result<(), Violation> {
         let leads = self.cluster.leader_claims() == Some(node);
         let refused = self.shared.refused(node);
-        let before = self.members[node].ms;
+        let before = self.clocks.ms[node];
         let ms = self.wrong.surely(&mut self.random, node);
         self.step(node, ms);
         self.note(format!("n{} is held at {ms} ms", node + 1));
@@ -179,14 +182,15 @@ impl Driver {
         }
         let Notice { named, moved, .. } = notice;
         let (Some(named), Some(moved)) = (named, moved) else {
+            let times = format!("named after {named:?}, another led after {moved:?}");
             let detail = format!(
-                "n{} at {ms} ms: named after {named:?}, another led after {moved:?}, {NOTICED:?} is \
-                 the limit",
+                "n{} at {ms} ms: {times}, {NOTICED:?} is the limit",
                 node + 1
             );
             return Err(Violation::new("a wrong clock is noticed", detail));
         };
-        self.faults.noticed(named, leads.then_some(moved));
+        self.named.push(named);
+        self.moved.extend(leads.then_some(moved));
         let rest = self.span(1_500, 3_500);
         self.pause(rest);
         self.right_again(node)?;
@@ -200,12 +204,9 @@ impl Driver {
     /// Requests reached nodes with wrong clocks, so some must have been refused because of the
     /// clock.
     fn see_some_refusals(&mut self, before: u64, after: u64) -> Result<(), Violation> {
-        if after > before {
-            self.faults.refused += 1;
-            return Ok(());
-        }
+        self.counts("wrong clocks refused with");
         let detail = "no node refused IDs for its clock, which was wrong";
-        Err(Violation::new("a fault that never bit", detail))
+        require(after > before, NEVER_BIT, detail)
     }
 
     fn drift(&mut self, node: usize) -> Result<(), Violation> {
@@ -217,14 +218,14 @@ impl Driver {
         }
         self.note(format!("n{} runs at {rate:.5} for {length:?}", node + 1));
         let begin = Instant::now();
-        let member = &self.members[node];
-        member.clock.drift(rate, member.began.elapsed());
-        self.faults.steps += 1;
+        let running = self.members[node].began.elapsed();
+        self.clocks.clock(node).drift(rate, running);
+        self.clocks.steps += 1;
         self.pause(length);
         let expected = |at: Instant| ((at - begin).as_millis() as f64 * (rate - 1.0)) as i64;
         self.see_about(node, "drifts", expected)?;
         self.wrong.had(node, ms);
-        self.members[node].ms = ms;
+        self.clocks.ms[node] = ms;
         self.step(node, 0);
         Ok(())
     }
@@ -237,15 +238,15 @@ impl Driver {
         let length = self.span(1_000, 6_000);
         self.becomes_wrong(node);
         self.note(format!("n{} stands still for {length:?}", node + 1));
-        self.members[node].clock.freeze(wall / 1_000);
+        self.clocks.clock(node).freeze(wall / 1_000);
         let begin = Instant::now();
-        self.faults.steps += 1;
+        self.clocks.steps += 1;
         self.pause(length);
         if self.members[node].is_up() {
             let expected = |at: Instant| -((at - begin).as_millis() as i64) - (wall % 1_000) as i64;
             self.see_about(node, "stands still", expected)?;
         }
-        self.members[node].ms = -(length.as_millis() as i64);
+        self.clocks.ms[node] = -(length.as_millis() as i64);
         self.step(node, 0);
         Ok(())
     }
@@ -264,13 +265,11 @@ impl Driver {
             last = Some((shown, expected));
             ((shown - expected).abs() <= ABOUT_MS).then_some(expected)
         });
+        let detail = format!("n{} {what}: (shown, expected) {last:?} ms", node + 1);
+        require(seen.is_some(), NEVER_BIT, detail)?;
         match seen {
-            Some(ms) if ms.abs() > 2 * ABOUT_MS => self.faults.moving += 1,
-            Some(_) => self.faults.too_small += 1,
-            None => {
-                let detail = format!("n{} {what}: (shown, expected) {last:?} ms", node + 1);
-                return Err(Violation::new("a fault that never bit", detail));
-            }
+            Some(ms) if ms.abs() > 2 * ABOUT_MS => self.counts("drifts and standstills shown"),
+            _ => self.counts("steps too small to be seen"),
         }
         Ok(())
     }
@@ -281,7 +280,7 @@ impl Driver {
         self.begin_split(false);
         for _ in 0..2 + self.random.below(4) {
             for node in [first, second] {
-                let before = self.members[node].ms;
+                let before = self.clocks.ms[node];
                 let ms = self.wrong.surely(&mut self.random, node);
                 self.step(node, ms);
                 self.note(format!("step of n{} to {ms} ms, one of two", node + 1));
@@ -309,8 +308,8 @@ impl Driver {
         let ms = draws::together(&mut self.random);
         self.begin_split(true);
         for node in [first, second] {
-            let apart = (share(&mut self.random) * 100.0) as i64;
-            let before = self.members[node].ms;
+            let apart = (self.random.share() * 100.0) as i64;
+            let before = self.clocks.ms[node];
             self.step(node, ms + apart);
             self.note(format!(
                 "step of n{} to {} ms, together",

@@ -1,5 +1,5 @@
-//! The streams of ID requests: one client per node and layout, and generators in this process,
-//! whose clock is right. Records IDs and refusals with their times.
+//! Who asks for IDs all the time: a client of each node and layout, and generators in this process,
+//! whose clock is right. What they were given and refused, and when.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use crate::checkers::Violation;
 use crate::cluster::integer;
 use crate::history::{At, Timeline};
 use crate::http::{self, Reply};
+use crate::report::{Counts, count};
 
-/// The codes with which a request for IDs may be refused.
+/// The codes that a request for IDs is refused with.
 const REFUSALS: [&str; 7] = [
     "clock-behind",
     "clock-skewed",
@@ -27,61 +28,60 @@ const REFUSALS: [&str; 7] = [
     "workers-exhausted",
 ];
 
-/// IDs per request.
+/// IDs of one request.
 const COUNT: u32 = 20;
 
-/// The time between a response and the next request, short compared with the pauses to be detected.
+/// The time between an answer and the next request: short against the stops that are looked for.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Longer than the server's own 3 s, so that a missing response shows as one.
+/// Longer than the server's own 3 s, so that a hang shows as one.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// The largest error of an ID's time: the tolerated skew of 500 ms, from a clock that is itself
-/// wrong by as much.
+/// An ID's time may be off by the tolerated skew of 500 ms, on either side of a clock that is itself
+/// off by as much.
 const NEAR_MS: u64 = 1_000;
 
-/// The record of one stream.
+/// What one stream was given and refused.
 #[derive(Debug)]
 pub struct Told {
-    number: usize,
     pub name: String,
-    /// The node that receives its requests. `None` for a generator.
+    /// The node that it asks; `None` for a generator.
     pub node: Option<usize>,
     pub layout: String,
     pub ids: Vec<u64>,
-    /// The times of the responses with IDs.
+    /// When it was given IDs.
     pub served: Vec<At>,
-    /// The changes of the outcome: `served`, a code, or no response.
+    /// From when on it met what: `served`, a code, or no answer.
     pub changes: Vec<(At, String)>,
-    pub refused: BTreeMap<String, u64>,
-    /// Requests without a response, with the time of sending and the time of giving up.
+    pub refused: Counts,
+    /// Requests without an answer, from when they were sent to when that was seen.
     pub unanswered: Vec<(At, At)>,
     pub violation: Option<Violation>,
     last_of_worker: BTreeMap<u64, u64>,
 }
 
-/// The state that all streams of a run share with the driver.
+/// What all streams of a run share with the one who sets the clocks.
 #[derive(Debug)]
 pub struct Shared {
     timeline: Timeline,
     stop: AtomicBool,
-    /// The additional permitted error of the IDs' times beyond `NEAR_MS`, in milliseconds.
+    /// By how many milliseconds more than `NEAR_MS` the IDs' times may be off.
     pub off_ms: AtomicU64,
-    /// The number of refusals because of the clock, by node.
+    /// How often each node refused IDs because of its clock.
     refused: [AtomicU64; 3],
     is_violated: AtomicBool,
-    /// The number of responses with IDs, by stream.
+    /// Answers with IDs, of each stream.
     answers: Vec<AtomicU64>,
 }
 
 impl Shared {
-    /// The number of responses of each stream.
+    /// How many answers each stream had.
     pub fn answers(&self) -> Vec<u64> {
         let answers = self.answers.iter();
         answers.map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// The number of times that a node refused IDs because of its clock.
+    /// How often a node refused IDs because of its clock.
     pub fn refused(&self, node: usize) -> u64 {
         self.refused[node].load(Ordering::Relaxed)
     }
@@ -93,110 +93,183 @@ impl Shared {
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
-
-    fn off_ms(&self) -> u64 {
-        self.off_ms.load(Ordering::Relaxed)
-    }
 }
 
-/// The facts about a request that are known before it is sent.
+/// What is known of a request before it is sent.
 struct Sent {
     at: At,
     wall: WallMs,
     off_ms: u64,
 }
 
-impl Sent {
-    fn now(shared: &Shared) -> Self {
-        Self {
-            at: shared.timeline.at(),
-            wall: SystemClock.wall(),
-            off_ms: shared.off_ms(),
-        }
-    }
+struct Stream {
+    number: usize,
+    layout: Layout,
+    shared: Arc<Shared>,
+    told: Told,
 }
 
-impl Told {
-    fn new(number: usize, node: Option<usize>, layout: &Layout) -> Self {
-        let layout = layout.name();
-        let name = match node {
-            Some(node) => format!("n{} {layout}", node + 1),
-            None => format!("generator {layout}"),
-        };
-        Self {
-            number,
-            name,
+impl Stream {
+    fn new(number: usize, node: Option<usize>, layout: Layout, shared: &Arc<Shared>) -> Self {
+        let whose = node.map_or("generator".to_owned(), |node| format!("n{}", node + 1));
+        let told = Told {
+            name: format!("{whose} {}", layout.name()),
             node,
-            layout: layout.to_owned(),
+            layout: layout.name().to_owned(),
             ids: Vec::new(),
             served: Vec::new(),
             changes: Vec::new(),
-            refused: BTreeMap::new(),
+            refused: Counts::new(),
             unanswered: Vec::new(),
             violation: None,
             last_of_worker: BTreeMap::new(),
+        };
+        let shared = Arc::clone(shared);
+        Self {
+            number,
+            layout,
+            shared,
+            told,
         }
     }
 
-    fn met(&mut self, at: At, what: &str) {
-        if self.changes.last().is_none_or(|(_, last)| last != what) {
-            self.changes.push((at, what.to_owned()));
+    fn sends(&self) -> Sent {
+        Sent {
+            at: self.shared.timeline.at(),
+            wall: SystemClock.wall(),
+            off_ms: self.shared.off_ms.load(Ordering::Relaxed),
         }
     }
 
-    fn take(&mut self, shared: &Shared, layout: &Layout, sent: &Sent, ids: &[u64]) {
-        let back = shared.timeline.at();
-        let near_ms = NEAR_MS + sent.off_ms.max(shared.off_ms());
+    /// Records from when on it meets this; that is now.
+    fn meets(&mut self, what: &str) -> At {
+        let at = self.shared.timeline.at();
+        let changes = &mut self.told.changes;
+        if changes.last().is_none_or(|(_, last)| last != what) {
+            changes.push((at, what.to_owned()));
+        }
+        at
+    }
+
+    fn takes(&mut self, sent: &Sent, ids: &[u64]) {
+        let back = self.meets("served");
+        let off_ms = self.shared.off_ms.load(Ordering::Relaxed).max(sent.off_ms);
         let wall = SystemClock.wall();
         for id in ids {
-            if let Err(why) = is_of_now(layout, *id, (sent.wall, wall), near_ms) {
-                self.violate(shared, "no ID of a wrong clock", why);
+            let is_of_now = is_of_now(&self.layout, *id, (sent.wall, wall), NEAR_MS + off_ms);
+            if let Err(why) = is_of_now {
+                self.violates("no ID of a wrong clock", why);
             }
         }
-        self.ids.extend(ids);
-        self.served.push(back);
-        self.met(back, "served");
-        shared.answers[self.number].fetch_add(1, Ordering::Relaxed);
+        self.told.ids.extend(ids);
+        self.told.served.push(back);
+        self.shared.answers[self.number].fetch_add(1, Ordering::Relaxed);
     }
 
-    fn refuse(&mut self, shared: &Shared, code: &str, words: &str) {
-        self.met(shared.timeline.at(), code);
-        *self.refused.entry(code.to_owned()).or_default() += 1;
-        if !REFUSALS.contains(&code) {
-            self.violate(shared, "named refusals", format!("{code}: {words}"));
-        }
-        if let Some(node) = self.node
+    fn refused(&mut self, code: &str) {
+        self.meets(code);
+        count(&mut self.told.refused, code);
+        if let Some(node) = self.told.node
             && code.starts_with("clock-")
         {
-            shared.refused[node].fetch_add(1, Ordering::Relaxed);
+            self.shared.refused[node].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn violate(&mut self, shared: &Shared, invariant: &'static str, why: String) {
-        let detail = format!("{} at {:?}: {why}", self.name, shared.timeline.at());
-        self.violation
-            .get_or_insert_with(|| Violation::new(invariant, detail));
-        shared.is_violated.store(true, Ordering::Relaxed);
+    fn violates(&mut self, invariant: &'static str, why: String) {
+        let detail = format!(
+            "{} at {:?}: {why}",
+            self.told.name,
+            self.shared.timeline.at()
+        );
+        let violation = Violation::new(invariant, detail);
+        self.told.violation.get_or_insert(violation);
+        self.shared.is_violated.store(true, Ordering::Relaxed);
     }
 
-    /// The IDs of one response. The IDs of one worker must increase from one response to the next.
-    fn read(&mut self, shared: &Shared, reply: &Reply) -> Vec<u64> {
+    /// The IDs of one answer; of one worker they increase from one answer to the next.
+    fn reads(&mut self, reply: &Reply) -> Vec<u64> {
         let body = reply.json();
         let worker = body["worker"].as_u64().expect("a worker");
         let ids = body["ids"].as_array().expect("IDs").iter();
         let ids: Vec<u64> = ids.map(|id| integer(id).cast_unsigned()).collect();
-        let last = self.last_of_worker.entry(worker).or_default();
+        let last = self.told.last_of_worker.entry(worker).or_default();
         let before = *last;
         *last = ids.last().copied().unwrap_or(before);
         if ids.first().is_some_and(|first| *first <= before) {
             let why = format!("worker {worker}: {:?} after {before}", ids.first());
-            self.violate(shared, "a worker's IDs increase", why);
+            self.violates("a worker's IDs increase", why);
         }
         ids
     }
+
+    /// Asks a node until the end.
+    fn ask(mut self, url: &str) -> Told {
+        while !self.shared.is_over() {
+            let sent = self.sends();
+            match http::get(url).accept_json().patience(PATIENCE).send() {
+                Ok(reply) if reply.status == 200 => {
+                    let ids = self.reads(&reply);
+                    self.takes(&sent, &ids);
+                }
+                Ok(reply) => {
+                    let code = reply.code();
+                    self.refused(&code);
+                    if !REFUSALS.contains(&code.as_str()) {
+                        self.violates("named refusals", format!("{code}: {}", reply.body));
+                    }
+                }
+                Err(_) => {
+                    let seen = self.meets("no answer");
+                    self.told.unanswered.push((sent.at, seen));
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.told
+    }
+
+    /// Mints with a generator until the end.
+    async fn generate(mut self, client: Client) -> Told {
+        let options = GeneratorOptions {
+            layout: self.layout.name().to_owned(),
+            ..GeneratorOptions::new(format!("soak-{}", self.number))
+        };
+        let generator = IdGenerator::start(client, options).expect("options");
+        while !self.shared.is_over() {
+            let sent = self.sends();
+            match generator.ids_within(COUNT, Duration::from_secs(1)).await {
+                Ok(ids) => {
+                    let ids: Vec<u64> = ids.into_iter().map(SnowflakeId::get).collect();
+                    self.takes(&sent, &ids);
+                }
+                Err(error) => self.generator_refused(&error),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        // Whether it could be given back is for the cluster's last moments to say.
+        let _ = generator.close().await;
+        self.told
+    }
+
+    /// A generator has reasons of its own. Its clock is right, so none is its clock.
+    fn generator_refused(&mut self, error: &GenerateError) {
+        let code = match error {
+            GenerateError::NoLease { .. } => "no lease",
+            GenerateError::WindowEnded { .. } => "window ended",
+            GenerateError::Unavailable(_) => "unavailable",
+            GenerateError::WorkersExhausted { .. } => "workers exhausted",
+            GenerateError::Busy { .. } => "busy",
+            other => {
+                self.violates("named refusals", other.to_string());
+                "other"
+            }
+        };
+        self.refused(code);
+    }
 }
 
-/// Checks that the time of an ID is between its request and its response, within `near_ms`.
+/// Whether an ID is of the time between its request and its answer, as far as `near_ms`.
 fn is_of_now(
     layout: &Layout,
     id: u64,
@@ -226,8 +299,8 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Starts a client for each of these nodes and layouts, and a generator for each client and
-    /// layout of `outside`.
+    /// A client for each of these nodes and layouts, and a generator for each client and layout of
+    /// `outside`.
     pub fn begin(
         timeline: Timeline,
         urls: &[String],
@@ -248,23 +321,15 @@ impl Streams {
         let mut threads = Vec::new();
         for (node, url) in urls.iter().enumerate() {
             for layout in layouts {
-                let number = threads.len();
-                let path = format!("/v1/ids?count={COUNT}&layout={}", layout.name());
-                let (url, layout, shared) = (url.clone() + &path, layout.clone(), shared.clone());
-                threads.push(std::thread::spawn(move || {
-                    ask(
-                        &shared,
-                        Told::new(number, Some(node), &layout),
-                        &layout,
-                        &url,
-                    )
-                }));
+                let url = format!("{url}/v1/ids?count={COUNT}&layout={}", layout.name());
+                let stream = Stream::new(threads.len(), Some(node), layout.clone(), &shared);
+                threads.push(std::thread::spawn(move || stream.ask(&url)));
             }
         }
         let outside = (threads.len()..).zip(outside);
         let generators = outside.map(|(number, (client, layout))| {
-            let (shared, told) = (shared.clone(), Told::new(number, None, &layout));
-            runtime.spawn(async move { generate(&shared, told, client, &layout).await })
+            let stream = Stream::new(number, None, layout, &shared);
+            runtime.spawn(stream.generate(client))
         });
         Self {
             generators: generators.collect(),
@@ -273,7 +338,7 @@ impl Streams {
         }
     }
 
-    /// Ends the requests and returns the record of each stream.
+    /// Ends the requests; what each stream met.
     pub fn finish(self, runtime: &Runtime) -> Vec<Told> {
         self.shared.stop.store(true, Ordering::Relaxed);
         let threads = self.threads.into_iter();
@@ -283,66 +348,6 @@ impl Streams {
         }
         all
     }
-}
-
-fn ask(shared: &Shared, mut told: Told, layout: &Layout, url: &str) -> Told {
-    while !shared.is_over() {
-        let sent = Sent::now(shared);
-        match http::get(url).accept_json().patience(PATIENCE).send() {
-            Ok(reply) if reply.status == 200 => {
-                let ids = told.read(shared, &reply);
-                told.take(shared, layout, &sent, &ids);
-            }
-            Ok(reply) => told.refuse(shared, &reply.code(), &reply.body),
-            Err(_) => {
-                let seen = shared.timeline.at();
-                told.met(seen, "no answer");
-                told.unanswered.push((sent.at, seen));
-            }
-        }
-        std::thread::sleep(PAUSE);
-    }
-    told
-}
-
-async fn generate(shared: &Shared, mut told: Told, client: Client, layout: &Layout) -> Told {
-    let options = GeneratorOptions {
-        layout: layout.name().to_owned(),
-        ..GeneratorOptions::new(format!("soak-{}", told.number))
-    };
-    let generator = IdGenerator::start(client, options).expect("options");
-    while !shared.is_over() {
-        let sent = Sent::now(shared);
-        match generator.ids_within(COUNT, Duration::from_secs(1)).await {
-            Ok(ids) => {
-                let ids: Vec<u64> = ids.into_iter().map(SnowflakeId::get).collect();
-                told.take(shared, layout, &sent, &ids);
-            }
-            Err(error) => refuse_generator(&mut told, shared, &error),
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    // The release may fail, because the cluster may be ending.
-    let _ = generator.close().await;
-    told
-}
-
-/// Records a refusal of a generator, which has its own reasons. Its clock is right, so none of them
-/// may be the clock.
-fn refuse_generator(told: &mut Told, shared: &Shared, error: &GenerateError) {
-    let code = match error {
-        GenerateError::NoLease { .. } => "no lease",
-        GenerateError::WindowEnded { .. } => "window ended",
-        GenerateError::Unavailable(_) => "unavailable",
-        GenerateError::WorkersExhausted { .. } => "workers exhausted",
-        GenerateError::Busy { .. } => "busy",
-        other => {
-            told.violate(shared, "named refusals", other.to_string());
-            "other"
-        }
-    };
-    told.met(shared.timeline.at(), code);
-    *told.refused.entry(code.to_owned()).or_default() += 1;
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The clients of a run. Each acquires one lock after another, and releases it, renews it, sleeps
-//! past its end and continues to write, or dies.
+//! The clients of a run: each takes one lock after another and releases it, renews it, sleeps past
+//! its end and goes on writing, or is gone.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,39 +10,46 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::holding::Holding;
-use super::records::{Book, Fate, Held, LOCKS, Manner, TTL_MS, manner, name};
-use crate::asker::{Answer, Asker, PATIENCE};
+use super::records::{Book, Fate, Held, LOCKS, Manner, TTL_MS, manner};
+use crate::asker::{Asker, PATIENCE};
 use crate::checkers::locks::{Answered, Asked};
 use crate::cluster::integer;
 use crate::history::{At, Timeline};
+use crate::http::Reply;
+use crate::runtime::block_on;
 use crate::seed::Random;
 
-/// The number of clients: five per lock.
+/// How many there are: five for each lock.
 pub(super) const CLIENTS: usize = 50;
 
-/// The time beyond its wait after which a client abandons a request without a response.
+/// How long a client repeats a request that is not answered, beyond its wait.
 pub(super) const GIVES_UP: Duration = Duration::from_secs(8);
 
-/// The interval in which this process measures its own delay.
+/// Between two looks at how late this process itself is.
 const BEAT: Duration = Duration::from_millis(20);
 
-/// A delay above this counts as a stall of this process.
+/// A process that is later than this was held up.
 const HELD_UP: Duration = Duration::from_millis(100);
 
-/// The plan of a client for one lock.
+/// The state of a claim that is neither answered nor given up yet.
+const UNANSWERED: Answered = Answered::Gone {
+    since: At(u64::MAX),
+};
+
+/// What a client does with one lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Some writes, then the release.
+    /// Some writes, and the release.
     Short,
     /// As long as some renewals take.
     Renewed,
     Paused,
     Dies,
-    /// The client dies while it waits.
+    /// It is gone while it waits.
     DiesWaiting,
 }
 
-/// Blocks until `over` is set. Then all clients die at once.
+/// Blocks until `over`; then all clients are gone at once.
 pub(super) fn run(
     addresses: &[String],
     timeline: Timeline,
@@ -50,10 +57,7 @@ pub(super) fn run(
     over: &AtomicBool,
 ) -> Book {
     let book = RefCell::new(Book::default());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime for the clients").block_on(async {
+    block_on(async {
         let clients = (0..CLIENTS).map(|number| {
             let client = Client {
                 number,
@@ -77,14 +81,9 @@ pub(super) fn run(
     });
     let mut book = book.into_inner();
     let end = timeline.at();
-    for asked in &mut book.asked {
-        if asked.answered
-            == (Answered::Gone {
-                since: At(u64::MAX),
-            })
-        {
-            asked.answered = Answered::Gone { since: end };
-        }
+    let is_open = |asked: &&mut Asked| asked.answered == UNANSWERED;
+    for asked in book.asked.iter_mut().filter(is_open) {
+        asked.answered = Answered::Gone { since: end };
     }
     for held in book.held.iter_mut().filter(|held| held.fate == Fate::Open) {
         held.over = end;
@@ -93,7 +92,7 @@ pub(super) fn run(
     book
 }
 
-/// Records the stalls of this process, until the run ends.
+/// Notes when this process was held up, until the run is over.
 async fn beats(book: &RefCell<Book>, timeline: Timeline, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let before = timeline.at();
@@ -107,7 +106,7 @@ async fn beats(book: &RefCell<Book>, timeline: Timeline, over: &AtomicBool) {
 
 pub(super) struct Client<'a> {
     number: usize,
-    /// A client that died comes back with the next number.
+    /// One that is gone comes back as another.
     life: u64,
     asks: u64,
     node: usize,
@@ -119,16 +118,15 @@ pub(super) struct Client<'a> {
     pub(super) timeline: Timeline,
 }
 
-/// One acquisition, including its retries.
+/// One acquisition, however often it is repeated.
 struct Claim {
-    /// Its index in the book.
+    /// In the book.
     place: usize,
-    /// The time of its first request.
-    first: At,
     body: Value,
+    wait: Duration,
     shared: bool,
-    ttl_ms: u64,
-    wait_ms: u64,
+    /// What becomes the hold; its call is that of the first request.
+    held: Held,
 }
 
 impl Client<'_> {
@@ -148,7 +146,7 @@ impl Client<'_> {
         Duration::from_millis(self.random.below(bound))
     }
 
-    /// The client dies, and another one takes its place.
+    /// It is gone, and another comes in its place.
     fn dies(&mut self) {
         self.asker = Asker::new(self.addresses);
         self.life += 1;
@@ -165,40 +163,27 @@ impl Client<'_> {
         }
     }
 
-    /// Sends one request to the client's node. After no response, the client uses the next node.
+    /// One request to its node; it goes to the next one after no answer.
     pub(super) async fn ask(
         &mut self,
         lock: usize,
         what: &str,
         body: &Value,
         patience: Duration,
-    ) -> Option<Answer> {
+    ) -> Option<Reply> {
         let path = format!("/v1/locks/soak%2F{lock}/{what}");
         let (request, body) = (("POST", path.as_str(), ""), body.to_string());
         let asked = self.asker.ask(self.node, request, &body, patience);
-        let answer = asked.await.ok();
+        let asked = asked.await;
         let back = self.timeline.at();
         let mut book = self.book.borrow_mut();
-        let Some(answer) = answer else {
-            *book.codes.entry("no answer".to_owned()).or_default() += 1;
-            self.node = (self.node + 1) % self.nodes;
-            return None;
-        };
-        let code = answer.code();
-        if answer.is_ok() {
-            book.acknowledged.push(back);
-        } else {
-            *book.codes.entry(code.clone()).or_default() += 1;
+        let answer = book.tally.take(&path, asked, &["lock-held", "lease-lost"]);
+        match &answer {
+            Some(answer) if answer.is_ok() => book.acknowledged.push(back),
+            Some(_) => {}
+            None => self.node = (self.node + 1) % self.nodes,
         }
-        if matches!(answer.status, 429 | 503 | 504) {
-            self.node = (self.node + 1) % self.nodes;
-            return None;
-        }
-        if !answer.is_ok() && !matches!(code.as_str(), "lock-held" | "lease-lost") {
-            book.unexpected.push(format!("{path} {body}: {answer:?}"));
-            return None;
-        }
-        Some(answer)
+        answer
     }
 
     async fn turn(&mut self) {
@@ -223,17 +208,13 @@ impl Client<'_> {
         (held.fate, held.over) = (fate, self.timeline.at());
     }
 
-    /// Draws the parameters of an acquisition.
+    /// Draws how the lock is asked for.
     fn claim(&mut self, lock: usize, plan: Plan) -> Claim {
         let manner = manner(lock);
         let shared = manner.may_share && self.random.below(2) == 0;
-        let ttl_ms = TTL_MS.0 + self.random.below(TTL_MS.1 - TTL_MS.0 + 1);
+        let ttl_ms = self.random.between(TTL_MS).as_millis() as u64;
         let waits = plan == Plan::DiesWaiting || self.random.below(5) > 0;
-        let wait_ms = if waits {
-            500 + self.random.below(5_500)
-        } else {
-            0
-        };
+        let wait_ms = u64::from(waits) * (500 + self.random.below(5_500));
         self.asks += 1;
         let (owner, nonce) = (self.owner(), format!("{}-{}", self.number, self.asks));
         let body = json!({
@@ -247,76 +228,74 @@ impl Client<'_> {
             nonce: Nonce::of(&owner, &nonce).0,
             owner,
             call: first,
-            answered: Answered::Gone {
-                since: At(u64::MAX),
-            },
+            answered: UNANSWERED,
         });
+        let held = Held {
+            lock,
+            token: 0,
+            ttl_ms,
+            call: first,
+            back: first,
+            waited: waits,
+            fate: Fate::Open,
+            over: first,
+            renewed: first,
+            until: first,
+            late: Duration::ZERO,
+            unanswered: Duration::ZERO,
+            released: None,
+        };
         Claim {
             place: book.asked.len() - 1,
-            first,
             body,
+            wait: Duration::from_millis(wait_ms),
             shared,
-            ttl_ms,
-            wait_ms,
+            held,
         }
     }
 
-    /// Requests the lock until it is held, refused or abandoned.
+    /// Asks for the lock until it is held, refused or given up.
     async fn acquire(&mut self, lock: usize, plan: Plan) -> Option<Holding> {
-        let Claim {
-            place,
-            first,
-            body,
-            shared,
-            ttl_ms,
-            wait_ms,
-        } = self.claim(lock, plan);
-        let deadline = GIVES_UP + Duration::from_millis(wait_ms);
+        let claim = self.claim(lock, plan);
+        let (wait, first) = (claim.wait, claim.held.call);
         loop {
             let patience = match (plan, self.random.below(20)) {
-                (Plan::DiesWaiting, _) => self.below(wait_ms),
-                // The response is lost in some cases.
+                (Plan::DiesWaiting, _) => self.below(wait.as_millis() as u64),
+                // The answer is lost, now and then.
                 (_, 0) => self.below(30),
-                _ => Duration::from_millis(wait_ms) + PATIENCE,
+                _ => wait + PATIENCE,
             };
             let call = self.timeline.at();
-            let answer = self.ask(lock, "acquire", &body, patience).await;
+            let answer = self.ask(lock, "acquire", &claim.body, patience).await;
             let back = self.timeline.at();
             match answer {
                 Some(answer) if answer.is_ok() => {
                     let shown = answer.json();
                     let token = integer(&shown["token"]) as u64;
-                    self.note_answer(place, Answered::Held { token, back });
-                    let ttl = Duration::from_millis(ttl_ms);
-                    let until = if wait_ms == 0 {
+                    self.note_answer(claim.place, Answered::Held { token, back });
+                    // After a wait it is not known how long the answer took.
+                    let until = if wait.is_zero() {
                         ends(call, &shown)
                     } else {
                         call
                     };
                     let held = Held {
-                        lock,
                         token,
-                        ttl_ms,
-                        call: first,
                         back,
-                        waited: wait_ms > 0,
-                        fate: Fate::Open,
                         over: back,
                         renewed: call,
                         until,
-                        late: Duration::ZERO,
-                        unanswered: Duration::ZERO,
-                        released: None,
+                        ..claim.held
                     };
                     let lease = shown["lease"].as_str()?.parse().ok()?;
-                    return Some(self.held(held, lease, shared, ttl));
+                    return Some(self.held(held, lease, claim.shared));
                 }
                 Some(_) => {
-                    self.note_answer(place, Answered::Refused { back });
+                    self.note_answer(claim.place, Answered::Refused { back });
                     return None;
                 }
-                None if plan == Plan::DiesWaiting || back.since(first) > deadline => {
-                    self.note_answer(place, Answered::Gone { since: back });
+                None if plan == Plan::DiesWaiting || back.since(first) > GIVES_UP + wait => {
+                    self.note_answer(claim.place, Answered::Gone { since: back });
                     self.dies();
                     return None;
                 }
@@ -333,7 +312,7 @@ impl Client<'_> {
     }
 }
 
-/// The end of a hold, measured from the time at which the request was sent.
+/// The end of a hold, counted from when the request was sent.
 pub(super) fn ends(call: At, shown: &Value) -> At {
     let ms = shown["expires_in_ms"].as_u64().unwrap_or_default();
     later(call, Duration::from_millis(ms))
@@ -341,9 +320,4 @@ pub(super) fn ends(call: At, shown: &Value) -> At {
 
 pub(super) fn later(at: At, by: Duration) -> At {
     At(at.0.saturating_add(by.as_nanos() as u64))
-}
-
-/// The names of all locks.
-pub(super) fn names() -> Vec<String> {
-    (0..LOCKS).map(name).collect()
 }

@@ -36,7 +36,7 @@ enum Renewed {
 }
 
 impl Client<'_> {
-    pub(super) fn held(&self, held: Held, lease: u128, shared: bool, ttl: Duration) -> Holding {
+    pub(super) fn held(&self, held: Held, lease: u128, shared: bool) -> Holding {
         let mut book = self.book.borrow_mut();
         book.held.push(held);
         let mut holding = Holding {
@@ -45,7 +45,7 @@ impl Client<'_> {
             token: held.token,
             lease,
             shared,
-            ttl,
+            ttl: Duration::from_millis(held.ttl_ms),
             counted: None,
         };
         if !held.waited {

@@ -1,105 +1,154 @@
-//! Locks under many faults at once. Three real nodes have separate clocks. Clients renew, sleep
-//! past their ends, die and wait, while nodes are killed, stopped and cut off, leaders are moved,
-//! and clocks are set by a millisecond to an hour.
+//! Locks under everything at once: three real nodes, each with a clock of its own, clients that
+//! renew, sleep past their ends, die and wait, while nodes are killed, stopped and cut off, leaders
+//! moved and clocks set by a millisecond to an hour.
 //!
-//! The verdict covers:
+//! What is judged:
 //!
-//! - the log of a replica, which is applied again from its first entry: no two holders hold a lock
-//!   at the same time, tokens increase, and a hold ends by its release, its withdrawal or its
-//!   deadline ([`mod@replay`]);
-//! - the responses to the clients: a client that received *held* was granted the lock, no two
-//!   clients count themselves as the holder of a lock, and a client that was refused or is gone
-//!   holds it for at most its `ttl`;
-//! - the writes of the clients: no client that counts itself as the holder writes after a larger
-//!   token, so a resource that checks tokens refuses no holder. Holders that slept do write after
-//!   one. A checking resource refuses them, and in one that does not check they overwrite newer
-//!   writes; otherwise the run could not have detected anything;
-//! - cluster time: it is never fast, so no step ends a hold early. A holder that renews loses its
-//!   hold only because of a fault that prevented the renewal. Each lock can be acquired soon after
-//!   the last fault.
+//! - by the log of a replica, which is applied again from its first entry: nobody holds a lock
+//!   beside another, tokens rise, and a hold ends by its release, its withdrawal or its time
+//!   ([`mod@replay`]);
+//! - by what the clients were answered: who was answered *held* was granted the lock, no two count
+//!   themselves as the holder of one, and who was refused or is gone holds it for its `ttl` at
+//!   most;
+//! - by their writes: no client that counts itself as the holder comes behind a larger token, so
+//!   that a resource that checks tokens refuses no holder; holders that slept do, and such a
+//!   resource refuses them where one that checks nothing is overwritten, or the run could not have
+//!   seen anything;
+//! - the cluster's time is never fast, so that no step ends a hold early; a holder that renews
+//!   loses its hold only by a fault that kept it from that; each lock can be had soon after the
+//!   last fault.
 //!
-//! From the bottom up: [`records`]; `clients` and `holding`, the clients' actions; `striker`, the
-//! faults; [`mod@replay`]; [`figures`], the verdict.
+//! From below: [`records`]; `clients` and `holding`, what they do; [`mod@replay`]; `judge`.
 
 mod clients;
-pub mod figures;
 mod holding;
+mod judge;
 pub mod queue;
 pub mod records;
 pub mod replay;
-mod striker;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::checkers::Violation;
-use crate::clock::ShiftedClock;
+use crate::checkers::{Violation, require};
+use crate::clock::Clocks;
 use crate::cluster::{Cluster, READY};
 use crate::history::Timeline;
+use crate::loads::{Load, under_faults};
+use crate::report::Report;
 use crate::seed::Random;
+use crate::strikes::{Plan, Strike, Strikes};
 use crate::{http, wait};
-use figures::Figures;
-use records::{DELAY_MS, LOCKS, TTL_MS, manner};
+use judge::Judge;
+use records::{Book, LOCKS, TTL_MS, manner, name};
 use replay::{Replayed, replay};
-use striker::Striker;
 
-/// The time after the last fault within which each lock can be acquired, beyond the TTL of a hold
-/// and its delay.
-pub const HAD_WITHIN: Duration = Duration::from_secs(5);
+/// The time limit to acquire each lock after the last fault, beyond the ttl of a hold and its delay.
+const HAD_WITHIN: Duration = Duration::from_secs(5);
 
-/// The snapshot interval, so large that nothing is purged from the log of a run.
+/// Nothing is purged from the log of a run.
 const WHOLE_LOG: &str = "100000000";
 
-/// One run. A length of zero is the length of a story.
-#[derive(Debug, Clone, Copy)]
-pub struct LockRun {
-    pub length: Duration,
-    pub may_have_links: bool,
+/// A node is away for longer than the longest hold.
+const PLAN: Plan = Plan {
+    turns: &[
+        (Strike::Killed, true),
+        (Strike::Killed, false),
+        (Strike::Stopped, true),
+        (Strike::Stopped, false),
+        (Strike::Cut, true),
+        (Strike::Cut, false),
+        (Strike::Silent, true),
+        (Strike::Silent, false),
+        (Strike::Moved, true),
+        (Strike::Moved, true),
+        (Strike::ClockSet, true),
+        (Strike::ClockSet, false),
+        (Strike::ClockSet, false),
+        (Strike::ClocksSet, false),
+    ],
+    is_shuffled: true,
+    pause_ms: (200, 1_500),
+    away_ms: (3_300, 4_500),
+};
+
+/// The faults of a short story.
+const SHORT_PLAN: Plan = Plan {
+    turns: &[
+        (Strike::Killed, true),
+        (Strike::ClockSet, true),
+        (Strike::Stopped, true),
+        (Strike::Moved, true),
+        (Strike::ClocksSet, false),
+    ],
+    ..PLAN
+};
+
+/// Fifty clients on ten locks.
+struct LockLoad {
+    seed: u64,
 }
 
-impl LockRun {
-    /// Runs the test. `None` if clocks cannot be set here.
-    pub fn judged(self, mut random: Random) -> Option<(Figures, Result<(), Violation>)> {
-        let (mut cluster, has_links) = crate::strikes::cluster(self.may_have_links);
-        cluster = cluster.with("raft", "snapshot_every", WHOLE_LOG);
-        let folder = cluster.folder().to_path_buf();
-        let mut clocks = Vec::new();
-        for node in 0..3 {
-            clocks.push(ShiftedClock::for_node(cluster.node_mut(node), &folder)?);
+/// Runs the load under every fault for this time, or as a short story without a length. Returns `None`
+/// where no clock can be set.
+pub fn locks_under_faults(
+    length: Option<Duration>,
+    may_have_links: bool,
+    mut random: Random,
+) -> Option<Result<(), Violation>> {
+    let (planned, has_links) = crate::strikes::cluster(may_have_links);
+    let mut cluster = planned.with("raft", "snapshot_every", WHOLE_LOG);
+    let clocks = Clocks::of(&mut cluster)?;
+    let plan = if length.is_some() { PLAN } else { SHORT_PLAN };
+    let seed = random.next_u64();
+    let strikes = Strikes::new(plan, random, has_links, Some(clocks));
+    let length = Some(length.unwrap_or_default());
+    Some(under_faults(
+        &LockLoad { seed },
+        cluster.ready(),
+        strikes,
+        length,
+    ))
+}
+
+impl Load for LockLoad {
+    type Book = Book;
+
+    fn run(&self, addresses: &[String], timeline: Timeline, over: &AtomicBool) -> Book {
+        clients::run(addresses, timeline, Random::seeded(self.seed), over)
+    }
+
+    fn judge(&self, book: Book, cluster: &mut Cluster, strikes: &Strikes, report: &mut Report) {
+        all_had(cluster, report);
+        cluster.wait_same_state(&[0, 1, 2]);
+        let names: Vec<String> = (0..LOCKS).map(name).collect();
+        let replayed = report.checked(replayed(cluster, &names));
+        let struck = &strikes.struck;
+        if let Some(replayed) = replayed {
+            Judge { book, struck }.judge(&replayed, report);
         }
-        let cluster = cluster.ready();
-        let (timeline, over) = (Timeline::begin(), AtomicBool::new(false));
-        let addresses = cluster.addresses();
-        let load = Random::seeded(random.next_u64());
-        let mut striker = Striker::new(cluster, clocks, (random, timeline), has_links);
-        let (book, struck, had) = std::thread::scope(|scope| {
-            let clients = scope.spawn(|| clients::run(&addresses, timeline, load, &over));
-            let struck = striker.strike_for(self.length);
-            let healed = Instant::now();
-            over.store(true, Ordering::Relaxed);
-            let book = clients.join().expect("the clients");
-            let had = struck.is_ok().then(|| all_had(&striker.cluster, healed));
-            (book, struck, had)
-        });
-        let replayed = struck.and_then(|()| replayed(&mut striker.cluster, &clients::names()));
-        let figures = Figures::of(book, &striker, had.unwrap_or_default());
-        Some(match replayed {
-            Ok(replayed) => figures.judged(&replayed),
-            Err(violation) => (figures, Err(violation)),
-        })
     }
 }
 
-/// The time after `since` until a new client acquired each lock.
-fn all_had(cluster: &Cluster, since: Instant) -> Vec<Duration> {
-    std::thread::scope(|scope| {
-        let probes = (0..LOCKS).map(|lock| scope.spawn(move || had(cluster, lock, since)));
-        let probes: Vec<_> = probes.collect();
-        let had = probes.into_iter().map(|probe| probe.join());
-        had.map(|had| had.expect("a probe")).collect()
-    })
+/// A new owner can acquire each lock now.
+fn all_had(cluster: &Cluster, report: &mut Report) {
+    let since = Instant::now();
+    let had: Vec<Duration> = std::thread::scope(|scope| {
+        let probe = |lock| scope.spawn(move || had(cluster, lock, since));
+        let probes: Vec<_> = (0..LOCKS).map(probe).collect();
+        let had = probes
+            .into_iter()
+            .map(|probe| probe.join().expect("a probe"));
+        had.collect()
+    });
+    let longest = had.iter().max();
+    println!("  after the last fault each lock was had within {longest:.2?}");
+    for (lock, had) in had.into_iter().enumerate() {
+        let most = HAD_WITHIN + Duration::from_millis(TTL_MS.1 + manner(lock).delay_ms);
+        report.at_most("a lock can be had after the last fault", had, most);
+    }
 }
 
 fn had(cluster: &Cluster, lock: usize, since: Instant) -> Duration {
@@ -110,7 +159,7 @@ fn had(cluster: &Cluster, lock: usize, since: Instant) -> Duration {
         "permits": manner.permits, "lock_delay_ms": manner.delay_ms,
     });
     let mut node = lock;
-    let held = wait::until("a lock is had after the last fault", READY, || {
+    let (lease, had) = wait::until("a lock is had after the last fault", READY, || {
         node += 1;
         let url = cluster.url(node % 3, &format!("/v1/locks/soak%2F{lock}/acquire"));
         let asked = http::post(&url).json(&body).patience(READY).send();
@@ -118,37 +167,23 @@ fn had(cluster: &Cluster, lock: usize, since: Instant) -> Duration {
         reply.map(|reply| (reply.json()["lease"].clone(), since.elapsed()))
     });
     let url = cluster.url(node % 3, &format!("/v1/locks/soak%2F{lock}/release"));
-    let body = json!({"lease": held.0});
-    let _ = http::post(&url).json(&body).send();
-    held.1
+    let _ = http::post(&url).json(&json!({"lease": lease})).send();
+    had
 }
 
-/// The locks in the log of a node, which is stopped for this. The digest that the node reported
-/// must follow from the log.
+/// Stops a node and replays its log. The state of the replay must be the state that the node showed.
 fn replayed(cluster: &mut Cluster, names: &[String]) -> Result<Replayed, Violation> {
-    cluster.wait_same_state(&[0, 1, 2]);
-    let view = cluster.node(0).cluster_view();
-    let view = view.expect("a node that serves");
+    let view = cluster.node(0).cluster_view().expect("a node that serves");
     let applied = view["applied"].as_u64().expect("an index");
     let status = cluster.node_mut(0).stop();
     assert_eq!(status.code(), Some(0), "{}", cluster.node(0).tail());
     let found = replay(&cluster.node(0).data(), applied, names)?;
-    if view["digest"] != found.digest {
-        let detail = format!(
-            "{} by its log, {} by the node",
-            found.digest, view["digest"]
-        );
-        return Err(Violation::new("a log makes its node's state", detail));
-    }
+    let digest = &view["digest"];
+    let detail = format!("{} by its log, {digest} by the node", found.digest);
+    require(
+        *digest == found.digest,
+        "a log makes its node's state",
+        detail,
+    )?;
     Ok(found)
-}
-
-/// The longest time to acquire a lock after the last fault.
-fn had_within(lock: usize) -> Duration {
-    let delay = if manner(lock).delay_ms > 0 {
-        DELAY_MS
-    } else {
-        0
-    };
-    HAD_WITHIN + Duration::from_millis(TTL_MS.1 + delay)
 }

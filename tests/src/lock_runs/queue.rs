@@ -1,85 +1,68 @@
-//! Many clients that wait for one lock at three nodes. A fifth of them die before their turn, and
-//! the others hold it and release it at once.
+//! Many that wait for one lock at three nodes: a fifth of them are gone before their turn, the
+//! others hold it and release it at once.
 //!
-//! They come in waves. All clients of a wave wait before the next wave comes, so the order of the
-//! waves is known. The order within a wave is that of the log.
+//! They come in waves, each of which waits before the next one comes, so that the order of the
+//! waves is known; the order within a wave is that of the log.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seqd_state::Nonce;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::replay::Replayed;
 use super::{WHOLE_LOG, replayed};
+use crate::asker::Asker;
 use crate::checkers::Violation;
-use crate::checkers::lock_queue::{Served, in_order};
-use crate::checkers::locks::{HoldEnd, ends, held_apart, tokens_rise};
+use crate::checkers::lock_queue::in_order;
+use crate::checkers::locks::{Hold, HoldEnd, ends, held_apart, tokens_rise};
 use crate::cluster::{Cluster, integer};
-use crate::connection::Connection;
-use crate::load::quantile;
+use crate::connection::raise_open_files;
+use crate::report::{Report, Times};
+use crate::runtime::block_on;
 use crate::seed::Random;
 
-/// The number of waiters in one wave.
+/// Waiters of one wave.
 const WAVE: usize = 10;
 
-/// The TTL of a hold in ms. Each hold is released at once, and a hold whose client died delays the
-/// others by this time.
+/// The time of a hold: each is released at once, and one whose client is gone delays the others by
+/// it.
 const TTL_MS: u64 = 2_000;
 
-/// The TTL of the first hold in ms, which is not renewed. All waves come while it lasts.
+/// The time of the first hold, which is not renewed: all waves come while it lasts.
 const FIRST_TTL_MS: u64 = 60_000;
 
-/// The wait of each request in ms: longer than all waves take to arrive and to be served, so no
-/// wait ends.
+/// How long each waits: longer than all waves take to come and to be served, so that no wait ends.
 const WAIT_MS: u64 = 600_000;
 
-/// The interval between two requests for the number of waiters.
+/// Between two looks at how many wait.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The time limits for one wave to be queued, and for the last waiter to be served.
+/// How long one wave may take to wait, and how long the last waiter may take to be served.
 const WAITS: Duration = Duration::from_secs(30);
 const ALL_SERVED: Duration = Duration::from_secs(300);
 
-/// Of this many dead clients, at most one may keep the lock until its deadline.
+/// Of so many that are gone at most one may keep the lock until its time.
 const UNNOTICED: usize = 20;
 
 /// The name of the lock.
 const LOCK: &str = "queue";
 
-/// The measurements of a run.
-#[derive(Debug, Default)]
-pub struct QueueFigures {
-    pub waiters: usize,
-    /// The number of clients that died before the first release, and later.
-    pub gone: (usize, usize),
-    pub served: Served,
-    pub answered: usize,
-    /// Grants to dead clients: released by their node, and expired at their deadline.
-    pub in_vain: (usize, usize),
-    /// The times from a release to the response of the next holder, if it has the next token.
-    pub hand_overs: Vec<Duration>,
-    /// The same times if one or more dead clients were in between.
-    pub beyond_gone: Vec<Duration>,
-    pub took: Duration,
-}
-
-/// A client that was granted the lock.
+/// One that was answered that it holds the lock.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     wave: usize,
     token: u64,
     answered: Instant,
-    /// The time at which it requested the release.
+    /// When it asked for the release.
     released: Instant,
 }
 
-/// The state that all waiters share.
+/// What all waiters share.
 struct Scene {
     turns: RefCell<Vec<Turn>>,
     failures: RefCell<Vec<String>>,
@@ -87,69 +70,61 @@ struct Scene {
     served: watch::Sender<usize>,
 }
 
-/// Runs `waiters` clients that wait for one lock.
-pub fn judged(waiters: usize, mut random: Random) -> (QueueFigures, Result<(), Violation>) {
+/// So many wait for one lock.
+pub fn judged(waiters: usize, mut random: Random) -> Result<(), Violation> {
+    // Room for a connection of each waiter.
     raise_open_files();
     let planned = Cluster::planned(3).with("raft", "snapshot_every", WHOLE_LOG);
     let room = (waiters + 1).clamp(1024, 3072).to_string();
     let mut cluster = planned.with("limits", "lock_waiters", &room).ready();
-    let mut figures = QueueFigures {
-        waiters,
-        ..QueueFigures::default()
-    };
     let scene = Scene {
         turns: RefCell::default(),
         failures: RefCell::default(),
         gone: Cell::new(0),
         served: watch::Sender::new(0),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.expect("a runtime for the waiters");
     let addresses = cluster.addresses();
-    runtime.block_on(drive(
-        &scene,
-        &addresses,
-        (waiters, &mut random),
-        &mut figures,
-    ));
-    let verdict =
-        replayed(&mut cluster, &[LOCK.to_owned()]).and_then(|found| figures.check(&scene, &found));
-    (figures, verdict)
+    let took = block_on(drive(&scene, &addresses, waiters, &mut random));
+    cluster.wait_same_state(&[0, 1, 2]);
+    let found = replayed(&mut cluster, &[LOCK.to_owned()])?;
+    let mut report = Report::default();
+    println!("  {waiters} waiters in waves of {WAVE} at three nodes, all in {took:.2?}");
+    scene.judge(waiters, &found, &mut report);
+    report.verdict()
 }
 
-/// The number of waiters, according to this connection's node.
-async fn waiting(connection: &mut Connection) -> usize {
-    let request = format!("GET /v1/locks/{LOCK} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    let status = connection.once(request.as_bytes()).await;
-    assert_eq!(status.expect("an answer"), 200);
-    let shown: Value = serde_json::from_slice(connection.body()).expect("a lock");
+/// How many wait, by the node of this client.
+async fn waiting(look: &mut Asker) -> usize {
+    let path = format!("/v1/locks/{LOCK}");
+    let asked = look.ask(0, ("GET", &path, ""), "", WAITS).await;
+    let shown = asked.expect("an answer").json();
     shown["waiting"].as_u64().expect("a number") as usize
 }
 
+/// From the first release to the last answer.
 async fn drive(
     scene: &Scene,
     addresses: &[String],
-    (waiters, random): (usize, &mut Random),
-    figures: &mut QueueFigures,
-) {
-    let mut first = Connection::plain(&addresses[0]).await.expect("a node");
+    waiters: usize,
+    random: &mut Random,
+) -> Duration {
+    let client = |at: usize| Asker::new(&addresses[at % addresses.len()..][..1]);
+    let mut first = client(0);
     let held = acquire(&mut first, "first", 0).await;
     let lease = held.expect("a free lock")["lease"].clone();
-    // The client dies after this many others were served. `None` never dies.
-    let mut look = Connection::plain(&addresses[0]).await.expect("a node");
+    let mut look = client(0);
+    // After so many were served it is gone; `None` stays.
     let dies: Vec<Option<usize>> = (0..waiters).map(|place| dies(place, random)).collect();
     let (go, _) = watch::channel(false);
     let mut all = FuturesUnordered::new();
     for (wave, places) in (0..waiters).collect::<Vec<_>>().chunks(WAVE).enumerate() {
         for &place in places {
-            let address = addresses[place % addresses.len()].clone();
+            let dies = dies[place];
             all.push(waiter(
                 scene,
-                address,
+                client(place),
                 (place, wave),
-                dies[place],
+                dies,
                 go.subscribe(),
             ));
         }
@@ -158,7 +133,7 @@ async fn drive(
         while waiting(&mut look).await < come {
             let failures = scene.failures.borrow().clone();
             assert!(begun.elapsed() < WAITS, "{come} wait: {failures:?}");
-            // The waiters continue in the meantime.
+            // The waiters go on meanwhile.
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 _ = all.next() => {}
@@ -170,7 +145,6 @@ async fn drive(
     while scene.gone.get() < gone {
         let _ = all.next().await;
     }
-    figures.gone.0 = scene.gone.get();
     let begun = Instant::now();
     release(&mut first, "first", &lease).await;
     let rest = async { while all.next().await.is_some() {} };
@@ -178,12 +152,11 @@ async fn drive(
         let mut failures = scene.failures.borrow_mut();
         failures.push(format!("not all were served within {ALL_SERVED:?}"));
     }
-    figures.took = begun.elapsed();
-    figures.gone.1 = scene.gone.get() - figures.gone.0;
+    begun.elapsed()
 }
 
-/// The number of other clients' turns after which a waiter dies. `None` never dies. Some die at
-/// about their own turn, since a fifth of the clients before them die.
+/// After how many turns of others a waiter is gone: `None` stays. Some are gone about when their
+/// own turn comes, since a fifth of those before them are gone.
 fn dies(place: usize, random: &mut Random) -> Option<usize> {
     let turn = place * 8 / 10;
     match random.below(20) {
@@ -194,10 +167,10 @@ fn dies(place: usize, random: &mut Random) -> Option<usize> {
     }
 }
 
-/// One waiter: it is served, or dies after `dies` others were served.
+/// One that waits: it is served, or gone once so many others were.
 async fn waiter(
     scene: &Scene,
-    address: String,
+    mut asker: Asker,
     (place, wave): (usize, usize),
     dies: Option<usize>,
     mut go: watch::Receiver<bool>,
@@ -211,16 +184,8 @@ async fn waiter(
         let _ = go.wait_for(|go| *go).await;
         let _ = served.wait_for(|served| *served >= after).await;
     };
-    let mut connection = match Connection::plain(&address).await {
-        Ok(connection) => connection,
-        Err(error) => {
-            let failure = format!("{owner}: {error}");
-            scene.failures.borrow_mut().push(failure);
-            return;
-        }
-    };
     let held = tokio::select! {
-        held = acquire(&mut connection, &owner, WAIT_MS) => held,
+        held = acquire(&mut asker, &owner, WAIT_MS) => held,
         () = gone => {
             scene.gone.set(scene.gone.get() + 1);
             return;
@@ -236,7 +201,7 @@ async fn waiter(
                 answered,
                 released: Instant::now(),
             });
-            release(&mut connection, &owner, &held["lease"]).await;
+            release(&mut asker, &owner, &held["lease"]).await;
             scene.served.send_modify(|served| *served += 1);
         }
         Err(failure) => scene
@@ -246,120 +211,72 @@ async fn waiter(
     }
 }
 
-async fn acquire(connection: &mut Connection, owner: &str, wait_ms: u64) -> Result<Value, String> {
+async fn acquire(asker: &mut Asker, owner: &str, wait_ms: u64) -> Result<Value, String> {
     let ttl_ms = if wait_ms == 0 { FIRST_TTL_MS } else { TTL_MS };
     let body = json!({"owner": owner, "nonce": owner, "ttl_ms": ttl_ms, "wait_ms": wait_ms});
-    let path = format!("/v1/locks/{LOCK}/acquire");
-    let answer = connection.post(&path, &body.to_string()).await;
-    let (status, body) = answer.map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(body).into_owned();
-    if status != 200 {
-        return Err(format!("{status} {text}"));
+    let (path, body) = (format!("/v1/locks/{LOCK}/acquire"), body.to_string());
+    let patience = WAITS + Duration::from_millis(wait_ms);
+    match asker.ask(0, ("POST", &path, ""), &body, patience).await {
+        Ok(answer) if answer.is_ok() => Ok(answer.json()),
+        other => Err(format!("{other:?}")),
     }
-    serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
-async fn release(connection: &mut Connection, owner: &str, lease: &Value) {
-    let body = json!({"lease": lease});
-    let path = format!("/v1/locks/{LOCK}/release");
-    let answer = connection.post(&path, &body.to_string()).await;
-    assert_eq!(answer.expect("an answer").0, 200, "{owner}");
+async fn release(asker: &mut Asker, owner: &str, lease: &Value) {
+    let (path, body) = (format!("/v1/locks/{LOCK}/release"), json!({"lease": lease}));
+    let asked = asker
+        .ask(0, ("POST", &path, ""), &body.to_string(), WAITS)
+        .await;
+    assert!(asked.is_ok_and(|answer| answer.is_ok()), "{owner}");
 }
 
-impl QueueFigures {
-    fn check(&mut self, scene: &Scene, found: &Replayed) -> Result<(), Violation> {
-        held_apart(&found.holds)?;
-        tokens_rise(&found.holds)?;
-        ends(&found.holds)?;
-        self.served = in_order(&found.arrivals[0], &found.holds)?;
-        if let Some(failure) = scene.failures.borrow().first() {
-            return Err(Violation::new("who waits is served", failure.clone()));
-        }
-        let mut turns = scene.turns.borrow().clone();
-        self.answered = turns.len();
-        if self.served.waited != self.waiters
-            || self.answered + self.gone.0 + self.gone.1 != self.waiters
-        {
-            let detail = format!(
-                "{:?}, {} answered, {:?} gone",
-                self.served, self.answered, self.gone
-            );
-            return Err(Violation::new("who waits is served", detail));
-        }
+impl Scene {
+    fn judge(&self, waiters: usize, found: &Replayed, report: &mut Report) {
+        report.checked(held_apart(&found.holds));
+        report.checked(tokens_rise(&found.holds));
+        report.checked(ends(&found.holds));
+        let served = report.checked(in_order(&found.arrivals[0], &found.holds));
+        report.none("who waits is served", &self.failures.borrow());
+        let mut turns = self.turns.borrow().clone();
         turns.sort_by_key(|turn| turn.token);
-        if !turns.is_sorted_by_key(|turn| turn.wave) {
-            let waves: Vec<_> = turns.iter().map(|turn| turn.wave).collect();
-            let detail = format!("the waves were served as {waves:?}");
-            return Err(Violation::new("who came first is served first", detail));
-        }
-        let answered: std::collections::BTreeSet<u64> =
-            turns.iter().map(|turn| turn.token).collect();
+        let (answered, gone) = (turns.len(), self.gone.get());
+        let line = format!("{served:?}, {answered} answered, {gone} gone");
+        println!("  {line}");
+        let all_waited = served.is_none_or(|served| served.waited == waiters);
+        let all_served = all_waited && answered + gone == waiters;
+        report.require(all_served, "who waits is served", line);
+        let waves: Vec<usize> = turns.iter().map(|turn| turn.wave).collect();
+        let is_in_order = waves.is_sorted();
+        report.require(
+            is_in_order,
+            "who came first is served first",
+            format!("{waves:?}"),
+        );
+
+        // Grants to clients that were gone: given back by their node, and not before their time.
+        let tokens: BTreeSet<u64> = turns.iter().map(|turn| turn.token).collect();
         let first = Nonce::of("first", "first").0;
-        for hold in &found.holds {
-            if !answered.contains(&hold.token) && hold.nonce != first {
-                self.in_vain.0 += usize::from(hold.end != HoldEnd::RanOut);
-                self.in_vain.1 += usize::from(hold.end == HoldEnd::RanOut);
-            }
-        }
-        for pair in turns.windows(2) {
-            let took = pair[1].answered.saturating_duration_since(pair[0].released);
-            if pair[1].token == pair[0].token + 1 {
-                self.hand_overs.push(took);
-            } else {
-                self.beyond_gone.push(took);
-            }
-        }
-        self.hand_overs.sort_unstable();
-        self.beyond_gone.sort_unstable();
-        // A client that dies while its response is in flight is a holder that died.
-        if self.in_vain.1 * UNNOTICED > self.gone.0 + self.gone.1 {
-            let detail = format!("{:?} were granted to clients that were gone", self.in_vain);
-            return Err(Violation::new(
-                "a node that serves withdraws who is gone",
-                detail,
-            ));
-        }
-        Ok(())
-    }
-}
+        let is_vain = |hold: &&Hold| !tokens.contains(&hold.token) && hold.nonce != first;
+        let in_vain = found.holds.iter().filter(is_vain);
+        let ran_out = in_vain.clone().filter(|hold| hold.end == HoldEnd::RanOut);
+        let (in_vain, ran_out) = (in_vain.count(), ran_out.count());
+        println!("  {in_vain} grants in vain, {ran_out} of them ran out");
+        // One that is gone just as its answer is under way is a holder that died.
+        report.at_most(
+            "a node that serves withdraws who is gone",
+            ran_out * UNNOTICED,
+            gone,
+        );
 
-impl fmt::Display for QueueFigures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |times: &[Duration], share| {
-            if times.is_empty() {
-                Duration::ZERO
-            } else {
-                quantile(times, share)
-            }
+        // From a release to the answer of the next, or beyond some that were gone.
+        let (next, beyond): (Vec<_>, Vec<_>) = turns
+            .windows(2)
+            .partition(|pair| pair[1].token == pair[0].token + 1);
+        let took = |pairs: Vec<&[Turn]>| {
+            let took = |pair: &[Turn]| pair[1].answered.saturating_duration_since(pair[0].released);
+            Times::of(pairs.into_iter().map(took))
         };
-        write!(
-            f,
-            "{} waiters in waves of {WAVE} at three nodes: {} gone before the first release, {} later; {} \
-             granted, {} answered; {} grants in vain, given back by their nodes, and {} that ran out\n\
-             a hand-over p50 {:.2?} p99 {:.2?} at most {:.2?}; over {} places of one that was gone p50 \
-             {:.2?} at most {:.2?}; all in {:.2?}",
-            self.waiters,
-            self.gone.0,
-            self.gone.1,
-            self.served.granted,
-            self.answered,
-            self.in_vain.0,
-            self.in_vain.1,
-            of(&self.hand_overs, 0.5),
-            of(&self.hand_overs, 0.99),
-            of(&self.hand_overs, 1.0),
-            self.beyond_gone.len(),
-            of(&self.beyond_gone, 0.5),
-            of(&self.beyond_gone, 1.0),
-            self.took
-        )
+        println!("  hand-overs {}", took(next));
+        println!("  over places of clients that were gone {}", took(beyond));
     }
-}
-
-/// Allows a connection for each waiter.
-fn raise_open_files() {
-    let limits = getrlimit(Resource::Nofile);
-    let current = limits.maximum;
-    let raised = setrlimit(Resource::Nofile, Rlimit { current, ..limits });
-    raised.expect("a soft limit of open files as high as the hard one");
 }

@@ -1,39 +1,39 @@
-//! The record of the clients' actions and the responses to them, on one clock, and of the writes to
-//! the resource of each lock.
+//! What the clients of a run do and are answered, written down on one clock; and the writes to what
+//! each lock is for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::asker::Tally;
 use crate::checkers::locks::{Asked, Counted, Write};
 use crate::history::At;
 
-/// The number of locks.
+/// How many locks there are.
 pub const LOCKS: usize = 10;
 
-/// The lock with three permits.
+/// Held by three at once.
 const PERMITS: usize = 8;
 
-/// The lock that some of its clients share.
+/// Shared by some of its clients.
 const SHARED: usize = 9;
 
-/// The lock with a delay after a hold that expired.
+/// Delayed behind a hold that ran out.
 const DELAYED: usize = 7;
 
-/// The range of the holds' TTLs in ms. They are short, so that stopped nodes and pauses outlast
-/// them.
+/// The lives of holds: short, so that stopped nodes and pauses outlast them.
 pub const TTL_MS: (u64, u64) = (1_000, 3_000);
 
-/// The delay of the lock that has one, in ms.
+/// The delay of the lock that has one.
 pub const DELAY_MS: u64 = 500;
 
-/// The parameters with which a lock is requested.
+/// How a lock is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     pub permits: u32,
-    /// `true` if some clients share it.
+    /// Whether some share it.
     pub may_share: bool,
     pub delay_ms: u64,
-    /// `true` if most holds are undisturbed, and therefore short.
+    /// Whether most holds are undisturbed, and so short.
     pub is_busy: bool,
 }
 
@@ -47,7 +47,7 @@ pub fn manner(lock: usize) -> Manner {
 }
 
 impl Manner {
-    /// Returns whether there is one writer at a time, so that the resource can check its token.
+    /// Whether there is one writer at a time, so that what the lock is for can check its token.
     pub fn has_resource(self) -> bool {
         self.permits == 1 && !self.may_share
     }
@@ -57,48 +57,48 @@ pub fn name(lock: usize) -> String {
     format!("soak/{lock}")
 }
 
-/// The end of a hold, as its client observed it.
+/// How a client is done with a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// The run ended first.
     Open,
     Released,
-    /// The client slept past the end of its hold, and continued.
+    /// It slept past its end, and went on.
     Paused,
-    /// The client died without a release.
+    /// It is gone without a release.
     Died,
-    /// The client renewed, but received that the hold is lost.
+    /// It was answered that the hold is lost, although it renewed.
     Lost,
-    /// The client tried to renew for long without a response.
+    /// It renewed for long, and nobody answered.
     Unanswered,
 }
 
-/// A hold, as its client recorded it.
+/// A hold as its client knows it.
 #[derive(Debug, Clone, Copy)]
 pub struct Held {
     pub lock: usize,
     pub token: u64,
     pub ttl_ms: u64,
-    /// The times of the first request of the claim, and of the response.
+    /// Of the first request of the claim, and of the answer.
     pub call: At,
     pub back: At,
     pub waited: bool,
     pub fate: Fate,
-    /// The time at which its client was done.
+    /// When its client was done.
     pub over: At,
-    /// The time at which the last request that extended it was sent.
+    /// When the last request was sent that prolonged it.
     pub renewed: At,
-    /// The end in that request's response, on which the client relies.
+    /// Of its answer, the end that it counts on.
     pub until: At,
-    /// The largest delay of a renewal after its planned time.
+    /// How much later than planned a renewal was sent, at most.
     pub late: Duration,
-    /// The longest time that a renewal request, sent after `renewed`, was without a response.
+    /// The longest time that a request to renew, sent after `renewed`, was not answered.
     pub unanswered: Duration,
-    /// The times of the acknowledged release.
+    /// Of the release that was acknowledged.
     pub released: Option<(At, At)>,
 }
 
-/// The complete record.
+/// Everything that was written down.
 #[derive(Debug, Default)]
 pub struct Book {
     pub asked: Vec<Asked>,
@@ -107,18 +107,16 @@ pub struct Book {
     pub writes: Vec<Write>,
     /// The largest token of the writes for each lock.
     newest: BTreeMap<usize, u64>,
-    /// The times of all responses to requests that went through the log.
+    /// When any request was answered that went through the log.
     pub acknowledged: Vec<At>,
-    /// The times and lengths of the stalls of this process.
+    /// When this process itself was held up, and for how long.
     pub stalls: Vec<(At, Duration)>,
-    /// The number of responses by code, and the responses that no client may receive.
-    pub codes: BTreeMap<String, u64>,
-    pub unexpected: Vec<String>,
+    pub tally: Tally,
     pub renewals: u64,
 }
 
 impl Book {
-    /// Records a write to the resource of a lock.
+    /// Writes to what a lock is for.
     pub fn write(&mut self, lock: usize, token: u64, counts_on_it: bool) {
         if !manner(lock).has_resource() {
             return;
@@ -132,13 +130,13 @@ impl Book {
         });
     }
 
-    /// Returns whether a holder with a larger token has written.
+    /// Whether a holder with a larger token has written.
     pub fn has_newer(&self, lock: usize, token: u64) -> bool {
         self.newest.get(&lock).is_some_and(|newest| *newest > token)
     }
 
-    /// The longest time in a period in which no client received a response to a request that went
-    /// through the log. The responses are sorted by time.
+    /// The longest time in a stretch in which no request of anybody was answered that went through
+    /// the log. The answers are in order.
     pub fn longest_silence(&self, from: At, to: At) -> Duration {
         let first = self.acknowledged.partition_point(|at| *at < from);
         let last = self.acknowledged.partition_point(|at| *at <= to);

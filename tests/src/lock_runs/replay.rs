@@ -1,9 +1,10 @@
-//! The holds in a replica's log. Its entries are applied again, one command at a time, and the
-//! locks are examined after each command.
+//! The holds of a replica's log: its entries are applied again, one command at a time, and the
+//! locks are looked at after each.
 //!
-//! The whole entries are also applied to a second state, as on a node. That state must have the
-//! digest that the node reported, and the same holders after each entry.
+//! The whole entries are applied beside, as a node does: their state must have the digest that the
+//! node showed, and the same holders after each entry.
 
+use std::fmt;
 use std::path::Path;
 
 use seqd_disk::OsDisk;
@@ -13,25 +14,35 @@ use seqd_store::records::{self, EntryPayload};
 use crate::checkers::Violation;
 use crate::checkers::locks::{Hold, HoldEnd};
 
-/// The contents of the log for these locks.
+/// What the log has of these locks.
 #[derive(Debug)]
 pub struct Replayed {
     /// In the order of their grants.
     pub holds: Vec<Hold>,
-    /// For each lock, the claims that began to wait, in their order.
+    /// Of each lock, the claims that began to wait, in their order.
     pub arrivals: Vec<Vec<u128>>,
-    pub entries: u64,
-    /// The number of terms that have entries.
-    pub terms: usize,
-    /// The largest step of the wall clock between two consecutive entries, forward and back.
-    pub wall_steps_ms: (u64, u64),
+    entries: u64,
+    /// Terms that an entry is of.
+    terms: usize,
+    /// The most that the wall clocks of two entries in a row differ, forth and back.
+    wall_steps_ms: (u64, u64),
     pub digest: String,
+}
+
+impl fmt::Display for Replayed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (entries, terms, (forth, back)) = (self.entries, self.terms, self.wall_steps_ms);
+        write!(
+            out,
+            "{entries} entries of {terms} terms, their times up to {forth} ms forth, {back} back"
+        )
+    }
 }
 
 struct Watch<'a> {
     names: &'a [String],
     holds: Vec<Hold>,
-    /// For each lock, the indices of the holds that have not ended.
+    /// Of each lock, the holds that have not ended, by their place.
     open: Vec<Vec<usize>>,
     arrivals: Vec<Vec<u128>>,
 }
@@ -39,8 +50,7 @@ struct Watch<'a> {
 /// Applies the log in a stopped node's folder up to this entry.
 ///
 /// # Errors
-/// The log is incomplete, or applying it in parts gives another result than applying it as
-/// a whole.
+/// The log is not whole, or what is applied in parts differs from what is applied as a whole.
 pub fn replay(data: &Path, applied: u64, names: &[String]) -> Result<Replayed, Violation> {
     let log = seqd_wal::inspect(&OsDisk, &data.join("wal"));
     let log = log.map_err(|error| unreadable(error.to_string()))?;
@@ -155,8 +165,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Compares the holders with the previous ones. The order of the grants of one step, across all
-    /// locks, cannot be observed, so they are taken in the order of their tokens.
+    /// Compares the holders with those before. Of the grants of one step, of whichever locks, the
+    /// order cannot be seen: they are taken in the order of their tokens.
     fn look(&mut self, state: &State, cause: Option<(&Command, &Outcome)>) {
         let now = state.cluster_ms().0;
         let mut granted = Vec::new();
@@ -218,7 +228,7 @@ impl Watch<'_> {
 }
 
 impl Hold {
-    /// Ends the hold after this command, or after time has passed.
+    /// It is gone after this command, or after time has passed.
     fn ends(&mut self, now: u64, cause: Option<(&Command, &Outcome)>) {
         let named = match cause {
             Some((

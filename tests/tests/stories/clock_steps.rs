@@ -15,9 +15,7 @@ fn clocks_that_are_set_hundreds_of_times_repeat_no_id_and_stop_no_node_whose_clo
         is_short: true,
     };
     let random = Random::of_this_run("clock steps");
-    let Some((figures, verdict)) = run.judged(random) else {
-        return;
-    };
-    println!("{figures}");
-    assert_eq!(verdict, Ok(()), "{figures}");
+    if let Some(verdict) = run.judged(random) {
+        assert_eq!(verdict, Ok(()));
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seqd_tests::cluster::{Cluster, MARK};
 use seqd_tests::damage::{copy_folder, files, flip_text, row};
-use seqd_tests::load::{Pace, Target, run as load};
+use seqd_tests::load::Target;
 use seqd_tests::node::Node;
 use seqd_tests::wait;
 
@@ -55,17 +55,13 @@ fn a_flipped_bit_in_a_synced_record_is_refused_and_the_way_out_works() {
 /// and the state does not.
 fn with_two_segments() -> Cluster {
     let cluster = Cluster::started(1).with_a_record();
-    let target = Target {
-        addresses: cluster.addresses(),
-        method: "PUT",
-        path: format!(
-            "/v1/sequences/made?mode=strict&description={}",
-            "d".repeat(1000)
-        ),
-        cacert: None,
-    };
+    let path = format!(
+        "/v1/sequences/made?mode=strict&description={}",
+        "d".repeat(1000)
+    );
+    let target = Target::put(cluster.addresses(), &path);
     wait::until("two segments", FILLED, || {
-        load(&target, 32, Pace::Closed, Duration::from_millis(500));
+        target.closed(32, Duration::from_millis(500));
         (files(&log_of(cluster.node(0)), ".seg").len() == 2).then_some(())
     });
     cluster

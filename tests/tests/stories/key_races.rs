@@ -2,7 +2,6 @@
 //! with a key, while nodes are killed and stopped.
 
 use seqd_tests::key_load::KeyLoad;
-use seqd_tests::key_runs::{keyed_calls_under_faults, keys_under_faults};
 use seqd_tests::keyed_calls::KeyedLoad;
 use seqd_tests::seed::Random;
 
@@ -14,7 +13,7 @@ fn one_caller_at_a_time_goes_on_with_each_of_many_keys_while_nodes_die() {
         lanes: 12,
         seed: random.next_u64(),
     };
-    keys_under_faults(load, random, false).unwrap();
+    load.under_faults(random, false).unwrap();
 }
 
 #[test]
@@ -25,5 +24,5 @@ fn requests_with_keys_are_given_as_many_results_as_keys_while_nodes_die() {
         connections: 16,
         seed: random.next_u64(),
     };
-    keyed_calls_under_faults(load, random).unwrap();
+    load.under_faults(random).unwrap();
 }

@@ -1,7 +1,7 @@
-//! Real nodes on links that are cut, slow, far and broken: a few of the faults of `soak links`,
-//! each for seconds.
+//! Real nodes on links that are cut, slow, far and broken: a few of the faults that `soak links`
+//! brings about at length, each for seconds.
 //!
-//! If such links are not available (see `seqd_tests::links`), a story is skipped.
+//! Where there can be no such links (see `seqd_tests::links`) a story prints that and ends.
 
 use std::time::Duration;
 
@@ -10,25 +10,26 @@ use seqd_tests::cluster::READY;
 use seqd_tests::failover::{LOSSES, cluster, lose_leader};
 use seqd_tests::history::Timeline;
 use seqd_tests::link_faults::LinkFault;
-use seqd_tests::link_runs::{Figures, LONGEST_PAUSE, LinkRun};
+use seqd_tests::link_runs::{LONGEST_PAUSE, LinkRun, Seen};
 use seqd_tests::links::{Condition, Pairs};
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 use seqd_tests::{links, skips};
 
-/// The length of a fault: longer than a heartbeat, an election and a request's timeout.
+/// The time of a fault: longer than a heartbeat, an election and a request's timeout.
 const LENGTH: Duration = Duration::from_secs(5);
 
-/// The length of a fault with long election timeouts.
+/// And where elections are late.
 const LONGER: Duration = Duration::from_secs(8);
 
-/// After this time, a leader that reaches no other node has detected it.
+/// A leader that reaches nobody has noticed after this.
 const SURELY_ALONE: Duration = Duration::from_millis(2_500);
 
 /// Before the deadline of a request, which is 3 s by default.
 const IN_TIME: Duration = Duration::from_millis(2_500);
 
-/// Runs a fault of `soak links` on three nodes. `None` if links are not available.
-fn three_nodes_under(fault: &str) -> Option<Figures> {
+/// Runs a fault of `soak links` on three nodes, under which values go on; nothing where there are no
+/// links.
+fn three_nodes_under(fault: &str) -> Option<Seen> {
     if skips::ends(&format!("links {fault}"), links::unavailable()) {
         return None;
     }
@@ -40,61 +41,53 @@ fn three_nodes_under(fault: &str) -> Option<Figures> {
         length: if is_patient { LONGER } else { LENGTH },
         is_patient,
     };
-    let (figures, verdict) = run.judged();
-    let figures = figures.expect("figures of a fault that bit");
-    println!("{figures}");
-    assert_eq!(verdict, Ok(()), "{figures}");
-    Some(figures)
+    let seen = run.judged().unwrap();
+    assert!(seen.strict > 0, "{seen:?}");
+    Some(seen)
 }
 
 #[test]
 fn a_majority_goes_on_without_a_leader_that_is_cut_off() {
-    if let Some(figures) = three_nodes_under("leader-alone") {
-        assert!(figures.elections > 0 && figures.strict > 0, "{figures}");
+    if let Some(seen) = three_nodes_under("leader-alone") {
+        assert!(seen.elections > 0);
     }
 }
 
 #[test]
 fn a_follower_that_is_cut_off_deposes_nobody() {
-    if let Some(figures) = three_nodes_under("follower-alone") {
-        assert_eq!(figures.elections, 0, "{figures}");
-        assert!(figures.strict > 0, "{figures}");
+    if let Some(seen) = three_nodes_under("follower-alone") {
+        assert_eq!(seen.elections, 0);
     }
 }
 
-/// Only one node finds the leader's port closed. The others reach the leader.
+/// Only one node finds the leader's port closed; the others reach the leader.
 #[test]
 fn a_follower_whose_connections_are_refused_deposes_nobody() {
-    if let Some(figures) = three_nodes_under("one-is-refused") {
-        assert_eq!(figures.elections, 0, "{figures}");
-        assert!(figures.strict > 0, "{figures}");
+    if let Some(seen) = three_nodes_under("one-is-refused") {
+        assert_eq!(seen.elections, 0);
     }
 }
 
 #[test]
 fn values_go_on_over_round_trips_of_50_ms() {
-    if let Some(figures) = three_nodes_under("rtt-50") {
-        assert_eq!(figures.elections, 0, "{figures}");
-        assert!(figures.strict > 0, "{figures}");
+    if let Some(seen) = three_nodes_under("rtt-50") {
+        assert_eq!(seen.elections, 0);
     }
 }
 
 #[test]
 fn values_go_on_when_followers_have_12_mbit_per_second() {
-    if let Some(figures) = three_nodes_under("mbit-12") {
-        assert_eq!(figures.elections, 0, "{figures}");
-        assert!(figures.strict > 0, "{figures}");
+    if let Some(seen) = three_nodes_under("mbit-12") {
+        assert_eq!(seen.elections, 0);
     }
 }
 
 #[test]
 fn values_go_on_when_a_follower_and_the_leader_get_resets() {
-    if let Some(figures) = three_nodes_under("leader-and-one-reset") {
-        assert!(figures.strict > 0, "{figures}");
-    }
+    three_nodes_under("leader-and-one-reset");
 }
 
-/// `soak failover` measures how fast it is.
+/// How fast it is, `soak failover` measures.
 #[test]
 fn a_leader_that_is_killed_stopped_cut_off_or_silent_is_replaced() {
     if skips::ends("links failover", links::unavailable()) {
@@ -113,13 +106,11 @@ fn a_leader_that_is_killed_stopped_cut_off_or_silent_is_replaced() {
 
 #[test]
 fn values_go_on_over_round_trips_of_100_ms_with_loss() {
-    if let Some(figures) = three_nodes_under("rtt-100-loss-2") {
-        assert!(figures.strict > 0, "{figures}");
-    }
+    three_nodes_under("rtt-100-loss-2");
 }
 
-/// Clients of the leader itself while its links are cut: pending requests are answered before their
-/// deadlines, and later ones do not wait for theirs.
+/// Clients that ask the leader itself while its links are cut: what was under way is answered
+/// before its deadline, and what comes later does not wait for its own.
 #[test]
 fn a_leader_that_is_cut_off_answers_its_own_clients() {
     if skips::ends("links isolated leader", links::unavailable()) {
@@ -128,13 +119,8 @@ fn a_leader_that_is_cut_off_answers_its_own_clients() {
     let cluster = cluster(3);
     let leader = cluster.leader();
     let timeline = Timeline::begin();
-    let load = Load {
-        urls: vec![cluster.node(leader).url()],
-        clients: 8,
-        route: Route::Fixed,
-        count: 1,
-        pause: Duration::ZERO,
-    };
+    let mut load = cluster.load(8, Route::Fixed, 1, 0);
+    load.urls = vec![cluster.node(leader).url()];
     let workload = Workload::next(load, timeline, "order");
     workload.wait_for(20, READY);
     let cut = timeline.at();

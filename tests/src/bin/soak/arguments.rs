@@ -15,7 +15,7 @@ impl Arguments {
         }
     }
 
-    /// Takes the command. Empty if there is none.
+    /// The command; empty if there is none.
     pub(crate) fn command(&mut self) -> String {
         if self.rest.is_empty() {
             String::new()
@@ -24,18 +24,21 @@ impl Arguments {
         }
     }
 
-    /// The number after `name`, which is the only permitted option, otherwise `default`.
+    /// The number after `name`, which is the only option, else `default`.
     pub(crate) fn number(&self, name: &str, default: u64) -> u64 {
-        self.allow(&[name]);
+        self.allow(name);
         self.value(name, default)
     }
 
-    /// Panics if an option was given that is not among these.
-    pub(crate) fn allow(&self, names: &[&str]) {
+    /// Fails if an option was given that is not among these words.
+    pub(crate) fn allow(&self, names: &str) {
+        let is_known = |option: &String| names.split(' ').any(|name| name == option);
         let mut options = self.rest.iter().filter(|word| word.starts_with("--"));
-        if let Some(other) = options.find(|word| !names.contains(&word.as_str())) {
-            panic!("{other} is not understood; {names:?} are");
-        }
+        let unknown = options.find(|option| !is_known(option));
+        assert!(
+            unknown.is_none(),
+            "{unknown:?} is not understood; {names} are"
+        );
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
@@ -44,7 +47,7 @@ impl Arguments {
         Some(value.unwrap_or_else(|| panic!("{name} needs a value")))
     }
 
-    /// The number after `name`, one of several options, otherwise `default`.
+    /// The number after `name`, one of several options, else `default`.
     pub(crate) fn value<T: FromStr>(&self, name: &str, default: T) -> T {
         let Some(text) = self.text(name) else {
             return default;
@@ -53,7 +56,7 @@ impl Arguments {
         number.unwrap_or_else(|_| panic!("{name} {text} is not a number"))
     }
 
-    /// The generator of the seed after `--seed`, otherwise of a new seed, which is printed.
+    /// The generator of the seed after `--seed`, else of a new seed, which is printed.
     pub(crate) fn random(&self, run: &str) -> Random {
         match self.text("--seed") {
             Some(_) => Random::seeded(self.value("--seed", 0)),

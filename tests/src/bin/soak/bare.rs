@@ -18,9 +18,7 @@ const FILE: u64 = 64 << 20;
 
 /// Serves `GET /v1/id` with a counter until it is killed. Prints its address first.
 pub(crate) fn serve() -> Result<(), Violation> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Runtime::new();
     runtime.expect("a runtime").block_on(async {
         static COUNTER: AtomicU64 = AtomicU64::new(117_450_583_018_840_064);
         let handler = || async { COUNTER.fetch_add(1, Ordering::Relaxed).to_string() };

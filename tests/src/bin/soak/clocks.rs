@@ -5,7 +5,6 @@ use std::time::Duration;
 use seqd_tests::checkers::Violation;
 use seqd_tests::clock_steps::ClockSteps;
 use seqd_tests::permits;
-use seqd_tests::seed::Random;
 
 use crate::arguments::Arguments;
 use crate::clock_table;
@@ -17,7 +16,7 @@ pub(crate) fn run(arguments: &mut Arguments) -> Result<(), Violation> {
     match arguments.command().as_str() {
         "steps" => steps(arguments),
         "table" => {
-            arguments.allow(&["--long", "--at-once"]);
+            arguments.allow("--long --at-once");
             permits::allow(arguments.value("--at-once", 2));
             clock_table::table(Duration::from_secs(arguments.value("--long", 120)))
         }
@@ -26,22 +25,11 @@ pub(crate) fn run(arguments: &mut Arguments) -> Result<(), Violation> {
 }
 
 fn steps(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--steps", "--seed"]);
-    let random = match arguments.text("--seed") {
-        None => Random::of_this_run("clocks steps"),
-        Some(_) => {
-            let seed = arguments.value("--seed", 0);
-            println!("clocks steps: replay with --seed {seed}");
-            Random::seeded(seed)
-        }
-    };
+    arguments.allow("--steps --seed");
     let run = ClockSteps {
         steps: arguments.value("--steps", STEPS),
         is_short: false,
     };
-    let Some((figures, verdict)) = run.judged(random) else {
-        return Err(Violation::new("clocks", "no clock can be set here"));
-    };
-    println!("{figures}");
-    verdict
+    run.judged(arguments.random("clocks steps"))
+        .unwrap_or_else(|| Err(Violation::new("clocks", "no clock can be set here")))
 }

@@ -1,11 +1,11 @@
-//! Compares two builds of the program. Each rate is a ratio, which does not change if the speed of
-//! the machine drifts.
+//! Two builds of the program, side by side: each rate as a ratio that a machine whose speed drifts
+//! does not change.
 //!
-//! Alternatively compares one build with TLS at both ports and without TLS. The load generator then
-//! encrypts on the same machine, which is part of the ratios.
+//! Or one build with TLS at both ports and without: the generator of the load does its part of the
+//! encryption on the same machine then, which the ratios have in them.
 //!
-//! A cluster of each build runs. Short slices of load alternate between them, and each slice is
-//! compared with the next one. The median of these ratios is judged.
+//! A cluster of each runs; short slices of load alternate between them, and each slice is compared
+//! with the one beside it. The median of these ratios is what is judged.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,10 +13,12 @@ use std::time::Duration;
 use seqd_tests::certificates::{Certificates, Secures as _, days};
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
-use seqd_tests::load::{Figures, Pace, Target, quantile, run as load};
-use serde_json::json;
+use seqd_tests::load::{Figures, Target};
+use seqd_tests::report::{Report, quantile};
 
-/// Long enough for connection setup and the first group commits to have no influence.
+use crate::arguments::Arguments;
+
+/// Long enough for the connections and the first group commits to be of no weight.
 const SLICE: Duration = Duration::from_millis(500);
 
 /// A build is slower if the median ratio of a rate is below this.
@@ -27,7 +29,7 @@ struct Row {
     method: &'static str,
     path: &'static str,
     clients: usize,
-    /// The number of nodes that receive requests, the leader first.
+    /// How many nodes are asked, the leader first.
     nodes: usize,
 }
 
@@ -63,34 +65,35 @@ const ROWS: [Row; 9] = [
     strict("strict next, three nodes", 256, 3),
 ];
 
-/// A cluster, and the file with its CA if it uses TLS.
+/// A cluster, and the file with its CA if it speaks TLS.
 struct Side {
     cluster: Cluster,
     cacert: Option<PathBuf>,
 }
 
-pub(crate) fn run(other: &Path, rounds: usize) -> Result<(), Violation> {
-    let slower = slower(&started(None, false), &started(Some(other), false), rounds);
-    if slower.is_empty() {
-        return Ok(());
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow("--with --tls --rounds");
+    let rounds = arguments.value("--rounds", 30);
+    let this = || started(None, false);
+    match arguments.text("--with").map(Path::new) {
+        Some(other) => compared(&this(), &started(Some(other), false), rounds).verdict(),
+        // With TLS against without; what it costs is printed, and no violation.
+        None if arguments.flag("--tls") => {
+            compared(&started(None, true), &this(), rounds);
+            Ok(())
+        }
+        None => panic!("--with BINARY or --tls is needed"),
     }
-    Err(Violation::new("the other build's rates", slower.join("; ")))
 }
 
-/// Compares TLS with no TLS. The cost is printed and is no violation.
-pub(crate) fn run_tls(rounds: usize) {
-    slower(&started(None, true), &started(None, false), rounds);
-}
-
-/// Prints each rate, and returns the rates that are lower on the first side.
-fn slower(new: &Side, old: &Side, rounds: usize) -> Vec<String> {
-    let mut slower = Vec::new();
+/// Prints each rate; those that are slower at the first side are reasons to fail.
+fn compared(new: &Side, old: &Side, rounds: usize) -> Report {
+    let mut report = Report::default();
     for row in &ROWS {
         let (targets, mut slices) = ([new, old].map(|side| target(row, side)), Vec::new());
         for round in 0..rounds {
-            let slice = |side: usize| load(&targets[side], row.clients, Pace::Closed, SLICE);
-            // The first side alternates, so that effects of the first slice on the second one
-            // cancel out.
+            let slice = |side: usize| targets[side].closed(row.clients, SLICE);
+            // Who begins changes, so that what the first leaves to the second does not count.
             let pair = if round % 2 == 0 {
                 let new = slice(0);
                 (new, slice(1))
@@ -100,20 +103,19 @@ fn slower(new: &Side, old: &Side, rounds: usize) -> Vec<String> {
             };
             slices.push(pair);
         }
-        let ratio = median(slices.iter().map(|(new, old)| new.rate() / old.rate()));
+        let ratios = slices.iter().map(|(new, old)| new.rate() / old.rate());
+        let mut ratios: Vec<f64> = ratios.collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        let ratio = quantile(&ratios, 0.5);
         let (new, old): (Vec<_>, Vec<_>) = slices.into_iter().unzip();
-        println!(
-            "{}",
-            line(row, ratio, &Figures::of_all(new), &Figures::of_all(old))
-        );
-        if ratio < SLOWER {
-            slower.push(format!(
-                "{} at {} clients: {ratio:.3}",
-                row.what, row.clients
-            ));
-        }
+        let (new, old) = (Figures::of_all(new), Figures::of_all(old));
+        let (what, clients) = (row.what, row.clients);
+        assert_eq!((new.failures, old.failures), (0, 0), "{what}");
+        println!("{what:<26} {clients:>4} clients  ratio {ratio:.3}  {new} against {old}");
+        let detail = format!("{what} at {clients} clients: {ratio:.3}");
+        report.require(ratio >= SLOWER, "the other build's rates", detail);
     }
-    slower
+    report
 }
 
 fn started(binary: Option<&Path>, with_tls: bool) -> Side {
@@ -126,41 +128,19 @@ fn started(binary: Option<&Path>, with_tls: bool) -> Side {
         certificates.secure(&mut cluster, days(365));
         certificates.ca()
     });
-    let cluster = cluster.ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    Side { cluster, cacert }
-}
-
-fn target(row: &Row, side: &Side) -> Target {
-    let cluster = &side.cluster;
-    let leader = cluster.leader();
-    let nodes = (0..row.nodes).map(|i| (leader + i) % 3);
-    Target {
-        addresses: nodes.map(|i| cluster.address(i)).collect(),
-        method: row.method,
-        path: row.path.to_owned(),
-        cacert: side.cacert.clone(),
+    Side {
+        cluster: cluster.ready().with_order(),
+        cacert,
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    quantile(&values, 0.5)
-}
-
-fn line(row: &Row, ratio: f64, new: &Figures, old: &Figures) -> String {
-    assert_eq!((new.failures, old.failures), (0, 0), "{}", row.what);
-    format!(
-        "{:<26} {:>4} clients {:>9.0}/s against {:>9.0}/s  ratio {ratio:.3}  p50 {:>8.1?} against \
-         {:>8.1?}  p99 {:>8.1?} against {:>8.1?}",
-        row.what,
-        row.clients,
-        new.rate(),
-        old.rate(),
-        new.quantile(0.5),
-        old.quantile(0.5),
-        new.quantile(0.99),
-        old.quantile(0.99)
-    )
+fn target(row: &Row, side: &Side) -> Target {
+    let mut nodes = side.cluster.leader_first();
+    nodes.truncate(row.nodes);
+    let mut target = match row.method {
+        "GET" => Target::get(nodes, row.path),
+        _ => Target::post(nodes, row.path),
+    };
+    target.cacert = side.cacert.clone();
+    target
 }

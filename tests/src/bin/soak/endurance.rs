@@ -6,14 +6,14 @@
 //! the run may exceed the maximum in the middle third only by normal fluctuations.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::disk_use::bytes_below;
-use seqd_tests::load::{Pace, Target, run as load};
+use seqd_tests::load::Target;
+use seqd_tests::report::Report;
 use seqd_tests::seed::Random;
 use seqd_tests::{http, memory};
 use serde_json::json;
@@ -54,49 +54,31 @@ const MARGINS: [(&str, f64, u64); 5] = [
 type Sample = BTreeMap<&'static str, u64>;
 
 pub(crate) fn run(minutes: u64) -> Result<(), Violation> {
-    let cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let cluster = Cluster::started(3).with_order();
     cluster.create_sequence(0, "range", &json!({}));
     let length = MINUTE * u32::try_from(minutes).expect("some minutes");
-    let over = Arc::new(AtomicBool::new(false));
-    let moved = Arc::new(AtomicU64::new(0));
-    let churners: Vec<_> = (0..CHURNERS)
-        .map(|number| {
-            let (urls, over, moved) = (cluster.urls(), Arc::clone(&over), Arc::clone(&moved));
-            std::thread::spawn(move || churn(&urls, number, &over, &moved))
-        })
-        .collect();
-    let posts = |path: &str, connections| {
-        let target = Target {
-            addresses: cluster.addresses(),
-            method: "POST",
-            path: path.to_owned(),
-            cacert: None,
-        };
-        std::thread::spawn(move || load(&target, connections, Pace::Closed, length))
-    };
-    let strict = posts("/v1/sequences/order/next", STRICT);
-    let grants = posts("/v1/sequences/range/segments?size=1", GRANTS);
-
-    let samples = watch(&cluster, length);
-    over.store(true, Ordering::Relaxed);
-    churners
-        .into_iter()
-        .for_each(|churner| churner.join().expect("a client that ends"));
-    let (strict, grants) = (
-        strict.join().expect("figures"),
-        grants.join().expect("figures"),
-    );
-    println!(
-        "{} strict values ({:.0}/s), {} segments ({:.0}/s), {} creations, moves and deletions",
-        strict.answers,
-        strict.rate(),
-        grants.answers,
-        grants.rate(),
-        moved.load(Ordering::Relaxed)
-    );
+    let (over, moved) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (urls, addresses) = (cluster.urls(), cluster.addresses());
+    let segments = Target::post(addresses.clone(), "/v1/sequences/range/segments?size=1");
+    let mut report = Report::default();
+    std::thread::scope(|scope| {
+        for number in 0..CHURNERS {
+            let (urls, over, moved) = (&urls, &over, &moved);
+            scope.spawn(move || churn(urls, number, over, moved));
+        }
+        let strict = scope.spawn(|| Target::order(addresses).closed(STRICT, length));
+        let grants = scope.spawn(|| segments.closed(GRANTS, length));
+        let samples = watch(&cluster, length);
+        over.store(true, Ordering::Relaxed);
+        println!("strict values: {}", strict.join().expect("figures"));
+        println!("segments: {}", grants.join().expect("figures"));
+        for (node, samples) in samples.iter().enumerate() {
+            judge(node, samples, &mut report);
+        }
+    });
+    println!("{} creations, moves and deletions", moved.into_inner());
     cluster.wait_same_state(&[0, 1, 2]);
-    (0..3).try_for_each(|node| judge(node, &samples[node]))
+    report.verdict()
 }
 
 /// Creates, moves and deletes sequences until `over` is set. Refusals are expected.
@@ -164,24 +146,20 @@ fn sample(cluster: &Cluster, node: usize) -> Sample {
 }
 
 /// Compares the last third of a node's samples with the middle one.
-fn judge(node: usize, samples: &[Sample]) -> Result<(), Violation> {
+fn judge(node: usize, samples: &[Sample], report: &mut Report) {
     let third = samples.len() / 3;
     for (kind, share, on_top) in MARGINS {
         let most = |part: &[Sample]| part.iter().map(|sample| sample[kind]).max().unwrap_or(0);
         let middle = most(&samples[third..2 * third]);
         let last = most(&samples[2 * third..]);
         let allowed = (middle as f64 * (1.0 + share)) as u64 + on_top;
+        let [middle_mib, last_mib, allowed_mib] = [middle, last, allowed].map(|bytes| bytes / MIB);
         let line = format!(
-            "n{}: {kind}: most in the middle third {:.1} MiB, in the last {:.1} MiB, allowed {:.1} MiB",
-            node + 1,
-            middle as f64 / MIB as f64,
-            last as f64 / MIB as f64,
-            allowed as f64 / MIB as f64
+            "n{}: {kind}: most in the middle third {middle_mib} MiB, in the last {last_mib} MiB, \
+             allowed {allowed_mib} MiB",
+            node + 1
         );
-        println!("{line}");
-        if last > allowed {
-            return Err(Violation::new("disk use and memory level off", line));
-        }
+        println!("  {line}");
+        report.require(last <= allowed, "disk use and memory level off", line);
     }
-    Ok(())
 }

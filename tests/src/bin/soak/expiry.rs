@@ -4,9 +4,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use seqd_tests::checkers::Violation;
+use seqd_tests::checkers::{Violation, require};
 use seqd_tests::cluster::Cluster;
-use seqd_tests::load::{self, Figures, Pace, Target};
+use seqd_tests::load::{self, Figures, Target};
+use seqd_tests::report::Report;
 use seqd_tests::{http, memory, wait};
 use serde_json::json;
 
@@ -36,72 +37,45 @@ const DROPPED: Duration = Duration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--keys", "--rate", "--idle"]);
+    arguments.allow("--keys --rate --idle");
     let keys = arguments.value("--keys", 1_000_000);
     let limit = (keys + 1).to_string();
     let cluster = Cluster::planned(3).patient().with("limits", "keys", &limit);
-    let cluster = cluster.ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    show("without keys", &steady(&cluster));
-    sizes(&cluster, "without keys");
-
+    // All keys are of one tenant.
+    let cluster = cluster.with("limits", "tenant_share", "\"100%\"");
+    let cluster = cluster.ready().with_order();
+    let target = Target::order(cluster.addresses());
+    let steady = |when: &str| {
+        let figures = target.open(CONNECTIONS, RATE, STEADY);
+        println!("strict next, {when}: {figures}");
+        sizes(&cluster, when);
+    };
+    steady("without keys");
     let life_ms = keys * 1_000 / arguments.value("--rate", FILL_RATE) + MEASURED_MS;
     let end = Instant::now() + Duration::from_millis(life_ms);
     begin(&cluster, keys, end);
-    show("with all keys", &steady(&cluster));
-    sizes(&cluster, "with all keys");
+    steady("with all keys");
     let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() || all_keys(&cluster) < keys as f64 {
-        let detail = format!("{} of {keys} when all were begun", all_keys(&cluster));
-        return Err(Violation::new("all keys live at once", detail));
-    }
+    let live = all_keys(&cluster);
+    let detail = format!("{live} of {keys} when all were begun");
+    let all_live = !left.is_zero() && live >= keys as f64;
+    require(all_live, "all keys live at once", detail)?;
     std::thread::sleep(left.saturating_sub(Duration::from_secs(1)));
-    let figures = if arguments.flag("--idle") {
-        dropped(&cluster, end)?;
-        Figures::default()
-    } else {
-        let target = strict(&cluster);
-        let load = || load::run(&target, CONNECTIONS, Pace::Open(RATE), 3 * STEADY);
-        let (gone, figures) = std::thread::scope(|scope| {
-            let load = scope.spawn(load);
-            (dropped(&cluster, end), load.join().expect("figures"))
-        });
-        gone?;
-        show("while all keys end", &figures);
-        figures
+    let load = || match arguments.flag("--idle") {
+        true => Figures::default(),
+        false => target.open(CONNECTIONS, RATE, 3 * STEADY),
     };
-    sizes(&cluster, "after all keys");
-    show("after all keys", &steady(&cluster));
+    let (gone, figures) = std::thread::scope(|scope| {
+        let load = scope.spawn(load);
+        (dropped(&cluster, end), load.join().expect("figures"))
+    });
+    gone?;
+    println!("strict next, while all keys end: {figures}");
+    steady("after all keys");
     cluster.wait_same_state(&[0, 1, 2]);
-    if figures.quantile(1.0) > LONGEST {
-        let detail = format!("a strict value took {:?}", figures.quantile(1.0));
-        return Err(Violation::new("no pause while keys end", detail));
-    }
-    Ok(())
-}
-
-fn strict(cluster: &Cluster) -> Target {
-    Target {
-        addresses: cluster.addresses(),
-        method: "POST",
-        path: "/v1/sequences/order/next".into(),
-        cacert: None,
-    }
-}
-
-fn steady(cluster: &Cluster) -> Figures {
-    load::run(&strict(cluster), CONNECTIONS, Pace::Open(RATE), STEADY)
-}
-
-fn show(when: &str, figures: &Figures) {
-    println!(
-        "strict next, {when}: {:.0}/s  p50 {:.1?}  p99 {:.1?}  max {:.1?}, {} failures",
-        figures.rate(),
-        figures.quantile(0.5),
-        figures.quantile(0.99),
-        figures.quantile(1.0),
-        figures.failures
-    );
+    let mut report = Report::default();
+    report.at_most("no pause while keys end", figures.quantile(1.0), LONGEST);
+    report.verdict()
 }
 
 /// Begins this many keys, which all expire at the same time.
@@ -137,16 +111,12 @@ fn all_keys(cluster: &Cluster) -> f64 {
 
 /// Waits until no row of a key is left.
 fn dropped(cluster: &Cluster, end: Instant) -> Result<(), Violation> {
-    let gone = wait::within(DROPPED, || (all_keys(cluster) == 0.0).then_some(()));
-    if gone.is_none() {
-        let detail = format!("{} are left after {DROPPED:?}", all_keys(cluster));
-        return Err(Violation::new("rows of ended keys are dropped", detail));
-    }
-    println!(
-        "all rows are dropped {:.1?} after the keys' end",
-        end.elapsed()
-    );
-    Ok(())
+    let gone = wait::within(DROPPED, || {
+        (all_keys(cluster) == 0.0).then(|| end.elapsed())
+    });
+    println!("all rows are dropped after the keys' end: {gone:.1?}");
+    let detail = format!("{} are left after {DROPPED:?}", all_keys(cluster));
+    require(gone.is_some(), "rows of ended keys are dropped", detail)
 }
 
 fn sizes(cluster: &Cluster, when: &str) {

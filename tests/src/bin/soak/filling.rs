@@ -1,6 +1,7 @@
 //! Requests that take space in the replicated state or in its log, each under a new name.
 
-use seqd_tests::asker::{Answer, Asker, Unanswered};
+use seqd_tests::asker::Asker;
+use seqd_tests::http::{Failure, Reply};
 use serde_json::json;
 use tokio::time::Duration;
 
@@ -44,7 +45,7 @@ impl Filling {
         asker: &mut Asker,
         name: &str,
         patience: Duration,
-    ) -> Result<Answer, Unanswered> {
+    ) -> Result<Reply, Failure> {
         let idempotency = |what: &str| format!("/v1/idempotency/{name}/{what}");
         let (method, path, key, body) = match self {
             Self::Result { ttl_ms } => {

@@ -1,36 +1,33 @@
-//! External generators, from ten to ten thousand in this process: their cost for the leader, the
-//! time until a thousand that start at the same time all mint, and their reaction to killed
-//! leaders.
+//! Generators outside the cluster, from ten to ten thousand in this process: what they cost the
+//! leader, how long a thousand take that start at one moment, and whether killed leaders are
+//! noticed.
 
 use std::time::{Duration, Instant};
 
 use seqd_client::Client;
-use seqd_tests::checkers::Violation;
+use seqd_tests::checkers::{Violation, require};
 use seqd_tests::cluster::{Cluster, integer};
 use seqd_tests::generators::{self, Fleet, Minted, Plan, create_layout, unique};
+use seqd_tests::report::{Counts, Times};
 use seqd_tests::{http, wait};
 use tokio::runtime::Runtime;
 
 use crate::arguments::Arguments;
 
-/// A layout with 14 worker bits, so that each of ten thousand generators has a worker; 256 IDs per
-/// millisecond.
+/// Workers of 14 bits, so that ten thousand generators have one each; 256 IDs a millisecond.
 const LAYOUT: (&str, u8, u8) = ("soak", 14, 8);
 
-/// The default window of a cluster. No generator may pause for this long.
+/// The window of a cluster whose configuration sets none: no generator may pause for so long.
 const WINDOW: Duration = Duration::from_secs(30);
 
-/// The time limit until all generators of a step have minted.
+/// How long all generators of a step may take until each has minted.
 const ALL_MINT: Duration = Duration::from_secs(120);
 
-/// The number of clients that the generators share. Each has its own connections.
+/// Clients that the generators share: each has connections of its own.
 const CLIENTS: usize = 12;
 
-/// Ticks per second of the kernel's processor times, on every Linux on which this runs.
-const TICKS: f64 = 100.0;
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--least", "--generators", "--seconds", "--kill-every"]);
+    arguments.allow("--least --generators --seconds --kill-every");
     let least: usize = arguments.value("--least", 10);
     let most: usize = arguments.value("--generators", 10_000);
     let measured = Duration::from_secs(arguments.value("--seconds", 30));
@@ -46,7 +43,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     println!(
         "generators  all mint  leader CPU  log entries/s  longest idle  leases lost  kills  refused"
     );
-    let mut loads = Vec::new();
     for count in [10, 100, 1000, 10_000] {
         if (least..=most).contains(&count) {
             let step = Step {
@@ -54,12 +50,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
                 measured,
                 kill_every,
             };
-            let (load, ids) = step.run(&mut cluster, &runtime, &clients)?;
-            loads.push((count, load));
-            all.extend(ids);
+            all.extend(step.run(&mut cluster, &runtime, &clients)?);
         }
     }
-    plot(&loads);
     if most >= 1000 {
         all.extend(at_one_moment(&runtime, &clients)?);
     }
@@ -68,18 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Prints the leader's load as bars, with one line per number of generators.
-fn plot(loads: &[(usize, f64)]) {
-    const WIDTH: f64 = 60.0;
-    let most = loads.iter().map(|(_, load)| *load).fold(0.0, f64::max);
-    println!("leader's processor, % of a core");
-    for (count, load) in loads {
-        let bar = "#".repeat((load / most * WIDTH).ceil() as usize);
-        println!("{count:10} {:6.1} {bar}", load * 100.0);
-    }
-}
-
-/// The parameters for one number of generators.
+/// One number of generators.
 struct Step {
     count: usize,
     measured: Duration,
@@ -92,7 +74,7 @@ impl Step {
         cluster: &mut Cluster,
         runtime: &Runtime,
         clients: &[Client],
-    ) -> Result<(f64, Vec<u64>), Violation> {
+    ) -> Result<Vec<u64>, Violation> {
         let count = self.count;
         let plan = Plan {
             layout: LAYOUT.0.to_owned(),
@@ -119,27 +101,20 @@ impl Step {
             idle.as_secs_f64(),
         );
         show_refusals(&minted);
-        if idle >= WINDOW {
-            let detail = format!("one of {count} generators minted nothing for {idle:?}");
-            return Err(Violation::new("idle below the window", detail));
-        }
+        let detail = format!("one of {count} generators minted nothing for {idle:?}");
+        require(idle < WINDOW, "idle below the window", detail)?;
         let ids = minted.into_iter().flat_map(|one| one.ids);
-        Ok((cpu, ids.collect()))
+        Ok(ids.collect())
     }
 
-    /// The share of a core that the leader uses, and the log entries per second.
+    /// The share of a core that the leader uses, and the entries of the log in a second.
     fn measure(&self, cluster: &Cluster) -> (f64, f64) {
         let leader = cluster.leader();
         let sample = || {
-            let view = cluster
-                .node(leader)
-                .cluster_view()
-                .expect("the leader answers");
-            (
-                processor(cluster, leader),
-                integer(&view["applied"]) as f64,
-                Instant::now(),
-            )
+            let view = cluster.node(leader).cluster_view();
+            let applied = integer(&view.expect("the leader answers")["applied"]) as f64;
+            let cpu = cluster.metric(leader, "process_cpu_seconds_total");
+            (cpu, applied, Instant::now())
         };
         let (cpu, applied, began) = sample();
         std::thread::sleep(self.measured);
@@ -151,7 +126,7 @@ impl Step {
         )
     }
 
-    /// Kills the leader at this interval. Returns the number of kills.
+    /// Kills the leader every so often; how often it did.
     fn kill_leaders(&self, cluster: &mut Cluster) -> u32 {
         let (began, mut kills) = (Instant::now(), 0);
         while began.elapsed() < self.measured {
@@ -167,20 +142,6 @@ impl Step {
     }
 }
 
-/// The processor seconds of a node, user and system.
-fn processor(cluster: &Cluster, node: usize) -> f64 {
-    let path = format!("/proc/{}/stat", cluster.node(node).pid().as_raw_nonzero());
-    let stat = std::fs::read_to_string(path).expect("the node runs");
-    // The fields after the name, which is in parentheses. The first one is the state.
-    let rest = stat.rsplit_once(") ").expect("a name").1;
-    let field = |at: usize| {
-        rest.split_whitespace()
-            .nth(at)
-            .and_then(|text| text.parse::<f64>().ok())
-    };
-    (field(11).expect("user time") + field(12).expect("system time")) / TICKS
-}
-
 fn wait_for_all(fleet: &Fleet, count: usize) -> Result<Duration, Violation> {
     let began = Instant::now();
     let all = wait::within(ALL_MINT, || (fleet.minting() == count as u64).then_some(()));
@@ -190,7 +151,7 @@ fn wait_for_all(fleet: &Fleet, count: usize) -> Result<Duration, Violation> {
     })
 }
 
-/// Starts a thousand generators at the same time on a healthy cluster.
+/// A thousand that start at one moment, on a cluster that is well.
 fn at_one_moment(runtime: &Runtime, clients: &[Client]) -> Result<Vec<u64>, Violation> {
     let plan = Plan {
         layout: LAYOUT.0.to_owned(),
@@ -202,32 +163,22 @@ fn at_one_moment(runtime: &Runtime, clients: &[Client]) -> Result<Vec<u64>, Viol
     let fleet = Fleet::start(runtime, clients, &plan);
     wait_for_all(&fleet, plan.generators)?;
     let minted = fleet.stop(runtime);
-    let mut first: Vec<Duration> = minted.iter().map(|one| one.first).collect();
-    first.sort_unstable();
-    println!(
-        "1000 that start at one moment: the first mints after {:?}, half after {:?}, all after \
-         {:?}",
-        first[0], first[500], first[999]
-    );
+    let first = Times::of(minted.iter().map(|one| one.first));
+    println!("1000 that start at one moment mint for the first time after {first}");
     show_refusals(&minted);
     Ok(minted.into_iter().flat_map(|one| one.ids).collect())
 }
 
-/// Prints the most frequent refusals, without the times in them.
+/// How often each refusal came.
 fn show_refusals(minted: &[Minted]) {
-    let mut words = std::collections::BTreeMap::new();
-    for (text, count) in minted.iter().flat_map(|one| &one.refused) {
-        let text: String = text.chars().take(100).collect();
-        *words.entry(text).or_insert(0) += count;
+    let mut words = Counts::new();
+    for (text, times) in minted.iter().flat_map(|one| &one.refused) {
+        *words.entry(text.chars().take(100).collect()).or_default() += times;
     }
-    let mut words: Vec<(String, u64)> = words.into_iter().collect();
-    words.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    for (text, count) in words.iter().take(3) {
-        println!("    {count} times: {text}");
-    }
+    println!("    refused: {words:?}");
 }
 
-/// IDs of the same layout from each node.
+/// IDs of the same layout by each node.
 fn of_nodes(cluster: &Cluster) -> Vec<u64> {
     let mut all = Vec::new();
     for node in 0..3 {

@@ -3,7 +3,6 @@
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::key_load::KeyLoad;
-use seqd_tests::key_runs::{keyed_calls_under_faults, keys_under_faults};
 use seqd_tests::keyed_calls::KeyedLoad;
 
 use crate::arguments::Arguments;
@@ -16,23 +15,23 @@ const LANES: usize = 48;
 const CONNECTIONS: usize = 256;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--keys", "--seed"]);
+    arguments.allow("--keys --seed");
     let mut random = arguments.random("keys");
     let load = KeyLoad {
         keys: arguments.value("--keys", 10_000),
         lanes: LANES,
         seed: random.next_u64(),
     };
-    keys_under_faults(load, random, true)
+    load.under_faults(random, true)
 }
 
 pub(crate) fn keyed_allocation(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--calls", "--connections", "--seed"]);
+    arguments.allow("--calls --connections --seed");
     let mut random = arguments.random("keyed-allocation");
     let load = KeyedLoad {
         calls: arguments.value("--calls", 1_000_000),
         connections: arguments.value("--connections", CONNECTIONS),
         seed: random.next_u64(),
     };
-    keyed_calls_under_faults(load, random)
+    load.under_faults(random)
 }

@@ -6,11 +6,12 @@ use seqd_tests::checkers::Violation;
 use seqd_tests::link_faults::{BESIDE, FAULTS, LinkFault};
 use seqd_tests::link_runs::LinkRun;
 use seqd_tests::links;
+use seqd_tests::report::Report;
 
 use crate::arguments::Arguments;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--seconds", "--nodes", "--fault"]);
+    arguments.allow("--seconds --nodes --fault");
     if let Some(why) = links::unavailable() {
         return Err(Violation::new("links", why));
     }
@@ -26,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
             vec![LinkFault::named(name).unwrap_or_else(known)]
         }
     };
-    let mut worst = Ok(());
+    let mut report = Report::default();
     for nodes in sizes {
         for fault in &faults {
             let run = LinkRun {
@@ -35,16 +36,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
                 length,
                 is_patient: false,
             };
-            let (figures, verdict) = run.judged();
-            match figures {
-                Some(figures) => println!("{figures}"),
-                None => println!("{:22} {nodes} nodes: no figures", fault.name),
-            }
-            if let Err(violation) = verdict {
-                println!("    {violation}");
-                worst = Err(violation);
-            }
+            report.checked(run.judged());
         }
     }
-    worst
+    report.verdict()
 }

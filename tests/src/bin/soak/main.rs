@@ -10,6 +10,7 @@
 )]
 
 mod arguments;
+mod attackers;
 mod bare;
 mod bench;
 mod catch_up;
@@ -33,13 +34,11 @@ mod lock_cycles;
 mod locks;
 mod model;
 mod power_cuts;
-mod sample;
 mod scale;
 mod takeover;
 mod tenants;
 mod workers;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use arguments::Arguments;
@@ -108,65 +107,72 @@ const USAGE: &str = "usage: soak COMMAND
                                 rates of this build and of another one, in alternating slices
   compare --tls [--rounds 30]   rates with TLS at both ports and without, in the same way";
 
+type Run = fn(&mut Arguments) -> Result<(), Violation>;
+
+/// The runs by their commands; those that begin a process of another run are not in the usage.
+const RUNS: [(&str, Run); 30] = [
+    ("ids", |arguments| {
+        ids::run(arguments.number("--count", 10_000_000))
+    }),
+    ("strict", |arguments| {
+        strict_while_leaders_are_killed(arguments.number("--kills", 5), 5000)
+    }),
+    ("chaos", |arguments| {
+        chaos::run(arguments.number("--seconds", 120))
+    }),
+    ("failover", |arguments| failover::run(arguments)),
+    ("fsync-delay", |arguments| {
+        fsync_delay::run(arguments.number("--delay-ms", 30))
+    }),
+    ("group-commit", |arguments| {
+        group_commit::run(arguments.number("--clients", 64))
+    }),
+    ("catch-up", |arguments| catch_up::run(arguments)),
+    ("clocks", clocks::run),
+    ("generators", |arguments| generators::run(arguments)),
+    ("hostile", |arguments| hostile::run(arguments)),
+    ("hostile-attack", |arguments| hostile::attack(arguments)),
+    ("disk", |arguments| disk::run(arguments)),
+    ("tenants", |arguments| tenants::run(arguments)),
+    ("tenants-attack", |arguments| tenants::attack(arguments)),
+    ("links", |arguments| links::run(arguments)),
+    ("lock-cycles", |arguments| {
+        lock_cycles::run(arguments.number("--seconds", 5))
+    }),
+    ("locks", |arguments| locks::run(arguments)),
+    ("lock-queue", |arguments| locks::queue(arguments)),
+    ("keys", |arguments| keys::run(arguments)),
+    ("keyed-allocation", |arguments| {
+        keys::keyed_allocation(arguments)
+    }),
+    ("expiry", |arguments| expiry::run(arguments)),
+    ("model", |arguments| model::run(arguments)),
+    ("bench", |arguments| {
+        bench::run(arguments.number("--seconds", 5))
+    }),
+    ("workers", |arguments| workers::run(arguments)),
+    ("compare", |arguments| compare::run(arguments)),
+    ("power-cuts", |arguments| power_cuts::run(arguments)),
+    ("restore", |arguments| {
+        takeover::takeovers(arguments.number("--ids", 10_000_000))
+    }),
+    ("endurance", |arguments| {
+        endurance::run(arguments.number("--minutes", 10))
+    }),
+    ("scale", |arguments| {
+        scale::run(arguments.number("--records", 2_000_000))
+    }),
+    ("bare-axum", |_| bare::serve()),
+];
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_environment();
     let command = arguments.command();
-    let result = match command.as_str() {
-        "ids" => ids::run(arguments.number("--count", 10_000_000)),
-        "strict" => strict_while_leaders_are_killed(arguments.number("--kills", 5), 5000),
-        "chaos" => chaos::run(arguments.number("--seconds", 120)),
-        "failover" => failover::run(&arguments),
-        "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
-        "group-commit" => group_commit::run(arguments.number("--clients", 64)),
-        "catch-up" => catch_up::run(&arguments),
-        "clocks" => clocks::run(&mut arguments),
-        "generators" => generators::run(&arguments),
-        "hostile" => hostile::run(&arguments),
-        "hostile-attack" => hostile::attack(&arguments),
-        "disk" => disk::run(&arguments),
-        "tenants" => tenants::run(&arguments),
-        "tenants-attack" => tenants::attack(&arguments),
-        "links" => links::run(&arguments),
-        "lock-cycles" => lock_cycles::run(arguments.number("--seconds", 5)),
-        "locks" => locks::run(&arguments),
-        "lock-queue" => locks::queue(&arguments),
-        "keys" => keys::run(&arguments),
-        "keyed-allocation" => keys::keyed_allocation(&arguments),
-        "expiry" => expiry::run(&arguments),
-        "model" => model::run(&arguments),
-        "bench" => bench::run(arguments.number("--seconds", 5)),
-        "workers" => {
-            arguments.allow(&["--with", "--seconds"]);
-            let other = arguments.text("--with").map(Path::new);
-            workers::run(other, arguments.value("--seconds", 10))
-        }
-        "compare" => {
-            arguments.allow(&["--with", "--tls", "--rounds"]);
-            let rounds = arguments.value("--rounds", 30);
-            match arguments.text("--with") {
-                Some(other) => compare::run(Path::new(other), rounds),
-                None if arguments.flag("--tls") => {
-                    compare::run_tls(rounds);
-                    Ok(())
-                }
-                None => panic!("--with BINARY or --tls is needed"),
-            }
-        }
-        "power-cuts" => power_cuts::run(&arguments),
-        "restore" => takeover::takeovers(arguments.number("--ids", 10_000_000)),
-        "endurance" => endurance::run(arguments.number("--minutes", 10)),
-        "scale" => scale::run(arguments.number("--records", 2_000_000)),
-        "bare-axum" => bare::serve(),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let Some((_, run)) = RUNS.iter().find(|(name, _)| *name == command) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
     };
-    verdict(&command, result)
-}
-
-fn verdict(command: &str, result: Result<(), Violation>) -> ExitCode {
-    match result {
+    match run(&mut arguments) {
         Ok(()) => {
             println!("{command}: PASSED");
             ExitCode::SUCCESS

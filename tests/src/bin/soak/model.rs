@@ -9,7 +9,7 @@ use seqd_tests::model::{Check, Scene, scenes};
 use crate::arguments::Arguments;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--scene", "--threads"]);
+    arguments.allow("--scene --threads");
     let threads = arguments.value("--threads", 2);
     let asked = arguments.text("--scene");
     let began = Instant::now();

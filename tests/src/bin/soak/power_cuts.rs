@@ -1,7 +1,6 @@
-//! Power cuts of one node and of all three at the same time, on loopback file systems, under load.
+//! Power cuts of one node and of all three at once, on loopback file systems, under load.
 //!
-//! The run consists of pieces with one cluster each. The power is also cut while a cluster is
-//! founded.
+//! In pieces, each with a cluster of its own, whose founding is cut as well.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -9,22 +8,22 @@ use std::time::Instant;
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::loop_disk::{FileSystem, unavailable};
-use seqd_tests::power::{Figures, PowerRun};
+use seqd_tests::power::PowerRun;
 use seqd_tests::seed::Random;
 
 use crate::arguments::Arguments;
 
-/// Cuts per cluster, enough for its log to become long enough for snapshots and purges.
+/// Cuts of one cluster: its log becomes long enough for snapshots and purges.
 const PIECE: usize = 150;
 
-/// Cuts under one continuous load, after which all checks run.
+/// Cuts under one continuous load, after which everything is judged.
 const ROUND: usize = 15;
 
-/// The variable that marks a process with a separate mount namespace.
+/// Says that this process has a mount namespace of its own.
 const INSIDE: &str = "SEQD_SOAK_NAMESPACE";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--fs", "--cuts", "--all-every", "--lie"]);
+    arguments.allow("--fs --cuts --all-every --lie");
     let kind = arguments.text("--fs").unwrap_or("xfs");
     let kind = FileSystem::named(kind).unwrap_or_else(|| panic!("--fs {kind} is not known"));
     let cuts = arguments.value("--cuts", 300);
@@ -38,25 +37,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
         enter_namespace();
     }
     let mut random = Random::of_this_run("power-cuts");
-    let begin = Instant::now();
-    let mut total = Figures::default();
-    while total.cuts() < cuts {
+    let (begin, mut done) = (Instant::now(), 0);
+    while done < cuts {
         let mut run = PowerRun::new(kind, Random::seeded(random.next_u64()), lying);
-        let result = piece(&mut run, (cuts - total.cuts()).min(PIECE), all_every);
+        let result = piece(&mut run, (cuts - done).min(PIECE), all_every);
         if result.is_err() {
             eprintln!("{}", run.tails());
-            println!("{kind}: failed in {:?}", run.figures());
         }
+        println!("{kind}: {:#?}; {}", run.figures(), run.histories());
         result?;
-        total.add(&run.figures());
+        done += run.figures().cuts();
         println!(
-            "{kind}: {} cuts in {:.0?}; strict (ok, unknown, refused): {:?}",
-            total.cuts(),
-            begin.elapsed(),
-            run.tally()
+            "{kind}: {done} cuts in {:.0?}: nothing lost, nothing twice",
+            begin.elapsed()
         );
     }
-    report(kind, &total);
     Ok(())
 }
 
@@ -69,37 +64,7 @@ fn piece(run: &mut PowerRun, cuts: usize, all_every: usize) -> Result<(), Violat
     Ok(())
 }
 
-fn report(kind: FileSystem, figures: &Figures) {
-    let Figures {
-        single,
-        of_all,
-        while_starting,
-        strict,
-        segment,
-        ids,
-        created,
-        torn_tails,
-        rebuilds,
-        snapshots,
-        slowest_start,
-    } = figures;
-    println!(
-        "{kind}: {} cuts: {single} of one node, {of_all} of all three at once; {while_starting} \
-         of them of a cluster that was still starting",
-        figures.cuts()
-    );
-    println!(
-        "acknowledged, and there: {strict} strict values, {segment} segment values, {ids} IDs, \
-         {created} creations; none lost, none twice"
-    );
-    println!(
-        "{torn_tails} torn tails cut off, {rebuilds} checkpoints rebuilt, {snapshots} snapshots \
-         taken, slowest start {slowest_start:.1?}; digests equal after every round"
-    );
-}
-
-/// Starts this program again in a separate mount namespace, whose mounts disappear with it, however
-/// it ends.
+/// Starts this program again with mounts of its own: they are gone with it, however it ends.
 fn enter_namespace() {
     let own = std::env::current_exe().expect("the path of this program");
     let error = Command::new("unshare")

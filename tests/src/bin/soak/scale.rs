@@ -1,5 +1,4 @@
-//! A large state: the cost of a snapshot under load, the cost of a new learner, and the time of a
-//! start.
+//! A large state: what a snapshot under load costs, what a new learner costs, how fast it opens.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -7,49 +6,45 @@ use std::time::{Duration, Instant};
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::http;
-use seqd_tests::load::{self, Figures, Pace, Target};
-use seqd_tests::memory;
-use seqd_tests::wait;
+use seqd_tests::load::{self, Figures, Target};
+use seqd_tests::report::Report;
+use seqd_tests::{memory, wait};
 use serde_json::json;
 
-/// The number of connections that create the records, and that load the cluster afterwards.
+/// Connections that create the records, and that load the cluster afterwards.
 const CLIENTS: usize = 64;
 
-/// The length of each of the two alternating loads, enough for a snapshot of two million records,
-/// and the number of turns.
+/// How long each of the two loads runs in its turn: a snapshot of two million records fits in.
 const LOAD: Duration = Duration::from_secs(20);
 const TURNS: usize = 3;
 
-/// The largest increase that a snapshot may cause in the 99th percentile of a strict next.
+/// What a snapshot may add to the 99th percentile of a strict next.
 const P99_MORE: Duration = Duration::from_millis(5);
 
-/// The largest increase of a node's memory that a snapshot, or sending one, may cause, in bytes.
+/// What a snapshot, or sending one, may add to the memory of a node.
 const MEMORY_MORE: u64 = 64 << 20;
 
-/// The longest time from a start until the node is ready.
+/// What a start may take until the node is ready.
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(records: u64) -> Result<(), Violation> {
+    let mut report = Report::default();
     let mut cluster = Cluster::started(3);
-    let mut misses = Vec::new();
     create(&cluster, records);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    snapshots_under_load(&cluster, &mut misses);
-    a_learner_joins(&mut cluster, &mut misses);
-    a_start(&mut cluster, &mut misses);
-    if misses.is_empty() {
-        return Ok(());
-    }
-    Err(Violation::new("scale", misses.join("; ")))
+    cluster = cluster.with_order();
+    snapshots_under_load(&cluster, &mut report);
+    a_learner_joins(&mut cluster, &mut report);
+    a_start(&mut cluster, &mut report);
+    report.verdict()
 }
 
-/// Creates sequences with names and descriptions of various lengths.
+/// Sequences with names and descriptions of mixed length.
 fn create(cluster: &Cluster, records: u64) {
     let next = AtomicU64::new(0);
     let requests = move || {
         let i = next.fetch_add(1, Ordering::Relaxed);
         (i < records).then(|| {
-            // An odd multiplier spreads lengths and order deterministically.
+            // A multiplier that is odd spreads lengths and order without chance.
             let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let name = format!("s{:x}.{}", mixed >> 40, "n".repeat((mixed % 41) as usize));
             let description = "d".repeat((mixed >> 8) as usize % 160);
@@ -67,42 +62,37 @@ fn create(cluster: &Cluster, records: u64) {
     );
 }
 
-/// The two loads alternate, so that other slowdowns of the machine affect both.
-fn snapshots_under_load(cluster: &Cluster, misses: &mut Vec<String>) {
-    let target = Target {
-        addresses: cluster.addresses(),
-        method: "POST",
-        path: "/v1/sequences/order/next".into(),
-        cacert: None,
-    };
+/// The two loads take turns, so that what else slows the machine down meets both.
+fn snapshots_under_load(cluster: &Cluster, report: &mut Report) {
+    let target = Target::order(cluster.addresses());
     let leader = cluster.leader();
     let pid = cluster.node(leader).pid();
     let url = cluster.url(leader, "/v1/cluster/snapshot");
-    let measured = || memory::most_during(pid, || load::run(&target, CLIENTS, Pace::Closed, LOAD));
+    let measured = || memory::most_during(pid, || target.closed(CLIENTS, LOAD));
     let (mut without, mut with) = (Vec::new(), Vec::new());
     let mut more_memory = 0;
     for _ in 0..TURNS {
         without.push(measured());
-        // The memory that the load itself needs is in use by then.
+        // What the load itself takes is there by now.
         let before = memory::resident(pid);
         let turn = beside_downloads(&url, measured);
         more_memory = more_memory.max(turn.1.saturating_sub(before));
         with.push(turn);
     }
-    let all = |turns: Vec<(Figures, u64)>| {
-        let most = turns.iter().map(|(_, memory)| *memory).max();
-        let figures = turns.into_iter().map(|(figures, _)| figures);
-        (Figures::of_all(figures), most.unwrap_or(0))
+    let all = |what: &str, turns: Vec<(Figures, u64)>| {
+        let (figures, memory): (Vec<_>, Vec<_>) = turns.into_iter().unzip();
+        let (figures, most) = (Figures::of_all(figures), memory.into_iter().max());
+        println!(
+            "strict next, {CLIENTS} clients, {what}: {figures}  p99.9 {:.1?}  leader's memory at most {} MiB",
+            figures.quantile(0.999),
+            most.unwrap_or(0) >> 20
+        );
+        figures.quantile(0.99)
     };
-    let (without, before) = all(without);
-    let (with, during) = all(with);
-    show("without a snapshot", &without, before);
-    show("while snapshots are taken", &with, during);
-    let more = with.quantile(0.99).saturating_sub(without.quantile(0.99));
-    if more > P99_MORE {
-        misses.push(format!("a snapshot adds {more:?} to the p99"));
-    }
-    memory_more("a snapshot", more_memory, misses);
+    let without = all("without a snapshot", without);
+    let more = all("while snapshots are taken", with).saturating_sub(without);
+    report.at_most("what a snapshot adds to the p99", more, P99_MORE);
+    memory_more("a snapshot", more_memory, report);
 }
 
 /// Runs `work` while snapshots are taken and downloaded, one after another.
@@ -119,26 +109,12 @@ fn beside_downloads<T>(url: &str, work: impl FnOnce() -> T) -> T {
     result
 }
 
-fn show(what: &str, figures: &Figures, memory: u64) {
-    println!(
-        "strict next, {CLIENTS} clients, {what}: {:.0}/s  p50 {:.1?}  p99 {:.1?}  p99.9 {:.1?}  \
-         leader's memory at most {} MiB",
-        figures.rate(),
-        figures.quantile(0.5),
-        figures.quantile(0.99),
-        figures.quantile(0.999),
-        memory >> 20
-    );
-}
-
-fn memory_more(what: &str, more: u64, misses: &mut Vec<String>) {
+fn memory_more(what: &str, more: u64, report: &mut Report) {
     println!("{what}: {} MiB more at the leader", more >> 20);
-    if more > MEMORY_MORE {
-        misses.push(format!("{what} takes {} MiB more", more >> 20));
-    }
+    report.at_most("the memory of a snapshot", more, MEMORY_MORE);
 }
 
-fn a_learner_joins(cluster: &mut Cluster, misses: &mut Vec<String>) {
+fn a_learner_joins(cluster: &mut Cluster, report: &mut Report) {
     let stranger = cluster.add_stranger("n4");
     cluster.node_mut(stranger).start();
     let leader = cluster.leader();
@@ -149,11 +125,11 @@ fn a_learner_joins(cluster: &mut Cluster, misses: &mut Vec<String>) {
         cluster.wait_ready_of(&[stranger], Duration::from_secs(180))
     });
     println!("a learner is ready after {took:.1?}");
-    memory_more("a learner", during.saturating_sub(before), misses);
+    memory_more("a learner", during.saturating_sub(before), report);
     cluster.wait_same_state(&[leader, stranger]);
 }
 
-fn a_start(cluster: &mut Cluster, misses: &mut Vec<String>) {
+fn a_start(cluster: &mut Cluster, report: &mut Report) {
     let follower = cluster.follower();
     for (how, clean) in [("a clean stop", true), ("kill -9", false)] {
         let node = cluster.node_mut(follower);
@@ -167,8 +143,6 @@ fn a_start(cluster: &mut Cluster, misses: &mut Vec<String>) {
         cluster.wait_ready_of(&[follower], Duration::from_secs(120));
         let took = begin.elapsed();
         println!("ready after {how}: {took:.2?}");
-        if took > OPENS_WITHIN {
-            misses.push(format!("a start after {how} takes {took:?}"));
-        }
+        report.at_most("the time of a start", took, OPENS_WITHIN);
     }
 }

@@ -1,33 +1,38 @@
-//! One worker at the limit of its layout's bits, and four workers on one node, in batches.
+//! One worker at the limit of its layout's bits, and four on one node, in batches.
 //!
-//! Rates are measured second by second, and the median of the seconds is judged. The processor time
-//! of the node, from its metrics, is printed with the rates.
+//! Second by second; the median of the seconds is what is judged. With the rates stands the
+//! processor time of the node, as its metrics give it.
 
 use std::path::Path;
 use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
-use seqd_tests::load::{Pace, Target, quantile, run as load};
+use seqd_tests::load::Target;
+use seqd_tests::report::{Report, quantile};
 
-/// A batch request with this many clients.
+use crate::arguments::Arguments;
+
+/// A batch asked for with so many clients.
 #[derive(Clone, Copy)]
 struct Row {
     layout: &'static str,
     count: u32,
     clients: usize,
-    /// IDs per second that one worker can mint, by the layout's bits.
+    /// IDs that one worker can make in a second, by the layout's bits.
     limit: f64,
 }
 
-const DEFAULT: Row = Row {
-    layout: "default",
-    count: 1000,
-    clients: 1,
-    limit: 4_096_000.0,
-};
+const fn default(clients: usize) -> Row {
+    Row {
+        layout: "default",
+        count: 1000,
+        clients,
+        limit: 4_096_000.0,
+    }
+}
 
-/// The layout's bits, and not the processor, are also the limit of several workers.
+/// Its bits, and not the processor, are the limit of several workers too.
 const JS53: Row = Row {
     layout: "js53",
     count: 100,
@@ -35,48 +40,39 @@ const JS53: Row = Row {
     limit: 128_000.0,
 };
 
-/// The share of its bits' limit that one worker must reach.
+/// One worker has to reach this much of its bits' limit.
 const OF_LIMIT: f64 = 0.99;
 
-/// The multiple of one worker's rate that four workers must reach.
+/// Four workers have to make so many times what one makes.
 const TIMES: f64 = 3.9;
 
-pub(crate) fn run(other: Option<&Path>, seconds: usize) -> Result<(), Violation> {
-    let mut misses = Vec::new();
-    for clients in [1, 4, 16] {
-        let row = Row { clients, ..DEFAULT };
-        if let Some(other) = other {
-            measure("the other build", &node(Some(other), 1), row, seconds);
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow("--with --seconds");
+    let other = arguments.text("--with").map(Path::new);
+    let seconds = arguments.value("--seconds", 10);
+    let mut report = Report::default();
+    for row in [1, 4, 16].map(default) {
+        if other.is_some() {
+            measure("the other build", &node(other, 1), row, seconds);
         }
-        let rate = measure("one worker", &node(None, 1), row, seconds);
-        if rate < OF_LIMIT * row.limit {
-            misses.push(format!(
-                "one worker at {:.3} of its limit",
-                rate / row.limit
-            ));
-        }
+        let share = measure("one worker", &node(None, 1), row, seconds) / row.limit;
+        report.require(
+            share >= OF_LIMIT,
+            "one worker of its limit",
+            share.to_string(),
+        );
     }
-    for row in [
-        JS53,
-        Row {
-            clients: 16,
-            ..DEFAULT
-        },
-    ] {
+    for row in [JS53, default(16)] {
         let one = measure("one worker", &node(None, 1), row, seconds);
-        let four = measure("four workers", &node(None, 4), row, seconds);
-        println!("four workers make {:.2} times the IDs of one", four / one);
-        if row.layout == JS53.layout && four < TIMES * one {
-            misses.push(format!("four workers at {:.2} times one", four / one));
-        }
+        let times = measure("four workers", &node(None, 4), row, seconds) / one;
+        println!("four workers make {times:.2} times the IDs of one");
+        let holds = row.layout != JS53.layout || times >= TIMES;
+        report.require(holds, "four workers of one", times.to_string());
     }
-    if misses.is_empty() {
-        return Ok(());
-    }
-    Err(Violation::new("the figures", misses.join("; ")))
+    report.verdict()
 }
 
-/// A single node that may lease this many workers.
+/// A node by itself that may lease so many workers.
 fn node(binary: Option<&Path>, workers: u32) -> Cluster {
     let mut cluster = Cluster::planned(1);
     if workers > 1 {
@@ -86,17 +82,12 @@ fn node(binary: Option<&Path>, workers: u32) -> Cluster {
     cluster.ready()
 }
 
-/// The median of IDs per second. Prints it with the share of the limit and the processor time.
+/// The median of IDs a second; prints it with the share of the limit and the processor's time.
 fn measure(what: &str, cluster: &Cluster, row: Row, seconds: usize) -> f64 {
-    let target = Target {
-        addresses: vec![cluster.address(0)],
-        method: "GET",
-        path: format!("/v1/ids?layout={}&count={}", row.layout, row.count),
-        cacert: None,
-    };
-    let second = || load(&target, row.clients, Pace::Closed, Duration::from_secs(1));
-    // The first use of a layout leases one worker, and the load leases the others when they are
-    // needed.
+    let path = format!("/v1/ids?layout={}&count={}", row.layout, row.count);
+    let target = Target::get(vec![cluster.address(0)], &path);
+    let second = || target.closed(row.clients, Duration::from_secs(1));
+    // The first use of a layout leases its worker, and the load those at need.
     second();
     let spent = || cluster.metric(0, "process_cpu_seconds_total");
     let (before, mut rates, mut elapsed) = (spent(), Vec::new(), 0.0);

@@ -71,7 +71,6 @@ pub(super) fn steps(history: &[Op<Values>]) -> Vec<Step> {
     let step = |op: &Op<Values>| Step {
         asked: Asked::Next,
         op: Op {
-            client: op.client,
             node: op.node,
             call: op.call,
             back: op.back,
@@ -86,14 +85,11 @@ pub(super) fn steps(history: &[Op<Values>]) -> Vec<Step> {
 pub(super) fn read_at_the_end(allocated: u64) -> Step {
     Step {
         asked: Asked::Read,
-        op: Op {
-            client: 0,
-            node: 0,
-            call: At(u64::MAX),
-            back: At(u64::MAX),
-            count: 0,
-            outcome: Outcome::Ok(Told::At(allocated)),
-        },
+        op: Op::one(
+            0,
+            (At(u64::MAX), At(u64::MAX)),
+            Outcome::Ok(Told::At(allocated)),
+        ),
     }
 }
 

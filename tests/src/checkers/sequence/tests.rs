@@ -7,12 +7,8 @@ fn step(asked: Asked, call: u64, back: u64, count: u64, outcome: Outcome<Told>) 
     Step {
         asked,
         op: Op {
-            client: 0,
-            node: 0,
-            call: At(call),
-            back: At(back),
             count,
-            outcome,
+            ..Op::one(0, (At(call), At(back)), outcome)
         },
     }
 }

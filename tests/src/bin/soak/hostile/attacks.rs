@@ -1,33 +1,36 @@
-//! The attacks: each kind on a number of concurrent connections, which are opened again when the
-//! node closes them.
+//! What attackers do: each kind on so many connections at once, opened again when the node closes
+//! them.
 
+use std::cell::RefCell;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::rc::Rc;
 use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
+use seqd_tests::report::{Counts, Report, count};
+use seqd_tests::runtime::block_on;
 use seqd_tests::seed::Random;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::arguments::Arguments;
+use crate::attackers::{self, again_and_again, hold, never_read, slowly};
 
-/// The behaviour of a connection after it was opened.
+/// What a connection does after it was opened.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// Sends nothing.
     Idle,
-    /// Sends half of a request head.
+    /// Sends the half of a head.
     HalfOpen,
-    /// Sends a request at one byte per second.
+    /// Sends a request, a byte a second.
     Slow,
-    /// Sends many requests with large responses, and reads none of them.
+    /// Sends many requests of large answers, and takes none of them.
     NeverReading,
     /// Sends random lines.
     Malformed,
-    /// Sends endless heads and bodies.
+    /// Sends heads and bodies without end.
     Oversized,
     /// Begins with HTTP/2.
     Http2,
@@ -35,15 +38,15 @@ enum Kind {
     Flood,
     /// Connects and closes.
     Churn,
-    /// Sends the beginning of a frame to the peer port, with an impossible length.
+    /// Sends the beginning of a frame of the peers' port, with a length that nobody has.
     Frame,
-    /// Sends half of a valid frame to the peer port.
+    /// Sends the half of a good frame to the peers' port.
     HalfFrame,
-    /// Opens a peer connection and sends calls as fast as they are answered.
+    /// Opens a peer's connection and sends calls as fast as they are answered.
     PeerFlood,
 }
 
-/// Each kind with its share of the connections in percent, at the client port and at the peer port.
+/// Each kind with its share of the connections in percent, at the clients' port and at the peers'.
 const KINDS: [(Kind, usize, usize); 12] = [
     (Kind::Idle, 30, 30),
     (Kind::HalfOpen, 20, 0),
@@ -59,128 +62,108 @@ const KINDS: [(Kind, usize, usize); 12] = [
     (Kind::PeerFlood, 0, 4),
 ];
 
-/// More connections than the node has places, at the client port and at the peer port.
+/// More connections than the node has places: of the clients' port and of the peers'.
 const MOST_CLIENTS: usize = 6000;
 const MOST_PEERS: usize = 1500;
 
-/// The largest number of flooding connections. More of them would only take the processor from each
-/// other.
+/// Connections that flood, at most: beyond these they only take the processor from each other.
 const MOST_FLOODS: usize = 64;
 
-/// The pause before a connection is opened again.
+/// A pause before a connection is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest time for which a connection is held that the node does not close.
+/// How long a connection is held that the node does not close.
 const HELD: Duration = Duration::from_secs(120);
 
-/// The main function of the process that `hostile` starts.
+/// The body of the process that `hostile` starts.
 pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--clients", "--peers", "--seconds", "--places"]);
+    arguments.allow("--clients --peers --seconds --places");
     let address = |name: &str| arguments.text(name).expect("an address").to_owned();
     let end = Instant::now() + Duration::from_secs(arguments.value("--seconds", 10));
     let places: usize = arguments.value("--places", 1024);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime").block_on(async {
-        let mut counts = Vec::new();
-        let mut tasks = Vec::new();
-        for (kind, clients, peers) in KINDS {
-            let count = Arc::new(AtomicU64::new(0));
-            let at_clients = places.saturating_mul(2).min(MOST_CLIENTS) * clients / 100;
-            let at_peers = places.min(MOST_PEERS) * peers / 100;
-            let most = match kind {
-                Kind::Flood | Kind::PeerFlood => MOST_FLOODS,
-                _ => usize::MAX,
-            };
-            for (address, connections) in [
-                (address("--clients"), at_clients.min(most)),
-                (address("--peers"), at_peers.min(most)),
-            ] {
-                for number in 0..connections {
-                    let (address, count) = (address.clone(), Arc::clone(&count));
-                    tasks.push(tokio::spawn(again_and_again(
-                        kind, address, number, end, count,
-                    )));
-                }
+    let connections = Rc::new(RefCell::new(Counts::new()));
+    let mut attackers = Vec::new();
+    for (kind, clients, peers) in KINDS {
+        let at_clients = places.saturating_mul(2).min(MOST_CLIENTS) * clients / 100;
+        let at_peers = places.min(MOST_PEERS) * peers / 100;
+        let most = match kind {
+            Kind::Flood | Kind::PeerFlood => MOST_FLOODS,
+            _ => usize::MAX,
+        };
+        for (port, attackers_there) in [("--clients", at_clients), ("--peers", at_peers)] {
+            for number in 0..attackers_there.min(most) {
+                let connections = Rc::clone(&connections);
+                attackers.push(attacker(
+                    kind,
+                    address(port),
+                    number as u64,
+                    end,
+                    connections,
+                ));
             }
-            counts.push((kind, count));
-        }
-        for task in tasks {
-            task.await.expect("an attacker");
-        }
-        let counts = counts
-            .iter()
-            .map(|(kind, count)| (kind, count.load(Ordering::Relaxed)));
-        let counts: Vec<_> = counts.collect();
-        println!("  attackers' connections: {counts:?}");
-        match counts.iter().find(|(_, count)| *count == 0) {
-            Some((kind, _)) => Err(Violation::new("an attack that bites", format!("{kind:?}"))),
-            None => Ok(()),
-        }
-    })
-}
-
-async fn again_and_again(
-    kind: Kind,
-    address: String,
-    number: usize,
-    end: Instant,
-    count: Arc<AtomicU64>,
-) {
-    let mut random = Random::seeded(number as u64);
-    // The starts are spread over time.
-    sleep(Duration::from_millis(random.below(2000))).await;
-    while Instant::now() < end {
-        if let Ok(Ok(stream)) = timeout_at(end, TcpStream::connect(&address)).await {
-            count.fetch_add(1, Ordering::Relaxed);
-            let until = end.min(Instant::now() + HELD);
-            // The node may close the connection at any time, which is its response.
-            let _ = timeout_at(until, act(kind, stream, &mut random)).await;
-        }
-        if !matches!(kind, Kind::PeerFlood) {
-            sleep(PAUSE).await;
         }
     }
+    block_on(attackers::all(attackers));
+    let mut report = Report::default();
+    let kinds = KINDS.map(|(kind, ..)| format!("{kind:?}"));
+    attackers::judge(
+        kinds.iter().map(String::as_str),
+        &connections.borrow(),
+        &mut report,
+    );
+    report.verdict()
+}
+
+async fn attacker(
+    kind: Kind,
+    address: String,
+    number: u64,
+    end: Instant,
+    connections: Rc<RefCell<Counts>>,
+) {
+    let mut random = Random::seeded(number);
+    let pause = match kind {
+        Kind::PeerFlood => Duration::ZERO,
+        _ => PAUSE,
+    };
+    let delay_ms = random.below(2000);
+    again_and_again(end, delay_ms, pause, async || {
+        if let Ok(stream) = TcpStream::connect(&address).await {
+            count(&mut connections.borrow_mut(), format!("{kind:?}"));
+            let _ = timeout(HELD, act(kind, stream, &mut random)).await;
+        }
+    })
+    .await;
 }
 
 async fn act(kind: Kind, mut stream: TcpStream, random: &mut Random) -> io::Result<()> {
+    const ID: &[u8] = b"GET /v1/id HTTP/1.1\r\nhost: localhost\r\n\r\n";
     match kind {
-        Kind::Idle => until_closed(stream).await,
-        Kind::HalfOpen => {
-            stream
-                .write_all(b"GET /v1/id HTTP/1.1\r\nhost: loc")
-                .await?;
-            until_closed(stream).await
-        }
+        Kind::Idle => hold(stream, b"").await,
+        Kind::HalfOpen => hold(stream, b"GET /v1/id HTTP/1.1\r\nhost: loc").await,
         Kind::Slow => {
             let request = b"POST /v1/sequences/range/next HTTP/1.1\r\nhost: localhost\r\n\
                             content-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
-            let bytes = request.iter().chain(std::iter::repeat(&b' '));
-            for byte in bytes {
-                stream.write_all(&[*byte]).await?;
-                sleep(Duration::from_secs(1)).await;
-            }
-            Ok(())
+            slowly(stream, request.iter().chain(std::iter::repeat(&b' '))).await
         }
         Kind::NeverReading => {
-            let request = b"GET /v1/ids?count=10000 HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(64);
-            stream.write_all(&request).await?;
-            sleep(HELD).await;
-            Ok(())
+            never_read(
+                stream,
+                "GET /v1/ids?count=10000 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+            )
+            .await
         }
         Kind::Malformed => malformed(stream, random).await,
         Kind::Oversized => oversized(stream, random).await,
         Kind::Http2 => {
-            stream
-                .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
-                .await?;
-            until_closed(stream).await
+            hold(
+                stream,
+                b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+            )
+            .await
         }
         Kind::Flood => loop {
-            stream
-                .write_all(b"GET /v1/id HTTP/1.1\r\nhost: localhost\r\n\r\n")
-                .await?;
+            stream.write_all(ID).await?;
             let mut answer = [0; 1024];
             if stream.read(&mut answer).await? == 0 {
                 return Ok(());
@@ -190,19 +173,17 @@ async fn act(kind: Kind, mut stream: TcpStream, random: &mut Random) -> io::Resu
         Kind::Frame => {
             let mut bytes = vec![0xff; 64];
             bytes[0] = random.below(256) as u8;
-            stream.write_all(&bytes).await?;
-            until_closed(stream).await
+            hold(stream, &bytes).await
         }
         Kind::HalfFrame => {
             let bytes = opening();
-            stream.write_all(&bytes[..bytes.len() / 2]).await?;
-            until_closed(stream).await
+            hold(stream, &bytes[..bytes.len() / 2]).await
         }
         Kind::PeerFlood => peer_flood(stream, random).await,
     }
 }
 
-/// A frame of the peer port, as `docs/internals/PEERS.md` defines it.
+/// A frame of the peers' port as `docs/internals/PEERS.md` has it.
 fn frame(kind: u8, call: u64, body: &[u8]) -> Vec<u8> {
     let mut rest = vec![kind];
     rest.extend_from_slice(&call.to_le_bytes());
@@ -218,7 +199,7 @@ fn opening() -> Vec<u8> {
     frame(1, 0, b"seqdpeer\x01\0\x03")
 }
 
-/// Sends calls of a random route with valid frames and invalid bodies.
+/// Calls of a random route whose frames are whole and whose bodies are not.
 async fn peer_flood(mut stream: TcpStream, random: &mut Random) -> io::Result<()> {
     stream.write_all(&opening()).await?;
     let mut answer = [0; 1024];
@@ -226,7 +207,7 @@ async fn peer_flood(mut stream: TcpStream, random: &mut Random) -> io::Result<()
         if stream.read(&mut answer).await? == 0 {
             return Ok(());
         }
-        // A route, no limit, the last part. Every other call is a hello.
+        // A route, no limit, the last part; every other call is a hello.
         let route = if call % 2 == 0 {
             11
         } else {
@@ -257,7 +238,7 @@ async fn malformed(mut stream: TcpStream, random: &mut Random) -> io::Result<()>
     bytes.extend_from_slice(b"\r\n\r\n");
     stream.write_all(&bytes).await?;
     let mut answer = [0; 512];
-    // Bytes that are a valid beginning get no response yet.
+    // What is taken for the beginning of something has no answer yet.
     let _ = timeout(Duration::from_secs(1), stream.read(&mut answer)).await;
     Ok(())
 }
@@ -275,12 +256,5 @@ async fn oversized(mut stream: TcpStream, random: &mut Random) -> io::Result<()>
         stream.write_all(&part).await?;
         sleep(Duration::from_millis(20)).await;
     }
-    Ok(())
-}
-
-/// Reads until the node closes the connection.
-pub(crate) async fn until_closed(mut stream: TcpStream) -> io::Result<()> {
-    let mut answer = [0; 1024];
-    while stream.read(&mut answer).await? > 0 {}
     Ok(())
 }

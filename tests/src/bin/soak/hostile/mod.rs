@@ -1,64 +1,69 @@
-//! A hostile hour, or a part of one. One node of three, the leader, is attacked at both of its
-//! ports. A health checker polls it ten times a second, each time on a new connection, and clients
-//! of the other two nodes allocate values and IDs.
+//! A hostile hour, or a part of one: one node of three, the leader, is attacked at both of its
+//! ports, while a health checker asks it ten times a second, each time on a new connection, and
+//! clients of the other two nodes draw values and IDs.
 //!
-//! The attackers run in a separate process with idle priority: on other machines they would not
-//! take processor time from the node either.
+//! The attackers run in a process of their own, which gets the processor when nobody else wants it:
+//! on other machines they would not take it from the node either.
 
 mod attacks;
-mod watch;
 
-use std::process::{Command, Stdio};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
-use seqd_tests::load::{Figures, Pace, Target, run as load};
-use seqd_tests::wait;
+use seqd_tests::load::Target;
+use seqd_tests::report::{Report, Times};
+use seqd_tests::{node_peaks, wait};
 use serde_json::json;
 
 use crate::arguments::Arguments;
 
-pub(crate) use attacks::{attack, until_closed};
+pub(crate) use attacks::attack;
 
-/// The largest memory of the attacked node, in bytes.
+/// The most that the attacked node may have in memory.
 const MOST_MEMORY: u64 = 250_000_000;
 
-/// The longest latency of `/livez`.
+/// Between the beginnings of two health checks, and the longest that `/livez` may take.
+const EVERY: Duration = Duration::from_millis(100);
 const MOST_HEALTH: Duration = Duration::from_millis(100);
 
-/// The time within which full speed is back, and the share of the rate before that counts as full
-/// speed.
+/// A health check that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Full speed is back after at most this, and that is this share of the rate before.
 const RECOVERY: Duration = Duration::from_secs(5);
 const FULL_SPEED: f64 = 0.8;
 
-/// The requests per second of the clients of the other nodes, and the number of their connections.
+/// What clients of the other nodes ask for in a second, over so many connections.
 const RATE: f64 = 100.0;
 const CONNECTIONS: usize = 4;
 
-/// The number of clients that measure the full speed, and the length of the measurement.
+/// Clients that measure the full speed, and for how long.
 const CLIENTS: usize = 16;
 const SLICE: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--seconds", "--descriptors"]);
+    arguments.allow("--seconds --descriptors");
     let length = Duration::from_secs(arguments.value("--seconds", 60));
     let all = match arguments.value("--descriptors", 0_u64) {
         0 => vec![1024, 65_536],
         one => vec![one],
     };
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    for descriptors in &all {
-        if *descriptors > hard {
+    for descriptors in all {
+        if descriptors > hard {
             println!("{descriptors} open files: this system allows {hard}");
         }
-        attacked((*descriptors).min(hard), length)?;
+        attacked(descriptors.min(hard), length)?;
     }
     Ok(())
 }
 
-/// Three nodes with this limit of open files each.
+/// Three nodes that may have so many open files each.
 fn cluster(descriptors: u64) -> Cluster {
     let mut cluster = Cluster::planned(3);
     let limit = format!("ulimit -n {descriptors} && exec \"$@\"");
@@ -66,117 +71,105 @@ fn cluster(descriptors: u64) -> Cluster {
         let launcher = ["sh", "-c", &limit, "sh"];
         cluster.node_mut(node).set_launcher(&launcher);
     }
-    let cluster = cluster.ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let cluster = cluster.ready().with_order();
     cluster.create_sequence(0, "range", &json!({}));
     cluster
 }
 
 fn attacked(descriptors: u64, length: Duration) -> Result<(), Violation> {
     let cluster = cluster(descriptors);
-    let node = cluster.leader();
-    let others: Vec<usize> = (0..3).filter(|other| *other != node).collect();
-    let term = term_of(&cluster, others[0]);
-    let full = full_speed(&cluster, node);
-
-    let ports = [cluster.address(node), cluster.node(node).peer_address()];
-    let places = usize::try_from(descriptors).unwrap_or(usize::MAX);
-    let mut attackers = attackers(&ports, length, places);
-    let begin = Instant::now();
-    let ask = |method: &'static str, path: &str| {
-        let addresses = others.iter().map(|other| cluster.address(*other));
-        let target = Target {
-            addresses: addresses.collect(),
-            method,
-            path: path.to_owned(),
-            cacert: None,
-        };
-        move || load(&target, CONNECTIONS, Pace::Open(RATE), length)
-    };
-    let (strict, ids) = (
-        std::thread::spawn(ask("POST", "/v1/sequences/order/next")),
-        std::thread::spawn(ask("GET", "/v1/id")),
-    );
-    let watched = watch::watch(&cluster, node, length);
-    let figures = [("strict values", strict), ("IDs", ids)]
-        .map(|(what, load)| (what, load.join().expect("figures")));
-    let attack = attackers.wait().expect("the end of the attackers");
-    let recovered = wait::within(RECOVERY, || {
-        (full_speed(&cluster, node) >= full * FULL_SPEED).then(|| begin.elapsed() - length)
-    });
+    let (node, term) = (cluster.leader(), cluster.term());
+    let speed = Target::get(vec![cluster.address(node)], "/v1/id");
+    let full = speed.closed(CLIENTS, SLICE).rate();
+    let others = cluster.leader_first()[1..].to_vec();
+    let targets = [Target::order(others.clone()), Target::get(others, "/v1/id")];
+    let loads = targets.map(|target| move || target.open(CONNECTIONS, RATE, length));
 
     println!(
         "{descriptors} open files, {length:.0?} of attacks on n{}",
         node + 1
     );
-    println!("  {watched}");
-    for (what, figures) in &figures {
-        println!("  other nodes: {what}: {}", summary(figures));
+    let mut attackers = attackers(&cluster, node, length, descriptors);
+    let loads = loads.map(std::thread::spawn);
+    let watch = || health(&cluster.address(node), length);
+    let ((checks, unanswered), mut peaks) = node_peaks::during(&cluster, watch);
+    let loads = loads.map(|load| load.join().expect("figures"));
+    let attack = attackers.wait().expect("the end of the attackers");
+    let mut rate = 0.0;
+    let recovered = wait::within(RECOVERY, || {
+        rate = speed.closed(CLIENTS, SLICE).rate();
+        (rate >= full * FULL_SPEED).then_some(())
+    });
+
+    let mut report = Report::default();
+    report.require(
+        attack.success(),
+        "an attack that bites",
+        format!("{attack}"),
+    );
+    peaks.swap(0, node);
+    node_peaks::judge(&peaks[..1], MOST_MEMORY, &mut report);
+    println!("  /livez: {checks}, {unanswered} unanswered");
+    report.at_most("health is answered", checks.most(), MOST_HEALTH);
+    report.at_most("health is answered", unanswered, 0);
+    for (what, load) in ["strict values", "IDs"].iter().zip(loads) {
+        let line = format!("other nodes: {what}: {load}");
+        println!("  {line}");
+        report.require(
+            load.failures == 0,
+            "other nodes' clients are unharmed",
+            line,
+        );
     }
-    let rate = full_speed(&cluster, node);
-    println!("  one ID at a time, {CLIENTS} clients: {full:.0}/s before, {rate:.0}/s after");
-    let violation = |what: &'static str, detail: String| Err(Violation::new(what, detail));
-    if !attack.success() {
-        return violation("an attack that bites", format!("{attack}"));
-    }
-    if watched.most_memory > MOST_MEMORY {
-        return violation("bounded memory", format!("{watched}"));
-    }
-    if watched.unanswered > 0 || watched.longest > MOST_HEALTH {
-        return violation("health is answered", format!("{watched}"));
-    }
-    if let Some((what, figures)) = figures.iter().find(|(_, one)| one.failures > 0) {
-        let detail = format!("{what}: {}", summary(figures));
-        return violation("other nodes' clients are unharmed", detail);
-    }
-    let after = term_of(&cluster, others[0]);
-    if after != term || cluster.leader() != node {
-        return violation("no election", format!("term {term}, then {after}"));
-    }
-    if recovered.is_none() {
-        let detail = format!("{full:.0} IDs/s before, {rate:.0} after {RECOVERY:?}");
-        return violation("full speed afterwards", detail);
-    }
+    let after = cluster.term();
+    let is_leader = after == term && cluster.leader() == node;
+    report.require(
+        is_leader,
+        "no election",
+        format!("term {term}, then {after}"),
+    );
+    let line =
+        format!("one ID at a time, {CLIENTS} clients: {full:.0}/s before, {rate:.0}/s after");
+    println!("  {line}");
+    report.require(recovered.is_some(), "full speed afterwards", line);
+    report.verdict()?;
     cluster.wait_same_state(&[0, 1, 2]);
     Ok(())
 }
 
-fn summary(figures: &Figures) -> String {
-    let (answers, failures) = (figures.answers, figures.failures);
-    let [median, slow, most] = [0.5, 0.99, 1.0].map(|share| figures.quantile(share));
-    format!(
-        "{answers} answers, {failures} failures, p50 {median:.1?}, p99 {slow:.1?}, most {most:.1?}"
-    )
+/// Checks the node for so long: the times of the checks, and how many were not answered.
+fn health(address: &str, length: Duration) -> (Times, u64) {
+    let (begin, mut times, mut unanswered) = (Instant::now(), Vec::new(), 0);
+    while begin.elapsed() < length {
+        let asked = Instant::now();
+        match check(address) {
+            Some(()) => times.push(asked.elapsed()),
+            None => unanswered += 1,
+        }
+        std::thread::sleep(EVERY.saturating_sub(asked.elapsed()));
+    }
+    (Times::of(times), unanswered)
 }
 
-fn term_of(cluster: &Cluster, node: usize) -> u64 {
-    let view = cluster.get(node, "/v1/cluster").ok().json();
-    view["term"].as_u64().expect("a term")
+/// One check on a connection of its own; `None` if it is not answered with 200.
+fn check(address: &str) -> Option<()> {
+    let mut stream = TcpStream::connect_timeout(&address.parse().ok()?, PATIENCE).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_nodelay(true).ok()?;
+    let request = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).ok()?;
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).ok()?;
+    (answer == *b"HTTP/1.1 200").then_some(())
 }
 
-/// IDs per second, one per request.
-fn full_speed(cluster: &Cluster, node: usize) -> f64 {
-    let target = Target {
-        addresses: vec![cluster.address(node)],
-        method: "GET",
-        path: "/v1/id".to_owned(),
-        cacert: None,
-    };
-    load(&target, CLIENTS, Pace::Closed, SLICE).rate()
-}
-
-fn attackers(ports: &[String; 2], length: Duration, places: usize) -> std::process::Child {
+fn attackers(cluster: &Cluster, node: usize, length: Duration, places: u64) -> Child {
     let own = std::env::current_exe().expect("this program");
     let mut command = Command::new("chrt");
     command.args(["--idle", "0"]).arg(own).arg("hostile-attack");
-    for (name, value) in [
-        ("--clients", ports[0].clone()),
-        ("--peers", ports[1].clone()),
-        ("--seconds", length.as_secs().to_string()),
-        ("--places", places.to_string()),
-    ] {
-        command.arg(name).arg(value);
-    }
-    command.stdin(Stdio::null());
-    command.spawn().expect("the attackers")
+    command.args(["--clients", &cluster.address(node)]);
+    command.args(["--peers", &cluster.node(node).peer_address()]);
+    command.args(["--seconds", &length.as_secs().to_string()]);
+    command.args(["--places", &places.to_string()]);
+    command.stdin(Stdio::null()).spawn().expect("the attackers")
 }

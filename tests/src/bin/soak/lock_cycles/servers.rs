@@ -13,9 +13,11 @@ const STARTED: Duration = Duration::from_secs(30);
 struct Server(Child);
 
 impl Server {
-    fn start(command: &mut Command) -> Self {
-        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
-        let child = quiet.stderr(Stdio::null()).spawn();
+    /// Starts a program with these words as its arguments.
+    fn start(program: &str, words: &str) -> Self {
+        let mut command = Command::new(program);
+        command.args(words.split_whitespace()).stdin(Stdio::null());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Self(child.unwrap_or_else(|error| panic!("{command:?}: {error} (is it installed?)")))
     }
 }
@@ -51,25 +53,15 @@ impl Etcd {
             .map(|at| format!("e{at}={}", url(&peers[at])))
             .collect();
         let nodes = (0..3).map(|at| {
-            let (name, client, peer) = (format!("e{at}"), url(&clients[at]), url(&peers[at]));
-            let mut command = Command::new("etcd");
-            command
-                .args(["--name", &name, "--initial-cluster", &all.join(",")])
-                .args([
-                    "--listen-client-urls",
-                    &client,
-                    "--advertise-client-urls",
-                    &client,
-                ])
-                .args([
-                    "--listen-peer-urls",
-                    &peer,
-                    "--initial-advertise-peer-urls",
-                    &peer,
-                ])
-                .arg("--data-dir")
-                .arg(folder.path().join(&name));
-            Server::start(&mut command)
+            let (client, peer, all) = (url(&clients[at]), url(&peers[at]), all.join(","));
+            let data = folder.path().join(format!("e{at}"));
+            let words = format!(
+                "--name e{at} --initial-cluster {all} --data-dir {} \
+                 --listen-client-urls {client} --advertise-client-urls {client} \
+                 --listen-peer-urls {peer} --initial-advertise-peer-urls {peer}",
+                data.display()
+            );
+            Server::start("etcd", &words)
         });
         let nodes = nodes.collect();
         for port in &clients {
@@ -101,20 +93,12 @@ pub(super) struct Redis {
 impl Redis {
     pub(super) fn start() -> Self {
         let (folder, port) = (tempfile::tempdir().expect("a folder"), Port::free());
-        let mut command = Command::new("redis-server");
-        command
-            .args(["--port", &port.number().to_string(), "--bind", "127.0.0.1"])
-            .args([
-                "--appendonly",
-                "yes",
-                "--appendfsync",
-                "always",
-                "--save",
-                "",
-                "--dir",
-            ])
-            .arg(folder.path());
-        let server = Server::start(&mut command);
+        let words = format!(
+            "--port {} --bind 127.0.0.1 --appendonly yes --appendfsync always --dir {}",
+            port.number(),
+            folder.path().display()
+        );
+        let server = Server::start("redis-server", &(words + " --save \"\""));
         wait::until("Redis serves", STARTED, || listens(&port));
         Self {
             port,

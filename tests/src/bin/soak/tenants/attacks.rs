@@ -1,46 +1,47 @@
-//! The hostile tenant: every method at the same time, each on a number of connections, which are
-//! opened again when a node closes them. It never waits after a refusal. It runs in two processes,
-//! one of which only occupies places, because a flood in the same process would delay its thousands
-//! of connections.
+//! The hostile tenant: every means at once, each on so many connections, which are opened again when
+//! a node closes them. It never waits after a refusal. It runs in two processes, one of which only
+//! holds places: a flood in the same process would delay its thousands of connections.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use seqd_tests::asker::{Answer, Asker};
+use seqd_tests::asker::Asker;
 use seqd_tests::checkers::Violation;
-use seqd_tests::connection::connect;
+use seqd_tests::connection::{connect, raise_open_files};
+use seqd_tests::http::Reply;
+use seqd_tests::report::{Counts, Report, count};
+use seqd_tests::runtime::block_on;
 use seqd_tests::seed::Random;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
-use tokio::task::LocalSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
 
 use super::guesses;
 use crate::arguments::Arguments;
+use crate::attackers::{self, again_and_again, hold, never_read, slowly};
 use crate::filling::{DAY_MS, FLOODED, Filling, MONTH_MS};
-use crate::hostile::until_closed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// Waits for a lock for as long as a request may wait.
+    /// Waits for a lock, as long as a request may wait.
     Wait,
     /// Sends the head of a request and one byte of its body.
     OneByteOfBody,
     /// Sends nothing.
     Idle,
-    /// Sends a head at one byte per second.
+    /// Sends a head, a byte a second.
     SlowHead,
-    /// Begins keys with a TTL of one second and completes them with the largest result.
+    /// Begins keys that live for a second and completes them with the largest result.
     Results,
     /// Sends requests with an `Idempotency-Key`, a new one each time.
     KeyedRequests,
-    /// Begins keys with a TTL of 30 days.
+    /// Begins keys of 30 days.
     LongKeys,
-    /// Acquires locks with a TTL of 24 hours, a new name each time.
+    /// Acquires locks of 24 hours, a new name each time.
     LongLocks,
     /// Issues one-time tokens, a thousand at a time.
     OneTimeTokens,
@@ -48,19 +49,18 @@ enum Means {
     WorkerLeases,
     /// Creates sequences, a new name each time.
     Sequences,
-    /// Allocates strict values as fast as they are answered.
+    /// Takes strict values as fast as they are answered.
     Flood,
     /// Requests batches of IDs and reads none of them.
     NeverReading,
-    /// Guesses the holds and claims of the honest tenant.
+    /// Guesses at the holds and claims of the honest tenant.
     Guesses,
     WrongToken,
     RevokedToken,
 }
 
-/// Each method with its number of connections, to all nodes together. The waits alone are more than
-/// the 4,096 connections that each of three nodes has for clients, so that no idle connection is
-/// left to be closed.
+/// Each means with its connections, to all nodes together. The waits alone are more than the 4,096
+/// connections that each of three nodes has for clients, so that nothing idle is left to be closed.
 const MEANS: [(Means, usize); 16] = [
     (Means::Wait, 12_600),
     (Means::OneByteOfBody, 4_500),
@@ -80,31 +80,31 @@ const MEANS: [(Means, usize); 16] = [
     (Means::RevokedToken, 30),
 ];
 
-/// The pause before a connection is opened again. Without the longer pause, connections that only
-/// occupy a place would open thousands a second, which is another attack.
+/// A pause before a connection is opened again: those that only hold a place would otherwise open
+/// thousands a second, which is another attack.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_OF_HOLDERS: Duration = Duration::from_secs(5);
 
-/// The longest permitted wait for a lock.
+/// The longest wait for a lock that a request may have.
 const WAIT: Duration = Duration::from_secs(600);
 
-/// The number of waiters of one lock, below `limits.lock_waiters`, so that all of them may wait.
+/// Waiters of one lock: fewer than `limits.lock_waiters`, so that all of them may wait.
 const WAITERS: usize = 500;
 
-/// The time over which the first connections are opened, in ms.
+/// The first connections are opened over this time.
 const SPREAD_MS: u64 = 5_000;
 
-/// The results of one method.
+/// What became of all means, by their names.
 #[derive(Debug, Default)]
-struct Count {
-    connections: u64,
-    /// Responses by code. `ok` is status 200 or 201.
-    answers: BTreeMap<String, u64>,
+struct Book {
+    connections: Counts,
+    /// Answers by code; `ok` of status 200 or 201.
+    answers: BTreeMap<String, Counts>,
+    /// What belongs to others and was got.
+    forged: Vec<String>,
 }
 
-type Counts = Rc<RefCell<Count>>;
-
-/// The arguments of the attackers' process, and the state that all attackers share.
+/// What the attackers' process is given, and what all attackers share.
 struct Orders {
     addresses: Vec<String>,
     token: String,
@@ -112,25 +112,15 @@ struct Orders {
     sources: usize,
     seed: u64,
     end: Instant,
-    /// `true` if this process runs the methods that only occupy places, `false` for the others.
+    /// Whether this process has the means that only hold places, or the others.
     holds: bool,
-    /// The share of the connections that only occupy a place which the limit of open files allows.
+    /// The share of the connections that only hold a place which the open files allow.
     share: f64,
-    /// The objects of others that an attacker obtained.
-    forged: Rc<RefCell<Vec<String>>>,
 }
 
-/// The main function of the process that `tenants` starts.
+/// The body of the process that `tenants` starts.
 pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&[
-        "--addresses",
-        "--token",
-        "--revoked",
-        "--sources",
-        "--seconds",
-        "--seed",
-        "--holds",
-    ]);
+    arguments.allow("--addresses --token --revoked --sources --seconds --seed --holds");
     let text = |name: &str| arguments.text(name).unwrap_or_default().to_owned();
     let orders = Orders {
         addresses: text("--addresses").split(',').map(str::to_owned).collect(),
@@ -141,44 +131,32 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
         end: Instant::now() + Duration::from_secs(arguments.value("--seconds", 10)),
         holds: arguments.flag("--holds"),
         share: share_of_connections(),
-        forged: Rc::default(),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let attackers = LocalSet::new();
-    let counts = runtime
-        .expect("a runtime")
-        .block_on(attackers.run_until(all_at_once(&orders)));
-    for (means, count) in &counts {
-        let Count {
-            connections,
-            answers,
-        } = &*count.borrow();
-        let means = format!("{means:?}");
-        println!("  {means:<14} {connections:>7} connections; answers: {answers:?}");
-    }
-    if let Some(one) = orders.forged.borrow().first() {
-        let detail = format!("{} times, the first: {one}", orders.forged.borrow().len());
-        return Err(Violation::new("holds, claims and access of others", detail));
-    }
-    let unused = counts
-        .iter()
-        .find(|(_, count)| count.borrow().connections == 0);
-    match unused {
-        Some((means, _)) => Err(Violation::new("an attack that bites", format!("{means:?}"))),
-        None => Ok(()),
-    }
+    let book = Rc::new(RefCell::new(Book::default()));
+    block_on(attackers::all(attackers(&orders, &book)));
+    let book = book.borrow();
+    println!("  answers: {:#?}", book.answers);
+    let mut report = Report::default();
+    report.none("holds, claims and access of others", &book.forged);
+    let used = MEANS
+        .into_iter()
+        .filter(|(means, _)| means.holds() == orders.holds);
+    let used: Vec<String> = used.map(|(means, _)| format!("{means:?}")).collect();
+    attackers::judge(
+        used.iter().map(String::as_str),
+        &book.connections,
+        &mut report,
+    );
+    report.verdict()
 }
 
-/// Runs all attackers until their end.
-async fn all_at_once(orders: &Orders) -> Vec<(Means, Counts)> {
-    let (mut counts, mut tasks) = (Vec::new(), Vec::new());
+/// All attackers of this process.
+fn attackers(orders: &Orders, book: &Rc<RefCell<Book>>) -> Vec<impl Future<Output = ()> + use<>> {
+    let mut attackers = Vec::new();
     let of_this_process = |(means, _): &(Means, usize)| means.holds() == orders.holds;
     for (means, connections) in MEANS.into_iter().filter(of_this_process) {
-        let count = Counts::default();
         let token = match means {
-            // Without access tokens no token is sent, and nobody is refused.
+            // Without access tokens there is nothing to show, and nobody is kept out.
             _ if orders.token.is_empty() => "",
             Means::WrongToken => "seqd_0123456789abcdef_wrong",
             Means::RevokedToken => &orders.revoked,
@@ -187,7 +165,7 @@ async fn all_at_once(orders: &Orders) -> Vec<(Means, Counts)> {
         let share = if means.holds() { orders.share } else { 1.0 };
         let connections = (connections as f64 * share) as usize;
         for number in 0..connections {
-            let source = source(orders.sources, tasks.len());
+            let source = source(orders.sources, attackers.len());
             let address = &orders.addresses[number % orders.addresses.len()];
             let asker = Asker::new(std::slice::from_ref(address));
             let attacker = Attacker {
@@ -197,22 +175,17 @@ async fn all_at_once(orders: &Orders) -> Vec<(Means, Counts)> {
                 source,
                 asker: asker.with_token(token).from_source(source),
                 token: token.to_owned(),
-                random: Random::seeded(orders.seed ^ tasks.len() as u64),
+                random: Random::seeded(orders.seed ^ attackers.len() as u64),
                 sent: 0,
-                count: Rc::clone(&count),
-                forged: Rc::clone(&orders.forged),
+                book: Rc::clone(book),
             };
-            tasks.push(tokio::task::spawn_local(attacker.run(orders.end)));
+            attackers.push(attacker.run(orders.end));
         }
-        counts.push((means, count));
     }
-    for task in tasks {
-        task.await.expect("an attacker");
-    }
-    counts
+    attackers
 }
 
-/// The source address of the connection with this number.
+/// The address that the connection of this number comes from.
 fn source(sources: usize, number: usize) -> IpAddr {
     let host = |subnet, host| IpAddr::V4(Ipv4Addr::new(127, 0, subnet, host));
     match sources {
@@ -221,23 +194,17 @@ fn source(sources: usize, number: usize) -> IpAddr {
     }
 }
 
-/// Raises this process's limit of open files. Returns the share of the connections that it allows.
+/// The share of the connections that only hold a place which the open files allow.
 fn share_of_connections() -> f64 {
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    let raised = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    setrlimit(Resource::Nofile, raised).expect("an own limit, below the hard one");
+    // What the process itself has open.
+    let free = raise_open_files().saturating_sub(100) as f64;
     let held = MEANS.into_iter().filter(|(means, _)| means.holds());
     let held: usize = held.map(|(_, connections)| connections).sum();
-    // A reserve for the files that the process itself has open.
-    let free = maximum.unwrap_or(u64::MAX).saturating_sub(100) as f64;
     (free / held as f64).min(1.0)
 }
 
 impl Means {
-    /// Returns whether this method only occupies a place for a connection.
+    /// Whether it only holds a place for a connection.
     fn holds(self) -> bool {
         use Means::{Idle, OneByteOfBody, SlowHead, Wait};
         matches!(self, Wait | OneByteOfBody | Idle | SlowHead)
@@ -261,37 +228,39 @@ pub(super) struct Attacker {
     token: String,
     pub(super) random: Random,
     sent: u64,
-    count: Counts,
-    /// The objects of others that it obtained.
-    forged: Rc<RefCell<Vec<String>>>,
+    book: Rc<RefCell<Book>>,
 }
 
 impl Attacker {
     async fn run(mut self, end: Instant) {
-        sleep(Duration::from_millis(self.random.below(SPREAD_MS))).await;
-        while Instant::now() < end {
-            self.count.borrow_mut().connections += 1;
-            // A node may close the connection at any time, and may refuse to accept it.
-            let _ = timeout_at(end, self.act()).await;
-            sleep(self.means.pause().min(end - Instant::now())).await;
-        }
+        let (delay_ms, pause) = (self.random.below(SPREAD_MS), self.means.pause());
+        again_and_again(end, delay_ms, pause, async || {
+            let means = format!("{:?}", self.means);
+            count(&mut self.book.borrow_mut().connections, means);
+            self.act().await;
+        })
+        .await;
     }
 
     /// Uses one connection until it is closed.
     async fn act(&mut self) -> Option<()> {
         match self.means {
-            Means::Idle => self.hold(b"").await,
+            Means::Idle => hold(self.connected().await?, b"").await.ok(),
             Means::OneByteOfBody => {
                 let head = self.head("POST", &format!("/v1/sequences/{FLOODED}/next"), 1000);
-                self.hold(format!("{head}{{").as_bytes()).await
+                hold(self.connected().await?, format!("{head}{{").as_bytes())
+                    .await
+                    .ok()
             }
-            Means::SlowHead => self.slowly().await,
+            Means::SlowHead => {
+                let head = self.head("GET", "/v1/id", 0);
+                slowly(self.connected().await?, head.as_bytes().iter())
+                    .await
+                    .ok()
+            }
             Means::NeverReading => {
                 let head = self.head("GET", "/v1/ids?count=10000", 0);
-                let mut stream = connect(&self.address, Some(self.source)).await.ok()?;
-                stream.write_all(head.repeat(64).as_bytes()).await.ok()?;
-                sleep(WAIT).await;
-                Some(())
+                never_read(self.connected().await?, &head).await.ok()
             }
             _ => loop {
                 self.sent += 1;
@@ -300,7 +269,7 @@ impl Attacker {
         }
     }
 
-    /// Sends the next request of a method that expects responses. `None` if the connection broke.
+    /// The next request of a means that asks for answers; `None` if the connection broke.
     async fn request(&mut self) -> Option<()> {
         let name = format!("hostile.{:?}.{}.{}", self.means, self.number, self.sent);
         match self.means {
@@ -342,11 +311,11 @@ impl Attacker {
         Some(())
     }
 
-    pub(super) async fn post(&mut self, path: &str, body: &Value) -> Option<Answer> {
+    pub(super) async fn post(&mut self, path: &str, body: &Value) -> Option<Reply> {
         self.ask(("POST", path, ""), &body.to_string()).await
     }
 
-    pub(super) async fn ask(&mut self, request: (&str, &str, &str), body: &str) -> Option<Answer> {
+    pub(super) async fn ask(&mut self, request: (&str, &str, &str), body: &str) -> Option<Reply> {
         let answer = self.asker.ask(0, request, body, WAIT).await.ok()?;
         self.counts(&answer);
         Some(answer)
@@ -358,16 +327,20 @@ impl Attacker {
         Some(())
     }
 
-    fn counts(&self, answer: &Answer) {
+    fn counts(&self, answer: &Reply) {
         let code = match answer.status {
             200 | 201 => "ok".to_owned(),
             _ => answer.code(),
         };
-        *self.count.borrow_mut().answers.entry(code).or_default() += 1;
+        let mut book = self.book.borrow_mut();
+        count(
+            book.answers.entry(format!("{:?}", self.means)).or_default(),
+            code,
+        );
     }
 
     pub(super) fn forges(&self, what: String) {
-        self.forged.borrow_mut().push(what);
+        self.book.borrow_mut().forged.push(what);
     }
 
     fn head(&self, method: &str, path: &str, length: usize) -> String {
@@ -382,20 +355,7 @@ impl Attacker {
         )
     }
 
-    /// Opens a connection, sends only these bytes, and waits until it is closed.
-    async fn hold(&self, bytes: &[u8]) -> Option<()> {
-        let mut stream = connect(&self.address, Some(self.source)).await.ok()?;
-        stream.write_all(bytes).await.ok()?;
-        until_closed(stream).await.ok()
-    }
-
-    async fn slowly(&self) -> Option<()> {
-        let head = self.head("GET", "/v1/id", 0);
-        let mut stream = connect(&self.address, Some(self.source)).await.ok()?;
-        for byte in head.bytes() {
-            stream.write_all(&[byte]).await.ok()?;
-            sleep(Duration::from_secs(1)).await;
-        }
-        Some(())
+    async fn connected(&self) -> Option<TcpStream> {
+        connect(&self.address, Some(self.source)).await.ok()
     }
 }

@@ -1,52 +1,51 @@
 //! The honest tenant: an even mix of operations at a fixed rate, in an open loop.
 //!
-//! An operation is due at a fixed time, independent of earlier operations, and its latency is
-//! measured from then. It is retried at the next endpoint after a retryable refusal and after a
-//! refused or closed connection. Everything else is a failure.
+//! An operation is due at a fixed time whatever became of those before, and its latency counts from
+//! then. It is repeated at the next endpoint after a retryable refusal and after a connection that
+//! was refused or closed; everything else is a failure.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use seqd_tests::asker::{Answer, Asker, Unanswered};
+use seqd_tests::asker::Asker;
 use seqd_tests::checkers::{linearizable, unique};
 use seqd_tests::cluster::integer;
 use seqd_tests::history::{At, Ids, Op, Outcome, Timeline, Values, runs_of};
-use seqd_tests::load::quantile;
+use seqd_tests::http::{Failure, Reply};
+use seqd_tests::report::{Counts, Report, Times, count};
+use seqd_tests::runtime::block_on;
+use seqd_tests::workload::judge;
 use serde_json::{Value, json};
-use tokio::task::LocalSet;
 use tokio::time::{Instant as TokioInstant, sleep, sleep_until};
 
-use super::verdict::Latency;
 use super::victims;
 
-/// Operations per second, of all kinds together.
+/// Operations in a second, of all kinds together.
 const RATE: u32 = 200;
 
 pub(super) const KINDS: [&str; 4] = ["strict next", "IDs", "lock and release", "keyed next"];
 
-/// The sequences of the honest tenant: one for values, one for keyed requests.
+/// Sequences of the honest tenant: one for values, one for keyed requests.
 pub(super) const ORDER: &str = "honest.order";
 pub(super) const TICKETS: &str = "honest.tickets";
 
-/// Longer than a node's own time limit of 3 s, so that a missing response is the node's fault and
-/// not the client's.
+/// Longer than a node's own time limit of 3 s, so that a hang is the node's and not the client's.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// An operation that no endpoint has served within this time has failed.
+/// An operation that no endpoint has served after this has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// One operation in this many of each kind uses a starting client, which has no connection yet.
+/// One operation in so many of each kind is of a client that starts, and so has no connection yet.
 const NEW_EVERY: usize = 20;
 
-/// The pause before an endpoint is used for the second time.
+/// The pause before an endpoint is asked for the second time.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The result of one attempt.
-pub(super) type Tried = Result<Answer, Unanswered>;
+/// The answer to one try of a request.
+pub(super) type Tried = Result<Reply, Failure>;
 
-/// The honest tenant's access to the cluster.
+/// How the honest tenant reaches the cluster.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoints {
     pub(super) addresses: Vec<String>,
@@ -60,31 +59,25 @@ impl Endpoints {
     }
 }
 
-/// The record of the honest tenant.
+/// What the honest tenant has seen.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     latencies: [Vec<Duration>; 4],
     strict: Vec<Op<Values>>,
     tickets: Vec<Op<Values>>,
     ids: Vec<Op<Ids>>,
-    /// The number of retries at the next endpoint, by reason.
-    pub(super) retries: BTreeMap<String, u64>,
+    /// How often each reason led to the next endpoint.
+    pub(super) retries: Counts,
     pub(super) failures: Vec<String>,
     pub(super) violations: Vec<String>,
 }
 
 impl Book {
-    pub(super) fn latency(&mut self, kind: usize) -> Latency {
-        let times = &mut self.latencies[kind];
-        times.sort_unstable();
-        Latency {
-            operations: times.len(),
-            p50: quantile(times, 0.5),
-            p99: quantile(times, 0.99),
-        }
+    pub(super) fn latency(&mut self, kind: usize) -> Times {
+        Times::of(std::mem::take(&mut self.latencies[kind]))
     }
 
-    /// Adds the histories of a later phase on the same timeline. The latencies stay separate.
+    /// Adds the histories of a later phase on the same timeline, whose latencies stay apart.
     pub(super) fn join(&mut self, later: Book) {
         self.strict.extend(later.strict);
         self.tickets.extend(later.tickets);
@@ -96,30 +89,22 @@ impl Book {
         }
     }
 
-    /// Checks all histories. Returns the violations, including those that were detected during the
-    /// run.
-    pub(super) fn check(&self) -> Vec<String> {
-        let checked = [
-            linearizable::strict(&self.strict),
-            linearizable::strict(&self.tickets),
-            unique::numbers(&self.ids),
-        ];
-        let found = checked.into_iter().filter_map(Result::err);
-        let found = found.map(|violation| violation.to_string());
-        found.chain(self.violations.iter().cloned()).collect()
+    /// Checks all histories, and adds the violations that were seen during the run.
+    pub(super) fn check(&self, report: &mut Report) {
+        report.checked(linearizable::strict(&self.strict));
+        report.checked(linearizable::strict(&self.tickets));
+        report.checked(unique::numbers(&self.ids));
+        report.none("holds and claims of one's own", &self.violations);
     }
 }
 
-/// Sends operations for this long, and blocks until each has ended. `phase` makes names unique.
+/// Sends the operations for so long, and blocks until each has ended. `phase` makes names unique.
 pub(super) fn run(
     endpoints: &Endpoints,
     phase: &str,
     timeline: Timeline,
     length: Duration,
 ) -> Book {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
     let tenant = Rc::new(Tenant {
         endpoints: endpoints.clone(),
         phase: phase.to_owned(),
@@ -128,27 +113,25 @@ pub(super) fn run(
         book: RefCell::default(),
         under_way: Cell::new(0),
     });
-    runtime
-        .expect("a runtime")
-        .block_on(LocalSet::new().run_until(async {
-            let begin = Instant::now();
-            for number in 0..victims::VICTIMS {
-                tenant.under_way.set(tenant.under_way.get() + 1);
-                tokio::task::spawn_local(victims::keep(Rc::clone(&tenant), number, begin + length));
+    block_on(async {
+        let begin = Instant::now();
+        for number in 0..victims::VICTIMS {
+            tenant.under_way.set(tenant.under_way.get() + 1);
+            tokio::task::spawn_local(victims::keep(Rc::clone(&tenant), number, begin + length));
+        }
+        for number in 0.. {
+            let due = begin + Duration::from_secs(1) * number / RATE;
+            if due >= begin + length {
+                break;
             }
-            for number in 0.. {
-                let due = begin + Duration::from_secs(1) * number / RATE;
-                if due >= begin + length {
-                    break;
-                }
-                sleep_until(TokioInstant::from_std(due)).await;
-                tenant.under_way.set(tenant.under_way.get() + 1);
-                tokio::task::spawn_local(Rc::clone(&tenant).operate(number as usize, due));
-            }
-            while tenant.under_way.get() > 0 {
-                sleep(PAUSE).await;
-            }
-        }));
+            sleep_until(TokioInstant::from_std(due)).await;
+            tenant.under_way.set(tenant.under_way.get() + 1);
+            tokio::task::spawn_local(Rc::clone(&tenant).operate(number as usize, due));
+        }
+        while tenant.under_way.get() > 0 {
+            sleep(PAUSE).await;
+        }
+    });
     tenant.book.take()
 }
 
@@ -156,14 +139,13 @@ pub(super) struct Tenant {
     endpoints: Endpoints,
     phase: String,
     timeline: Timeline,
-    /// Clients with kept connections. The most recently used one is used first, so that few are
-    /// open.
+    /// Clients with kept connections; the one that was used last is used first, so that few are open.
     idle: RefCell<Vec<Asker>>,
     book: RefCell<Book>,
     pub(super) under_way: Cell<usize>,
 }
 
-/// One operation, and the client that executes it.
+/// One operation and the client that carries it out.
 pub(super) struct Operation<'a> {
     tenant: &'a Tenant,
     asker: Asker,
@@ -172,12 +154,7 @@ pub(super) struct Operation<'a> {
 }
 
 impl Tenant {
-    fn count_retry(&self, why: &str) {
-        let mut book = self.book.borrow_mut();
-        *book.retries.entry(why.to_owned()).or_default() += 1;
-    }
-
-    /// An operation with a separate client.
+    /// An operation with a client of its own.
     pub(super) fn operation(&self, number: usize, due: Instant) -> Operation<'_> {
         Operation {
             tenant: self,
@@ -212,7 +189,7 @@ impl Tenant {
 }
 
 impl Operation<'_> {
-    /// Begins the next of several requests, which is due now.
+    /// Begins the next of several requests: it is due now.
     pub(super) fn now(&mut self) -> &mut Self {
         self.due = Instant::now();
         self
@@ -230,14 +207,14 @@ impl Operation<'_> {
         self.tenant.book.borrow_mut().violations.push(why);
     }
 
-    /// Sends the request to one endpoint after another until it is served. `record` receives each
-    /// attempt with its time of sending.
+    /// Asks one endpoint after another until one answers it. `record` gets each try with its time of
+    /// sending.
     pub(super) async fn ask(
         &mut self,
         request: (&str, &str, &str),
         body: &str,
         mut record: impl FnMut(&mut Book, usize, At, &Tried),
-    ) -> Option<Answer> {
+    ) -> Option<Reply> {
         let nodes = self.tenant.endpoints.addresses.len();
         let first = self.number / KINDS.len();
         let what = format!("{} {}", request.0, request.1);
@@ -254,18 +231,18 @@ impl Operation<'_> {
             record(&mut self.tenant.book.borrow_mut(), at % nodes, call, &tried);
             last = match &tried {
                 Ok(answer) if answer.is_ok() => return tried.ok(),
-                // An earlier attempt may have ended the hold, which has ended in either case.
+                // Where an earlier try may have ended the hold, it is over either way.
                 Ok(answer) if has_unknown && answer.code() == "lease-lost" => return tried.ok(),
-                Ok(answer) if answer.is_retryable() => answer.code(),
-                Err(Unanswered::Unsent) if !is_late => "connection refused".to_owned(),
-                Err(Unanswered::Unknown) if !is_late => "connection closed".to_owned(),
+                Ok(answer) if answer.retryable() => answer.code(),
+                Err(Failure::Refused(_)) if !is_late => "connection refused".to_owned(),
+                Err(Failure::Unknown(_)) if !is_late => "connection closed".to_owned(),
                 Ok(_) | Err(_) => {
                     self.fails(format!("{what}: {tried:?} after {:.1?}", sent.elapsed()));
                     return None;
                 }
             };
-            has_unknown |= tried == Err(Unanswered::Unknown);
-            self.tenant.count_retry(&last);
+            has_unknown |= matches!(tried, Err(Failure::Unknown(_)));
+            count(&mut self.tenant.book.borrow_mut().retries, last.as_str());
             if at + 1 >= first + nodes {
                 sleep(PAUSE).await;
             }
@@ -273,36 +250,29 @@ impl Operation<'_> {
         None
     }
 
-    /// Allocates a strict value, with an `Idempotency-Key` if the key is not empty.
+    /// A strict value; with an `Idempotency-Key` if that is not empty.
     async fn value(&mut self, sequence: &str, key: &str) -> Option<()> {
         let path = format!("/v1/sequences/{sequence}/next");
-        let (timeline, client) = (self.tenant.timeline, self.number);
+        let timeline = self.tenant.timeline;
         let begin = timeline.at();
         let record = |book: &mut Book, node, call, tried: &Tried| {
-            let outcome = value_of(tried);
+            let outcome = judge(tried, |answer| Values {
+                runs: runs_of([integer(&answer.json()["first"])]),
+            });
             let (history, call) = match (key.is_empty(), &outcome) {
                 (true, _) => (&mut book.strict, call),
-                // All attempts with one key have one effect, which may be that of the first
-                // attempt.
+                // All tries with one key have one effect, which may be that of the first.
                 (false, Outcome::Ok(_)) => (&mut book.tickets, begin),
                 (false, _) => return,
             };
-            let back = timeline.at();
-            history.push(Op {
-                client,
-                node,
-                call,
-                back,
-                count: 1,
-                outcome,
-            });
+            history.push(Op::one(node, (call, timeline.at()), outcome));
         };
         let asked = self.ask(("POST", &path, key), "", record).await;
         asked.map(|_| ())
     }
 
     async fn id(&mut self) -> Option<()> {
-        let (timeline, client) = (self.tenant.timeline, self.number);
+        let timeline = self.tenant.timeline;
         let record = |book: &mut Book, node, call, tried: &Tried| {
             let Some(answer) = tried.as_ref().ok().filter(|answer| answer.is_ok()) else {
                 return;
@@ -312,14 +282,8 @@ impl Operation<'_> {
                 worker: body["worker"].as_u64().expect("a worker"),
                 runs: runs_of([integer(&body["ids"][0])]),
             };
-            book.ids.push(Op {
-                client,
-                node,
-                call,
-                back: timeline.at(),
-                count: 1,
-                outcome: Outcome::Ok(ids),
-            });
+            let times = (call, timeline.at());
+            book.ids.push(Op::one(node, times, Outcome::Ok(ids)));
         };
         let asked = self.ask(("GET", "/v1/ids", ""), "", record).await;
         asked.map(|_| ())
@@ -337,21 +301,8 @@ impl Operation<'_> {
         Some(())
     }
 
-    pub(super) async fn post(&mut self, path: &str, body: &Value) -> Option<Answer> {
+    pub(super) async fn post(&mut self, path: &str, body: &Value) -> Option<Reply> {
         let body = body.to_string();
         self.ask(("POST", path, ""), &body, |_, _, _, _| {}).await
-    }
-}
-
-/// The outcome of one attempt to allocate a strict value.
-fn value_of(tried: &Tried) -> Outcome<Values> {
-    match tried {
-        Ok(answer) if answer.is_ok() => Outcome::Ok(Values {
-            runs: runs_of([integer(&answer.json()["first"])]),
-        }),
-        Ok(answer) if answer.is_retryable() => Outcome::Refused(answer.code()),
-        Ok(answer) => Outcome::Unknown(answer.code()),
-        Err(Unanswered::Unsent) => Outcome::Refused("unsent".to_owned()),
-        Err(Unanswered::Unknown) => Outcome::Unknown("no answer".to_owned()),
     }
 }

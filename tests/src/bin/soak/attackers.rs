@@ -1,0 +1,74 @@
+//! Attackers in a process of their own: each on one connection, which it opens again when the node
+//! closes it; and what a connection can do that only takes a place.
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use seqd_tests::report::{Counts, Report};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// Sends this and no more, and takes what comes until the node closes.
+pub(crate) async fn hold(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes).await?;
+    let mut answer = [0; 1024];
+    while stream.read(&mut answer).await? > 0 {}
+    Ok(())
+}
+
+/// Sends a byte a second.
+pub(crate) async fn slowly(
+    mut stream: TcpStream,
+    bytes: impl Iterator<Item = &u8>,
+) -> io::Result<()> {
+    for byte in bytes {
+        stream.write_all(&[*byte]).await?;
+        sleep(Duration::from_secs(1)).await;
+    }
+    Ok(())
+}
+
+/// Sends many requests of large answers, and takes none of them.
+pub(crate) async fn never_read(mut stream: TcpStream, request: &str) -> io::Result<()> {
+    stream.write_all(request.repeat(64).as_bytes()).await?;
+    sleep(Duration::from_secs(600)).await;
+    Ok(())
+}
+
+/// Acts again and again until the end, with a pause after each time; the first time after a delay,
+/// so that not all begin in the same moment.
+pub(crate) async fn again_and_again(
+    end: Instant,
+    delay_ms: u64,
+    pause: Duration,
+    mut act: impl AsyncFnMut(),
+) {
+    sleep(Duration::from_millis(delay_ms)).await;
+    while Instant::now() < end {
+        // A node may close at any time, and may refuse to accept.
+        let _ = timeout_at(end, act()).await;
+        sleep(pause.min(end - Instant::now())).await;
+    }
+}
+
+/// Waits for all attackers.
+pub(crate) async fn all<T: 'static>(attackers: Vec<impl Future<Output = T> + 'static>) {
+    let tasks = attackers.into_iter().map(tokio::task::spawn_local);
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.expect("an attacker");
+    }
+}
+
+/// Each kind of attack had a connection.
+pub(crate) fn judge<'a>(
+    kinds: impl IntoIterator<Item = &'a str>,
+    connections: &Counts,
+    report: &mut Report,
+) {
+    println!("  attackers' connections: {connections:?}");
+    for kind in kinds {
+        report.require(connections.contains_key(kind), "an attack that bites", kind);
+    }
+}
