@@ -113,13 +113,18 @@ impl Window {
         self.epoch == record.epoch && record.run.is_some_and(|run| contains(run.start))
     }
 
-    /// The size of the next grant: the values of one second at the rate since the last grant.
+    /// The size of the next grant: the values of one second at the rate since the last grant. If
+    /// that was less than a second ago, twice its size, so that a few requests do not make a large
+    /// window.
     fn next_size(&self, now: ClusterMs) -> u64 {
-        let elapsed_ms = now.0.saturating_sub(self.granted_at.0).max(1);
-        let a_second = u128::from(self.drawn_since) * 1000 / u128::from(elapsed_ms);
-        u64::try_from(a_second)
-            .unwrap_or(MAX_WINDOW)
-            .clamp(MIN_WINDOW, MAX_WINDOW)
+        let elapsed_ms = now.0.saturating_sub(self.granted_at.0);
+        let size = if elapsed_ms < 1000 {
+            self.size.saturating_mul(2)
+        } else {
+            let a_second = u128::from(self.drawn_since) * 1000 / u128::from(elapsed_ms);
+            u64::try_from(a_second).unwrap_or(MAX_WINDOW)
+        };
+        size.clamp(MIN_WINDOW, MAX_WINDOW)
     }
 }
 
@@ -511,6 +516,25 @@ mod tests {
         story.values(100);
         assert!(story.extend(&draw_of(0)).is_some());
         assert_eq!(story.extend(&draw_of(0)), None);
+    }
+
+    #[test]
+    fn a_window_has_the_values_of_a_second() {
+        let mut window = Window {
+            epoch: Epoch(1),
+            token: GrantToken(1),
+            next: 0,
+            end: 1024,
+            size: 1024,
+            granted_at: ClusterMs(0),
+            drawn_since: 1000,
+        };
+        assert_eq!(window.next_size(ClusterMs(1)), 2048);
+        assert_eq!(window.next_size(ClusterMs(10_000)), MIN_WINDOW);
+        window.drawn_since = 500_000;
+        assert_eq!(window.next_size(ClusterMs(10_000)), 50_000);
+        window.drawn_since = u64::MAX;
+        assert_eq!(window.next_size(ClusterMs(10_000)), MAX_WINDOW);
     }
 
     #[test]
