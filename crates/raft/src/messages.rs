@@ -16,11 +16,13 @@ use serde::{Deserialize, Serialize};
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 
-// The kinds are 70 to 96. A message that changes its shape is removed from the table and implements
+// The kinds are 68 to 95. A message that changes its shape is removed from the table and implements
 // `Versioned` by hand, with its earlier versions.
 seqd_peers::kinds! {
     #[cfg(test)]
     pub(crate) const KINDS;
+    DrawRequest = 68,
+    DrawReply = 69,
     AppendRequest = 70,
     AppendReply = 71,
     BallotRequest = 72,
@@ -41,8 +43,6 @@ seqd_peers::kinds! {
     SnapshotKept = 92,
     SnapshotRest = 93,
     Stopping = 94,
-    DrawRequest = 95,
-    DrawReply = 96,
 }
 
 /// Returns whether a message carries data that every replica must accept. A node that cannot read
@@ -316,6 +316,6 @@ mod tests {
         let all = KINDS.iter().chain(hello::KINDS);
         let kinds: BTreeSet<u8> = all.copied().collect();
         assert_eq!(kinds.len(), KINDS.len() + hello::KINDS.len());
-        assert!(kinds.iter().all(|kind| (70..=96).contains(kind)));
+        assert!(kinds.iter().all(|kind| (68..=95).contains(kind)));
     }
 }

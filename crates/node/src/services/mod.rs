@@ -119,7 +119,6 @@ impl Services {
         let clock = || Arc::clone(&parts.clock);
         let minters = || Arc::clone(&parts.minters);
         let metrics = || Arc::clone(&parts.metrics);
-        let worker_counts = || Arc::clone(&parts.worker_counts);
         let replica = || -> Arc<dyn Replica> { Arc::new(raft()) };
         let max_count = config.http.max_count;
         let health = Arc::new(HealthService {
@@ -176,7 +175,7 @@ impl Services {
                 raft: raft(),
                 minters: minters(),
                 health: Arc::clone(&health),
-                worker_counts: worker_counts(),
+                worker_counts: Arc::clone(&parts.worker_counts),
             },
             access: AccessService {
                 replica: replica(),
@@ -191,7 +190,7 @@ impl Services {
                 minters: minters(),
                 clock: clock(),
                 tls: parts.tls.clone(),
-                worker_counts: worker_counts(),
+                worker_counts: Arc::clone(&parts.worker_counts),
             },
             health,
             config,

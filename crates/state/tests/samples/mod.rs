@@ -273,6 +273,26 @@ pub(crate) fn refusals() -> Vec<Refusal> {
     all
 }
 
+fn later_cluster_outcomes() -> Vec<Outcome> {
+    vec![
+        Outcome::Cluster(ClusterOutcome::RestorationStamped {
+            wall_ms: WallMs(1_767_225_600_000),
+        }),
+        Outcome::Cluster(ClusterOutcome::LevelRaised {
+            level: Level::FIRST,
+        }),
+        Outcome::Cluster(ClusterOutcome::SecretKept),
+        Outcome::Cluster(ClusterOutcome::WorkersReset {
+            node: NodeId(2),
+            number: 17,
+        }),
+        Outcome::Cluster(ClusterOutcome::TimestampsBounded {
+            before: WallMs(1_767_225_600_250),
+            upto: WallMs(1_767_225_601_000),
+        }),
+    ]
+}
+
 pub(crate) fn outcomes() -> Vec<Outcome> {
     let range = ValueRange {
         first: 5,
@@ -336,25 +356,13 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
             changed: true,
             revision: Revision(3),
         }),
-        Outcome::Cluster(ClusterOutcome::RestorationStamped {
-            wall_ms: WallMs(1_767_225_600_000),
-        }),
-        Outcome::Cluster(ClusterOutcome::LevelRaised {
-            level: Level::FIRST,
-        }),
-        Outcome::Cluster(ClusterOutcome::SecretKept),
-        Outcome::Cluster(ClusterOutcome::WorkersReset {
-            node: NodeId(2),
-            number: 17,
-        }),
-        Outcome::Cluster(ClusterOutcome::TimestampsBounded {
-            before: WallMs(1_767_225_600_250),
-            upto: WallMs(1_767_225_601_000),
-        }),
+    ];
+    all.extend(later_cluster_outcomes());
+    all.extend([
         Outcome::Access(AccessOutcome::Created { id: AccessId(7) }),
         Outcome::Access(AccessOutcome::Revoked { id: AccessId(7) }),
         Outcome::Layouts(LayoutOutcome::Created { created: true }),
-    ];
+    ]);
     all.extend(keys::outcomes());
     all.extend(locks::outcomes());
     all

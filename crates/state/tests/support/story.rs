@@ -293,24 +293,34 @@ fn definition(mode: &str, words: &Words<'_>) -> SequenceDefinition {
     }
 }
 
+fn of_cluster(outcome: &ClusterOutcome) -> String {
+    match outcome {
+        ClusterOutcome::Founded => "founded".to_owned(),
+        ClusterOutcome::NodeIdAllocated { node } => format!("node {node}"),
+        ClusterOutcome::StartRegistered { node, boot } => {
+            format!("node {node} started, boot {boot}")
+        }
+        ClusterOutcome::MarkedRemoved { node } => format!("node {node} removed"),
+        ClusterOutcome::SecretKept => "a secret is kept".to_owned(),
+        ClusterOutcome::TimestampsBounded { before, upto } => {
+            format!("timestamps from {before} to {upto}")
+        }
+        ClusterOutcome::WorkersReset { node, number } => {
+            format!("the workers of node {node} are reset, number {number}")
+        }
+        ClusterOutcome::RestorationStamped { wall_ms } => {
+            format!("stamped at {}", wall_ms.0 - super::EPOCH_MS)
+        }
+        ClusterOutcome::LevelRaised { level } => format!("level {level}"),
+    }
+}
+
 fn describe(outcome: &Outcome) -> String {
     match outcome {
         #[cfg(feature = "test-next-level")]
         Outcome::Notes(outcome) => format!("{outcome:?}"),
         Outcome::Refused(refusal) => refused(refusal),
-        Outcome::Cluster(ClusterOutcome::Founded) => "founded".to_owned(),
-        Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node }) => format!("node {node}"),
-        Outcome::Cluster(ClusterOutcome::StartRegistered { node, boot }) => {
-            format!("node {node} started, boot {boot}")
-        }
-        Outcome::Cluster(ClusterOutcome::MarkedRemoved { node }) => format!("node {node} removed"),
-        Outcome::Cluster(ClusterOutcome::SecretKept) => "a secret is kept".to_owned(),
-        Outcome::Cluster(ClusterOutcome::TimestampsBounded { before, upto }) => {
-            format!("timestamps from {before} to {upto}")
-        }
-        Outcome::Cluster(ClusterOutcome::WorkersReset { node, number }) => {
-            format!("the workers of node {node} are reset, number {number}")
-        }
+        Outcome::Cluster(outcome) => of_cluster(outcome),
         Outcome::Locks(outcome) => lock_story::describe(outcome),
         Outcome::Layouts(LayoutOutcome::Created { created: true }) => "created".to_owned(),
         Outcome::Layouts(LayoutOutcome::Created { created: false }) => "there already".to_owned(),
@@ -361,10 +371,6 @@ fn describe(outcome: &Outcome) -> String {
             let what = if *changed { "updated" } else { "unchanged" };
             format!("{what}, revision {revision}")
         }
-        Outcome::Cluster(ClusterOutcome::RestorationStamped { wall_ms }) => {
-            format!("stamped at {}", wall_ms.0 - super::EPOCH_MS)
-        }
-        Outcome::Cluster(ClusterOutcome::LevelRaised { level }) => format!("level {level}"),
         Outcome::Sequences(SequenceOutcome::Next(grant)) => {
             let range = |range: &ValueRange| format!("{} to {}", range.first, range.last);
             let mut ranges: Vec<_> = grant.ranges.iter().map(range).collect();
