@@ -13,8 +13,8 @@ use seqd_client::api::{
     CreateAccess, CreateLayout, EncodeRequest, GetKeyQuery, GrantRequest, IdPartsQuery, IdQuery,
     IssueTokens, JsonText, KeysQuery, LayoutQuery, LeaderMove, LeaseRequest, ListQuery, LockQuery,
     LocksQuery, NextRequest, ReleaseLockRequest, ReleaseRequest, RenewLockRequest, RenewRequest,
-    ReturnRequest, SequenceSpec, SnapshotQuery, TokensQuery, UuidQuery, VerifyLockRequest,
-    WorkersQuery,
+    ReturnRequest, SequenceSpec, SnapshotQuery, TimestampsRequest, TokensQuery, UuidQuery,
+    VerifyLockRequest, WorkersQuery,
 };
 
 use super::client;
@@ -57,6 +57,7 @@ async fn call_all(client: &Client) {
     drop(client.id_parts("P", &IdPartsQuery::default()).await);
     drop(client.uuid(&UuidQuery::default()).await);
     drop(client.uuids(&UuidQuery::default()).await);
+    drop(client.timestamps(&TimestampsRequest::default()).await);
     drop(client.layouts(&list).await);
     drop(client.layout("P", &LayoutQuery::default()).await);
     drop(client.create_layout(&CreateLayout::default()).await);

@@ -11,12 +11,13 @@ use seqd_state::idgen::WallMs;
 use seqd_state::{Command, Draw, DrawFrom, DrawResult, Drawn, State, Windows};
 use tokio::time::{Instant, timeout};
 
-use super::DrawError;
+use super::{DrawError, certain};
 use crate::context::NodeContext;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
 use crate::node::Node;
 use crate::platform;
+use crate::proposer::route::given_up;
 use crate::proposer::{entry, read};
 use crate::replica::Replica;
 
@@ -41,7 +42,12 @@ pub(super) async fn round(
     let Some(replica) = node.replica() else {
         return Ok(None);
     };
-    let Some(leading) = confirmed(node, replica).await else {
+    let leading = tokio::select! {
+        biased;
+        leading = confirmed(node, replica) => leading,
+        lost = given_up(replica, deadline) => return Err(lost),
+    };
+    let Some(leading) = leading else {
         return Ok(None);
     };
     let leader = Leader {
@@ -56,18 +62,24 @@ pub(super) async fn round(
         };
         if short.is_empty() {
             prefetch(node, leading, draws);
-            let unserved = || Err(DrawError::Propose(ProposeError::no_leader()));
-            let results = results.into_iter();
-            return Ok(Some(
-                results.map(|it| it.unwrap_or_else(unserved)).collect(),
-            ));
+            return Ok(Some(complete(results, &ProposeError::no_leader())));
         }
-        if !leader.extend(&short, deadline).await? {
-            break;
+        match leader.extend(&short, deadline).await {
+            Ok(true) => {}
+            Ok(false) => break,
+            // The others of this round have their values.
+            Err(error) => return Ok(Some(complete(results, &certain(error)))),
         }
     }
     // The values that others of this round would have received stay a gap.
     Ok(None)
+}
+
+/// The results, with this error for the draws that have none.
+fn complete(results: Results, error: &ProposeError) -> Vec<Result<Drawn, DrawError>> {
+    let open = || Err(DrawError::Propose(error.clone()));
+    let results = results.into_iter();
+    results.map(|result| result.unwrap_or_else(open)).collect()
 }
 
 /// The leadership, once a quorum has confirmed it.

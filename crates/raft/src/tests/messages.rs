@@ -14,15 +14,18 @@ use seqd_peers::wire::envelope::Envelope;
 use seqd_peers::wire::hello::{
     self, Adopt, Hello, HelloIdentity, HelloReply, Prepare, Standing, Taken, Verdict,
 };
-use seqd_state::codec::frame::Framed;
+use seqd_state::codec::frame::{self, Framed};
 use seqd_state::codec::{Versioned, decode, encode};
-use seqd_state::{ClusterOutcome, EncodedEntry, Entry, Level, NodeId, Stamp};
+use seqd_state::{
+    ClusterOutcome, Draw, DrawFrom, Drawn, EncodedEntry, Entry, Level, NodeId, Refusal,
+    SequenceRefusal, Stamp, ValueRange,
+};
 use seqd_store::records::{
     Ballot, EntryPayload, LogEntry, LogIdRecord, Member, MembershipRecord, PeerRecord, Start,
     StoredMembershipRecord, SyncedPosition, VoteRecord,
 };
 
-use super::harness::create;
+use super::harness::{create, name};
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report, Role};
 use crate::messages::*;
 
@@ -391,6 +394,38 @@ fn tried_out(lines: &mut Lines) {
     lines.add(&ChangeReply(Ok(Changed::Fits(Some(name())))));
 }
 
+fn draws(lines: &mut Lines) {
+    let from = DrawFrom::Sequence(name("order"));
+    let order = Draw { from, count: 3 };
+    let from = DrawFrom::Timestamps;
+    let timestamps = Draw { from, count: 1 };
+    lines.add(&DrawRequest {
+        draws: vec![order, timestamps],
+        timeout_ms: 3000,
+    });
+    let range = ValueRange {
+        first: 7,
+        last: 11,
+        count: 3,
+    };
+    let refusal = SequenceRefusal::SequenceNotFound {
+        name: name("order"),
+    };
+    let mut refusal = frame::write_all(&[Refusal::from(refusal)]).unwrap();
+    let responses = vec![
+        DrawResponse::Drawn(Drawn {
+            range,
+            increment: 2,
+        }),
+        DrawResponse::Refused(refusal.remove(0)),
+        DrawResponse::Ahead { ms: 250 },
+        DrawResponse::ClockUnknown,
+        DrawResponse::Failed(ProposeError::Stopping),
+    ];
+    lines.add(&DrawReply(Ok(responses)));
+    lines.add(&DrawReply(Err(ForwardRefusal::NotLeader)));
+}
+
 /// Trials that are nested thousands of times would overflow any stack.
 #[test]
 fn a_trial_of_a_trial_is_malformed() {
@@ -410,6 +445,7 @@ fn the_bytes_of_messages_are_fixed() {
     rest_of_snapshot(&mut lines);
     stops(&mut lines);
     tried_out(&mut lines);
+    draws(&mut lines);
     let Lines(now, kinds) = lines;
     let all: BTreeSet<u8> = KINDS
         .iter()
