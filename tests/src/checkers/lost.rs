@@ -20,6 +20,16 @@ pub fn strict(history: &[Op<Values>], first: i64, next: i64) -> Result<(), Viola
     check(&Definition::from(first), &steps).map(|_| ())
 }
 
+/// Checks that a value that a request after the history received is above all acknowledged ones.
+pub fn none_above(history: &[Op<Values>], next: i64) -> Result<(), Violation> {
+    let last = history.iter().flat_map(Op::runs).map(|run| run.last).max();
+    if last.is_some_and(|last| last >= next) {
+        let detail = format!("{next} is next, after {last:?} was acknowledged");
+        return Err(Violation::new("no lost acknowledgement", detail));
+    }
+    Ok(())
+}
+
 /// Checks that every sequence whose creation was acknowledged exists. Returns the number of
 /// acknowledged creations.
 pub fn created(history: &[Op<Created>], there: &BTreeSet<String>) -> Result<u64, Violation> {

@@ -44,6 +44,7 @@ mod links;
 mod lock_faults;
 mod locks;
 mod members;
+mod ordered;
 mod payments;
 mod peers_port;
 mod power_cuts;

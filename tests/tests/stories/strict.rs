@@ -5,14 +5,14 @@ use seqd_tests::checkers::{linearizable, lost};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::faults::Paused;
 use seqd_tests::history::{Timeline, reasons, tally};
-use seqd_tests::runs::strict_while_leaders_are_killed;
+use seqd_tests::runs::values_while_leaders_are_killed;
 use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
 #[test]
 fn values_stay_in_real_time_order_while_leaders_are_killed_and_survive_the_death_of_all_nodes() {
-    strict_while_leaders_are_killed(2, 200).unwrap();
+    values_while_leaders_are_killed("strict", 2, 200).unwrap();
 }
 
 #[test]

@@ -43,11 +43,12 @@ use std::process::ExitCode;
 
 use arguments::Arguments;
 use seqd_tests::checkers::Violation;
-use seqd_tests::runs::strict_while_leaders_are_killed;
+use seqd_tests::runs::values_while_leaders_are_killed;
 
 const USAGE: &str = "usage: soak COMMAND
   ids [--count 10000000]        IDs from all nodes while each in turn is killed
   strict [--kills 5]            a strict sequence while leaders are killed, then all nodes
+  ordered [--kills 20]          the same of an ordered sequence
   chaos [--seconds 120]         random faults under a mixed load, every checker
   clocks steps [--steps 3000] [--seed N]
                                 clocks that are set by a millisecond to ten days, strobed, drifting and
@@ -110,12 +111,15 @@ const USAGE: &str = "usage: soak COMMAND
 type Run = fn(&mut Arguments) -> Result<(), Violation>;
 
 /// The runs by their commands; those that begin a process of another run are not in the usage.
-const RUNS: [(&str, Run); 30] = [
+const RUNS: [(&str, Run); 31] = [
     ("ids", |arguments| {
         ids::run(arguments.number("--count", 10_000_000))
     }),
     ("strict", |arguments| {
-        strict_while_leaders_are_killed(arguments.number("--kills", 5), 5000)
+        values_while_leaders_are_killed("strict", arguments.number("--kills", 5), 5000)
+    }),
+    ("ordered", |arguments| {
+        values_while_leaders_are_killed("ordered", arguments.number("--kills", 20), 20_000)
     }),
     ("chaos", |arguments| {
         chaos::run(arguments.number("--seconds", 120))
