@@ -24,7 +24,7 @@ pub const MOST_MEMORY: u64 = 400 << 20;
 /// The load before a fault.
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// The load continues for this time after a fault at most, so that a late recovery is measured.
+/// The longest time that the load continues after a fault, so that a late recovery is measured.
 const AFTER: Duration = Duration::from_secs(10);
 
 /// Strict clients for each node.
@@ -42,7 +42,7 @@ pub struct LinkRun {
 /// Counts during the fault.
 #[derive(Debug)]
 pub struct Seen {
-    /// Strict values that were given.
+    /// The number of strict values.
     pub strict: usize,
     pub elections: u64,
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::history::At;
 
-/// The duty of a stream from a moment on. `None`: it may refuse. Otherwise it must serve for the first
-/// time within this duration, and then without a long stop.
+/// The duty of a stream from some time on. `None` means that it may refuse. Otherwise it must serve
+/// for the first time within this duration, and then without a long stop.
 pub type Duty = Option<Duration>;
 
 /// A time without IDs.
@@ -69,7 +69,7 @@ mod tests {
     const FIRST: Duration = Duration::from_nanos(30);
     const SERVE: Duty = Some(FIRST);
 
-    /// Where stops that are too long begin and end.
+    /// The beginnings and ends of stops that are too long.
     fn late(served: &[u64], duties: &[(u64, Duty)], end: u64) -> Vec<(u64, u64)> {
         let served: Vec<At> = served.iter().map(|at| At(*at)).collect();
         let duties: Vec<(At, Duty)> = duties.iter().map(|(at, duty)| (At(*at), *duty)).collect();
