@@ -34,7 +34,7 @@ pub struct Hold {
     pub ttl_ms: u64,
     pub delay_ms: u64,
     pub from_ms: u64,
-    /// Its latest end by its duration.
+    /// The end of its time, after its last renewal.
     pub until_ms: u64,
     /// The time at which it ended.
     pub end_ms: u64,

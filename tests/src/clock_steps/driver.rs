@@ -53,7 +53,7 @@ pub(super) struct Member {
     pub(super) process: Process,
     /// The time at which the process began to run.
     pub(super) began: Instant,
-    /// The time at which the process was last down.
+    /// The time at which the process was last ended.
     pub(super) down_since: At,
     /// Whether it was started recently: its mark on the disk may still delay it.
     pub(super) is_fresh: bool,

@@ -24,7 +24,7 @@ pub struct Replayed {
     entries: u64,
     /// The number of terms with an entry.
     terms: usize,
-    /// The largest steps, back and forward, between the wall clocks of two consecutive entries.
+    /// The largest steps, forward and back, between the wall clocks of two consecutive entries.
     wall_steps_ms: (u64, u64),
     pub digest: String,
 }

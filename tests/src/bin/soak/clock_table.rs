@@ -55,7 +55,7 @@ const HEAD: &str = "| the leader's clock | for | the others refused, longest / i
     afterwards | a restore promises IDs after | and makes them after |
 |---|---|---|---|---|---|---|---|---|---|";
 
-/// Runs all cases, as many at once as the machine carries, and prints the table.
+/// Runs all cases, as many in parallel as the machine can run, and prints the table.
 pub(crate) fn table(long: Duration) -> Result<(), Violation> {
     let mut cases = Vec::new();
     for length in [SHORT, long] {
@@ -166,8 +166,8 @@ fn watch(cluster: &Cluster, wrong: usize, length: Duration) -> (Notice, String) 
     )
 }
 
-/// A backup of a node: how far the time of its state is before the time of the backup, as the plan of
-/// a restore has it.
+/// Takes a backup of a node. Returns how far the time of its state is before the time of the
+/// backup, by the plan of a restore.
 fn backup(cluster: &Cluster, node: usize, name: &str) -> String {
     let file = cluster.folder().join(name).display().to_string();
     let taken_ms = SystemClock.wall().0.cast_signed();
@@ -188,8 +188,8 @@ fn restored(cluster: &Cluster, file: &str, how: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Restores the later backup on the first node alone: after what time that promises IDs, and after
-/// what time the node makes some.
+/// Restores the later backup on the first node alone. Returns the time after which the output
+/// promises IDs, and the time after which the node mints one.
 fn restore(cluster: &mut Cluster) -> (Duration, Option<Duration>) {
     (0..3).for_each(|node| cluster.node_mut(node).kill());
     let file = cluster.folder().join("afterwards").display().to_string();
@@ -205,7 +205,7 @@ fn restore(cluster: &mut Cluster) -> (Duration, Option<Duration>) {
     (promised, makes_ids(cluster, 0).map(|()| begin.elapsed()))
 }
 
-/// Waits until this node makes an ID.
+/// Waits until this node mints an ID.
 fn makes_ids(cluster: &Cluster, node: usize) -> Option<()> {
     wait::within(AGAIN, || {
         let reply = http::get(&cluster.url(node, "/v1/id")).send().ok()?;
