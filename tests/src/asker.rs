@@ -18,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_millis(2_500);
 pub struct Tally {
     pub requests: u64,
     pub unanswered: u64,
-    /// How often each code was answered.
+    /// The count of each error code.
     codes: Counts,
     /// Responses that no client should receive.
     pub unexpected: Vec<String>,
@@ -92,7 +92,8 @@ impl Asker {
         self
     }
 
-    /// Sends a request with a JSON body, or with none, and an `Idempotency-Key` if that is not empty.
+    /// Sends a request with a JSON body, or with none, and an `Idempotency-Key` if that is not
+    /// empty.
     pub async fn ask(
         &mut self,
         node: usize,

@@ -82,7 +82,7 @@ pub const EXACT_MS: i64 = 30;
 #[derive(Debug)]
 pub struct Clocks {
     clocks: Vec<ShiftedClock>,
-    /// How far each is ahead, in ms.
+    /// The offset of each clock in ms; positive if it is ahead.
     pub ms: Vec<i64>,
     /// The number of steps, and the largest offset.
     pub steps: u64,
@@ -115,7 +115,7 @@ impl Clocks {
         self.furthest_ms = self.furthest_ms.max(ms.unsigned_abs());
     }
 
-    /// How far a node's clock is ahead of another node's, in its own view.
+    /// The offset of a node's clock from another node's, in ms, in the node's own view.
     pub fn shown_ms(&self, cluster: &Cluster, node: usize, other: usize) -> Option<i64> {
         let view = cluster.node(node).cluster_view()?;
         let member = cluster.member_in(&view, other)?;

@@ -20,10 +20,10 @@ pub const LOSSES: [(&str, Strike); 4] = [
 /// The measurements of one loss.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
-    /// From the loss to the first acknowledgement of a request that was sent after it.
+    /// The time from the loss to the first acknowledgement of a request that was sent after it.
     pub next: Duration,
-    /// From the loss to the last response to a request that was pending at a node that was not
-    /// lost; `None` if there was none.
+    /// The time from the loss to the last response to a request that was pending at a node that was
+    /// not lost; `None` if there was none.
     pub told: Option<Duration>,
     /// The number of terms that began; one is enough.
     pub terms: u64,

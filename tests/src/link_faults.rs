@@ -22,7 +22,7 @@ pub struct LinkFault {
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Between all nodes: the round trip in ms, and the share of lost packets.
+    /// The round trip between all nodes in ms, and the share of lost packets.
     Far(u64, f64),
     /// The bandwidth of all nodes except the leader, Mbit/s.
     SlowFollowers(f64),

@@ -102,7 +102,8 @@ impl LinkRun {
         Ok(Seen { strict, elections })
     }
 
-    /// Judges the strict values and the IDs during the fault and after it. Returns the number of values.
+    /// Judges the strict values and the IDs during the fault and after it. Returns the number of
+    /// values.
     fn judge(self, histories: &Histories, (begin, end): (At, At), report: &mut Report) -> usize {
         let (order, ids) = (&histories.order, &histories.ids);
         let values = latencies(order, (begin, end));

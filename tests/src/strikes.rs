@@ -16,7 +16,7 @@ use crate::report::{Counts, Report, count};
 use crate::seed::Random;
 use crate::{http, links, wait};
 
-/// For how long a killed node is down, at least and at most.
+/// The time for which a killed node is down, at least and at most.
 const DOWN_MS: (u64, u64) = (0, 2_500);
 
 /// The time limit for linearizable reads at every node after a fault.
@@ -59,7 +59,7 @@ pub struct Plan {
     pub is_shuffled: bool,
     /// The pause before a fault, at least and at most.
     pub pause_ms: (u64, u64),
-    /// For how long a node is stopped, cut off or silent, at least and at most.
+    /// The time for which a node is stopped, cut off or silent, at least and at most.
     pub away_ms: (u64, u64),
 }
 
@@ -159,7 +159,8 @@ impl Strikes {
         }
     }
 
-    /// Injects round after round until `goes_on`, which gets the number of finished rounds, is false.
+    /// Injects rounds of faults until `goes_on`, which gets the number of finished rounds, returns
+    /// `false`.
     pub fn strike_while(
         &mut self,
         cluster: &mut Cluster,

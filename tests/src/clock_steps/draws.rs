@@ -20,8 +20,8 @@ pub const TOGETHER_MS: u64 = 3_000;
 /// Two clocks with a larger difference do not agree, whatever the error of a measurement.
 const APART_MS: u64 = 2_000;
 
-/// How long a node may use its measurement of another clock: a second between two pings, and the
-/// delays of a busy machine.
+/// The time for which a node may use its measurement of another clock: a second between two pings,
+/// and the delays of a busy machine.
 const STALE: Duration = Duration::from_secs(5);
 
 /// The changes of the clocks during some seconds.
@@ -29,7 +29,7 @@ const STALE: Duration = Duration::from_secs(5);
 pub enum Kind {
     /// One clock is set again and again.
     Steps,
-    /// One clock is set forth and back every 20 ms.
+    /// One clock is set forward and back every 20 ms.
     Strobe,
     /// One clock is set once, by seconds to days, and nothing else happens, to measure which nodes
     /// detect it, and when.

@@ -32,7 +32,7 @@ pub(super) struct Ending {
     pub(super) node: usize,
     pub(super) strike: Strike,
     pub(super) at: Instant,
-    /// From the end of the process to its start.
+    /// The time from the end of the process to its start.
     pub(super) down: Duration,
 }
 
@@ -360,7 +360,7 @@ impl Driver {
         others.min_by_key(age).expect("another node")
     }
 
-    /// How far a node's clock is ahead of another node's right clock, in its own view.
+    /// The offset of a node's clock from another node's right clock, in ms, in the node's own view.
     pub(super) fn shown_ms(&self, node: usize) -> Option<i64> {
         self.clocks
             .shown_ms(&self.cluster, node, self.right_one(node))

@@ -29,8 +29,8 @@ impl Stop {
     }
 }
 
-/// Returns the stops of a stream that served at these times, in order, under these duties, until `end`.
-/// `limit` is the longest allowed stop between two responses.
+/// Returns the stops of a stream that served at these times, in order, under these duties, until
+/// `end`. `limit` is the longest allowed stop between two responses.
 pub fn stops(served: &[At], duties: &[(At, Duty)], limit: Duration, end: At) -> Vec<Stop> {
     let mut stops = Vec::new();
     let ends = duties.iter().skip(1).map(|(at, _)| *at).chain([end]);
@@ -53,7 +53,8 @@ pub fn stops(served: &[At], duties: &[(At, Duty)], limit: Duration, end: At) -> 
     stops
 }
 
-/// Appends a duty if it begins or ends the need to serve. A duty that continues keeps its beginning.
+/// Appends a duty if it begins or ends the need to serve. A duty that continues keeps its
+/// beginning.
 pub fn change(duties: &mut Vec<(At, Duty)>, at: At, duty: Duty) {
     let last = duties.last().and_then(|(_, duty)| *duty);
     if last.is_none() != duty.is_none() {

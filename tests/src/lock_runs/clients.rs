@@ -22,7 +22,7 @@ use crate::seed::Random;
 /// The number of clients: five for each lock.
 pub(super) const CLIENTS: usize = 50;
 
-/// How long a client retries a request without a response, in addition to its wait.
+/// The time for which a client retries a request without a response, in addition to its wait.
 pub(super) const GIVES_UP: Duration = Duration::from_secs(8);
 
 /// The interval at which this process measures its own delays.

@@ -77,7 +77,8 @@ impl Judge<'_> {
         );
     }
 
-    /// Returns the number of grants that no client received, that expired, and that had no fault near.
+    /// Returns the number of grants that no client received, that expired, and that had no fault
+    /// near.
     fn unanswered_alone(&self, holds: &[Hold]) -> usize {
         let ran_out = holds.iter().filter(|hold| hold.end == HoldEnd::RanOut);
         let ran_out: BTreeMap<u128, u64> = ran_out.map(|hold| (hold.nonce, hold.token)).collect();

@@ -45,7 +45,8 @@ use judge::Judge;
 use records::{Book, LOCKS, TTL_MS, manner, name};
 use replay::{Replayed, replay};
 
-/// The time limit to acquire each lock after the last fault, beyond the ttl of a hold and its delay.
+/// The time limit to acquire each lock after the last fault, in addition to the ttl of a hold and
+/// its delay.
 const HAD_WITHIN: Duration = Duration::from_secs(5);
 
 /// Large enough that nothing is purged from the log of a run.
@@ -171,7 +172,8 @@ fn had(cluster: &Cluster, lock: usize, since: Instant) -> Duration {
     had
 }
 
-/// Stops a node and replays its log. The state of the replay must be the state that the node showed.
+/// Stops a node and replays its log. The state of the replay must be the state that the node
+/// showed.
 fn replayed(cluster: &mut Cluster, names: &[String]) -> Result<Replayed, Violation> {
     let view = cluster.node(0).cluster_view().expect("a node that serves");
     let applied = view["applied"].as_u64().expect("an index");

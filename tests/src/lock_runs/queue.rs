@@ -36,8 +36,7 @@ const TTL_MS: u64 = 2_000;
 /// The duration of the first hold, which is not renewed: all waves arrive during it.
 const FIRST_TTL_MS: u64 = 60_000;
 
-/// How long each waits: longer than all waves take to arrive and to be served, so that no wait
-/// ends.
+/// The wait of each: longer than all waves take to arrive and to be served, so that no wait ends.
 const WAIT_MS: u64 = 600_000;
 
 /// The interval at which the number of waiters is read.

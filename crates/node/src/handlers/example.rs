@@ -16,8 +16,8 @@ use crate::http::{Context, RequestIds, Route, build};
 use crate::metrics::Metrics;
 use crate::services::{RequestError, ServiceError};
 
-// Step 1, the contract: the types in `api/src/wire/echo.rs`, the row in `api/src/operations.rs`. The
-// row expands to this implementation.
+// Step 1, the contract: the types in `api/src/wire/echo.rs`, the row in `api/src/operations.rs`.
+// The row expands to this implementation.
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

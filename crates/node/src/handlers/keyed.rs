@@ -25,7 +25,7 @@ use crate::services::{KeyError, ServiceError, Services, Turn};
 /// widest form fit.
 const MAX_COUNT_WITH_KEY: u64 = 1000;
 
-/// How long abandoning the key of a refused request may take beyond the request's deadline.
+/// The least time for abandoning the key of a refused request, also beyond the request's deadline.
 const ABANDON_WAIT: Duration = Duration::from_millis(500);
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;

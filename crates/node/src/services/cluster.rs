@@ -296,7 +296,7 @@ fn quorum(status: &Status) -> Quorum {
     Quorum::of(count(status.voters), count(status.reachable))
 }
 
-/// By how many milliseconds a member's clock is ahead of a majority, if it is wrong.
+/// The number of milliseconds by which a member's clock is ahead of a majority, if it is wrong.
 fn wrong_by(status: &Status, member: &MemberStatus) -> Option<i64> {
     match status.clocks.get(&member.id)?.standing {
         Standing::Wrong { ahead_ms } => Some(ahead_ms),

@@ -6,8 +6,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::replica::Replica;
 
-/// How long an answer waits for the other members to apply the entry before it lists those that
-/// have not: longer than the interval of one second at which each reports its progress.
+/// The time for which an answer waits until the other members have applied the entry; then it lists
+/// the members that have not. Longer than the interval of one second at which each reports its
+/// progress.
 const CONFIRM_WAIT: Duration = Duration::from_millis(1200);
 
 /// The pause between two checks of the members' reports.

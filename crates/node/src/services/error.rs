@@ -139,7 +139,7 @@ pub(crate) enum KeyError {
     #[error("another caller goes on with the key {key}")]
     InProgress {
         key: String,
-        /// Until the claim expires.
+        /// The remaining time of the claim.
         claim_ms: u64,
         attempt: u64,
     },

@@ -13,13 +13,14 @@ use super::error::ServiceError;
 use super::keys::{KeyService, Told};
 use super::room::NoRoom;
 
-/// How much longer a claim lives than its request, for the entry that completes it.
+/// The time for which a claim outlives its request, so that the entry that completes it can be
+/// applied.
 const REQUEST_MARGIN_MS: u64 = 1000;
 
 /// The pause between two attempts to store an answer.
 const KEEP_PAUSE: Duration = Duration::from_millis(50);
 
-/// How to handle a request with a key.
+/// The handling of a request with a key.
 #[derive(Debug)]
 pub(crate) enum Turn {
     /// Serve the request; its answer completes the key.

@@ -25,7 +25,8 @@ use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
 use crate::replica::{ReadTime, Replica, peek};
 
-/// How often a begin is retried when the key ends between the outcome and the read of its result.
+/// The most attempts at a begin whose key ends each time between the outcome and the read of its
+/// result.
 const MAX_BEGINS: usize = 3;
 
 /// Requests with a key that are served at the same time: as many as a node has connections. They

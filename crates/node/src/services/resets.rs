@@ -53,7 +53,7 @@ impl WorkerService {
     ) -> Result<(NodeId, WorkersReset), ServiceError> {
         validate_name(name).map_err(|error| RequestError::Invalid(format!("name: {error}")))?;
         read(&*self.replica, deadline).await?;
-        // By a wrong clock, none or all of the windows would be in the future.
+        // A wrong clock would show none or all of the windows in the future.
         let now = self.clock.agreed_time();
         let now = now.ok_or_else(MintError::clock_unknown)?;
         let seen = peek(&*self.replica, |state| look_at(state, name, now));

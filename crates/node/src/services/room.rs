@@ -40,7 +40,8 @@ pub(crate) enum NoRoom {
 }
 
 impl NoRoom {
-    /// When a client may retry: a checkpoint is written every 50 ms, and most records expire.
+    /// The time after which a client may retry: a checkpoint is written every 50 ms, and most
+    /// records expire.
     pub(crate) fn retry_ms(&self) -> u32 {
         match self {
             Self::Behind { .. } => 100,

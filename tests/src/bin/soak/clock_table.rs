@@ -1,5 +1,5 @@
-//! The cost of a wrong clock of the leader: the time until it is detected, refusals of the other nodes,
-//! and the use of a backup that is taken afterwards.
+//! The cost of a wrong clock of the leader: the time until it is detected, refusals of the other
+//! nodes, and the use of a backup that is taken afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -78,8 +78,8 @@ pub(crate) fn table(long: Duration) -> Result<(), Violation> {
         .try_for_each(|(_, report)| report.verdict())
 }
 
-/// Measures one case and returns its row of the table. The wrong clock must be named, another node must
-/// lead, no other node may stop, and all nodes must serve again.
+/// Measures one case and returns its row of the table. The wrong clock must be named, another node
+/// must lead, no other node may stop, and all nodes must serve again.
 fn measured(case: Case) -> (String, Report) {
     let mut cluster = Cluster::planned(3);
     let mut clocks = Clocks::of(&mut cluster).expect("clocks that can be set");
@@ -146,7 +146,8 @@ fn measured(case: Case) -> (String, Report) {
     (row, report)
 }
 
-/// Watches the views of the members while the clock is wrong. Also returns the line of `seqd status`.
+/// Watches the views of the members while the clock is wrong. Also returns the line of `seqd
+/// status`.
 fn watch(cluster: &Cluster, wrong: usize, length: Duration) -> (Notice, String) {
     let begin = Instant::now();
     let mut notice = Notice::since(begin, cluster.node(wrong).name());

@@ -4,7 +4,7 @@
 //! When the turn comes, the claim is read again. If the wait ends first, this node stops, or it
 //! cannot confirm a grant, the claim is withdrawn before the client receives the answer that it
 //! does not hold the lock. If the withdrawal fails, the answer is that the outcome is unknown. If
-//! the client disconnects, the claim is withdrawn as soon as this node notices.
+//! the client disconnects, the claim is withdrawn as soon as this node detects that.
 
 use std::time::Duration;
 
@@ -320,9 +320,10 @@ impl LockService {
 /// if its client disconnects.
 pub(super) const MOST_WAITS: u64 = CLIENTS as u64;
 
-/// How long the withdrawal of a claim may take when its client receives an error: less than the
-/// grace period of requests when a node is stopped. A node that stops by a failure has a shorter
-/// grace period; the connection then ends without an answer.
+/// The time limit for withdrawing a claim whose client receives an error, or the request's deadline
+/// if that is later. At a node that stops this limit alone applies: it is less than the grace
+/// period of requests. A node that stops because of a failure has a shorter grace period; the
+/// connection then ends without an answer.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(3);
 
 fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, ServiceError> {

@@ -1,8 +1,8 @@
 //! A claim that this node proposed for a client, until the client has its answer.
 //!
-//! If the client disconnects first, its claim is withdrawn as soon as this node notices. The
-//! withdrawal is proposed after the claim has its outcome, so that the claim cannot follow it in
-//! the log.
+//! If the client disconnects first, its claim is withdrawn as soon as this node detects that. The
+//! withdrawal is proposed after the claim's proposal has ended, so that it does not precede the
+//! claim in the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep};
 use crate::http::Serving;
 use crate::replica::{Replica, propose_one};
 
-/// How long a withdrawal is retried: longer than an election. After that the claim ends at its
-/// deadline.
+/// The time for which a withdrawal is retried: longer than an election. After that the claim ends
+/// at its deadline.
 const WITHDRAW_FOR: Duration = Duration::from_secs(10);
 
 /// The pause between two attempts.

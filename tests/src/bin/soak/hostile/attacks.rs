@@ -72,7 +72,7 @@ const MOST_FLOODS: usize = 64;
 /// A pause before a connection is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a connection is kept open if the node does not close it.
+/// The time for which a connection is kept open if the node does not close it.
 const HELD: Duration = Duration::from_secs(120);
 
 /// The body of the process that `hostile` starts.

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 /// The duration of a hold that is not released, on every server.
 const TTL: Duration = Duration::from_secs(30);
 
-/// How long a request of seqd waits for the lock.
+/// The wait of a request to seqd.
 const WAIT: Duration = Duration::from_secs(20);
 
 /// The pause of a Redis client between two attempts at a lock that is held.

@@ -29,7 +29,7 @@ use crate::filling::FLOODED;
 pub(crate) use attacks::attack;
 use honest::{Endpoints, KINDS};
 
-/// How long the honest tenant runs alone, to measure its undisturbed times.
+/// The time for which the honest tenant runs alone, to measure its undisturbed times.
 const QUIET: Duration = Duration::from_secs(30);
 
 /// The permitted ratio of the 99th percentile under attack to the undisturbed one, which counts as
@@ -161,8 +161,8 @@ fn prepared(cluster: &Cluster, has_tokens: bool) -> Tokens {
     if !has_tokens {
         return Tokens::default();
     }
-    // One-time tokens and guesses take scopes without a prefix: the hostile tenant has them, and may
-    // administer its own names.
+    // One-time tokens and guesses need scopes without a prefix: the hostile tenant has them, and
+    // may administer its own names.
     let hostile = json!({"scopes": ["read", "allocate", "admin:hostile."]});
     let honest = json!({"scopes": ["read:honest.", "allocate:honest.", "admin:honest."]});
     let token = |scopes| Caller::with(cluster, scopes);
