@@ -60,7 +60,7 @@ impl Tally {
 pub struct Asker {
     addresses: Vec<String>,
     connections: Vec<Option<Connection>>,
-    /// The header that shows its access token; empty without one.
+    /// The header with its access token; empty without one.
     authorization: String,
     /// The own address that it connects from; without one, the system chooses.
     source: Option<IpAddr>,
@@ -76,7 +76,7 @@ impl Asker {
         }
     }
 
-    /// Shows this access token with each request, unless it is empty.
+    /// Makes the client send this access token with each request, unless it is empty.
     #[must_use]
     pub fn with_token(mut self, token: &str) -> Self {
         if !token.is_empty() {

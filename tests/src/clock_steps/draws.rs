@@ -27,7 +27,7 @@ const STALE: Duration = Duration::from_secs(5);
 /// The changes of the clocks during some seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One clock is set again and again.
+    /// One clock is set repeatedly.
     Steps,
     /// One clock is set forward and back every 20 ms.
     Strobe,

@@ -102,7 +102,7 @@ pub(super) async fn config(node: Arc<Services>, request: Request) -> Result<Resp
 /// The description of the API, which a test compares with the table of operations.
 static OPENAPI: &[u8] = include_bytes!("../../../../docs/openapi.json");
 
-/// Changes with the description.
+/// The ETag of the description, which changes with it.
 static OPENAPI_TAG: LazyLock<String> =
     LazyLock::new(|| format!("\"{:x}\"", Sha256::digest(OPENAPI)));
 

@@ -1,4 +1,4 @@
-//! The cluster as this node sees it, and changes of its membership.
+//! The cluster in this node's view, and changes of its membership.
 
 use std::sync::Arc;
 

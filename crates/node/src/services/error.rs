@@ -18,7 +18,7 @@ use crate::codes::{self, Change};
 use crate::minting::MintError;
 use crate::replica::{ReadTime, Replica, peek, propose_one, read_time};
 
-/// Why a service did not carry out a request.
+/// The reason why a service did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServiceError {
     /// The request is wrong in every state of the cluster.

@@ -22,7 +22,7 @@ use crate::minting::{MintError, fence_from};
 use crate::replica::{self, peek};
 use crate::times::rfc3339;
 
-/// A lease as a request names it.
+/// The lease that a request names.
 struct Named {
     layout: Layout,
     worker: WorkerId,

@@ -11,7 +11,7 @@ use crate::times::rfc3339;
 
 /// The origin of an ID.
 pub(super) struct Found {
-    /// The word of the contract.
+    /// The origin, as the contract names it.
     pub(super) origin: &'static str,
     pub(super) detail: String,
     pub(super) holder: Option<Holder>,

@@ -7,7 +7,7 @@
 use seqd_guards::is_out;
 use seqd_state::{Share, Tenant, Undrained};
 
-/// Why there is no room.
+/// The reason why there is no room.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoRoom {
     #[error("the cluster keeps {used} {what}, and limits.{limit_name} permits {limit}{note}")]

@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The load before a fault and after it.
 const AROUND: Duration = Duration::from_secs(3);
 
-/// A pause of this length between two answers is time in which IDs were refused.
+/// A pause of at least this length between two answers counts as time in which IDs were refused.
 const REFUSED: Duration = Duration::from_millis(250);
 
 /// The time limit for IDs of a corrected node, and of a restored one.
