@@ -18,7 +18,7 @@ pub(crate) async fn hold(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> 
     Ok(())
 }
 
-/// Sends a byte a second.
+/// Sends one byte per second.
 pub(crate) async fn slowly(
     mut stream: TcpStream,
     bytes: impl Iterator<Item = &u8>,

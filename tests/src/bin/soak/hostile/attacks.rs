@@ -24,7 +24,7 @@ enum Kind {
     Idle,
     /// Sends half of a head.
     HalfOpen,
-    /// Sends a request, a byte a second.
+    /// Sends a request at one byte per second.
     Slow,
     /// Sends many requests with large responses, and reads none of them.
     NeverReading,

@@ -31,7 +31,7 @@ const MOST_MEMORY: u64 = 250_000_000;
 const EVERY: Duration = Duration::from_millis(100);
 const MOST_HEALTH: Duration = Duration::from_millis(100);
 
-/// A health check that takes longer has failed.
+/// The time limit of a health check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The time limit until full speed returns, and the share of the rate before that counts as full

@@ -34,7 +34,7 @@ enum Means {
     OneByteOfBody,
     /// Sends nothing.
     Idle,
-    /// Sends a head, a byte a second.
+    /// Sends a head at one byte per second.
     SlowHead,
     /// Begins keys that live for a second and completes them with the largest result.
     Results,
