@@ -2,7 +2,7 @@
 //!
 //! A request takes its place once it has the values to write, so a request that waits for ticks of
 //! the clock or for the log keeps no processor from others. Its values are already allocated, so
-//! the request is no longer refused: it waits for a place beyond its deadline.
+//! the request is no longer refused: it waits for a place even beyond its deadline.
 
 use std::sync::Arc;
 

@@ -80,9 +80,9 @@ fn access_of(caller: Caller) -> u64 {
     }
 }
 
-/// Serves a request to its end, even if its client disconnects, which drops the future of its
-/// handler. While it waits for others, it leaves its lane and its connection may end, as without a
-/// key.
+/// Serves a request to its end, even if its client disconnects and the future of its handler is
+/// dropped. While the request waits for others, it leaves its lane and its connection may end, as
+/// without a key.
 async fn to_its_end(
     place: Part,
     served: impl Future<Output = Result<Response, Problem>> + Send + 'static,

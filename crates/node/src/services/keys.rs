@@ -1,4 +1,4 @@
-//! Idempotency keys, both users' and those of requests: begin, complete, abandon, read.
+//! Idempotency keys of users and of requests: begin, complete, abandon, read.
 //!
 //! This node's limits are checked when a key begins, so that a key that was begun can be completed.
 //! Until then a key is charged [`RESERVED_RESULT_BYTES`] for its result. A user's larger result is

@@ -137,7 +137,7 @@ impl LockService {
     }
 }
 
-/// The token of the holder whose replacement a reader waits for, and how long.
+/// The token of the holder whose replacement a reader waits for, and the length of the wait.
 fn wait_of(query: &LockQuery) -> Result<Option<(u64, Duration)>, RequestError> {
     let Some(wait_ms) = query.wait_ms else {
         return match query.other_than {
