@@ -26,8 +26,8 @@ use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
 use crate::replica::{Replica, peek};
 
-/// The lease of a lock if the request has none: many times a pause of a process or an election, and
-/// too short for a person to notice.
+/// The TTL of a lock if the request has none: many times a pause of a process or an election, and
+/// short compared with the time in which a person notices.
 const TTL_MS: u64 = 30_000;
 
 /// Claims of disconnected clients that are withdrawn at the same time; each tenant has a share. A

@@ -51,12 +51,12 @@ impl NoRoom {
 }
 
 /// The most rows, and bytes of clients' records, that wait for the checkpoint. Beyond either, a
-/// tenant that made a considerable part of them makes no more. A checkpoint is one batch of the
-/// store, which needs a multiple of its bytes in memory.
+/// tenant makes no more records if its own are a considerable part of this limit. A checkpoint is
+/// one batch of the store, which needs a multiple of its bytes in memory.
 const MOST_UNDRAINED_ROWS: u64 = 2048;
 const MOST_UNDRAINED_BYTES: u64 = 4 << 20;
 
-/// The reciprocal of a considerable part.
+/// A considerable part is at least one in this many.
 const CONSIDERABLE_PARTS: u64 = 8;
 
 /// A bounded resource.
