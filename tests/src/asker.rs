@@ -1,5 +1,5 @@
-//! A client of all nodes on raw connections that it keeps: what one caller sends, one request at a
-//! time, and what it is answered, or that nothing came.
+//! A client of all nodes on raw connections that it keeps. It sends one caller's requests, one at a
+//! time, and returns each response, or that there was none.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,23 +9,24 @@ use crate::connection::Connection;
 use crate::http::{Failure, Reply};
 use crate::report::{Counts, Report, count};
 
-/// Longer than a healthy node takes, and short against a fault: the caller goes on elsewhere.
+/// Longer than a healthy node needs, and short compared with a fault: the caller continues at
+/// another node.
 pub const PATIENCE: Duration = Duration::from_millis(2_500);
 
-/// What all clients of a load were answered, in numbers.
+/// The counts of all responses to the clients of a load.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub requests: u64,
     pub unanswered: u64,
-    /// How often each code was answered.
+    /// The count of each error code.
     codes: Counts,
-    /// Answers that no client should get.
+    /// Responses that no client should receive.
     pub unexpected: Vec<String>,
 }
 
 impl Tally {
-    /// Counts what came of a request. Returns the answer if it is a success or has one of these codes;
-    /// after anything else the client may ask again.
+    /// Counts the outcome of a request. Returns the response if it is a success or has one of these
+    /// codes; after anything else the client may retry.
     pub fn take(
         &mut self,
         request: &str,
@@ -59,9 +60,9 @@ impl Tally {
 pub struct Asker {
     addresses: Vec<String>,
     connections: Vec<Option<Connection>>,
-    /// The header that shows its access token; empty without one.
+    /// The header with its access token; empty without one.
     authorization: String,
-    /// The own address that it connects from; without one the system chooses.
+    /// The own address that it connects from; without one, the system chooses.
     source: Option<IpAddr>,
 }
 
@@ -75,7 +76,7 @@ impl Asker {
         }
     }
 
-    /// Shows this access token with each request, unless it is empty.
+    /// Makes the client send this access token with each request, unless it is empty.
     #[must_use]
     pub fn with_token(mut self, token: &str) -> Self {
         if !token.is_empty() {
@@ -84,14 +85,15 @@ impl Asker {
         self
     }
 
-    /// Connects from this own address.
+    /// Makes the client connect from this own address.
     #[must_use]
     pub fn from_source(mut self, source: IpAddr) -> Self {
         self.source = Some(source);
         self
     }
 
-    /// Sends a request with a JSON body, or with none, and an `Idempotency-Key` if that is not empty.
+    /// Sends a request with a JSON body, or with none, and an `Idempotency-Key` if that is not
+    /// empty.
     pub async fn ask(
         &mut self,
         node: usize,
@@ -113,7 +115,8 @@ impl Asker {
         let late = |_| Failure::Unknown(format!("no response within {patience:?}"));
         let refused = |error: io::Error| Failure::Refused(error.to_string());
         let broke = |error: io::Error| Failure::Unknown(error.to_string());
-        // Taken out: one that is given up in the middle of an answer is of no use any more.
+        // The connection is taken out: one that is given up in the middle of a response cannot be
+        // used again.
         let mut connection = match self.connections[node].take() {
             Some(connection) => connection,
             None => {

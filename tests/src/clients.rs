@@ -12,7 +12,8 @@ pub struct Clients<R> {
 }
 
 impl<R: Send + 'static> Clients<R> {
-    /// Starts them. Each call of a client is one operation and returns its record and the pause after it.
+    /// Starts the clients. Each call of a client is one operation, and returns its record and the
+    /// pause after it.
     pub fn start<C>(clients: impl IntoIterator<Item = C>) -> Self
     where
         C: FnMut() -> (R, Duration) + Send + 'static,

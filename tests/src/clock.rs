@@ -1,8 +1,8 @@
-//! A wall clock that a story can shift, for one node: libfaketime and a file with the offset.
+//! A wall clock of one node that a story can shift: libfaketime, and a file with the offset.
 //!
-//! The monotonic clock stays true, or tokio's timers would stand still. Where the library is not
-//! installed there is no shifted clock, and a story prints that: the same rules are then shown by the
-//! node crate's stories with a replaced clock port alone.
+//! The monotonic clock stays correct, since tokio's timers would stop otherwise. If the library is
+//! not installed there is no shifted clock, and the story prints that. The rules are then tested
+//! only by the stories of the node crate, which replace the clock port.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub struct ShiftedClock {
 }
 
 impl ShiftedClock {
-    /// Puts the node on a clock that begins unshifted, from its next start on; `None`, and a skipped
-    /// story, if the library is not there.
+    /// Gives the node a clock that begins unshifted, from its next start on. Returns `None`, and
+    /// skips the story, if the library is missing.
     pub fn for_node(node: &mut Node, folder: &Path) -> Option<Self> {
         if !Path::new(LIBRARY).exists() {
             skips::ends("a shifted clock", Some(skips::missing(LIBRARY, "faketime")));
@@ -38,21 +38,22 @@ impl ShiftedClock {
         node.set_environment("FAKETIME_TIMESTAMP_FILE", &clock.file.display().to_string());
         node.set_environment("FAKETIME_NO_CACHE", "1");
         node.set_environment("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        // A time that is written out is read as local time.
+        // A time in calendar form is read as local time.
         node.set_environment("TZ", "UTC");
         Some(clock)
     }
 
-    /// Shifts the clock against the true one; the next reading sees it.
+    /// Sets the clock's offset from the true time. The next reading has it.
     pub fn shift_ms(&self, by_ms: i64) {
-        // Without the rate libfaketime would keep one that was set before.
+        // Without a rate libfaketime would keep the rate that was set before.
         self.set(&format!("{} x1", seconds(by_ms)));
     }
 
-    /// Has the clock, which is right now, run at this rate from now on. The process began to run
-    /// `running` ago: libfaketime counts from there, and what that adds is taken off again.
+    /// Makes the clock, which is correct at this moment, run at this rate from now on. The process
+    /// began to run `running` ago: libfaketime counts from there, and the difference that this adds
+    /// is subtracted again.
     ///
-    /// A rate below 1 makes the timers of the process late by as much.
+    /// A rate below 1 delays the timers of the process accordingly.
     pub fn drift(&self, rate: f64, running: Duration) {
         let gained_ms = running.as_secs_f64() * 1000.0 * (rate - 1.0);
         self.set(&format!(
@@ -61,7 +62,7 @@ impl ShiftedClock {
         ));
     }
 
-    /// Has the clock stand still at this second of Unix time.
+    /// Stops the clock at this second of Unix time.
     pub fn freeze(&self, second: u64) {
         self.set(&utc(second));
     }
@@ -73,23 +74,23 @@ impl ShiftedClock {
     }
 }
 
-/// How exactly a node's clock is known from its own view: half a round trip of a ping, and a busy
-/// machine's delays.
+/// The precision with which another node's view shows a clock: half a round trip of a ping, and the
+/// delays of a busy machine.
 pub const EXACT_MS: i64 = 30;
 
 /// The clocks of all nodes of a cluster, each set on its own.
 #[derive(Debug)]
 pub struct Clocks {
     clocks: Vec<ShiftedClock>,
-    /// How far each is set ahead.
+    /// The offset of each clock in ms; positive if it is ahead.
     pub ms: Vec<i64>,
-    /// How often one was set, and the furthest.
+    /// The number of steps, and the largest offset.
     pub steps: u64,
     pub furthest_ms: u64,
 }
 
 impl Clocks {
-    /// The clocks of planned nodes; `None` where none can be set.
+    /// The clocks of planned nodes; `None` if clocks cannot be set here.
     pub fn of(cluster: &mut Cluster) -> Option<Self> {
         let folder = cluster.folder().to_path_buf();
         let nodes = 0..cluster.size();
@@ -114,7 +115,7 @@ impl Clocks {
         self.furthest_ms = self.furthest_ms.max(ms.unsigned_abs());
     }
 
-    /// How far a node's clock is ahead by its own view of another node's.
+    /// The offset of a node's clock from another node's, in ms, in the node's own view.
     pub fn shown_ms(&self, cluster: &Cluster, node: usize, other: usize) -> Option<i64> {
         let view = cluster.node(node).cluster_view()?;
         let member = cluster.member_in(&view, other)?;
@@ -122,7 +123,8 @@ impl Clocks {
         Some(self.ms[other] - offset_ms)
     }
 
-    /// Waits until a node shows what its clock is set to, as exactly as this; an error if it does not.
+    /// Waits until a node shows its clock's offset with this precision. Returns an error if it does
+    /// not.
     pub fn see(
         &self,
         cluster: &Cluster,
@@ -141,7 +143,7 @@ impl Clocks {
     }
 }
 
-/// A number of milliseconds, log-uniform between the two, with either sign.
+/// A number of milliseconds, log-uniform between `least` and `most`, with either sign.
 pub fn draw_ms(random: &mut Random, least: f64, most: f64) -> i64 {
     let size = (least.ln() + random.share() * (most / least).ln()).exp();
     let ms = size.round() as i64;
@@ -158,7 +160,7 @@ fn seconds(by_ms: i64) -> String {
 /// A second of Unix time as `2026-11-21 02:26:41` (the days: Howard Hinnant's `civil_from_days`).
 fn utc(second: u64) -> String {
     let (days, of_day) = (second / 86_400, second % 86_400);
-    // Years begin in March, so that the day that is added now and then is the last one.
+    // Years begin in March, so that the leap day is the last day of a year.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
@@ -179,7 +181,7 @@ fn utc(second: u64) -> String {
     )
 }
 
-/// Whether a text holds an RFC 3339 time in UTC.
+/// Returns whether a text contains an RFC 3339 time in UTC.
 pub fn names_a_time(text: &str) -> bool {
     text.split(|c: char| c.is_whitespace() || "\",".contains(c))
         .any(|word| {

@@ -1,4 +1,5 @@
-//! A cluster of real processes in a temporary folder; dropped, it is ended and removed.
+//! A cluster of real processes in a temporary folder. Dropping it ends the processes and removes
+//! the folder.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,14 +17,14 @@ use crate::permits::{self, Permit};
 use crate::wait;
 use crate::workload::{Load, Route};
 
-/// Election timeouts of a cluster that loses no leader.
+/// Election timeouts of a cluster that must not lose its leader.
 const PATIENT: &str = "[\"2s\", \"4s\"]";
 
-/// From the start of the last process to ready on every node: an election, a worker lease and,
-/// on a loaded two-core machine with a debug build, a good deal of waiting for the processor.
+/// From the start of the last process until every node is ready: an election, a worker lease and,
+/// on a loaded two-core machine with a debug build, much waiting for the processor.
 pub const READY: Duration = Duration::from_secs(30);
 
-/// A text that stands in a record, so that a test finds the record's bytes in a file.
+/// A text in a record, by which a test finds the record's bytes in a file.
 pub const MARK: &str = "a-description-that-the-story-finds-again";
 
 #[derive(Debug)]
@@ -37,13 +38,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Nodes `n1` to `nN` that name each other as founders; none is started.
+    /// Nodes `n1` to `nN` that list each other as founders; none is started.
     pub fn planned(count: usize) -> Self {
         Self::prepared(count, None)
     }
 
     /// Nodes `n1` to `nN`, each alone on a host, and further hosts for nodes that are added; none
-    /// is started. Where there can be no such network (see [`crate::links::unavailable`]) it fails.
+    /// is started. Panics if such a network is unavailable (see [`crate::links::unavailable`]).
     pub fn on_links(count: usize, further: usize) -> Self {
         Self::prepared(count, Some(Links::new(count + further)))
     }
@@ -83,7 +84,7 @@ impl Cluster {
         self
     }
 
-    /// Gives every node a disk of its own; its data folder is a folder on it.
+    /// Gives every node a disk of its own, which contains its data folder.
     #[must_use]
     pub fn on_disks(mut self, kind: FileSystem, bytes: u64) -> Self {
         for index in 0..self.nodes.len() {
@@ -102,7 +103,7 @@ impl Cluster {
         self
     }
 
-    /// The disk of a node that was given one.
+    /// The disk of a node that has its own.
     pub fn disk_mut(&mut self, index: usize) -> &mut LoopDisk {
         let data = self.nodes[index].data();
         let mut disks = self.disks.iter_mut();
@@ -119,7 +120,8 @@ impl Cluster {
             .collect()
     }
 
-    /// Adds a node that founds nothing: it is not among the peers of the others and is not started.
+    /// Adds a node that is not a founder: it is not among the peers of the others and is not
+    /// started.
     pub fn add_stranger(&mut self, name: &str) -> usize {
         let index = self.nodes.len();
         let mut node = new_node(self.folder.path(), name, &self.links, index);
@@ -136,13 +138,13 @@ impl Cluster {
         self
     }
 
-    /// With elections so late that no pause of a busy machine brings one about: for stories in which no
-    /// leader is lost.
+    /// Makes elections so late that no pause of a busy machine causes one, for stories that must
+    /// not lose a leader.
     pub fn patient(self) -> Self {
         self.with("raft", "election", PATIENT)
     }
 
-    /// The links of a cluster that was made with some.
+    /// The links of a cluster that has some.
     pub fn links(&self) -> &Links {
         self.links.as_ref().expect("a cluster on links")
     }
@@ -167,7 +169,7 @@ impl Cluster {
         self.nodes.iter().map(Node::url).collect()
     }
 
-    /// `HOST:PORT` of a node's client side.
+    /// `HOST:PORT` of a node's clients' port.
     pub fn address(&self, index: usize) -> String {
         self.nodes[index].http_address().to_owned()
     }
@@ -202,7 +204,7 @@ impl Cluster {
         self.wait_ready_of(&all, READY);
     }
 
-    /// Waits until these nodes are ready; answers how long that took.
+    /// Waits until these nodes are ready. Returns how long that took.
     pub fn wait_ready_of(&self, indices: &[usize], deadline: Duration) -> Duration {
         let begin = Instant::now();
         for &index in indices {
@@ -220,13 +222,13 @@ impl Cluster {
         begin.elapsed()
     }
 
-    /// GET of a path at a node that is expected to answer.
+    /// GET of a path at a node, which must answer.
     #[track_caller]
     pub fn get(&self, index: usize, path: &str) -> Reply {
         http::get(&self.url(index, path)).reply()
     }
 
-    /// POST without a body to a node that is expected to answer.
+    /// POST without a body to a node, which must answer.
     #[track_caller]
     pub fn post(&self, index: usize, path: &str) -> Reply {
         http::post(&self.url(index, path)).reply()
@@ -242,14 +244,14 @@ impl Cluster {
         http::request("PUT", &url).json(definition).reply().ok();
     }
 
-    /// With the strict sequence `order`.
+    /// Creates the strict sequence `order`.
     #[must_use]
     pub fn with_order(self) -> Self {
         self.create_sequence(0, "order", &json!({"mode": "strict"}));
         self
     }
 
-    /// The next values of a sequence through a node, as their first and last.
+    /// Takes the next values of a sequence through a node; returns the first and the last.
     #[track_caller]
     pub fn next(&self, index: usize, name: &str, count: u64) -> (i64, i64) {
         let reply = self
@@ -259,7 +261,7 @@ impl Cluster {
         (integer(&body["first"]), integer(&body["last"]))
     }
 
-    /// The names of all sequences, as a node's own state has them.
+    /// The names of all sequences in a node's own state.
     pub fn sequence_names(&self, index: usize) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         let mut cursor = String::new();
@@ -286,8 +288,8 @@ impl Cluster {
         value.parse().expect("a number")
     }
 
-    /// Starts a node whose folder was damaged; it serves, and reports the damage in the words of the
-    /// entry of this name in [`crate::damage::DOCUMENT`].
+    /// Starts a node whose folder was damaged. It must serve, and report the damage in the words of
+    /// the entry of this name in [`crate::damage::DOCUMENT`].
     #[track_caller]
     pub fn start_repaired(&mut self, index: usize, damage: &str) {
         let before = self.nodes[index].stderr().len();
@@ -304,7 +306,7 @@ impl Cluster {
         self
     }
 
-    /// Removes a member whose folder is refused and brings its machine back as a new member.
+    /// Removes a member whose folder is refused and adds its machine again as a new member.
     pub fn replace_member(&mut self, index: usize, asked: usize) {
         let name = self.nodes[index].name();
         let member = self.url(asked, &format!("/v1/cluster/members/{name}"));
@@ -315,7 +317,7 @@ impl Cluster {
         self.promote(index, asked);
     }
 
-    /// Adds a started node as a learner, as soon as it waits to be added.
+    /// Adds a started node as a learner, as soon as it waits for that.
     pub fn add_member(&self, index: usize, asked: usize) {
         let node = &self.nodes[index];
         let new = json!({"name": node.name(), "peer": node.peer_address(), "http": node.url()});
@@ -342,15 +344,16 @@ impl Cluster {
         });
     }
 
-    /// The index of the leader that at least one running node names, waiting for one.
+    /// The index of the leader that at least one running node names; waits for one.
     pub fn leader(&self) -> usize {
         wait::until("a leader that says so itself", READY, || {
             self.leader_claims()
         })
     }
 
-    /// The index of the node that names itself as the leader, if one does: of several the one of the
-    /// latest term, for one that was cut off or stopped may not know yet that it was replaced.
+    /// The index of the node that names itself as the leader, if there is one. Of several, the one
+    /// of the latest term, since a node that was cut off or stopped may not have learned of its
+    /// successor.
     pub fn leader_claims(&self) -> Option<usize> {
         let claims = self.nodes.iter().enumerate().filter_map(|(index, node)| {
             let view = node.cluster_view()?;
@@ -368,7 +371,7 @@ impl Cluster {
             .find(|member| member["name"] == name)
     }
 
-    /// The highest term that any running node is at.
+    /// The highest term of the running nodes.
     pub fn term(&self) -> u64 {
         let term = |node: &Node| node.cluster_view()?["term"].as_u64();
         self.nodes.iter().filter_map(term).max().unwrap_or_default()
@@ -381,7 +384,7 @@ impl Cluster {
             .expect("a node beside the leader")
     }
 
-    /// Waits until these nodes have applied the same and show the same digest.
+    /// Waits until these nodes have applied the same entries and show the same digest.
     pub fn wait_same_state(&self, indices: &[usize]) {
         wait::until("all nodes at the same applied entry", READY, || {
             let mut seen = Vec::new();
@@ -419,7 +422,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A node of this place in the cluster: on the host of the same place, if there are links.
+/// A node with this index in the cluster, on the host with the same index if there are links.
 fn new_node(root: &Path, name: &str, links: &Option<Links>, index: usize) -> Node {
     match links {
         None => Node::new(root, name),

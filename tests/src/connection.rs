@@ -1,4 +1,4 @@
-//! A raw keep-alive connection: one request at a time, written as bytes, and its whole answer.
+//! A raw keep-alive connection: one request at a time, written as bytes, and its whole response.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
-/// The most that one answer may be long: a batch of 10,000 IDs as JSON is a quarter of it.
+/// The maximum length of a response; a batch of 10,000 IDs as JSON has a quarter of it.
 const MAX_ANSWER: usize = 1 << 20;
 
 pub(crate) fn connector(cacert: PathBuf) -> TlsConnector {
@@ -34,7 +34,7 @@ pub struct Connection {
     buffer: Vec<u8>,
 }
 
-/// Raises this process's limit of open files as far as it may; returns the limit.
+/// Raises this process's limit of open files to its maximum. Returns the limit.
 pub fn raise_open_files() -> u64 {
     let limits = getrlimit(Resource::Nofile);
     let current = limits.maximum;
@@ -43,8 +43,9 @@ pub fn raise_open_files() -> u64 {
     current.unwrap_or(u64::MAX)
 }
 
-/// The next port of an own address: with thousands of connections the system's own search for a free
-/// one takes most of the processor. One that is in use fails, and the next try has another.
+/// The next port of an own address. With thousands of connections, the system's own search for a
+/// free port takes most of the processor. If the port is in use the attempt fails, and the next
+/// attempt uses another one.
 fn next_port() -> u16 {
     static TRIES: AtomicU32 = AtomicU32::new(0);
     let tries = TRIES.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +54,7 @@ fn next_port() -> u16 {
     1_024 + (place % 64_000) as u16
 }
 
-/// Connects to an IP address and port; from this own address, if one is given.
+/// Connects to an IP address and port, from the given own address if there is one.
 pub async fn connect(address: &str, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let stream = match source {
         None => TcpStream::connect(address).await?,
@@ -96,12 +97,12 @@ impl Connection {
         Self::open(address, None).await
     }
 
-    /// A connection without TLS, from this own address if one is given.
+    /// A connection without TLS, from the given own address if there is one.
     pub(crate) async fn from(address: &str, source: Option<IpAddr>) -> io::Result<Self> {
         Ok(Self::on(Box::new(connect(address, source).await?)))
     }
 
-    /// Posts JSON; the status and the body.
+    /// Posts JSON. Returns the status and the body.
     pub async fn post(&mut self, path: &str, body: &str) -> io::Result<(u16, &[u8])> {
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
@@ -112,7 +113,7 @@ impl Connection {
         Ok((status, self.body()))
     }
 
-    /// One request and its whole answer; the status.
+    /// Sends one request and reads its whole response. Returns the status.
     pub(crate) async fn once(&mut self, request: &[u8]) -> io::Result<u16> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -132,13 +133,13 @@ impl Connection {
         }
     }
 
-    /// The body of the last answer.
+    /// The body of the last response.
     pub(crate) fn body(&self) -> &[u8] {
         let end = self.buffer.windows(4).position(|four| four == b"\r\n\r\n");
         end.map_or(&[], |end| &self.buffer[end + 4..])
     }
 
-    /// The headers of the last answer, names in lower case.
+    /// The headers of the last response, names in lower case.
     pub(crate) fn headers(&self) -> Vec<(String, String)> {
         let end = self.buffer.len() - self.body().len();
         let head = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
@@ -149,7 +150,7 @@ impl Connection {
     }
 }
 
-/// The status of an answer and its length with head and body, once the head is complete.
+/// The status of a response and its length with head and body, once the head is complete.
 fn head(bytes: &[u8]) -> io::Result<Option<(u16, usize)>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! A leader is lost in one of several ways: how long until the next strict value is acknowledged,
-//! and until the requests that were under way are answered.
+//! Loses a leader in one of several ways. Measures the time until the next strict value is
+//! acknowledged, and until pending requests are answered.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::history::{At, History, Timeline, Values};
 use crate::strikes::Strike;
 use crate::workload::{Route, Workload};
 
-/// How a leader is lost.
+/// The ways to lose a leader.
 pub const LOSSES: [(&str, Strike); 4] = [
     ("killed", Strike::Killed),
     ("stopped", Strike::Stopped),
@@ -17,23 +17,23 @@ pub const LOSSES: [(&str, Strike); 4] = [
     ("silent", Strike::Silent),
 ];
 
-/// What was seen of one loss.
+/// The measurements of one loss.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
-    /// From the loss to the first acknowledgement of a request that was sent after it.
+    /// The time from the loss to the first acknowledgement of a request that was sent after it.
     pub next: Duration,
-    /// From the loss to the last answer to a request that was under way at a node that was not
-    /// lost; nothing if none was.
+    /// The time from the loss to the last response to a request that was pending at a node that was
+    /// not lost; `None` if there was none.
     pub told: Option<Duration>,
-    /// Terms that began; one is what it takes.
+    /// The number of terms that began; one is enough.
     pub terms: u64,
 }
 
-/// The time before a loss in which its load gets going.
+/// The number of acknowledged values before the loss.
 const WARM: usize = 20;
 
-/// Loses the leader of a cluster on links, lets a new one serve, and brings the old one back.
-/// `clients` ask the nodes beside it for strict values of `order`, one after another.
+/// Loses the leader of a cluster on links, lets a new leader serve, and brings the old one back.
+/// `clients` request strict values of `order` from the other nodes, one after another.
 pub fn lose_leader(cluster: &mut Cluster, loss: Strike, clients: usize) -> Result<Seen, Violation> {
     cluster.wait_ready();
     let leader = cluster.leader();
@@ -45,7 +45,7 @@ pub fn lose_leader(cluster: &mut Cluster, loss: Strike, clients: usize) -> Resul
     workload.wait_for(WARM, READY);
     let lost = timeline.at();
     let in_force = loss.impose(cluster, leader);
-    // Each client gets its next value: what was under way has been answered then.
+    // Each client receives its next value, so the pending requests have been answered by then.
     workload.wait_for(2 * clients + WARM, READY);
     let terms = cluster.term().saturating_sub(before);
     let history = workload.finish();
@@ -55,7 +55,7 @@ pub fn lose_leader(cluster: &mut Cluster, loss: Strike, clients: usize) -> Resul
     seen(&history, lost, terms)
 }
 
-/// A cluster on links for losses of its leader.
+/// A cluster on links whose leader can be lost.
 pub fn cluster(nodes: usize) -> Cluster {
     Cluster::on_links(nodes, 0).ready().with_order()
 }

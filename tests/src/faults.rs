@@ -1,7 +1,7 @@
 //! Faults from outside the process: pauses, and system calls that strace delays or counts.
 //!
-//! Each fault is a guard that heals when dropped, and each proves that it bites before it counts
-//! as injected.
+//! Each fault is a guard that ends when it is dropped, and each checks that it had an effect before
+//! it counts as injected.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,29 +16,29 @@ use crate::{skips, wait};
 /// The violation of a fault that had no effect: its run shows nothing.
 pub const NEVER_BIT: &str = "a fault that never bit";
 
-/// A node whose process stands still until this is dropped.
+/// A node whose process is stopped until this is dropped.
 #[derive(Debug)]
 pub struct Paused {
     pid: Pid,
 }
 
 impl Paused {
-    /// Stops the process where it is (SIGSTOP).
+    /// Stops the process (SIGSTOP).
     pub fn new(node: &Node) -> Self {
         node.signal(Signal::STOP);
         Self { pid: node.pid() }
     }
 
-    /// Lets the process go on; an error if it ran meanwhile.
+    /// Continues the process. Returns an error if it ran meanwhile.
     pub fn heal(self) -> Result<(), Violation> {
         let detail = format!("the stopped process {} ran", self.pid.as_raw_nonzero());
         require(self.stands(), NEVER_BIT, detail)
     }
 
-    /// Whether the process stands still, as the kernel has it.
+    /// Returns whether the kernel shows the process as stopped.
     pub fn stands(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
-        // The state follows the name, which is in parentheses and may hold anything.
+        // The state follows the name, which is in parentheses and may contain any character.
         let stat = stat.unwrap_or_default();
         stat.rsplit_once(") ")
             .is_some_and(|(_, rest)| rest.starts_with('T'))
@@ -47,19 +47,19 @@ impl Paused {
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        // A process that was killed meanwhile needs no healing.
+        // A process that was killed meanwhile needs no signal.
         let _ = kill_process(self.pid, Signal::CONT);
     }
 }
 
-/// strace attached to a node; detached when dropped, the node then runs on.
+/// strace attached to a node. Dropping this detaches it, and the node continues to run.
 #[derive(Debug)]
 pub struct Strace {
     child: Child,
     output: PathBuf,
 }
 
-/// Why nothing can be traced here, with the way out; `None` if it can be.
+/// The reason why tracing is unavailable here, and the remedy; `None` if it is available.
 pub fn why_no_trace() -> Option<String> {
     let run = |arguments: &[&str]| {
         let mut command = Command::new("strace");
@@ -83,7 +83,7 @@ impl Strace {
         Self::attach(node, &["-e", "trace=fdatasync"], folder)
     }
 
-    /// Has the next `fdatasync` of a file fail with this error (`EIO`), once.
+    /// Makes the next `fdatasync` of a file fail with this error (`EIO`), once.
     pub fn fail_fdatasync(node: &Node, file: &Path, error: &str, folder: &Path) -> Self {
         let inject = &format!("inject=fdatasync:error={error}:when=1");
         let path = file.display().to_string();
@@ -110,7 +110,7 @@ impl Strace {
             .spawn()
             .expect("strace starts");
         let strace = Self { child, output };
-        // A call can be made to fail before the last thread is traced, and the process then ends.
+        // A call may fail before the last thread is traced, and the process then ends.
         wait::until(
             "every thread of the node is traced",
             Duration::from_secs(10),
@@ -119,13 +119,13 @@ impl Strace {
         strace
     }
 
-    /// Whether a call was made to fail.
+    /// Returns whether a call was made to fail.
     pub fn has_bitten(&self) -> bool {
         let text = std::fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&text).contains("(INJECTED)")
     }
 
-    /// How many `fdatasync` calls were seen to end so far.
+    /// The number of `fdatasync` calls that have ended so far.
     pub fn fdatasyncs(&self) -> usize {
         let text = std::fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&text)

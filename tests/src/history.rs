@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub struct At(pub u64);
 
 impl At {
-    /// The time from `earlier` to this, zero if it is the other way round.
+    /// The time from `earlier` to this; zero if this is earlier.
     pub fn since(self, earlier: At) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -34,18 +34,18 @@ impl Timeline {
 pub enum Outcome<T> {
     /// Acknowledged with this answer.
     Ok(T),
-    /// It may or may not have had an effect; why that is so.
+    /// It may or may not have had an effect; the reason.
     Unknown(String),
-    /// Certainly without effect; the code.
+    /// It certainly had no effect; the error code.
     Refused(String),
 }
 
 #[derive(Debug, Clone)]
 pub struct Op<T> {
-    /// The node that was asked, from zero.
+    /// The index of the requested node, from zero.
     pub node: usize,
     pub call: At,
-    /// When its answer or failure was seen.
+    /// The time of its response or failure.
     pub back: At,
     pub count: u64,
     pub outcome: Outcome<T>,
@@ -71,7 +71,7 @@ impl<T> Op<T> {
     }
 }
 
-/// An answer that has numbers.
+/// A response with numbers.
 pub trait Numbers {
     fn runs(&self) -> &[Run];
 }
@@ -123,15 +123,15 @@ pub fn runs_of(numbers: impl IntoIterator<Item = i64>) -> Vec<Run> {
     runs
 }
 
-/// The answer to an ID request: one worker's IDs in the order of the answer.
+/// The response to an ID request: one worker's IDs in the order of the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ids {
-    /// The worker that the answer names.
+    /// The worker in the response.
     pub worker: u64,
     pub runs: Vec<Run>,
 }
 
-/// The answer to `next`: values in the order of the answer.
+/// The response to `next`: values in the order of the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
     pub runs: Vec<Run>,
@@ -142,7 +142,7 @@ pub struct Created {
     pub name: String,
 }
 
-/// A time in which the answers of some nodes prove nothing.
+/// A time in which the responses of some nodes prove nothing.
 #[derive(Debug, Clone)]
 pub struct Doubt {
     pub nodes: Vec<usize>,
@@ -150,7 +150,7 @@ pub struct Doubt {
     pub to: At,
 }
 
-/// Takes back what these nodes acknowledged at these times: the outcome counts as unknown.
+/// Withdraws the acknowledgements of these nodes at these times: the outcomes count as unknown.
 pub fn doubt<T>(history: &mut [Op<T>], doubts: &[Doubt]) {
     for op in history {
         let is_in_doubt = |doubt: &Doubt| {
@@ -177,7 +177,7 @@ pub fn tally<T>(history: &[Op<T>]) -> (usize, usize, usize) {
     counts
 }
 
-/// How often each code or reason occurred, most frequent first, for the report of a failed run.
+/// The count of each code or reason, the most frequent first, for the report of a failed run.
 pub fn reasons<T>(history: &[Op<T>]) -> Vec<(String, usize)> {
     let mut counts = std::collections::BTreeMap::new();
     for op in history {

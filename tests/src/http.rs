@@ -1,6 +1,7 @@
-//! A blocking HTTP client for stories: one call, then status, problem code, body, headers, time.
+//! A blocking HTTP client for stories. A call returns the status, problem code, body, headers and
+//! time.
 //!
-//! It follows no redirect and repeats nothing: what a node answers is what a story sees.
+//! It follows no redirect and retries nothing: a story sees each response of a node.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -9,8 +10,8 @@ use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-/// The client side's patience: longer than the server's own default of 3 s, so that a hang shows
-/// as a failure of the server to answer and not as the client's impatience.
+/// The client's timeout: longer than the server's default of 3 s, so that a hang counts as a
+/// missing response of the server and not as a timeout of the client.
 pub const PATIENCE: Duration = Duration::from_secs(8);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -23,9 +24,9 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 
 static CLIENT: LazyLock<Client> = LazyLock::new(client);
 
-/// A client that takes any certificate: stories about them use the program itself.
+/// A client that accepts any certificate: stories about certificates use the program itself.
 fn client() -> Client {
-    // An error: it is installed already.
+    // An error means that it is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .no_proxy()
@@ -51,7 +52,7 @@ pub struct Reply {
 pub enum Failure {
     /// The connection was refused: certainly no effect.
     Refused(String),
-    /// It broke or timed out after the request may have been sent.
+    /// The connection broke or timed out after the request may have been sent.
     Unknown(String),
 }
 
@@ -65,17 +66,17 @@ impl Reply {
         self.header("idempotent-replayed").is_some()
     }
 
-    /// The body as JSON; null if it is not.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The `code` of a problem answer, else an empty string.
+    /// The `code` of a problem, else an empty string.
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// What a problem answer tells of this case.
+    /// The `detail` of a problem.
     pub fn detail(&self) -> String {
         self.json()["detail"]
             .as_str()
@@ -83,7 +84,7 @@ impl Reply {
             .to_owned()
     }
 
-    /// Whether a problem answer promises that nothing happened.
+    /// Returns whether a problem guarantees that the request had no effect.
     pub fn retryable(&self) -> bool {
         self.json()["retryable"].as_bool().unwrap_or(false)
     }
@@ -95,7 +96,7 @@ impl Reply {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The answer itself, which a story expects to be a success.
+    /// Returns the response, which must be a success.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert!(
@@ -107,7 +108,7 @@ impl Reply {
         self
     }
 
-    /// The answer itself, which a story expects to be this refusal.
+    /// Returns the response, which must be this refusal.
     #[track_caller]
     pub fn refused(self, status: u16, code: &str) -> Self {
         assert_eq!(
@@ -173,7 +174,7 @@ impl Request {
         RUNTIME.block_on(answer(self.0))
     }
 
-    /// Sends it, and reads the body without keeping it; how many bytes it had.
+    /// Sends the request and discards the body. Returns the number of its bytes.
     #[track_caller]
     pub fn length(self) -> u64 {
         RUNTIME.block_on(async {
@@ -187,7 +188,7 @@ impl Request {
         })
     }
 
-    /// Sends it to a node that the story expects to answer.
+    /// Sends the request to a node, which must answer.
     #[track_caller]
     pub fn reply(self) -> Reply {
         match self.send() {
@@ -219,7 +220,7 @@ async fn answer(request: RequestBuilder) -> Result<Reply, Failure> {
             )
         })
         .collect();
-    // Once the head was seen the request had its effect, whatever becomes of the body.
+    // After the head arrived the request has had its effect, whatever happens to the body.
     let body = answer
         .text()
         .await

@@ -1,5 +1,5 @@
-//! Callers that race for keys: each key is begun by eight at once on random nodes, who lose answers,
-//! ask again with the same nonce, die with a claim, come too late with their result, or complete.
+//! Callers that race for keys. Eight callers at the same time begin each key on random nodes. They
+//! lose answers, retry with the same nonce, die with a claim, complete too late, or complete.
 //!
 //! All responses are recorded on one clock.
 
@@ -26,23 +26,23 @@ use crate::strikes::{self, Plan, Strike, Strikes};
 /// Callers of each key.
 const CALLERS: usize = 8;
 
-/// Of the callers only these die, so that every key is done in the end.
+/// Only callers below this number die, so that every key is done in the end.
 const MORTAL: u8 = 5;
 
 /// The life of a key that outlives the run, and of one that does not.
 const LONG_MS: u64 = 3_600_000;
 const SHORT_MS: u64 = 3_000;
 
-/// One key in so many is short-lived, and the last of its callers comes once it is over.
+/// One key in this many is short-lived. The last of its callers arrives after it expired.
 const SHORT_EVERY: u64 = 20;
 
-/// After this a short-lived key that was done at once is over, mostly.
+/// After this time, most short-lived keys that were done at once have expired.
 const BEYOND_SHORT: Duration = Duration::from_millis(3_500);
 
-/// A claim's time: a stopped leader is stopped for longer than the longest.
+/// The duration of a claim. A stopped leader is stopped for longer than the longest.
 const CLAIM_MS: (u64, u64) = (400, 1_600);
 
-/// When a caller gives a key up, and the run fails: all faults together are shorter.
+/// After this time a caller gives up a key, and the run fails: all faults together are shorter.
 const GIVES_UP: Duration = Duration::from_secs(120);
 
 /// The pause after a response without a result.
@@ -66,7 +66,7 @@ pub const KEY_PLAN: Plan = Plan {
     away_ms: (3_000, 3_000),
 };
 
-/// The number of keys, and the number at once.
+/// The number of keys, and the number of concurrent ones.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyLoad {
     pub keys: u64,
@@ -78,15 +78,15 @@ pub struct KeyLoad {
 #[derive(Debug, Default)]
 pub struct KeyBook {
     events: Vec<KeyEvent>,
-    /// Begins and completions that were sent again after no response, or after one without a result.
+    /// Begins and completions that were repeated after no response, or after one without a result.
     retries: u64,
     deaths: u64,
     tally: Tally,
 }
 
 impl KeyLoad {
-    /// Eight callers at once begin every key while nodes are killed, stopped and cut off. The checker
-    /// judges all responses.
+    /// Eight callers at the same time begin every key while nodes are killed, stopped and cut off.
+    /// The checker judges all responses.
     pub fn under_faults(self, random: Random, may_have_links: bool) -> Result<(), Violation> {
         let (planned, has_links) = strikes::cluster(may_have_links);
         let strikes = Strikes::new(KEY_PLAN, random, has_links, None);
@@ -139,7 +139,7 @@ impl Load for KeyLoad {
 struct Caller<'a> {
     key: u64,
     number: u8,
-    /// Of its nonces, the one that it asks with.
+    /// The index of the nonce of its next request.
     nonce: u32,
     random: Random,
     nodes: u64,
@@ -150,11 +150,11 @@ struct Caller<'a> {
 
 /// The next step of a caller.
 enum Next {
-    /// Asks again, with the same nonce.
+    /// Repeats the request with the same nonce.
     Again,
-    /// Asks as a new request.
+    /// Sends a new request, with another nonce.
     Anew,
-    /// It is done with the key, or has died.
+    /// Ends: it is done with the key, or has died.
     Ends,
 }
 
@@ -173,7 +173,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Mostly as long as a caller waits, and sometimes so short that the answer is lost.
+    /// The timeout of a request: mostly the usual one, sometimes so short that the answer is lost.
     fn patience(&mut self) -> Duration {
         match self.random.below(10) {
             0 => Duration::from_micros(self.random.below(12_000)),
@@ -247,7 +247,7 @@ impl Caller<'_> {
                 self.book.borrow_mut().deaths += 1;
                 Next::Ends
             }
-            // Its answer was lost after it had come: it asks again with the same nonce.
+            // The answer counts as lost, and the caller repeats the request with the same nonce.
             3 | 4 => Next::Again,
             5 => {
                 let body = json!({"claim": claim.1});
@@ -267,7 +267,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Completes the key, and repeats that until there is a result. Continues as any other caller.
+    /// Completes the key, and retries until there is a result. Continues like any other caller.
     async fn complete(&mut self, (claim, sealed): (u64, &Value), variant: u64) -> Next {
         let result = KeyResult { claim, variant };
         let body = json!({"claim": sealed, "result": format!("{claim}/{variant}")});
@@ -310,8 +310,8 @@ fn result_of(text: &str) -> Option<KeyResult> {
     })
 }
 
-/// Of a completion and an abandonment: that it is so, or that the claim is lost. An abandonment says
-/// nothing about a result.
+/// The result of a completion or an abandonment: it succeeded, or the claim is lost. An abandonment
+/// states nothing about a result.
 fn ended(answer: &Reply) -> Option<KeyTold> {
     match (answer.status, answer.code().as_str()) {
         (200, _) if answer.json()["state"] == "done" => {

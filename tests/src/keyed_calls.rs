@@ -1,5 +1,6 @@
-//! Requests with an `Idempotency-Key`. Each is sent until there is a response, and then sent again to
-//! another node: there must be as many results as keys, and the second response has the same bytes.
+//! Requests with an `Idempotency-Key`. Each is sent until there is a response, and then repeated at
+//! another node: there must be as many results as keys, and the second response must have the same
+//! bytes.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicBool;
@@ -29,16 +30,16 @@ const KINDS: [(&str, &str); 3] = [
     ("GET", "/v1/ids"),
 ];
 
-/// One request in so many is given up before its answer can have come.
+/// One request in this many is given up before its response can have arrived.
 const LOST_EVERY: u64 = 50;
 
 /// The pause after a response without a result.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// The run fails after this many tries of one request: all faults together are shorter.
+/// The run fails after this many attempts at one request: all faults together are shorter.
 const MOST_TRIES: usize = 2_000;
 
-/// The number of calls, and the number at once.
+/// The number of calls, and the number of concurrent ones.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyedLoad {
     pub calls: u64,
@@ -56,8 +57,8 @@ pub struct KeyedBook {
 }
 
 impl KeyedLoad {
-    /// Every request with a key is answered with a result of its own, and again with the same bytes,
-    /// while nodes are killed and stopped. Each key is kept for as long as the run.
+    /// Every request with a key receives a result of its own, and its repetition receives the same
+    /// bytes, while nodes are killed and stopped. Each key is stored for the whole run.
     pub fn under_faults(self, random: Random) -> Result<(), Violation> {
         let limit = (self.calls + 1).max(1_000_000).to_string();
         let planned = Cluster::planned(3).with("limits", "keys", &limit);
@@ -145,7 +146,7 @@ impl Caller<'_> {
         book.given[kind].push(integer(value));
     }
 
-    /// Asks until there is an answer, one node after another from this one on.
+    /// Retries until there is a response, at one node after another, beginning with this one.
     async fn answered(&mut self, kind: usize, node: usize, key: &str) -> Option<Reply> {
         let (method, path) = KINDS[kind];
         for at in node.. {
@@ -175,7 +176,8 @@ impl Caller<'_> {
     }
 }
 
-/// As many distinct results as calls, and each repetition was answered with the same bytes.
+/// Checks that there are as many distinct results as calls, and that each repetition received the
+/// same bytes.
 fn check(mut book: KeyedBook, calls: u64, report: &mut Report) {
     report.none("the same bytes", &book.differing);
     for ((_, path), given) in KINDS.iter().zip(&mut book.given) {

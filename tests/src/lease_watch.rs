@@ -1,4 +1,4 @@
-//! What the leases of the workers were, seen by asking every node for them all the time.
+//! The leases of the workers, observed by continuous requests to every node.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::clients::Clients;
 use crate::cluster::{Cluster, integer};
 use crate::http;
 
-/// The time between two rounds, and how long a node may take to answer: far shorter than any lease.
+/// The time between two rounds, and the timeout of a request: far shorter than any lease.
 const EVERY: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -30,9 +30,9 @@ impl LeaseWatch {
         }
     }
 
-    /// Every lease of the layout `default`, once for each fence that was seen.
+    /// Every observed lease of the layout `default`, once for each of its fences.
     pub fn finish(self) -> Vec<Lease> {
-        // A last round begins after the end, so that all that was minted is covered.
+        // A last round begins after the end, so that it covers all that was minted.
         let rounds = self.rounds.finish().into_iter().flatten();
         let last = self.urls.iter().flat_map(|url| leases_at(url));
         let mut seen = Vec::new();
@@ -45,7 +45,7 @@ impl LeaseWatch {
     }
 }
 
-/// The leases as one node has them; none if it does not answer.
+/// The leases in one node's state; none if it does not answer.
 fn leases_at(url: &str) -> Vec<Lease> {
     let request = http::get(&format!("{url}/v1/workers?limit=1000")).patience(PATIENCE);
     let Ok(reply) = request.send() else {

@@ -1,18 +1,18 @@
-//! The harness: it starts real `seqd server` processes on free loopback ports with temporary
-//! folders, injects faults, records the outcomes of requests on one monotonic clock, and
-//! checks the history.
+//! The harness. It starts real `seqd server` processes on free loopback ports with temporary
+//! folders, injects faults, records the outcomes of requests on one monotonic clock, and checks the
+//! history.
 //!
-//! The stories in `tests/stories` and the longer runs of the `soak` binary are both written with
-//! it. It uses the product only from outside: the binary, its configuration file, its HTTP
-//! interface, its exit codes and its folders; and the `client` crate as a program outside the cluster
-//! does. The [model] alone is of another kind: it calls the code of minting and of the replicated state,
-//! and starts nothing.
+//! Both the stories in `tests/stories` and the longer runs of the `soak` binary use it. It uses the
+//! product only from outside: the binary, its configuration file, its HTTP interface, its exit
+//! codes and its folders; and the `client` crate, like a program outside the cluster. Only the
+//! [model] is different: it calls the code of minting and of the replicated state, and starts no
+//! process.
 //!
 //! A run under faults has four parts: [loads] and [clients], the fault plan in [strikes], the
 //! [checkers], and one [report].
 //!
-//! Everything that a run makes it ends and removes again, also when the run fails. Processes are
-//! ended through the handle that started them, never by name.
+//! A run ends and removes everything that it created, also if it fails. Processes are ended through
+//! the handle that started them, never by name.
 
 #![allow(
     clippy::unwrap_used,

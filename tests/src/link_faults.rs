@@ -1,4 +1,4 @@
-//! What can be wrong with the links of a cluster, by name, and how it is brought about.
+//! The faults of a cluster's links, by name, and their injection.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use crate::connection::raise_open_files;
 use crate::faults::{NEVER_BIT, Strace};
 use crate::links::{Condition, Fault, Links, Pairs};
 
-/// How many connections an idle flood opens: what a small pool of misbehaving clients holds, and
-/// far more than the peers of a cluster need.
+/// The connections of an idle flood: as many as a small pool of misbehaving clients has, and far
+/// more than the peers of a cluster need.
 const FLOOD: usize = 1024;
 
 /// A fault of the links; one of the table [`FAULTS`].
@@ -22,15 +22,15 @@ pub struct LinkFault {
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Between all nodes: a round trip that takes this long, ms, and a share that is lost.
+    /// The round trip between all nodes in ms, and the share of lost packets.
     Far(u64, f64),
-    /// The cables of all nodes but the leader, Mbit/s.
+    /// The bandwidth of all nodes except the leader, Mbit/s.
     SlowFollowers(f64),
     LeaderAlone,
     FollowerAlone,
-    /// What the leader sends is lost, what it is sent arrives.
+    /// The leader's outgoing packets are lost; incoming ones arrive.
     LeaderDumb,
-    /// What the leader is sent is lost, what it sends arrives.
+    /// The leader's incoming packets are lost; outgoing ones arrive.
     LeaderDeaf,
     /// The leader and one follower do not reach each other; the others reach both.
     LeaderAndOne,
@@ -38,9 +38,9 @@ enum Kind {
     OneIsRefused,
     /// All connections of the followers to the leader are refused.
     AllAreRefused,
-    /// Whatever the leader and a follower send each other is answered with resets.
+    /// Every packet between the leader and one follower is answered with a reset.
     LeaderAndOneReset,
-    /// Connections to the leader's port for peers that send nothing.
+    /// Connections that send nothing to the leader's port for peers.
     Flood,
     /// Every `fdatasync` of every node takes this many ms longer.
     SlowDisks(u64),
@@ -69,7 +69,7 @@ pub const FAULTS: [LinkFault; 16] = [
     fault("leader-and-one-reset", Kind::LeaderAndOneReset),
 ];
 
-/// Faults that are not of the links: idle connections, and slow disks, which need strace.
+/// Faults that do not affect links: idle connections, and slow disks, which need strace.
 pub const BESIDE: [LinkFault; 2] = [
     fault("flood", Kind::Flood),
     fault("disks-120", Kind::SlowDisks(120)),
@@ -90,8 +90,8 @@ impl LinkFault {
         all.find(|fault| fault.name == name)
     }
 
-    /// Whether the leader is well and reaches a majority, so that nothing justifies an election. A
-    /// port that all followers find closed does.
+    /// Returns whether the leader works and reaches a majority, so that no election is justified.
+    /// If all followers find its port closed, an election is.
     pub fn spares_the_leader(self) -> bool {
         matches!(
             self.kind,
@@ -104,7 +104,8 @@ impl LinkFault {
         )
     }
 
-    /// Brings it about in a cluster whose leader is this one, on a follower beside it.
+    /// Injects the fault into a cluster with this leader, and with one of its followers where it
+    /// needs one.
     pub fn impose(self, cluster: &Cluster, leader: usize) -> InForce {
         let links = cluster.links();
         let nodes = cluster.size();
@@ -149,8 +150,8 @@ impl LinkFault {
 }
 
 impl InForce {
-    /// Ends it; how many packets, syncs or connections it touched. An error if a part of it did not
-    /// bite.
+    /// Ends the fault. Returns the number of packets, syncs or connections that it affected, or an
+    /// error if a part of it had no effect.
     pub fn heal(self) -> Result<u64, Violation> {
         let touched: Vec<u64> = match self {
             Self::OnLinks(faults) => faults.iter().map(Fault::touched).collect(),
@@ -163,7 +164,7 @@ impl InForce {
     }
 }
 
-/// Refuses new connections of these followers to the leader, and breaks those that are open.
+/// Refuses new connections of these followers to the leader, and breaks open ones.
 fn refuse(links: &Links, followers: &[usize], leader: usize) -> InForce {
     let pairs = Pairs::one_way(followers, &[leader]);
     let refused = links.impose(pairs, Condition::Refused);
@@ -173,7 +174,7 @@ fn refuse(links: &Links, followers: &[usize], leader: usize) -> InForce {
     InForce::OnLinks(vec![refused])
 }
 
-/// Opens connections and leaves them as they are; one that is refused is not counted.
+/// Opens connections and leaves them idle. A refused one is not counted.
 pub fn flood(address: &str) -> InForce {
     raise_open_files();
     let open = (0..FLOOD).filter_map(|_| TcpStream::connect(address).ok());

@@ -24,7 +24,7 @@ pub const MOST_MEMORY: u64 = 400 << 20;
 /// The load before a fault.
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// The load continues for this time after a fault at most, so that a late recovery is measured.
+/// The longest time that the load continues after a fault, so that a late recovery is measured.
 const AFTER: Duration = Duration::from_secs(10);
 
 /// Strict clients for each node.
@@ -35,14 +35,14 @@ pub struct LinkRun {
     pub nodes: usize,
     pub fault: LinkFault,
     pub length: Duration,
-    /// With late elections, a pause of the machine causes none.
+    /// Whether elections are late, so that a pause of the machine causes none.
     pub is_patient: bool,
 }
 
 /// Counts during the fault.
 #[derive(Debug)]
 pub struct Seen {
-    /// Strict values that were given.
+    /// The number of strict values.
     pub strict: usize,
     pub elections: u64,
 }
@@ -102,7 +102,8 @@ impl LinkRun {
         Ok(Seen { strict, elections })
     }
 
-    /// Judges the strict values and the IDs during the fault and after it. Returns the number of values.
+    /// Judges the strict values and the IDs during the fault and after it. Returns the number of
+    /// values.
     fn judge(self, histories: &Histories, (begin, end): (At, At), report: &mut Report) -> usize {
         let (order, ids) = (&histories.order, &histories.ids);
         let values = latencies(order, (begin, end));

@@ -1,8 +1,9 @@
-//! A load generator on raw keep-alive connections: one request at a time each, no pipelining.
+//! A load generator on raw keep-alive connections. Each has one request at a time, without
+//! pipelining.
 //!
-//! Closed loop: a connection sends its next request once it has the answer. Open loop: requests
-//! are due at a fixed rate, and a latency counts from when its request was due, so that a stall of
-//! the server is seen by all requests that it delayed (coordinated omission: Gil Tene).
+//! Closed loop: a connection sends its next request once it has the response. Open loop: requests
+//! are due at a fixed rate, and the latency counts from the due time, so that a stall of the server
+//! counts for all requests that it delayed (coordinated omission: Gil Tene).
 //!
 //! It runs on one thread, so that a two-core machine keeps a core for the server.
 
@@ -20,7 +21,7 @@ pub struct Target {
     addresses: Vec<String>,
     method: &'static str,
     path: String,
-    /// The file with the CA of servers that speak TLS.
+    /// The file with the CA of servers with TLS.
     pub cacert: Option<PathBuf>,
 }
 
@@ -55,7 +56,7 @@ impl Figures {
         Duration::from_micros(u64::from(quantile(&self.latencies_us, share)))
     }
 
-    /// What several runs measured, as of one.
+    /// Combines the figures of several runs.
     pub fn of_all(runs: impl IntoIterator<Item = Figures>) -> Figures {
         let (mut latencies, mut failures, mut elapsed) = (Vec::new(), 0, Duration::ZERO);
         for run in runs {
@@ -109,12 +110,12 @@ impl Target {
         }
     }
 
-    /// Loads it for so long in a closed loop and blocks until that is over.
+    /// Applies a closed-loop load for `length`; blocks until it has ended.
     pub fn closed(&self, connections: usize, length: Duration) -> Figures {
         block_on(self.load(connections, None, length))
     }
 
-    /// The same in an open loop of so many requests a second in all.
+    /// Applies an open-loop load of `rate` requests per second in all.
     pub fn open(&self, connections: usize, rate: f64, length: Duration) -> Figures {
         block_on(self.load(connections, Some(rate), length))
     }
@@ -127,7 +128,7 @@ impl Target {
             let connection = Connection::open(address, tls.clone()).await;
             open.push((address, connection.expect("a connection to the server")));
         }
-        // From here on: a handshake of TLS is no part of a request.
+        // Measured from here on: a TLS handshake is not part of a request.
         let begin = Instant::now();
         let tasks = open
             .into_iter()
@@ -156,9 +157,8 @@ impl Target {
 }
 
 /// Sends each of these requests once over keep-alive connections, spread over the addresses, and
-/// blocks until all are answered. `next` gives method, path and a JSON body, then nothing.
-/// Answers how many were answered with a status of the 200s; what is refused as retryable is
-/// sent again.
+/// blocks until all have a response. `next` returns the method, the path and a JSON body, then
+/// `None`. A retryable refusal is retried. Returns the number of responses with a 2xx status.
 pub fn each(
     addresses: &[String],
     connections: usize,

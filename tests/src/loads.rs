@@ -27,8 +27,8 @@ pub trait Load: Sync {
     );
 }
 
-/// Runs a load on a ready cluster while faults strike, for so long and for one round at least, or
-/// until it is done; then judges both.
+/// Runs a load on a ready cluster under faults, for the given time and at least one round, or until
+/// it is done. Then judges both.
 pub fn under_faults(
     load: &impl Load,
     mut cluster: Cluster,

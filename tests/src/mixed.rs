@@ -1,5 +1,5 @@
-//! The load of the runs with random faults, link faults and power cuts: IDs, strict values of `order`
-//! and segment values of `ticket`, with the check of all responses.
+//! The load of the runs with random faults, link faults and power cuts: IDs, strict values of
+//! `order` and segment values of `ticket`, and the check of all responses.
 
 use std::fmt;
 

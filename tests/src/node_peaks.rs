@@ -1,4 +1,4 @@
-//! The most memory and disk that each node of a cluster used during a run, and the nodes that ended.
+//! The peaks of memory and disk of each node of a cluster during a run, and the nodes that ended.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ impl fmt::Display for Peaks {
     }
 }
 
-/// Runs `work`, and samples all nodes of the cluster meanwhile.
+/// Runs `work`, and samples all nodes of the cluster during it.
 pub fn during<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> (T, Vec<Peaks>) {
     let nodes: Vec<(Pid, PathBuf, String)> = (0..cluster.size())
         .map(|index| cluster.node(index))
@@ -75,7 +75,7 @@ pub fn during<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> (T, Vec<Peaks>)
     (result, most(&samples))
 }
 
-/// Prints the peaks. No node may end, or use more memory than this, bytes.
+/// Prints the peaks. Requires that no node ended or used more memory than `most_memory` bytes.
 pub fn judge(peaks: &[Peaks], most_memory: u64, report: &mut Report) {
     for peak in peaks {
         println!("  {peak}");

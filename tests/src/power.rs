@@ -1,13 +1,14 @@
-//! Power cuts of real nodes on real file systems, under load, and what must hold afterwards.
+//! Power cuts of real nodes on real file systems, under load, and the invariants that must hold
+//! afterwards.
 //!
-//! Each node has a disk of its own. A cut takes what was not synced, and the process; the disk is
-//! mounted again and the node started at once. Two manners:
+//! Each node has a disk of its own. A cut removes everything that was not synced, and ends the
+//! process; the disk is mounted again and the node started at once. There are two manners:
 //!
 //! - [`Manner::Dead`]: the process dies first, then the disk loses its power. Every answer that a
-//!   client has came from a process whose disk worked, so every answer counts.
-//! - [`Manner::Alive`]: the disk loses its power under the running process, which then dies by its
-//!   own judgement (`EIO`) or by `kill -9`. A sync that races with the cut may be reported although
-//!   its bytes are gone: what was answered while the cut went on does not count.
+//!   client received came from a process whose disk worked, so every answer counts.
+//! - [`Manner::Alive`]: the disk loses its power under the running process, which then ends itself
+//!   (`EIO`) or is ended by `kill -9`. A sync that races with the cut may be reported although its
+//!   bytes are lost, so answers during the cut do not count.
 
 use std::time::{Duration, Instant};
 
@@ -21,16 +22,16 @@ use crate::seed::Random;
 use crate::wait;
 use crate::workload::{Route, Workload};
 
-/// Snapshots are frequent, so that cuts also hit their making, and the purge behind them.
+/// Snapshots are frequent, so that cuts also hit their creation, and the purge after them.
 const SNAPSHOT_EVERY: &str = "1500";
 
-/// What has to be acknowledged between two cuts at least, so that there is something to lose.
+/// The least number of acknowledgements between two cuts, so that there is something to lose.
 const PROGRESS: usize = 20;
 
-/// The exit code of a node whose disk failed it.
+/// The exit code of a node whose disk failed.
 const DISK_FAILED: Option<i32> = Some(10);
 
-/// In which order a process and its disk die.
+/// The order in which a process and its disk fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     Dead,
@@ -41,7 +42,7 @@ pub enum Manner {
 pub struct Figures {
     pub single: usize,
     pub of_all: usize,
-    /// Cuts of a node that had not become ready again after the one before.
+    /// Cuts of a node that was not ready again after the cut before.
     pub while_starting: usize,
     pub given: Given,
     pub created: u64,
@@ -52,7 +53,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Cuts in all: one of all nodes counts once.
+    /// The number of cuts; a cut of all nodes counts once.
     pub fn cuts(&self) -> usize {
         self.single + self.of_all
     }
@@ -61,7 +62,7 @@ impl Figures {
 /// A three-node cluster on cuttable disks, under load.
 #[derive(Debug)]
 pub struct PowerRun {
-    // The load is dropped first: it ends by itself once nobody waits for it.
+    // The load is dropped first: it ends once nothing waits for it.
     load: Option<(Mixed, Workload<Created>)>,
     cluster: Cluster,
     random: Random,
@@ -98,7 +99,7 @@ impl PowerRun {
         }
     }
 
-    /// Founds the cluster; its power is cut at some moment of it.
+    /// Founds the cluster, and cuts its power at some moment of that.
     pub fn bootstrap(&mut self) -> Result<(), Violation> {
         self.cluster.start_all();
         std::thread::sleep(Duration::from_millis(self.random.below(900)));
@@ -128,7 +129,7 @@ impl PowerRun {
                 let victim = self.victim();
                 self.cut(&[victim])?;
             }
-            // One in four is followed by the next one while the node starts.
+            // One cut in four is followed by the next one while the node starts.
             self.unsettled = self.random.below(4) == 0;
             if !self.unsettled {
                 self.settle()?;
@@ -139,7 +140,7 @@ impl PowerRun {
         self.judge()
     }
 
-    /// Half of the time the leader, where one is known.
+    /// A random node; in half of the cases the leader, if there is one.
     fn victim(&mut self) -> usize {
         let any = self.random.below(3) as usize;
         if self.random.below(2) == 0 {
@@ -171,7 +172,7 @@ impl PowerRun {
             self.cluster.disk_mut(victim).cut(loss);
         }
         if manner == Manner::Alive {
-            // Some time to meet the first error, or none.
+            // The process gets some time to meet the first error, or none.
             std::thread::sleep(Duration::from_millis(self.random.below(4) * 30));
             for &victim in victims {
                 self.end(victim)?;
@@ -198,7 +199,7 @@ impl PowerRun {
         Ok(())
     }
 
-    /// Ends a process whose disk is gone, if it has not seen that for itself already.
+    /// Ends a process whose disk is gone, unless it has ended itself.
     fn end(&mut self, victim: usize) -> Result<(), Violation> {
         let node = self.cluster.node_mut(victim);
         if let Some(status) = node.ended() {
@@ -254,7 +255,7 @@ impl PowerRun {
         self.load = Some((Mixed::begin(self.timeline, loads), created));
     }
 
-    /// Waits until some more was acknowledged since the last cut.
+    /// Waits until more requests were acknowledged since the last cut.
     fn progress(&self) -> Result<(), Violation> {
         let Some((load, _)) = &self.load else {
             return Ok(());
@@ -288,12 +289,12 @@ impl PowerRun {
         Ok(())
     }
 
-    /// All that was answered so far.
+    /// All outcomes so far.
     pub fn histories(&self) -> &Histories {
         &self.histories
     }
 
-    /// The last lines of the nodes, for the report of a run that failed.
+    /// The last log lines of the nodes, for the report of a failed run.
     pub fn tails(&self) -> String {
         (0..3).map(|i| self.cluster.node(i).tail()).collect()
     }

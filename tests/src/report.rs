@@ -44,7 +44,7 @@ impl Report {
         }
     }
 
-    /// Prints the response codes. Requires at least one success, and no code besides the expected ones.
+    /// Prints the response codes. Requires at least one success, and only expected codes.
     pub fn answers(&mut self, what: &str, answers: &Counts, expected: &[&str]) {
         let line = format!("{what}: {answers:?}");
         println!("  {line}");
@@ -89,7 +89,7 @@ impl Times {
         self.0.len()
     }
 
-    /// The time that `share` (0 to 1) of them do not exceed; zero of none.
+    /// The time that `share` (0 to 1) of them do not exceed; zero if there are none.
     pub fn quantile(&self, share: f64) -> Duration {
         quantile(&self.0, share)
     }
@@ -114,7 +114,7 @@ impl Display for Times {
     }
 }
 
-/// The value that `share` (0 to 1) of these, in order of size, do not exceed; 0 of none.
+/// The value that `share` (0 to 1) of these sorted values do not exceed; 0 if there are none.
 pub fn quantile<T: Copy + Default>(sorted: &[T], share: f64) -> T {
     let last = sorted.len().saturating_sub(1);
     let index = (share * last as f64).round() as usize;

@@ -16,7 +16,7 @@ use crate::report::{Counts, Report, count};
 use crate::seed::Random;
 use crate::{http, links, wait};
 
-/// For how long a killed node is down, at least and at most.
+/// The time for which a killed node is down, at least and at most.
 const DOWN_MS: (u64, u64) = (0, 2_500);
 
 /// The time limit for linearizable reads at every node after a fault.
@@ -34,7 +34,7 @@ pub enum Strike {
     Killed,
     /// SIGTERM.
     Ended,
-    /// SIGSTOP: the kernel still takes what it is sent.
+    /// SIGSTOP: the kernel still accepts data for it.
     Stopped,
     /// A node is cut off from the other nodes; its clients still reach it.
     Cut,
@@ -44,11 +44,11 @@ pub enum Strike {
     Moved,
     /// A clock is set a few times.
     ClockSet,
-    /// All clocks are.
+    /// All clocks are set a few times.
     ClocksSet,
 }
 
-/// A fault, and whether it is the leader's.
+/// A fault, and whether it strikes the leader.
 pub type Turn = (Strike, bool);
 
 /// The faults of a run, and their times.
@@ -59,7 +59,7 @@ pub struct Plan {
     pub is_shuffled: bool,
     /// The pause before a fault, at least and at most.
     pub pause_ms: (u64, u64),
-    /// For how long a node is stopped, cut off or silent, at least and at most.
+    /// The time for which a node is stopped, cut off or silent, at least and at most.
     pub away_ms: (u64, u64),
 }
 
@@ -71,7 +71,7 @@ pub enum InForce {
     OnLinks(link_faults::InForce),
 }
 
-/// A fault that took a node away, until all served again.
+/// A fault that took a node away, until all nodes served again.
 #[derive(Debug, Clone)]
 pub struct Struck {
     pub name: String,
@@ -139,7 +139,7 @@ pub struct Strikes {
     next_clock: usize,
     pub counts: Counts,
     pub struck: Vec<Struck>,
-    /// From the end of a fault until every node served again, at most.
+    /// The longest time from the end of a fault until every node served again.
     serves: Duration,
 }
 
@@ -159,7 +159,8 @@ impl Strikes {
         }
     }
 
-    /// Injects round after round until `goes_on`, which gets the number of finished rounds, is false.
+    /// Injects rounds of faults until `goes_on`, which gets the number of finished rounds, returns
+    /// `false`.
     pub fn strike_while(
         &mut self,
         cluster: &mut Cluster,
@@ -322,7 +323,7 @@ pub fn wait_serving(cluster: &Cluster) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Three nodes, on links where those can be had.
+/// Three nodes, on links if those are available.
 pub fn cluster(may_have_links: bool) -> (Cluster, bool) {
     let has_links = may_have_links
         && links::unavailable()

@@ -1,7 +1,7 @@
-//! Clients that send requests all the time and record the outcomes.
+//! Clients that send requests continuously and record the outcomes.
 //!
-//! A request is sent once. One that was refused is followed by a new request, at the next node if
-//! the client roams; one whose outcome is unknown is recorded as such and never sent again.
+//! A request is sent once. After a refusal the client sends a new request, to the next node if it
+//! roams. A request with an unknown outcome is recorded as such and never repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,31 +14,31 @@ use crate::cluster::{Cluster, integer};
 use crate::history::{Created, History, Ids, Op, Outcome, Run, Timeline, Values, runs_of};
 use crate::http::{self, Failure, Reply, Request};
 
-/// The pause after a refusal: a node that is down or without a leader is not hammered.
+/// The pause after a refusal, so that a node that is down or without a leader is not flooded.
 const AFTER_REFUSAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// Always the same one: client number modulo nodes.
+    /// Always the same node: client number modulo nodes.
     Fixed,
-    /// The same one until it fails, then the next.
+    /// The same node until it fails, then the next.
     Roaming,
 }
 
-/// How many clients ask which nodes, and for how much at a time.
+/// The number of clients, their nodes, and the number of values per request.
 #[derive(Debug, Clone)]
 pub struct Load {
     pub urls: Vec<String>,
     pub clients: usize,
     pub route: Route,
     pub count: u64,
-    /// A pause after each answer, to leave the processor to what is measured; mostly zero.
+    /// A pause after each response, to leave the processor to the measured part; mostly zero.
     pub pause: Duration,
 }
 
 #[derive(Debug)]
 pub struct Workload<T> {
-    /// Of each node.
+    /// Counts of each node.
     acknowledged: Arc<[AtomicUsize]>,
     clients: Clients<Op<T>>,
 }
@@ -66,7 +66,7 @@ impl Workload<Created> {
         let ask = move |url: &str, _| {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let url = format!("{url}/v1/sequences/{prefix}{number}");
-            // Descriptions of mixed length, so that records do not all end at the same places.
+            // Descriptions of mixed length, so that records do not all end at the same offsets.
             let words = "what a sequence is for, in words ".repeat(number % 28);
             http::request("PUT", &url).json(&json!({"mode": "strict", "description": words}))
         };
@@ -92,7 +92,7 @@ impl<T: Send + 'static> Workload<T> {
         });
     }
 
-    /// Lets every client finish its request and gives the history.
+    /// Lets every client finish its request. Returns the history.
     pub fn finish(self) -> History<T> {
         self.clients.finish()
     }
@@ -142,7 +142,7 @@ pub(crate) fn sent<T>(
     }
 }
 
-/// Asks one node for one value, as a client that is not among those of a load.
+/// Requests one value from one node, as a client outside a load.
 pub fn next_value(
     cluster: &Cluster,
     node: usize,
@@ -153,7 +153,7 @@ pub fn next_value(
     sent(http::post(&url), read_values, (node, 1), timeline)
 }
 
-/// The outcome of an answer, or of none.
+/// The outcome of a response, or of a missing one.
 pub fn judge<T>(sent: &Result<Reply, Failure>, read: impl Fn(&Reply) -> T) -> Outcome<T> {
     match sent {
         Ok(reply) if (200..300).contains(&reply.status) => Outcome::Ok(read(reply)),

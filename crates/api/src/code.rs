@@ -168,7 +168,7 @@ error_codes! {
     NoQuorum = "no-quorum", 503, UNAVAILABLE, true, "No leader is in contact with a quorum",
         "no leader is in contact with a majority, or the window of time of the node's worker \
          ended without one",
-        "start the members that are down, or mend the network to them: seqd status shows which";
+        "start the members that are down, or fix the network to them: seqd status shows which";
     NoWorkerYet = "no-worker-yet", 503, UNAVAILABLE, true, "The node has no worker ID yet",
         "the node is taking a worker, or its window begins later, as in a cluster that was restored",
         "ask another node, or this one again in a moment";

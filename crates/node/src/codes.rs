@@ -1,5 +1,5 @@
-//! The one table from what consensus and the state machine refuse to the stable code of the
-//! contract. It is not HTTP's: health checks and metrics name the same codes.
+//! The one table from the errors of consensus and of the state machine to the stable codes of the
+//! contract. It does not belong to HTTP: health checks and metrics use the same codes.
 
 use seqd_api::ErrorCode;
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
@@ -12,7 +12,7 @@ use seqd_idgen::WallMs;
 
 use crate::times::rfc3339;
 
-/// A proposal or a linearizable read that was not answered.
+/// The code of a proposal or a linearizable read that failed.
 pub(crate) fn of_propose(error: &ProposeError) -> ErrorCode {
     match error {
         ProposeError::NoQuorum { .. } => ErrorCode::NoQuorum,
@@ -53,7 +53,8 @@ pub(crate) fn of_member(change: Change, error: &MemberError) -> ErrorCode {
         MemberError::Unsafe { .. } => ErrorCode::PreconditionFailed,
         MemberError::InProgress => ErrorCode::MembershipChangeInProgress,
         MemberError::LearnerLagging { .. } => ErrorCode::LearnerLagging,
-        // A new node's name or address is the caller's; all else is how the cluster stands.
+        // A new node's name or address comes from the caller; all else depends on the state of the
+        // cluster.
         MemberError::Unfit { .. } if change == Change::Add => ErrorCode::InvalidArgument,
         MemberError::Unfit { .. } => ErrorCode::PreconditionFailed,
         MemberError::Propose(error) => of_propose(error),
@@ -81,10 +82,10 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
             LockRefusal::Lost { .. } => ErrorCode::LeaseLost,
             LockRefusal::NotHeld { .. } => ErrorCode::NotFound,
             LockRefusal::PermitsDiffer { .. } => ErrorCode::PreconditionFailed,
-            // Locks end by themselves: there may be room a little later.
+            // Locks expire, so there may be room a little later.
             LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks => ErrorCode::Overloaded,
             LockRefusal::Invalid(_) => ErrorCode::InvalidArgument,
-            // As of an idempotency key: it stands for another request.
+            // As for an idempotency key: the nonce belongs to another request.
             LockRefusal::TermsDiffer { .. } => ErrorCode::FingerprintMismatch,
         },
         #[cfg(feature = "test-next-level")]
@@ -175,7 +176,7 @@ fn of_keys(refusal: &KeyRefusal) -> ErrorCode {
 fn of_one_time(refusal: &OneTimeRefusal) -> ErrorCode {
     match refusal {
         OneTimeRefusal::TooMany => ErrorCode::Overloaded,
-        // The node that issues draws the IDs, and counts them.
+        // The issuing node draws the IDs and counts them.
         OneTimeRefusal::Exists { .. } | OneTimeRefusal::InvalidCount { .. } => ErrorCode::Internal,
         OneTimeRefusal::InvalidTtl { .. } | OneTimeRefusal::InvalidNonce => {
             ErrorCode::InvalidArgument
@@ -183,10 +184,10 @@ fn of_one_time(refusal: &OneTimeRefusal) -> ErrorCode {
     }
 }
 
-/// An answer that belongs to another command, for a log line.
+/// The log message for an outcome that belongs to another command.
 pub(crate) const OTHER_OUTCOME: &str = "an outcome of another command";
 
-/// The refusal in words, with the times that people read.
+/// The message of a refusal, with readable times.
 pub(crate) fn words(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Sequences(SequenceRefusal::SequenceNotFound { name }) => {

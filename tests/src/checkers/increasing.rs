@@ -78,10 +78,10 @@ mod tests {
     #[test]
     fn a_step_back_is_found() {
         assert!(judged(&[(1, 0, 4, 20, 29), (1, 5, 6, 10, 19)]).is_err());
-        // Hidden behind a lower answer.
+        // The violation is after a lower answer.
         let hidden = [(1, 0, 1, 50, 50), (1, 0, 2, 10, 10), (1, 5, 6, 30, 30)];
         assert!(judged(&hidden).is_err());
-        // Inside an answer.
+        // The violation is within one answer.
         assert!(values_per_node(&[planted::values(0, 0, 1, &[(5, 9), (1, 2)])]).is_err());
     }
 }

@@ -1,12 +1,12 @@
-//! A strict counter is linearizable: the values are distinct, and no answer was seen before one
-//! with a lower value was asked for. The check is that of [`sequence`](super::sequence).
+//! A strict counter is linearizable: the values are distinct, and no value was received before a
+//! lower value was requested. The check is that of [`sequence`](super::sequence).
 
 use super::Violation;
 use super::sequence::{Definition, check_order, steps};
 use crate::history::{Op, Run, Values};
 
-/// Checks a history of `next` on one strict sequence of the numbers from 1 on; answers how many
-/// values were acknowledged.
+/// Checks a history of `next` on one strict sequence of the numbers from 1 on. Returns the number
+/// of acknowledged values.
 pub fn strict(history: &[Op<Values>]) -> Result<u64, Violation> {
     check_order(&Definition::from(1), &steps(history))?;
     Ok(history

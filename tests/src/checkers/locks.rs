@@ -1,29 +1,28 @@
-//! Locks, over every hold that the log of a replica has: who held what at which cluster time, with
-//! which token, and how it ended; and over what each client was answered, and counted on,
-//! meanwhile.
+//! Locks: every hold in the log of a replica, with its holder, its cluster time, its token and its
+//! end; and the responses to each client, and the times in which it counted itself as the holder.
 //!
-//! [`Hold`]s come from the log, [`Counted`] from the clients: both are spans, which `apart`
-//! judges by one rule. Cost: a lock has a few spans at a time.
+//! [`Hold`]s come from the log, [`Counted`] from the clients. Both are spans, which `apart` checks
+//! by one rule. Cost: a lock has a few spans at a time.
 
 use std::collections::BTreeMap;
 
 use super::Violation;
 use crate::history::At;
 
-/// How a hold ended.
+/// The end of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HoldEnd {
-    /// It had not ended with the last entry.
+    /// It had not ended at the last entry.
     Open,
     Released,
     Withdrawn,
-    /// Its time came.
+    /// Its time expired.
     RanOut,
-    /// None of that, and it was gone.
+    /// It disappeared without any of these.
     Unexplained,
 }
 
-/// A hold as a replica's log has it; times are the cluster's, in milliseconds.
+/// A hold in a replica's log; times are the cluster's, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     pub lock: usize,
@@ -35,18 +34,18 @@ pub struct Hold {
     pub ttl_ms: u64,
     pub delay_ms: u64,
     pub from_ms: u64,
-    /// Until when it lasted at last.
+    /// The end of its time, after its last renewal.
     pub until_ms: u64,
-    /// When it ended.
+    /// The time at which it ended.
     pub end_ms: u64,
     pub end: HoldEnd,
     pub renewals: u64,
-    /// Whether its time ever fell.
+    /// Whether its end was ever moved back.
     pub was_shortened: bool,
 }
 
 /// The time in which a client counts itself as a holder, in nanoseconds of the run's clock; or in
-/// which a hold lasts, in the milliseconds of the cluster's.
+/// which a hold lasts, in milliseconds of the cluster's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pub lock: usize,
@@ -57,7 +56,8 @@ pub struct Counted {
     pub to: At,
 }
 
-/// Whether two may hold a lock at one time: those that share it, and as many as it has permits.
+/// Checks that holds of a lock overlap only if they share it or it has enough permits. Returns the
+/// number of spans.
 fn apart(mut spans: Vec<Counted>, invariant: &'static str) -> Result<usize, Violation> {
     spans.sort_by_key(|span| (span.from, span.to));
     let mut open: BTreeMap<usize, Vec<Counted>> = BTreeMap::new();
@@ -97,7 +97,8 @@ pub fn held_apart(holds: &[Hold]) -> Result<usize, Violation> {
     )
 }
 
-/// The same by the clients' own reckoning, in real time.
+/// Like [`held_apart`], for the times in which clients count themselves as the holder, in real
+/// time.
 pub fn counted_apart(counted: &[Counted]) -> Result<usize, Violation> {
     apart(counted.to_vec(), "one counts itself as the holder")
 }
@@ -113,8 +114,8 @@ pub fn tokens_rise(holds: &[Hold]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A hold ends by its release, its withdrawal or its time, which never falls; and behind one that
-/// ran out nobody is granted the lock before its delay is over.
+/// A hold ends by its release, its withdrawal or its time, which is never moved back. After an
+/// expired hold the lock is not granted before its delay has ended.
 pub fn ends(holds: &[Hold]) -> Result<(), Violation> {
     let mut delayed: BTreeMap<usize, u64> = BTreeMap::new();
     let mut by_lock: BTreeMap<usize, Vec<&Hold>> = BTreeMap::new();
@@ -147,7 +148,7 @@ pub fn ends(holds: &[Hold]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// What a client asked for, once, however often it repeated it.
+/// A claim of a client, with all its retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     pub lock: usize,
@@ -157,7 +158,7 @@ pub struct Asked {
     pub answered: Answered,
 }
 
-/// Its last answer.
+/// The last response to a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
     Held {
@@ -168,24 +169,24 @@ pub enum Answered {
     Refused {
         back: At,
     },
-    /// None: the client was gone by then.
+    /// None: the client had died by then.
     Gone {
         since: At,
     },
 }
 
-/// Grants that no client was answered: nobody waited for them any more.
+/// Grants that no client received, since none waited for them any more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnansweredGrants {
     pub grants: usize,
-    /// Of these the ones that lasted until their time.
+    /// The number of these that lasted until their end.
     pub ran_out: usize,
-    /// The longest of them.
+    /// The duration of the longest.
     pub longest_ms: u64,
 }
 
-/// A client that is answered *held* was granted the lock, and its hold is not withdrawn; one that
-/// is refused, or was gone, holds it for no longer than its `ttl`.
+/// A client that received *held* was granted the lock, and its hold is not withdrawn. A client that
+/// was refused, or has died, holds it for no longer than its `ttl`.
 pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Violation> {
     let by_token: BTreeMap<u64, &Hold> = holds.iter().map(|hold| (hold.token, hold)).collect();
     let mut known = BTreeMap::new();
@@ -234,7 +235,7 @@ pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Vio
     Ok(unanswered)
 }
 
-/// A write to what a lock protects, in the order in which the writes came.
+/// A write to the resource of a lock, in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
     pub lock: usize,
@@ -246,13 +247,13 @@ pub struct Write {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteCounts {
     pub writes: usize,
-    /// Of an older token behind a newer one.
+    /// Writes with an older token after a newer one.
     pub outdated: usize,
 }
 
-/// Whoever counts itself as the holder writes with the newest token, so that a resource that checks
-/// tokens refuses no holder. Counts what it refuses, and what overwrites a newer write in one that
-/// does not check.
+/// A client that counts itself as the holder writes with the newest token, so a resource that
+/// checks tokens refuses no holder. Returns the counts of the writes that such a resource refuses,
+/// and of those that overwrite a newer write in a resource without a check.
 pub fn writes(writes: &[Write]) -> Result<WriteCounts, Violation> {
     let mut newest = BTreeMap::new();
     let mut counts = WriteCounts::default();
@@ -271,7 +272,7 @@ pub fn writes(writes: &[Write]) -> Result<WriteCounts, Violation> {
     Ok(counts)
 }
 
-/// An entry of the log at a known time: between a request and its answer.
+/// A log entry with bounds of its real time: a request and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamped {
     pub ms: u64,
@@ -282,14 +283,14 @@ pub struct Stamped {
 /// Rounding of both clocks to milliseconds.
 const ROUNDED_MS: u64 = 3;
 
-/// The cluster's time never runs ahead of real time, whatever is done to the clocks: else holds
-/// would end early. Returns how many entries were compared.
+/// The cluster's time never runs faster than real time, whatever happens to the clocks: otherwise
+/// holds would end early. Returns the number of compared entries.
 pub fn never_fast(mut entries: Vec<Stamped>) -> Result<usize, Violation> {
     entries.sort_by_key(|entry| entry.ms);
     let real = |at: At| at.0 as i128 / 1000;
     let cluster = |entry: &Stamped| i128::from(entry.ms) * 1000;
     let mut latest: Option<Stamped> = None;
-    // Which of two with the same time came first is not known: the cluster's time may stand still.
+    // The order of two entries with the same time is unknown: the cluster's time may stop.
     for at_once in entries.chunk_by(|one, other| one.ms == other.ms) {
         for entry in at_once {
             let Some(before) = latest else {

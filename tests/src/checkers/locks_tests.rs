@@ -227,7 +227,7 @@ fn a_cluster_time_that_jumps_or_runs_fast_is_found() {
     let sound = vec![
         entry(1000, 0, 5),
         entry(1010, 10, 15),
-        // No leader for a second: cluster time stood still.
+        // No leader for a second: cluster time stopped.
         entry(1012, 1010, 1020),
         entry(1022, 1020, 1030),
         // Two entries with the same time, the later one first.

@@ -1,7 +1,7 @@
-//! One file per invariant that a history is checked for, each tried on planted bad histories.
+//! One file per invariant of a history, each tested with planted bad histories.
 //!
-//! The checks are exact and cost at most O(n log n), so that they run on every acknowledgement of
-//! a run and not on a sample.
+//! The checks are exact and cost at most O(n log n), so they run on every acknowledgement of a run
+//! and not on a sample.
 
 pub mod disjoint;
 pub mod increasing;
@@ -53,7 +53,7 @@ pub fn require(
     }
 }
 
-/// Short ways to write histories down in the checkers' tests.
+/// Shorthands for histories in the checkers' tests.
 #[cfg(test)]
 mod planted {
     use crate::history::{At, Ids, Op, Outcome, Run, Values};
@@ -76,7 +76,7 @@ mod planted {
         of_count(op(node, call, back, Outcome::Ok(Values { runs })), count)
     }
 
-    /// As [`values`], of a request for more than one.
+    /// Like [`values`], for a request for more than one.
     pub(crate) fn of_count<T>(mut op: Op<T>, count: u64) -> Op<T> {
         op.count = count;
         op

@@ -1,49 +1,51 @@
-//! What is drawn from the seed: which kind of phase comes next, and how far a clock is set.
+//! Random choices of a run: the kind of the next phase, and the offset of a clock.
 
 use std::time::{Duration, Instant};
 
 use crate::clock::draw_ms;
 use crate::seed::Random;
 
-/// A clock that is off by no more agrees with one that is right: below the tolerated skew of 500 ms by
-/// more than a measurement is uncertain.
+/// A clock with at most this offset agrees with a correct one: it is below the tolerated skew of
+/// 500 ms by more than the uncertainty of a measurement.
 pub const RIGHT_MS: i64 = 400;
 
-/// The steps: a millisecond to ten days.
+/// The sizes of steps: a millisecond to ten days.
 const LEAST_MS: f64 = 1.0;
 const MOST_MS: f64 = 864e6;
 
-/// The most that two clocks are wrong together: they are the majority, and IDs that they made ahead of
-/// time are waited for by all.
+/// The largest offset that two clocks have together: they are the majority, and all nodes wait
+/// until the time of IDs that they made ahead of time has come.
 pub const TOGETHER_MS: u64 = 3_000;
 
-/// Two clocks that are further apart do not agree, however they were measured.
+/// Two clocks with a larger difference do not agree, whatever the error of a measurement.
 const APART_MS: u64 = 2_000;
 
-/// How long a node may go by what it measured of another clock: a second between two pings, and what
-/// a busy machine adds.
+/// The time for which a node may use its measurement of another clock: a second between two pings,
+/// and the delays of a busy machine.
 const STALE: Duration = Duration::from_secs(5);
 
-/// What happens to the clocks for some seconds.
+/// The changes of the clocks during some seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One clock is set again and again.
+    /// One clock is set repeatedly.
     Steps,
-    /// One clock is set forth and back every 20 ms.
+    /// One clock is set forward and back every 20 ms.
     Strobe,
-    /// One clock is set once, by seconds to days, and nothing else happens: who notices it, and when.
+    /// One clock is set once, by seconds to days, and nothing else happens, to measure which nodes
+    /// detect it, and when.
     Held,
     /// One clock runs too fast or too slow.
     Drift,
-    /// One clock stands still.
+    /// One clock is stopped.
     Frozen,
-    /// Two clocks are wrong, each in another way: no majority agrees, and all may refuse.
+    /// Two clocks are wrong by different offsets: no majority agrees, and all nodes may refuse.
     TwoApart,
-    /// Two clocks are wrong together, by up to three seconds: they are the majority.
+    /// Two clocks are wrong by the same offset, up to three seconds: they are the majority.
     TwoTogether,
 }
 
-/// How often each comes in a round. Each comes once in any round, however short a run is.
+/// The number of phases of each kind in a round. Each kind occurs at least once, however short a
+/// run is.
 const ROUND: [(Kind, usize); 7] = [
     (Kind::Steps, 8),
     (Kind::Strobe, 4),
@@ -54,7 +56,7 @@ const ROUND: [(Kind, usize); 7] = [
     (Kind::Drift, 1),
 ];
 
-/// The kinds of one round, in the order in which they come.
+/// The kinds of the phases of one round, in order.
 pub fn round(random: &mut Random, is_short: bool) -> Vec<Kind> {
     let times = |most: usize| {
         if is_short {
@@ -71,41 +73,41 @@ pub fn round(random: &mut Random, is_short: bool) -> Vec<Kind> {
     kinds
 }
 
-/// How far two clocks are set together: surely wrong, and right again soon by themselves where they are
-/// ahead.
+/// The offset of two clocks together: certainly wrong, and if they are ahead, right again soon by
+/// themselves.
 pub fn together(random: &mut Random) -> i64 {
     draw_ms(random, 700.0, TOGETHER_MS as f64)
 }
 
-/// A rate of a clock that drifts, at most five of a hundred too fast or too slow.
+/// The rate of a drifting clock, at most five percent too fast or too slow.
 pub fn rate(random: &mut Random) -> f64 {
     1.0 + draw_ms(random, 500.0, 50_000.0) as f64 / 1e6
 }
 
-/// The wrong times that clocks had lately.
+/// The recent wrong times of the clocks.
 ///
-/// A node knows the clocks of the others as they were up to a second ago. Two clocks that
-/// showed the same wrong time within that would be a majority by mistake, and no check could tell.
+/// A node has measured the clocks of the others up to a second ago. Two clocks that showed the same
+/// wrong time within that second would be a majority by accident, and no check could detect that.
 #[derive(Debug, Default)]
 pub struct Wrong(Vec<(Instant, usize, i64)>);
 
 impl Wrong {
-    /// How far a node's clock is set: from a millisecond to ten days.
+    /// Draws the offset of a node's clock: from a millisecond to ten days.
     pub fn any(&mut self, random: &mut Random, node: usize) -> i64 {
         self.apart(node, || draw_ms(random, LEAST_MS, MOST_MS))
     }
 
-    /// As [`Wrong::any`], so far that it is surely wrong.
+    /// Like [`Wrong::any`], but large enough to be certainly wrong.
     pub fn surely(&mut self, random: &mut Random, node: usize) -> i64 {
         self.apart(node, || draw_ms(random, 1_000.0, MOST_MS))
     }
 
-    /// Whether all clocks are known to have been right for a while.
+    /// Returns whether all clocks have been right for a while.
     pub fn is_none(&self) -> bool {
         self.0.iter().all(|(at, ..)| at.elapsed() > STALE)
     }
 
-    /// Records that a node's clock is set to such a time, or was until now.
+    /// Records that a node's clock is set to this offset, or had it until this moment.
     pub fn had(&mut self, node: usize, ms: i64) {
         self.0.retain(|(at, ..)| at.elapsed() < STALE);
         if ms.abs() > RIGHT_MS {

@@ -1,5 +1,5 @@
-//! The one who sets the clocks and ends and starts processes, sees to it that each of that bites, and
-//! writes down what each node had to do meanwhile.
+//! The driver sets the clocks, ends and starts processes, checks that each fault has an effect, and
+//! records the duty of each node over time.
 
 use std::time::{Duration, Instant};
 
@@ -16,23 +16,23 @@ use crate::report::{Counts, count};
 use crate::seed::Random;
 use crate::strikes::Strike;
 
-/// The pause in which restarts are looked after: a step of a strobe.
+/// The interval at which due endings and starts are carried out: a step of a strobe.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// How long a node may take to show that its clock was set, and to answer after its start.
+/// The time limits for a node to show that its clock was set, and to answer after its start.
 const SHOWN: Duration = Duration::from_secs(1);
 const UP: Duration = Duration::from_secs(20);
 
-/// How long a node that was started needs to have measured the others, and they it.
+/// The time after which a started node has measured the others, and they have measured it.
 const MEASURED: Duration = Duration::from_secs(4);
 
-/// How a process is ended, and when.
+/// The planned end of a process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ending {
     pub(super) node: usize,
     pub(super) strike: Strike,
     pub(super) at: Instant,
-    /// From the end of the process to its start.
+    /// The time from the end of the process to its start.
     pub(super) down: Duration,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Process {
     Down {
         start: Instant,
     },
-    /// Started, and has not answered yet.
+    /// Started, but it has not answered yet.
     Starting,
 }
 
@@ -51,11 +51,11 @@ pub(super) struct Member {
     pub(super) is_right: bool,
     pub(super) right_since: Instant,
     pub(super) process: Process,
-    /// When the process began to run.
+    /// The time at which the process began to run.
     pub(super) began: Instant,
-    /// When it was last seen to be gone.
+    /// The time at which the process was last ended.
     pub(super) down_since: At,
-    /// Whether it was started lately: what its mark on the disk allows may still hold it up.
+    /// Whether it was started recently: its mark on the disk may still delay it.
     pub(super) is_fresh: bool,
     pub(super) duties: Vec<(At, Duty)>,
 }
@@ -78,7 +78,7 @@ impl Member {
     }
 }
 
-/// What happened when, with how far each node had written its log.
+/// An event and its time, with the length of each node's log file.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) at: At,
@@ -93,23 +93,23 @@ pub(super) struct Driver {
     pub(super) clocks: Clocks,
     pub(super) members: Vec<Member>,
     pub(super) wrong: Wrong,
-    /// What was brought about, and shown by the nodes.
+    /// The faults that the nodes have shown.
     pub(super) faults: Counts,
-    /// How long it took until both others named a wrong clock, and until another led.
+    /// The times until both other nodes named a wrong clock, and until another node led.
     pub(super) named: Vec<Duration>,
     pub(super) moved: Vec<Duration>,
     pub(super) notes: Vec<Note>,
-    /// When which node was without a process, or had one that had not answered yet.
+    /// The times in which a node had no process, or one that had not answered yet.
     pub(super) downs: Vec<(usize, At, At)>,
-    /// Duties of those who ask no node in particular.
+    /// The duties of clients of the whole cluster.
     pub(super) all: Vec<(At, Duty)>,
     pub(super) ending: Option<Ending>,
     pub(super) shared: std::sync::Arc<Shared>,
-    /// Whether all takes half the time.
+    /// Whether all durations are halved.
     pub(super) is_short: bool,
-    /// Whether two clocks are wrong, so that all may refuse.
+    /// Whether two clocks are wrong, so that all nodes may refuse.
     is_split: bool,
-    /// What the next return may take longer, because IDs were made ahead of time.
+    /// The additional time for the next return, because IDs were made ahead of time.
     ahead: Duration,
 }
 
@@ -142,7 +142,7 @@ impl Driver {
         }
     }
 
-    /// What a node has to do, or a generator.
+    /// The duties of a node, or of a generator.
     pub(super) fn duties_of(&self, node: Option<usize>) -> &[(At, Duty)] {
         node.map_or(&self.all, |node| &self.members[node].duties)
     }
@@ -169,7 +169,7 @@ impl Driver {
         }
     }
 
-    /// As [`Driver::step`], and what the node has to do stays as it is.
+    /// Like [`Driver::step`], but the duties of the node stay as they are.
     pub(super) fn set(&mut self, node: usize, ms: i64) {
         self.wrong.had(node, self.clocks.ms[node]);
         self.wrong.had(node, ms);
@@ -194,7 +194,7 @@ impl Driver {
         }
     }
 
-    /// Two clocks begin to be wrong, by the same or not.
+    /// Two clocks begin to be wrong, by the same offset or not.
     pub(super) fn begin_split(&mut self, are_together: bool) {
         self.is_split = true;
         self.set_duties();
@@ -206,7 +206,8 @@ impl Driver {
     /// At most one clock is wrong again.
     pub(super) fn end_split(&mut self, were_together: bool) {
         if were_together {
-            // And a second, since the layout with the longest ticks waits for the next one.
+            // The additional second is for the layout with the longest ticks, which waits for the
+            // next tick.
             self.ahead = Duration::from_millis(TOGETHER_MS) + Duration::from_secs(1);
         }
         self.off_ms(0);
@@ -220,7 +221,7 @@ impl Driver {
         self.shared.off_ms.store(ms, order);
     }
 
-    /// Writes down what each has to do from now on, where that has changed.
+    /// Records the new duties of all streams, if they have changed.
     fn set_duties(&mut self) {
         let at = self.timeline.at();
         let of_all = self.returning(false);
@@ -240,13 +241,13 @@ impl Driver {
         (!self.is_split).then_some(first + self.ahead)
     }
 
-    /// Draws how long something lasts, in milliseconds.
+    /// Draws a duration between two numbers of milliseconds.
     pub(super) fn span(&mut self, least: u64, most: u64) -> Duration {
         let length = self.random.between((least, most));
         if self.is_short { length / 2 } else { length }
     }
 
-    /// Waits, and meanwhile ends and starts processes whose time has come.
+    /// Waits, and ends and starts due processes meanwhile.
     pub(super) fn pause(&mut self, length: Duration) {
         let end = Instant::now() + length;
         loop {
@@ -330,7 +331,8 @@ impl Driver {
         }
     }
 
-    /// Whether a process may be ended: all others know it and its clock as they are.
+    /// Returns whether a process may be ended: all others have measured it and its clock as they
+    /// are.
     fn may_end(&self, node: usize) -> bool {
         let is_known = |member: &Member| member.is_up() && member.began.elapsed() > MEASURED;
         let member = &self.members[node];
@@ -338,14 +340,15 @@ impl Driver {
         is_right && self.members.iter().all(is_known)
     }
 
-    /// Whether the process has run since before this time, and long enough to know the others' clocks.
+    /// Returns whether every process has run since before this time, and long enough to have
+    /// measured the others' clocks.
     pub(super) fn has_run_since(&self, begin: Instant) -> bool {
         self.members.iter().all(|member| {
             member.is_up() && member.began < begin && member.began.elapsed() > MEASURED
         })
     }
 
-    /// Another node whose clock is right, and has been for longest.
+    /// The other node whose clock has been right for the longest time.
     fn right_one(&self, node: usize) -> usize {
         let others = (0..3).filter(|other| *other != node);
         let age = |other: &usize| {
@@ -357,13 +360,14 @@ impl Driver {
         others.min_by_key(age).expect("another node")
     }
 
-    /// How far a node's clock is ahead by its own view of another whose clock is right.
+    /// The offset of a node's clock from another node's right clock, in ms, in the node's own view.
     pub(super) fn shown_ms(&self, node: usize) -> Option<i64> {
         self.clocks
             .shown_ms(&self.cluster, node, self.right_one(node))
     }
 
-    /// Sees to it that a clock shows what it was set to; `before` is what it showed before.
+    /// Checks that the node shows its clock's new offset; `before` is the offset that it showed
+    /// before.
     pub(super) fn see_step(&mut self, node: usize, before: i64) -> Result<(), Violation> {
         if (self.clocks.ms[node] - before).abs() <= 2 * EXACT_MS {
             self.counts("steps too small to be seen");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::history::At;
 
-/// The duty of a stream from a moment on. `None`: it may refuse. Otherwise it must serve for the first
-/// time within this duration, and then without a long stop.
+/// The duty of a stream from some time on. `None` means that it may refuse. Otherwise it must serve
+/// for the first time within this duration, and then without a long stop.
 pub type Duty = Option<Duration>;
 
 /// A time without IDs.
@@ -29,8 +29,8 @@ impl Stop {
     }
 }
 
-/// Returns the stops of a stream that served at these times, in order, under these duties, until `end`.
-/// `limit` is the longest allowed stop between two responses.
+/// Returns the stops of a stream that served at these times, in order, under these duties, until
+/// `end`. `limit` is the longest allowed stop between two responses.
 pub fn stops(served: &[At], duties: &[(At, Duty)], limit: Duration, end: At) -> Vec<Stop> {
     let mut stops = Vec::new();
     let ends = duties.iter().skip(1).map(|(at, _)| *at).chain([end]);
@@ -53,7 +53,8 @@ pub fn stops(served: &[At], duties: &[(At, Duty)], limit: Duration, end: At) -> 
     stops
 }
 
-/// Appends a duty if it begins or ends the need to serve. A duty that continues keeps its beginning.
+/// Appends a duty if it begins or ends the need to serve. A duty that continues keeps its
+/// beginning.
 pub fn change(duties: &mut Vec<(At, Duty)>, at: At, duty: Duty) {
     let last = duties.last().and_then(|(_, duty)| *duty);
     if last.is_none() != duty.is_none() {
@@ -69,7 +70,7 @@ mod tests {
     const FIRST: Duration = Duration::from_nanos(30);
     const SERVE: Duty = Some(FIRST);
 
-    /// Where stops that are too long begin and end.
+    /// The beginnings and ends of stops that are too long.
     fn late(served: &[u64], duties: &[(u64, Duty)], end: u64) -> Vec<(u64, u64)> {
         let served: Vec<At> = served.iter().map(|at| At(*at)).collect();
         let duties: Vec<(At, Duty)> = duties.iter().map(|(at, duty)| (At(*at), *duty)).collect();

@@ -1,23 +1,24 @@
-//! Clocks that are set again and again, on three real nodes under a load of IDs.
+//! Clocks that are set repeatedly, on three real nodes under a load of IDs.
 //!
-//! Each node has a clock of its own (see [`crate::clock`]), which is set by a millisecond to ten days,
-//! strobed, made to drift and stopped, that of the leader most often; processes are killed and stopped
-//! meanwhile. What is judged, over all that was answered:
+//! Each node has a clock of its own (see [`crate::clock`]), which is set by a millisecond to ten
+//! days, strobed, made to drift and stopped, the leader's most often. Processes are killed and
+//! stopped meanwhile. The run checks over all responses:
 //!
-//! - no ID twice, in any layout, by nodes and by generators outside;
-//! - a worker's IDs increase; an ID's time is never that of a wrong clock;
-//! - what is refused is refused with one of a few codes, and a process that runs answers;
-//! - while a majority of the clocks is right a node whose clock is right stops for [`LONGEST_STOP`] at
-//!   most, and a generator too;
-//! - a node serves again within [`RETURNED`] of its clock being right, and within [`RESTARTED`] where
+//! - No ID occurs twice, in any layout, from nodes and from generators outside.
+//! - A worker's IDs increase, and an ID's time is never that of a wrong clock.
+//! - A refusal has one of a few codes, and a running process answers.
+//! - While a majority of the clocks is right, a node with a right clock stops for [`LONGEST_STOP`]
+//!   at most, and so does a generator.
+//! - A node serves again within [`RETURNED`] after its clock is right, and within [`RESTARTED`] if
 //!   its process was started meanwhile.
 //!
-//! In most phases one clock is wrong. In phases named `TwoApart` two are, each in another way: nobody
-//! can say which is right, and all may refuse. In those named `TwoTogether` two agree, up to three
-//! seconds from the third: they are the majority, and what they made ahead of time is waited for.
+//! In most phases one clock is wrong. In `TwoApart` phases two are wrong by different offsets: no
+//! node can determine which clock is right, and all may refuse. In `TwoTogether` phases two clocks
+//! agree, up to three seconds from the third: they are the majority, and all nodes wait for the
+//! time of IDs that they made ahead of time.
 //!
-//! From below: [`draws`] and [`duty`], which start nothing; [`streams`], who asks; `driver`, who sets
-//! the clocks; `phases`; `judge`.
+//! From the lowest layer: [`draws`] and [`duty`], which start nothing; [`streams`], the requests;
+//! `driver`, which sets the clocks; `phases`; `judge`.
 
 pub mod draws;
 mod driver;
@@ -45,41 +46,43 @@ use crate::wait;
 use driver::Driver;
 use streams::Streams;
 
-/// The window of the clusters: short, so that each is extended every two seconds and a stop of that
-/// shows soon.
+/// The window of the clusters: short, so that each window is extended every two seconds, and a
+/// failure to extend it shows soon.
 pub const WINDOW: Duration = Duration::from_secs(6);
 
-/// How long a node whose clock is right may go without giving IDs, while a majority of the clocks is.
+/// The longest time without IDs of a node with a right clock, while a majority of the clocks is
+/// right.
 pub const LONGEST_STOP: Duration = Duration::from_secs(5);
 
-/// How long a node whose clock is right again may take to serve. It made no IDs ahead of time by more
-/// than the tolerated skew, but where two clocks were wrong together.
+/// The time limit for IDs of a node after its clock is right again. It made IDs ahead of time by no
+/// more than the tolerated skew, except if two clocks were wrong together.
 pub const RETURNED: Duration = Duration::from_secs(5);
 
-/// The same after a start: the mark of a process that was killed with a clock ahead reaches to the end
-/// of its window, which is waited for, and a layout's longest tick; then the start itself.
+/// Like [`RETURNED`], after a start. The mark of a process that was killed with its clock ahead
+/// reaches to the end of its window. The node waits for that and for a layout's longest tick, and
+/// the start itself takes time.
 pub const RESTARTED: Duration = Duration::from_secs(16);
 
-/// How soon a wrong clock is named by the other nodes, and another leads.
+/// The time limit for the other nodes to name a wrong clock, and for another node to lead.
 pub const NOTICED: Duration = Duration::from_secs(5);
 
-/// Between two lines about how far a run is.
+/// The interval of the lines about the progress of a run.
 const PROGRESS: Duration = Duration::from_secs(60);
 
-/// The preset layouts that are asked for, beside an own one of one-second ticks.
+/// The preset layouts of the requests, in addition to an own one with ticks of one second.
 const PRESETS: [&str; 3] = ["default", "js53", "sonyflake"];
 
 /// One run.
 #[derive(Debug)]
 pub struct ClockSteps {
-    /// How many times clocks are set, at least: a round of all kinds of phases is finished.
+    /// The least number of steps. The last round of all kinds of phases is finished.
     pub steps: u64,
     /// Whether rounds are short.
     pub is_short: bool,
 }
 
 impl ClockSteps {
-    /// Runs it; `None` where no clock can be set.
+    /// Runs it. Returns `None` if clocks cannot be set here.
     pub fn judged(&self, random: Random) -> Option<Result<(), Violation>> {
         let window = format!("\"{}s\"", WINDOW.as_secs());
         let mut cluster = Cluster::planned(3).with("clock", "window", &window);
@@ -128,7 +131,8 @@ impl ClockSteps {
     }
 }
 
-/// Waits until every stream was answered again; one that is not is late, which the verdict finds.
+/// Waits until every stream received IDs again. A stream that does not is late, which the verdict
+/// finds.
 fn all_serve(driver: &mut Driver) {
     let before = driver.shared.answers();
     wait::within(RESTARTED + LONGEST_STOP, || {
@@ -138,7 +142,7 @@ fn all_serve(driver: &mut Driver) {
     });
 }
 
-/// The layouts that are asked for.
+/// The layouts of the requests.
 fn layouts(runtime: &Runtime, client: &Client) -> Vec<Layout> {
     let presets = PRESETS.map(|name| Layout::preset(name).expect("a preset"));
     let own = CreateLayout {

@@ -1,18 +1,18 @@
-//! When the members name a clock that is wrong, and when another node leads.
+//! The times at which the members name a wrong clock, and another node leads.
 
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// What was seen since a clock was set wrong.
+/// The observations since a clock was set wrong.
 #[derive(Debug)]
 pub struct Notice {
     begin: Instant,
-    /// The node whose clock it is.
+    /// The name of the node with this clock.
     name: String,
-    /// Until all that were looked at named it.
+    /// The time until all observed nodes named it.
     pub named: Option<Duration>,
-    /// Until one of them followed another leader.
+    /// The time until one of them followed another leader.
     pub moved: Option<Duration>,
 }
 
@@ -32,8 +32,8 @@ impl Notice {
         self.named.is_some() && self.moved.is_some()
     }
 
-    /// Looks at what the nodes show of the cluster; `is_it` tells whether so many milliseconds
-    /// ahead are this clock's. A node that does not answer names nothing.
+    /// Evaluates the nodes' views of the cluster. `is_it` returns whether an offset in milliseconds
+    /// is this clock's. A node that does not answer names no clock.
     pub fn look(&mut self, views: &[Option<Value>], is_it: impl Fn(f64) -> bool) {
         let is_named = |view: &Option<Value>| {
             let mut members = view

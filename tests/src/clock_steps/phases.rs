@@ -20,7 +20,8 @@ const STROBE: Duration = Duration::from_millis(20);
 /// The number of strobe steps between two checks. A check takes longer than a step.
 const LOOK_EVERY: u64 = 16;
 
-/// The precision with which the time of a drifting or stopped clock is known from outside, in ms.
+/// The precision with which the time of a drifting or stopped clock can be computed from outside,
+/// in ms.
 const ABOUT_MS: i64 = 60;
 
 /// A clock that is wrong for this long certainly causes a refusal.
@@ -62,7 +63,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Ends a process in some phases: that with the wrong clock, or another one.
+    /// In some phases, plans the end of a process: that with the wrong clock, or another one.
     fn plan_ending(&mut self, kind: Kind, victim: usize) {
         let may_be = matches!(kind, Kind::Steps | Kind::Strobe | Kind::Frozen);
         let is_spared = !self.is_short && self.random.below(3) == 0;

@@ -1,5 +1,5 @@
-//! Who asks for IDs all the time: a client of each node and layout, and generators in this process,
-//! whose clock is right. What they were given and refused, and when.
+//! Continuous requests for IDs: a client for each node and layout, and generators in this process,
+//! whose clock is right. Records the IDs, the refusals and their times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::history::{At, Timeline};
 use crate::http::{self, Reply};
 use crate::report::{Counts, count};
 
-/// The codes that a request for IDs is refused with.
+/// The codes with which a request for IDs may be refused.
 const REFUSALS: [&str; 7] = [
     "clock-behind",
     "clock-skewed",
@@ -31,57 +31,59 @@ const REFUSALS: [&str; 7] = [
 /// IDs of one request.
 const COUNT: u32 = 20;
 
-/// The time between an answer and the next request: short against the stops that are looked for.
+/// The time between a response and the next request: short compared with the stops that are
+/// measured.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Longer than the server's own 3 s, so that a hang shows as one.
+/// Longer than the server's timeout of 3 s, so that a hang of the server is visible.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// An ID's time may be off by the tolerated skew of 500 ms, on either side of a clock that is itself
-/// off by as much.
+/// The tolerated error of an ID's time: the skew of 500 ms, on either side of a clock that itself
+/// may be wrong by as much.
 const NEAR_MS: u64 = 1_000;
 
-/// What one stream was given and refused.
+/// The record of one stream.
 #[derive(Debug)]
 pub struct Told {
     pub name: String,
-    /// The node that it asks; `None` for a generator.
+    /// The node of its requests; `None` for a generator.
     pub node: Option<usize>,
     pub layout: String,
     pub ids: Vec<u64>,
-    /// When it was given IDs.
+    /// The times at which it received IDs.
     pub served: Vec<At>,
-    /// From when on it met what: `served`, a code, or no answer.
+    /// The changes of its result: `served`, a code, or no response, each with the time of the
+    /// change.
     pub changes: Vec<(At, String)>,
     pub refused: Counts,
-    /// Requests without an answer, from when they were sent to when that was seen.
+    /// Requests without a response: the time of sending, and the time at which that was detected.
     pub unanswered: Vec<(At, At)>,
     pub violation: Option<Violation>,
     last_of_worker: BTreeMap<u64, u64>,
 }
 
-/// What all streams of a run share with the one who sets the clocks.
+/// The data that all streams of a run share with the driver.
 #[derive(Debug)]
 pub struct Shared {
     timeline: Timeline,
     stop: AtomicBool,
-    /// By how many milliseconds more than `NEAR_MS` the IDs' times may be off.
+    /// The number of milliseconds, in addition to `NEAR_MS`, by which the IDs' times may be wrong.
     pub off_ms: AtomicU64,
-    /// How often each node refused IDs because of its clock.
+    /// The number of refusals of each node because of its clock.
     refused: [AtomicU64; 3],
     is_violated: AtomicBool,
-    /// Answers with IDs, of each stream.
+    /// The number of responses with IDs, for each stream.
     answers: Vec<AtomicU64>,
 }
 
 impl Shared {
-    /// How many answers each stream had.
+    /// The number of responses with IDs, for each stream.
     pub fn answers(&self) -> Vec<u64> {
         let answers = self.answers.iter();
         answers.map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// How often a node refused IDs because of its clock.
+    /// The number of refusals of a node because of its clock.
     pub fn refused(&self, node: usize) -> u64 {
         self.refused[node].load(Ordering::Relaxed)
     }
@@ -95,7 +97,7 @@ impl Shared {
     }
 }
 
-/// What is known of a request before it is sent.
+/// The data of a request at its sending.
 struct Sent {
     at: At,
     wall: WallMs,
@@ -141,7 +143,7 @@ impl Stream {
         }
     }
 
-    /// Records from when on it meets this; that is now.
+    /// Records the result of a request at this time, if it has changed. Returns the time.
     fn meets(&mut self, what: &str) -> At {
         let at = self.shared.timeline.at();
         let changes = &mut self.told.changes;
@@ -187,7 +189,8 @@ impl Stream {
         self.shared.is_violated.store(true, Ordering::Relaxed);
     }
 
-    /// The IDs of one answer; of one worker they increase from one answer to the next.
+    /// Reads the IDs of one response. The IDs of one worker must increase from one response to the
+    /// next.
     fn reads(&mut self, reply: &Reply) -> Vec<u64> {
         let body = reply.json();
         let worker = body["worker"].as_u64().expect("a worker");
@@ -203,7 +206,7 @@ impl Stream {
         ids
     }
 
-    /// Asks a node until the end.
+    /// Sends requests to a node until the end.
     fn ask(mut self, url: &str) -> Told {
         while !self.shared.is_over() {
             let sent = self.sends();
@@ -247,12 +250,12 @@ impl Stream {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        // Whether it could be given back is for the cluster's last moments to say.
+        // The result of the release is ignored: it depends on the cluster's last moments.
         let _ = generator.close().await;
         self.told
     }
 
-    /// A generator has reasons of its own. Its clock is right, so none is its clock.
+    /// A generator has its own reasons to refuse. Its clock is right, so its clock is none of them.
     fn generator_refused(&mut self, error: &GenerateError) {
         let code = match error {
             GenerateError::NoLease { .. } => "no lease",
@@ -269,7 +272,8 @@ impl Stream {
     }
 }
 
-/// Whether an ID is of the time between its request and its answer, as far as `near_ms`.
+/// Returns whether an ID's time lies between its request and its response, with a tolerance of
+/// `near_ms`.
 fn is_of_now(
     layout: &Layout,
     id: u64,
@@ -338,7 +342,7 @@ impl Streams {
         }
     }
 
-    /// Ends the requests; what each stream met.
+    /// Ends the requests. Returns the record of each stream.
     pub fn finish(self, runtime: &Runtime) -> Vec<Told> {
         self.shared.stop.store(true, Ordering::Relaxed);
         let threads = self.threads.into_iter();

@@ -1,5 +1,5 @@
-//! The clients of a run: each takes one lock after another and releases it, renews it, sleeps past
-//! its end and goes on writing, or is gone.
+//! The clients of a run. Each takes one lock after another and releases it, renews it, sleeps past
+//! its end and continues to write, or dies.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,37 +19,37 @@ use crate::http::Reply;
 use crate::runtime::block_on;
 use crate::seed::Random;
 
-/// How many there are: five for each lock.
+/// The number of clients: five for each lock.
 pub(super) const CLIENTS: usize = 50;
 
-/// How long a client repeats a request that is not answered, beyond its wait.
+/// The time for which a client retries a request without a response, in addition to its wait.
 pub(super) const GIVES_UP: Duration = Duration::from_secs(8);
 
-/// Between two looks at how late this process itself is.
+/// The interval at which this process measures its own delays.
 const BEAT: Duration = Duration::from_millis(20);
 
-/// A process that is later than this was held up.
+/// A larger delay means that this process was held up.
 const HELD_UP: Duration = Duration::from_millis(100);
 
-/// The state of a claim that is neither answered nor given up yet.
+/// The state of a claim that is neither answered nor given up.
 const UNANSWERED: Answered = Answered::Gone {
     since: At(u64::MAX),
 };
 
-/// What a client does with one lock.
+/// The actions of a client with one lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Some writes, and the release.
     Short,
-    /// As long as some renewals take.
+    /// Some renewals.
     Renewed,
     Paused,
     Dies,
-    /// It is gone while it waits.
+    /// It dies while it waits.
     DiesWaiting,
 }
 
-/// Blocks until `over`; then all clients are gone at once.
+/// Blocks until `over`; then all clients die at once.
 pub(super) fn run(
     addresses: &[String],
     timeline: Timeline,
@@ -92,7 +92,7 @@ pub(super) fn run(
     book
 }
 
-/// Notes when this process was held up, until the run is over.
+/// Records the times at which this process was held up, until the end of the run.
 async fn beats(book: &RefCell<Book>, timeline: Timeline, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let before = timeline.at();
@@ -106,7 +106,7 @@ async fn beats(book: &RefCell<Book>, timeline: Timeline, over: &AtomicBool) {
 
 pub(super) struct Client<'a> {
     number: usize,
-    /// One that is gone comes back as another.
+    /// The number of its lives: a dead client comes back as another one.
     life: u64,
     asks: u64,
     node: usize,
@@ -118,14 +118,14 @@ pub(super) struct Client<'a> {
     pub(super) timeline: Timeline,
 }
 
-/// One acquisition, however often it is repeated.
+/// One acquisition, with all its retries.
 struct Claim {
-    /// In the book.
+    /// The index in the book.
     place: usize,
     body: Value,
     wait: Duration,
     shared: bool,
-    /// What becomes the hold; its call is that of the first request.
+    /// The later hold; its call is that of the first request.
     held: Held,
 }
 
@@ -146,7 +146,7 @@ impl Client<'_> {
         Duration::from_millis(self.random.below(bound))
     }
 
-    /// It is gone, and another comes in its place.
+    /// The client dies, and another one takes its place.
     fn dies(&mut self) {
         self.asker = Asker::new(self.addresses);
         self.life += 1;
@@ -163,7 +163,7 @@ impl Client<'_> {
         }
     }
 
-    /// One request to its node; it goes to the next one after no answer.
+    /// Sends one request to its node; without a response it switches to the next node.
     pub(super) async fn ask(
         &mut self,
         lock: usize,
@@ -208,7 +208,7 @@ impl Client<'_> {
         (held.fate, held.over) = (fate, self.timeline.at());
     }
 
-    /// Draws how the lock is asked for.
+    /// Draws the parameters of a claim.
     fn claim(&mut self, lock: usize, plan: Plan) -> Claim {
         let manner = manner(lock);
         let shared = manner.may_share && self.random.below(2) == 0;
@@ -254,14 +254,14 @@ impl Client<'_> {
         }
     }
 
-    /// Asks for the lock until it is held, refused or given up.
+    /// Requests the lock until it is held, refused or given up.
     async fn acquire(&mut self, lock: usize, plan: Plan) -> Option<Holding> {
         let claim = self.claim(lock, plan);
         let (wait, first) = (claim.wait, claim.held.call);
         loop {
             let patience = match (plan, self.random.below(20)) {
                 (Plan::DiesWaiting, _) => self.below(wait.as_millis() as u64),
-                // The answer is lost, now and then.
+                // The answer is sometimes lost.
                 (_, 0) => self.below(30),
                 _ => wait + PATIENCE,
             };
@@ -273,7 +273,7 @@ impl Client<'_> {
                     let shown = answer.json();
                     let token = integer(&shown["token"]) as u64;
                     self.note_answer(claim.place, Answered::Held { token, back });
-                    // After a wait it is not known how long the answer took.
+                    // After a wait, the latency of the response is unknown.
                     let until = if wait.is_zero() {
                         ends(call, &shown)
                     } else {

@@ -15,8 +15,8 @@ use crate::history::At;
 use crate::report::{Counts, Report, count};
 use crate::strikes::Struck;
 
-/// From a holder's death to the next grant, beyond its `ttl` and delay, where no fault was near: a
-/// round of consensus, and what a busy machine adds.
+/// The time limit from a holder's death to the next grant, in addition to its `ttl` and delay, if
+/// no fault was near: a round of consensus, and the delays of a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
 /// A fault counts as near for this time after its end: waiters may have been at another node.
@@ -35,7 +35,7 @@ impl Judge<'_> {
         report.checked(ends(holds));
         report.checked(counted_apart(&book.counted));
         let writes = report.checked(writes(&book.writes)).unwrap_or_default();
-        // Without those of the probes, whose clients are not in the book.
+        // The probes' holds are left out, since their clients are not in the book.
         let is_of_client = |hold: &&Hold| hold.owner.starts_with("client-");
         let own: Vec<Hold> = holds.iter().filter(is_of_client).cloned().collect();
         let unanswered = report
@@ -77,7 +77,8 @@ impl Judge<'_> {
         );
     }
 
-    /// Returns the number of grants that no client received, that expired, and that had no fault near.
+    /// Returns the number of grants that no client received, that expired, and that had no fault
+    /// near.
     fn unanswered_alone(&self, holds: &[Hold]) -> usize {
         let ran_out = holds.iter().filter(|hold| hold.end == HoldEnd::RanOut);
         let ran_out: BTreeMap<u128, u64> = ran_out.map(|hold| (hold.nonce, hold.token)).collect();
@@ -109,7 +110,8 @@ impl Judge<'_> {
         stamps.flatten().flatten().collect()
     }
 
-    /// A holder that renews loses its hold only if something kept it from renewing in time.
+    /// Checks that a holder that renews lost its hold only if something kept it from renewing in
+    /// time.
     fn losses(&self, holds: &[Hold]) -> Result<Counts, Violation> {
         let by_token: BTreeMap<u64, &Hold> = holds.iter().map(|hold| (hold.token, hold)).collect();
         let mut lost = Counts::new();
@@ -146,22 +148,23 @@ impl Judge<'_> {
         if held.waited && held.renewed == held.call {
             return Some("granted before, and answered too late");
         }
-        // Two thirds of the time are left when it is first renewed, and a request that is not
-        // answered takes a third of the time before it is sent to the next node. With the shortest
-        // ttl that is 333 ms, for which a busy machine may hold up a node without any fault.
+        // Two thirds of the time are left at the first renewal, and a request without a response
+        // takes a third of the time before it is sent to the next node. With the shortest ttl that
+        // is 333 ms, for which a busy machine may hold up a node without any fault.
         if held.unanswered >= ttl / 3 {
             return Some("a node did not answer its renewal");
         }
-        // The same if every node refuses at once, for most of the remaining time and for all clients.
+        // The same applies if every node refuses at once, for most of the remaining time and to all
+        // clients.
         let silence = self.book.longest_silence(held.renewed, held.over);
         (silence > ttl / 3).then_some("nobody was answered")
     }
 
-    /// From a holder's death to the next grant.
+    /// Measures the times from a holder's death to the next grant.
     fn deaths(&self, holds: &[Hold], report: &mut Report) {
         let held = self.book.held.iter().map(|held| (held.token, held));
         let held: BTreeMap<u64, &Held> = held.collect();
-        // Beyond the time and the delay of the hold, without a fault near and with one.
+        // In addition to the time and the delay of the hold: without a fault near, and with one.
         let mut beyond = [Vec::new(), Vec::new()];
         for dead in self.book.held.iter().filter(|held| held.fate == Fate::Died) {
             let Some(at) = holds.iter().position(|hold| hold.token == dead.token) else {

@@ -1,24 +1,24 @@
-//! Locks under everything at once: three real nodes, each with a clock of its own, clients that
-//! renew, sleep past their ends, die and wait, while nodes are killed, stopped and cut off, leaders
-//! moved and clocks set by a millisecond to an hour.
+//! Locks under all faults together: three real nodes, each with a clock of its own. Clients renew,
+//! sleep past their ends, die and wait, while nodes are killed, stopped and cut off, leaders moved,
+//! and clocks set by a millisecond to an hour.
 //!
-//! What is judged:
+//! The checks are:
 //!
-//! - by the log of a replica, which is applied again from its first entry: nobody holds a lock
-//!   beside another, tokens rise, and a hold ends by its release, its withdrawal or its time
-//!   ([`mod@replay`]);
-//! - by what the clients were answered: who was answered *held* was granted the lock, no two count
-//!   themselves as the holder of one, and who was refused or is gone holds it for its `ttl` at
-//!   most;
-//! - by their writes: no client that counts itself as the holder comes behind a larger token, so
-//!   that a resource that checks tokens refuses no holder; holders that slept do, and such a
-//!   resource refuses them where one that checks nothing is overwritten, or the run could not have
-//!   seen anything;
-//! - the cluster's time is never fast, so that no step ends a hold early; a holder that renews
-//!   loses its hold only by a fault that kept it from that; each lock can be had soon after the
-//!   last fault.
+//! - The log of a replica is applied again from its first entry ([`mod@replay`]): holds of a lock
+//!   never overlap, tokens increase, and a hold ends by its release, its withdrawal or its time.
+//! - The responses to the clients: a client that received *held* was granted the lock, no two
+//!   clients count themselves as the holder of one lock, and a client that was refused or has died
+//!   holds it for its `ttl` at most.
+//! - Their writes: a client that counts itself as the holder never writes after a larger token, so
+//!   a resource that checks tokens refuses no holder. Holders that slept do, and such a resource
+//!   refuses them while one without a check is overwritten; otherwise the run could not have
+//!   detected anything.
+//! - The cluster's time is never fast, so no step ends a hold early. A holder that renews loses its
+//!   hold only by a fault that kept it from renewing. Each lock can be acquired soon after the last
+//!   fault.
 //!
-//! From below: [`records`]; `clients` and `holding`, what they do; [`mod@replay`]; `judge`.
+//! From the lowest layer: [`records`]; `clients` and `holding`, their actions; [`mod@replay`];
+//! `judge`.
 
 mod clients;
 mod holding;
@@ -45,10 +45,11 @@ use judge::Judge;
 use records::{Book, LOCKS, TTL_MS, manner, name};
 use replay::{Replayed, replay};
 
-/// The time limit to acquire each lock after the last fault, beyond the ttl of a hold and its delay.
+/// The time limit to acquire each lock after the last fault, in addition to the ttl of a hold and
+/// its delay.
 const HAD_WITHIN: Duration = Duration::from_secs(5);
 
-/// Nothing is purged from the log of a run.
+/// Large enough that nothing is purged from the log of a run.
 const WHOLE_LOG: &str = "100000000";
 
 /// A node is away for longer than the longest hold.
@@ -91,8 +92,8 @@ struct LockLoad {
     seed: u64,
 }
 
-/// Runs the load under every fault for this time, or as a short story without a length. Returns `None`
-/// where no clock can be set.
+/// Runs the load under every fault for this time, or as a short story without a length. Returns
+/// `None` if clocks cannot be set here.
 pub fn locks_under_faults(
     length: Option<Duration>,
     may_have_links: bool,
@@ -132,7 +133,7 @@ impl Load for LockLoad {
     }
 }
 
-/// A new owner can acquire each lock now.
+/// Checks that a new owner can acquire each lock at this time.
 fn all_had(cluster: &Cluster, report: &mut Report) {
     let since = Instant::now();
     let had: Vec<Duration> = std::thread::scope(|scope| {
@@ -171,7 +172,8 @@ fn had(cluster: &Cluster, lock: usize, since: Instant) -> Duration {
     had
 }
 
-/// Stops a node and replays its log. The state of the replay must be the state that the node showed.
+/// Stops a node and replays its log. The state of the replay must be the state that the node
+/// showed.
 fn replayed(cluster: &mut Cluster, names: &[String]) -> Result<Replayed, Violation> {
     let view = cluster.node(0).cluster_view().expect("a node that serves");
     let applied = view["applied"].as_u64().expect("an index");

@@ -1,8 +1,8 @@
-//! Many that wait for one lock at three nodes: a fifth of them are gone before their turn, the
-//! others hold it and release it at once.
+//! Many clients wait for one lock at three nodes: a fifth of them die before their turn, the others
+//! hold it and release it at once.
 //!
-//! They come in waves, each of which waits before the next one comes, so that the order of the
-//! waves is known; the order within a wave is that of the log.
+//! They arrive in waves. Each wave waits for the lock before the next one arrives, so that the
+//! order of the waves is known; the order within a wave is that of the log.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -29,40 +29,40 @@ use crate::seed::Random;
 /// Waiters of one wave.
 const WAVE: usize = 10;
 
-/// The time of a hold: each is released at once, and one whose client is gone delays the others by
-/// it.
+/// The duration of a hold. Each is released at once; the hold of a dead client delays the others by
+/// this time.
 const TTL_MS: u64 = 2_000;
 
-/// The time of the first hold, which is not renewed: all waves come while it lasts.
+/// The duration of the first hold, which is not renewed: all waves arrive during it.
 const FIRST_TTL_MS: u64 = 60_000;
 
-/// How long each waits: longer than all waves take to come and to be served, so that no wait ends.
+/// The wait of each: longer than all waves take to arrive and to be served, so that no wait ends.
 const WAIT_MS: u64 = 600_000;
 
-/// Between two looks at how many wait.
+/// The interval at which the number of waiters is read.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long one wave may take to wait, and how long the last waiter may take to be served.
+/// The time limits for one wave to wait for the lock, and for the last waiter to be served.
 const WAITS: Duration = Duration::from_secs(30);
 const ALL_SERVED: Duration = Duration::from_secs(300);
 
-/// Of so many that are gone at most one may keep the lock until its time.
+/// Of this many dead clients at most one may keep the lock until its end.
 const UNNOTICED: usize = 20;
 
 /// The name of the lock.
 const LOCK: &str = "queue";
 
-/// One that was answered that it holds the lock.
+/// A client that received the response that it holds the lock.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     wave: usize,
     token: u64,
     answered: Instant,
-    /// When it asked for the release.
+    /// The time at which it requested the release.
     released: Instant,
 }
 
-/// What all waiters share.
+/// The data that all waiters share.
 struct Scene {
     turns: RefCell<Vec<Turn>>,
     failures: RefCell<Vec<String>>,
@@ -70,7 +70,7 @@ struct Scene {
     served: watch::Sender<usize>,
 }
 
-/// So many wait for one lock.
+/// Runs with this number of waiters for one lock.
 pub fn judged(waiters: usize, mut random: Random) -> Result<(), Violation> {
     // Room for a connection of each waiter.
     raise_open_files();
@@ -93,7 +93,7 @@ pub fn judged(waiters: usize, mut random: Random) -> Result<(), Violation> {
     report.verdict()
 }
 
-/// How many wait, by the node of this client.
+/// The number of waiters in the response of this client's node.
 async fn waiting(look: &mut Asker) -> usize {
     let path = format!("/v1/locks/{LOCK}");
     let asked = look.ask(0, ("GET", &path, ""), "", WAITS).await;
@@ -101,7 +101,7 @@ async fn waiting(look: &mut Asker) -> usize {
     shown["waiting"].as_u64().expect("a number") as usize
 }
 
-/// From the first release to the last answer.
+/// Runs from the first release to the last response.
 async fn drive(
     scene: &Scene,
     addresses: &[String],
@@ -113,7 +113,7 @@ async fn drive(
     let held = acquire(&mut first, "first", 0).await;
     let lease = held.expect("a free lock")["lease"].clone();
     let mut look = client(0);
-    // After so many were served it is gone; `None` stays.
+    // The number of served clients after which each waiter dies; `None` stays.
     let dies: Vec<Option<usize>> = (0..waiters).map(|place| dies(place, random)).collect();
     let (go, _) = watch::channel(false);
     let mut all = FuturesUnordered::new();
@@ -133,7 +133,7 @@ async fn drive(
         while waiting(&mut look).await < come {
             let failures = scene.failures.borrow().clone();
             assert!(begun.elapsed() < WAITS, "{come} wait: {failures:?}");
-            // The waiters go on meanwhile.
+            // The waiters continue meanwhile.
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 _ = all.next() => {}
@@ -155,8 +155,8 @@ async fn drive(
     begun.elapsed()
 }
 
-/// After how many turns of others a waiter is gone: `None` stays. Some are gone about when their
-/// own turn comes, since a fifth of those before them are gone.
+/// The number of other turns after which a waiter dies: `None` stays. Some die at about their own
+/// turn, which comes early since a fifth of the waiters before them have died.
 fn dies(place: usize, random: &mut Random) -> Option<usize> {
     let turn = place * 8 / 10;
     match random.below(20) {
@@ -167,7 +167,7 @@ fn dies(place: usize, random: &mut Random) -> Option<usize> {
     }
 }
 
-/// One that waits: it is served, or gone once so many others were.
+/// One waiter: it is served, or dies once this many others were served.
 async fn waiter(
     scene: &Scene,
     mut asker: Asker,
@@ -253,7 +253,7 @@ impl Scene {
             format!("{waves:?}"),
         );
 
-        // Grants to clients that were gone: given back by their node, and not before their time.
+        // Grants to dead clients: released by their node, and not before their time.
         let tokens: BTreeSet<u64> = turns.iter().map(|turn| turn.token).collect();
         let first = Nonce::of("first", "first").0;
         let is_vain = |hold: &&Hold| !tokens.contains(&hold.token) && hold.nonce != first;
@@ -261,14 +261,14 @@ impl Scene {
         let ran_out = in_vain.clone().filter(|hold| hold.end == HoldEnd::RanOut);
         let (in_vain, ran_out) = (in_vain.count(), ran_out.count());
         println!("  {in_vain} grants in vain, {ran_out} of them ran out");
-        // One that is gone just as its answer is under way is a holder that died.
+        // A client that dies while its response is on the way is a holder that died.
         report.at_most(
             "a node that serves withdraws who is gone",
             ran_out * UNNOTICED,
             gone,
         );
 
-        // From a release to the answer of the next, or beyond some that were gone.
+        // The time from a release to the next response, with or without dead clients in between.
         let (next, beyond): (Vec<_>, Vec<_>) = turns
             .windows(2)
             .partition(|pair| pair[1].token == pair[0].token + 1);

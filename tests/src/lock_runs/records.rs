@@ -1,5 +1,5 @@
-//! What the clients of a run do and are answered, written down on one clock; and the writes to what
-//! each lock is for.
+//! The record of a run on one clock: the clients' actions and the responses to them, and the writes
+//! to the resource of each lock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,29 +8,29 @@ use crate::asker::Tally;
 use crate::checkers::locks::{Asked, Counted, Write};
 use crate::history::At;
 
-/// How many locks there are.
+/// The number of locks.
 pub const LOCKS: usize = 10;
 
-/// Held by three at once.
+/// The lock with three permits.
 const PERMITS: usize = 8;
 
-/// Shared by some of its clients.
+/// The lock that some of its clients share.
 const SHARED: usize = 9;
 
-/// Delayed behind a hold that ran out.
+/// The lock with a delay after an expired hold.
 const DELAYED: usize = 7;
 
-/// The lives of holds: short, so that stopped nodes and pauses outlast them.
+/// The durations of holds: short, so that stopped nodes and pauses outlast them.
 pub const TTL_MS: (u64, u64) = (1_000, 3_000);
 
 /// The delay of the lock that has one.
 pub const DELAY_MS: u64 = 500;
 
-/// How a lock is asked for.
+/// The parameters of requests for a lock.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     pub permits: u32,
-    /// Whether some share it.
+    /// Whether some clients share it.
     pub may_share: bool,
     pub delay_ms: u64,
     /// Whether most holds are undisturbed, and so short.
@@ -47,7 +47,8 @@ pub fn manner(lock: usize) -> Manner {
 }
 
 impl Manner {
-    /// Whether there is one writer at a time, so that what the lock is for can check its token.
+    /// Returns whether there is one writer at a time, so that the lock's resource can check its
+    /// token.
     pub fn has_resource(self) -> bool {
         self.permits == 1 && !self.may_share
     }
@@ -57,48 +58,48 @@ pub fn name(lock: usize) -> String {
     format!("soak/{lock}")
 }
 
-/// How a client is done with a hold.
+/// The end of a hold for its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// The run ended first.
     Open,
     Released,
-    /// It slept past its end, and went on.
+    /// It slept past its end, and continued.
     Paused,
-    /// It is gone without a release.
+    /// It died without a release.
     Died,
-    /// It was answered that the hold is lost, although it renewed.
+    /// It received the response that the hold is lost, although it renewed.
     Lost,
-    /// It renewed for long, and nobody answered.
+    /// It renewed for a long time, and received no response.
     Unanswered,
 }
 
-/// A hold as its client knows it.
+/// A hold from the view of its client.
 #[derive(Debug, Clone, Copy)]
 pub struct Held {
     pub lock: usize,
     pub token: u64,
     pub ttl_ms: u64,
-    /// Of the first request of the claim, and of the answer.
+    /// The times of the claim's first request and of the response.
     pub call: At,
     pub back: At,
     pub waited: bool,
     pub fate: Fate,
-    /// When its client was done.
+    /// The time at which its client was done.
     pub over: At,
-    /// When the last request was sent that prolonged it.
+    /// The time of the last request that extended it.
     pub renewed: At,
-    /// Of its answer, the end that it counts on.
+    /// The end of the hold by the response to that request.
     pub until: At,
-    /// How much later than planned a renewal was sent, at most.
+    /// The largest delay of a renewal.
     pub late: Duration,
-    /// The longest time that a request to renew, sent after `renewed`, was not answered.
+    /// The longest time for which a renewal that was sent after `renewed` had no response.
     pub unanswered: Duration,
-    /// Of the release that was acknowledged.
+    /// The times of the acknowledged release.
     pub released: Option<(At, At)>,
 }
 
-/// Everything that was written down.
+/// All records of a run.
 #[derive(Debug, Default)]
 pub struct Book {
     pub asked: Vec<Asked>,
@@ -107,16 +108,16 @@ pub struct Book {
     pub writes: Vec<Write>,
     /// The largest token of the writes for each lock.
     newest: BTreeMap<usize, u64>,
-    /// When any request was answered that went through the log.
+    /// The times of all responses to requests that went through the log.
     pub acknowledged: Vec<At>,
-    /// When this process itself was held up, and for how long.
+    /// The times at which this process was held up, and for how long.
     pub stalls: Vec<(At, Duration)>,
     pub tally: Tally,
     pub renewals: u64,
 }
 
 impl Book {
-    /// Writes to what a lock is for.
+    /// Writes to the resource of a lock.
     pub fn write(&mut self, lock: usize, token: u64, counts_on_it: bool) {
         if !manner(lock).has_resource() {
             return;
@@ -130,13 +131,13 @@ impl Book {
         });
     }
 
-    /// Whether a holder with a larger token has written.
+    /// Returns whether a holder with a larger token has written.
     pub fn has_newer(&self, lock: usize, token: u64) -> bool {
         self.newest.get(&lock).is_some_and(|newest| *newest > token)
     }
 
-    /// The longest time in a stretch in which no request of anybody was answered that went through
-    /// the log. The answers are in order.
+    /// The longest time between `from` and `to` in which no client received a response to a request
+    /// that went through the log. The responses are in order.
     pub fn longest_silence(&self, from: At, to: At) -> Duration {
         let first = self.acknowledged.partition_point(|at| *at < from);
         let last = self.acknowledged.partition_point(|at| *at <= to);

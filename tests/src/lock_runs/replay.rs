@@ -1,8 +1,8 @@
-//! The holds of a replica's log: its entries are applied again, one command at a time, and the
-//! locks are looked at after each.
+//! The holds in a replica's log. Its entries are applied again, one command at a time, and the
+//! locks are compared after each.
 //!
-//! The whole entries are applied beside, as a node does: their state must have the digest that the
-//! node showed, and the same holders after each entry.
+//! The whole entries are also applied to a second state, as a node does. That state must have the
+//! digest that the node showed, and the same holders after each entry.
 
 use std::fmt;
 use std::path::Path;
@@ -14,17 +14,17 @@ use seqd_store::records::{self, EntryPayload};
 use crate::checkers::Violation;
 use crate::checkers::locks::{Hold, HoldEnd};
 
-/// What the log has of these locks.
+/// The contents of the log for these locks.
 #[derive(Debug)]
 pub struct Replayed {
     /// In the order of their grants.
     pub holds: Vec<Hold>,
-    /// Of each lock, the claims that began to wait, in their order.
+    /// For each lock, the claims that began to wait, in order.
     pub arrivals: Vec<Vec<u128>>,
     entries: u64,
-    /// Terms that an entry is of.
+    /// The number of terms with an entry.
     terms: usize,
-    /// The most that the wall clocks of two entries in a row differ, forth and back.
+    /// The largest steps, forward and back, between the wall clocks of two consecutive entries.
     wall_steps_ms: (u64, u64),
     pub digest: String,
 }
@@ -42,7 +42,7 @@ impl fmt::Display for Replayed {
 struct Watch<'a> {
     names: &'a [String],
     holds: Vec<Hold>,
-    /// Of each lock, the holds that have not ended, by their place.
+    /// For each lock, the indices of the holds that have not ended.
     open: Vec<Vec<usize>>,
     arrivals: Vec<Vec<u128>>,
 }
@@ -50,7 +50,8 @@ struct Watch<'a> {
 /// Applies the log in a stopped node's folder up to this entry.
 ///
 /// # Errors
-/// The log is not whole, or what is applied in parts differs from what is applied as a whole.
+/// The log is incomplete, or applying commands one by one gives another state than applying whole
+/// entries.
 pub fn replay(data: &Path, applied: u64, names: &[String]) -> Result<Replayed, Violation> {
     let log = seqd_wal::inspect(&OsDisk, &data.join("wal"));
     let log = log.map_err(|error| unreadable(error.to_string()))?;
@@ -165,8 +166,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Compares the holders with those before. Of the grants of one step, of whichever locks, the
-    /// order cannot be seen: they are taken in the order of their tokens.
+    /// Compares the holders with those before. The order of grants in one step, of any locks, is
+    /// not visible; they are taken in the order of their tokens.
     fn look(&mut self, state: &State, cause: Option<(&Command, &Outcome)>) {
         let now = state.cluster_ms().0;
         let mut granted = Vec::new();
@@ -228,7 +229,7 @@ impl Watch<'_> {
 }
 
 impl Hold {
-    /// It is gone after this command, or after time has passed.
+    /// Ends the hold after this command, or after time has passed.
     fn ends(&mut self, now: u64, cause: Option<(&Command, &Outcome)>) {
         let named = match cause {
             Some((

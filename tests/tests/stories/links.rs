@@ -1,7 +1,7 @@
-//! Real nodes on links that are cut, slow, far and broken: a few of the faults that `soak links`
-//! brings about at length, each for seconds.
+//! Real nodes on links that are cut, slow, far and broken: a few faults of `soak links`, each for
+//! seconds.
 //!
-//! Where there can be no such links (see `seqd_tests::links`) a story prints that and ends.
+//! If such links are unavailable (see `seqd_tests::links`), a story prints that and ends.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use seqd_tests::links::{Condition, Pairs};
 use seqd_tests::workload::{Route, Workload};
 use seqd_tests::{links, skips};
 
-/// The time of a fault: longer than a heartbeat, an election and a request's timeout.
+/// The duration of a fault: longer than a heartbeat, an election and a request's timeout.
 const LENGTH: Duration = Duration::from_secs(5);
 
-/// And where elections are late.
+/// The duration of a fault if elections are late.
 const LONGER: Duration = Duration::from_secs(8);
 
-/// A leader that reaches nobody has noticed after this.
+/// After this time, a leader without contact to the other nodes has detected that.
 const SURELY_ALONE: Duration = Duration::from_millis(2_500);
 
-/// Before the deadline of a request, which is 3 s by default.
+/// Less than the deadline of a request, which is 3 s by default.
 const IN_TIME: Duration = Duration::from_millis(2_500);
 
-/// Runs a fault of `soak links` on three nodes, under which values go on; nothing where there are no
-/// links.
+/// Runs a fault of `soak links` on three nodes, during which values must continue. Returns `None`
+/// if links are unavailable.
 fn three_nodes_under(fault: &str) -> Option<Seen> {
     if skips::ends(&format!("links {fault}"), links::unavailable()) {
         return None;
@@ -87,7 +87,7 @@ fn values_go_on_when_a_follower_and_the_leader_get_resets() {
     three_nodes_under("leader-and-one-reset");
 }
 
-/// How fast it is, `soak failover` measures.
+/// `soak failover` measures how fast this is.
 #[test]
 fn a_leader_that_is_killed_stopped_cut_off_or_silent_is_replaced() {
     if skips::ends("links failover", links::unavailable()) {
@@ -109,8 +109,8 @@ fn values_go_on_over_round_trips_of_100_ms_with_loss() {
     three_nodes_under("rtt-100-loss-2");
 }
 
-/// Clients that ask the leader itself while its links are cut: what was under way is answered
-/// before its deadline, and what comes later does not wait for its own.
+/// Clients send requests to the leader while its links are cut. Pending requests are answered
+/// before their deadline, and later requests do not wait for theirs.
 #[test]
 fn a_leader_that_is_cut_off_answers_its_own_clients() {
     if skips::ends("links isolated leader", links::unavailable()) {

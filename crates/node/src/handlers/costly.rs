@@ -1,8 +1,8 @@
-//! Long answers: clients take turns for the processors that write them.
+//! Long answers: tenants take turns for the processors that write them.
 //!
-//! A request takes its place once it has what it writes. One that waits for ticks of the clock or
-//! for the log keeps no processor from others. What was taken for it is not refused any more: a
-//! place comes however late.
+//! A request takes its place once it has the values to write, so a request that waits for ticks of
+//! the clock or for the log keeps no processor from others. Its values are already allocated, so
+//! the request is no longer refused: it waits for a place even beyond its deadline.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use seqd_state::Tenant;
 
 use crate::places::{Place, Places};
 
-/// So many IDs or values are written without a place: they cost about as much as the request
-/// itself.
+/// Up to this many IDs or values are written without a place: they cost about as much as the
+/// request itself.
 const FEW: u64 = 100;
 
-/// Waits for a place to write so many IDs or values; `None` where they are few.
+/// Waits for a place to write `count` IDs or values; `None` if they are few.
 pub(super) async fn to_write(places: &Arc<Places>, tenant: Tenant, count: u64) -> Option<Place> {
     if count <= FEW {
         return None;
     }
     let place = places.take(tenant, 1).await;
-    // Writing does not wait. So requests that have come meanwhile join the queue here; otherwise
-    // they would be served in the order in which they came.
+    // Writing does not yield. Yielding here lets requests that have arrived join the queue;
+    // otherwise they would be served in the order of arrival.
     tokio::task::yield_now().await;
     place
 }

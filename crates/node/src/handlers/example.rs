@@ -1,5 +1,5 @@
-//! The worked example of `docs/internals/EXTENDING.md`: an endpoint from its contract to its response,
-//! each step with the file that it belongs into.
+//! The worked example of `docs/internals/EXTENDING.md`: an endpoint from its contract to its
+//! response, each step with the file that it belongs to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::http::{Context, RequestIds, Route, build};
 use crate::metrics::Metrics;
 use crate::services::{RequestError, ServiceError};
 
-// Step 1, the contract: the types in `api/src/wire/echo.rs`, the row in `api/src/operations.rs`. The
-// row expands to this implementation.
+// Step 1, the contract: the types in `api/src/wire/echo.rs`, the row in `api/src/operations.rs`.
+// The row expands to this implementation.
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,7 +49,7 @@ impl Typed for GetEcho {
     };
 }
 
-// Step 2, what it means: `node/src/services/echo.rs`, and a field of `Services`.
+// Step 2, the meaning: `node/src/services/echo.rs`, and a field of `Services`.
 
 struct EchoService {
     most: u32,

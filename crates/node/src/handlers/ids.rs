@@ -1,4 +1,4 @@
-//! `/v1/id` and `/v1/ids`: snowflake IDs, and what one is made of.
+//! `/v1/id` and `/v1/ids`: minting and decoding snowflake IDs.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ struct IdRequest {
 }
 
 impl IdRequest {
-    /// Reads a request. What is refused leases no worker: the minter is looked for last.
+    /// Reads a request. The minter is looked up last, so that a refused request leases no worker.
     async fn read(node: &Services, request: &Request, is_one: bool) -> Result<IdRequest, Problem> {
         if request.query.is_empty() && request.body.is_empty() {
             return Ok(IdRequest {
@@ -179,8 +179,8 @@ fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Decodes an ID. Who held its worker is for those who may read the workers; all else is computed
-/// from the number.
+/// Decodes an ID. The holder of its worker is shown only to callers that may read the workers; all
+/// else is computed from the number.
 pub(super) async fn parts(
     node: &Services,
     call: &Call<IdPartsQuery>,

@@ -1,9 +1,9 @@
-//! Requests with an `Idempotency-Key`: served once, and answered the same again.
+//! Requests with an `Idempotency-Key`: served once; a repetition gets the same answer.
 //!
-//! A client that leaves does not end it: its repetition finds the answer, and no claim to wait for.
 //! The key is begun before the request is served and completed with the whole answer; only then is
-//! the answer sent. So whoever repeats the request, at any node, gets the same bytes. A refusal
-//! ends the key: it took nothing, and a corrected request may come with the same key.
+//! the answer sent. So a repetition at any node gets the same bytes. A request continues when its
+//! client disconnects, so a repetition finds the answer and need not wait for a claim. A refusal
+//! ends the key: it allocated nothing, and a corrected request may use the same key.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,16 +21,16 @@ use crate::access::Caller;
 use crate::http::{Request, Response, Serving, Stored};
 use crate::services::{KeyError, ServiceError, Services, Turn};
 
-/// The most IDs or values of a request with a key: its answer is kept, and a thousand of the widest
-/// form fit.
+/// The most IDs or values of a request with a key. Its answer is stored, and a thousand of the
+/// widest form fit.
 const MAX_COUNT_WITH_KEY: u64 = 1000;
 
-/// How long the end of a refused request's key may take beyond the request's deadline.
+/// The least time for abandoning the key of a refused request, also beyond the request's deadline.
 const ABANDON_WAIT: Duration = Duration::from_millis(500);
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
-/// A handler that serves a request with a key once.
+/// Wraps a handler so that it serves a request with a key once.
 pub(super) fn keyed<H, F>(
     handler: H,
 ) -> impl Fn(Arc<Services>, Request) -> Handling + Clone + Send + Sync + 'static
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// `GET /v1/id`: without a key, as nearly always, no box is made for it.
+/// `GET /v1/id`. Most requests have no key and need no allocation here.
 pub(super) async fn one_id(node: Arc<Services>, mut request: Request) -> Result<Response, Problem> {
     if request.key.is_none() {
         return ids::one(node, request).await;
@@ -71,7 +71,8 @@ pub(super) async fn one_id(node: Arc<Services>, mut request: Request) -> Result<
     serving.scope(keyed(ids::one)(node, request)).await
 }
 
-/// Tokens of the cluster are tenants; the operator and whoever needs no token are none.
+/// The space of a caller's keys: the ID of its token. The operator and callers without a token
+/// share space 0.
 fn access_of(caller: Caller) -> u64 {
     match caller {
         Caller::Anyone | Caller::Operator => 0,
@@ -79,8 +80,9 @@ fn access_of(caller: Caller) -> u64 {
     }
 }
 
-/// Serves a request also when its client has left, which drops the future of its handler. While it
-/// waits for others, it leaves its lane and its connection may end, as without a key.
+/// Serves a request to its end, even if its client disconnects and the future of its handler is
+/// dropped. While the request waits for others, it leaves its lane and its connection may end, as
+/// without a key.
 async fn to_its_end(
     place: Part,
     served: impl Future<Output = Result<Response, Problem>> + Send + 'static,
@@ -146,12 +148,12 @@ where
         Err(problem) => problem,
     };
     let until = deadline.max(Instant::now() + ABANDON_WAIT);
-    // Where this fails, the claim ends by itself.
+    // If this fails, the claim expires.
     drop(node.keys.give_up(name, claim, until).await);
     Err(problem)
 }
 
-/// An answer that was not kept is not sent: what it took stays a gap.
+/// The error for an answer that was not stored. It is not sent: the values that it took stay a gap.
 fn not_kept(error: ServiceError) -> Problem {
     let detail = format!("the answer was not kept: {error}");
     let problem = match error {
@@ -164,7 +166,8 @@ fn not_kept(error: ServiceError) -> Problem {
     problem.with_hint("repeat the request with the same key: it is answered once")
 }
 
-/// Refuses a request with a key for more than a kept answer has room for, before anything is taken.
+/// Refuses a request with a key whose count exceeds the room of a stored answer, before anything is
+/// allocated.
 pub(super) fn few_with_key(request: &Request, count: Option<u64>) -> Result<(), Problem> {
     let count = count.unwrap_or(1);
     if request.key.is_none() || count <= MAX_COUNT_WITH_KEY {

@@ -1,6 +1,6 @@
-//! The HTTP adapter of the services. [`table`] connects each operation with its service, [`problems`]
-//! maps all errors. The other files hold operations whose requests or responses have a form of their
-//! own. Nothing is decided here.
+//! The HTTP adapter of the services. [`table`] connects each operation with its service,
+//! [`problems`] maps all errors. The other files contain operations whose requests or responses
+//! have a form of their own. This module makes no decisions.
 
 mod costly;
 #[cfg(test)]
@@ -20,7 +20,7 @@ pub(crate) use routes::Router;
 
 use seqd_api::Problem;
 
-/// Refuses `count` where the path gives one value.
+/// Refuses `count` if the path returns one value.
 fn no_count(count: Option<u64>, plural: &str, known: &[&str]) -> Result<(), Problem> {
     if count.is_none() {
         return Ok(());

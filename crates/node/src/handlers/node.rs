@@ -1,4 +1,4 @@
-//! The node that answers: health, version, configuration, what an error code means.
+//! The answering node: health, version, configuration, and the meaning of error codes.
 
 use std::sync::{Arc, LazyLock};
 
@@ -82,7 +82,7 @@ pub(super) async fn version(_: Arc<Services>, request: Request) -> Result<Respon
     }
 }
 
-/// `/v1/config`: what is in force, each value with its origin.
+/// `/v1/config`: the values in force, each with its origin.
 pub(super) async fn config(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     let entries = &node.config.entries;
@@ -102,7 +102,7 @@ pub(super) async fn config(node: Arc<Services>, request: Request) -> Result<Resp
 /// The description of the API, which a test compares with the table of operations.
 static OPENAPI: &[u8] = include_bytes!("../../../../docs/openapi.json");
 
-/// Changes with the description.
+/// The ETag of the description, which changes with it.
 static OPENAPI_TAG: LazyLock<String> =
     LazyLock::new(|| format!("\"{:x}\"", Sha256::digest(OPENAPI)));
 
@@ -116,7 +116,7 @@ pub(super) async fn openapi(_: Arc<Services>, request: Request) -> Result<Respon
     Ok(response)
 }
 
-/// `/problems/{code}`: what an error code means.
+/// `/problems/{code}`: the meaning of an error code.
 pub(super) async fn problem(_: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     let Ok(code) = request.name().parse::<ErrorCode>() else {

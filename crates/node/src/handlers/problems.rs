@@ -1,5 +1,5 @@
-//! From the error of a service to the problem that a client reads: the code and the words are the
-//! error's own. What is added here is advice: when to repeat, and what to do.
+//! Maps the error of a service to the problem in the response. The code and the message are the
+//! error's own; this file adds advice: when to retry, and what to do.
 
 use seqd_api::{ErrorCode, KeyState, Problem, nearest};
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
@@ -24,11 +24,11 @@ pub(super) fn internal(error: &impl ToString) -> Problem {
     Problem::new(ErrorCode::Internal, error.to_string())
 }
 
-/// A node that is not ready; `None` if it is.
+/// The problem of a node that is not ready; `None` if it is ready.
 pub(super) fn not_ready(readiness: &Readiness) -> Option<Problem> {
     let (check, why) = readiness.failed()?;
     let mut problem = match why {
-        // It has more than the detail: by how much, until when.
+        // This error has more than the detail: by how much, until when.
         Unready::Minting(error) => ServiceError::from(error.clone()).into(),
         _ => Problem::new(why.code(), check.detail.clone()),
     };
@@ -68,8 +68,8 @@ impl From<ServiceError> for Problem {
     }
 }
 
-/// What to do where a quorum is missing.
-const NO_QUORUM: &str = "start the members that are down, or mend the network to them: \
+/// Advice if a quorum is missing.
+const NO_QUORUM: &str = "start the members that are down, or fix the network to them: \
      `seqd status` shows which; IDs go on meanwhile as long as /readyz?for=ids answers 200";
 
 const OTHER_NODE: &str = "ask another node";
@@ -163,7 +163,7 @@ fn refused(problem: Problem, refusal: &Refusal) -> Problem {
     }
 }
 
-/// Names who holds the lock.
+/// Adds the holder of the lock.
 fn with_holder(problem: Problem, holder: Option<&LockHolder>) -> Problem {
     let Some(holder) = holder else {
         return problem;
@@ -260,13 +260,12 @@ fn lease(problem: Problem, error: &LeaseError) -> Problem {
     }
 }
 
-/// The longest time after which a caller asks again: the result mostly comes long before the claim
-/// is over.
+/// The longest time until a caller retries: the result mostly exists long before the claim expires.
 const MAX_KEY_RETRY_MS: u64 = 1000;
 
 fn key(problem: Problem, error: &KeyError) -> Problem {
     match error {
-        KeyError::NotFound(_) => problem.with_hint("it was never begun, or is over"),
+        KeyError::NotFound(_) => problem.with_hint("it was never begun, or it has expired"),
         KeyError::InProgress {
             claim_ms, attempt, ..
         } => problem

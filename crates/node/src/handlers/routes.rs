@@ -1,4 +1,4 @@
-//! The router of the clients' port, and a short path to the operation that is called most.
+//! The router of the clients' port, and a fast path to the most frequent operation.
 
 use std::sync::Arc;
 
@@ -32,16 +32,16 @@ impl Router {
         }
     }
 
-    /// The answer to a head that cannot be read.
+    /// The answer to a request head that cannot be parsed.
     pub(crate) fn unreadable(&self) -> Unreadable {
         let stranger = Arc::clone(&self.stranger);
         Arc::new(move |status| stranger.unreadable(status))
     }
 
-    /// Answers a request. `GET /v1/id` does not pass the router, whose boxes and clones cost as
-    /// much as the ID; the router has the path too, for the other methods.
+    /// Answers a request. `GET /v1/id` bypasses the router, whose boxes and clones cost as much as
+    /// the ID. The router also has the path, for the other methods.
     ///
-    /// The box of each way has room for its own alone.
+    /// Each branch boxes its own future, so a box has room for one branch only.
     pub(crate) fn answer(&self, mut request: http::Request<Body>) -> Answered<Body> {
         let stranger = Arc::clone(&self.stranger);
         if *request.method() == http::Method::GET && request.uri().path() == op::GetId::ROW.path {

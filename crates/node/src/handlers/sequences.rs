@@ -1,4 +1,4 @@
-//! `/v1/sequences`: definitions, values, and forward.
+//! `/v1/sequences`: definitions, values, and moving forward.
 
 use std::sync::Arc;
 

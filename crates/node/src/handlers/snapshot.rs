@@ -34,8 +34,8 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
     Ok(response.with_header(CONTENT_DISPOSITION.as_str(), &disposition))
 }
 
-/// The pieces of a snapshot as a body of known length. If they end early, or the caller's token is
-/// revoked or expires between two of them, the connection breaks.
+/// The pieces of a snapshot as a body of known length. If the pieces end early, or the caller's
+/// token is revoked or expires between two of them, the connection is closed.
 struct Chunks {
     pieces: Pieces,
     right: Right,

@@ -1,4 +1,4 @@
-//! Each operation with the service that carries it out.
+//! The table of operations, each with the service that carries it out.
 
 use seqd_api::{AddMember, JsonText, Problem, op};
 use seqd_raft::ChangeOfMembers;
@@ -14,7 +14,7 @@ use crate::services::{ServiceError, Services, checked, sequence_name};
 
 type R = Route<Services>;
 
-/// All operations of the clients' port.
+/// Returns all operations of the clients' port.
 pub(super) fn table() -> Vec<R> {
     [
         identifiers(),
@@ -103,7 +103,7 @@ fn sequences_and_segments() -> Vec<R> {
     ]
 }
 
-/// The result of a completed key as it is written in the body.
+/// The result of a completed key, as the request body contains it.
 #[derive(Deserialize)]
 struct Written {
     result: Option<JsonText>,

@@ -1,4 +1,4 @@
-//! The cluster's tokens: made, listed, revoked.
+//! The cluster's access tokens: create, list, revoke.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::access::{Drawn, scope_of_state};
 use crate::replica::{Replica, peek};
 use crate::times::rfc3339;
 
-/// The longest life of a token, ten years: one that is meant to last longer has no end.
+/// The longest life of a token, ten years. A token that is meant to last longer has no end.
 const MAX_TTL_MS: u64 = 10 * 365 * 24 * 3_600_000;
 
-// What a request can ask for the state takes, and the most that the state takes a request can ask
-// for.
+// The limits of requests and of the state agree: the state accepts all that a request may contain,
+// and the largest token that the state accepts fits into a request.
 const _: () = assert!(MAX_PREFIX_BYTES == seqd_api::scope::MAX_PREFIX_BYTES);
 const _: () = assert!(MAX_PREFIX_BYTES >= MAX_NAME_LEN, "a name is a prefix too");
 const _: () = assert!(MAX_PERMISSIONS * (MAX_PREFIX_BYTES + 16) < MAX_BODY_BYTES / 2);
@@ -36,7 +36,7 @@ pub(crate) struct AccessService {
 }
 
 impl AccessService {
-    /// The tokens, by ID, after all that was acknowledged before.
+    /// The tokens ordered by ID, with everything that was acknowledged before the call.
     pub(crate) async fn list(
         &self,
         query: &ListQuery,
@@ -57,7 +57,7 @@ impl AccessService {
         Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
     }
 
-    /// Makes a token. The answer alone has its secret.
+    /// Creates a token. Only the answer contains its secret.
     pub(crate) async fn create(
         &self,
         wanted: CreateAccess,
@@ -65,7 +65,7 @@ impl AccessService {
     ) -> Result<AccessCreated, ServiceError> {
         let (drawn, command) = self.creation(wanted)?;
         self.propose(command.clone(), deadline).await?;
-        // It is made: whatever is asked from here on, the answer has to be given.
+        // The token exists: if the reads that follow fail, the answer must be sent all the same.
         let unconfirmed = unconfirmed(&*self.replica, deadline).await;
         let now = self.clock.wall();
         let own = record_of(command, now);
@@ -92,7 +92,7 @@ impl AccessService {
         Ok(Plan::new(effect, None))
     }
 
-    /// Revokes a token: each node refuses it once it has applied that.
+    /// Revokes a token. Each node refuses it once it has applied the revocation.
     pub(crate) async fn revoke(
         &self,
         id: &str,
@@ -165,13 +165,13 @@ impl AccessService {
     }
 }
 
-/// The ID in a path. What is no ID is no token either.
+/// The ID in a path. An invalid ID is reported as a missing token.
 fn read_id(text: &str) -> Result<AccessId, ServiceError> {
     let shown = || ServiceError::NoToken(text.chars().take(80).collect());
     AccessId::parse(text).ok_or_else(shown)
 }
 
-/// The record of a creation, where it was not applied here yet.
+/// The record of a creation that this node has not applied yet.
 fn record_of(command: AccessCommand, now: WallMs) -> Option<AccessRecord> {
     let AccessCommand::Create {
         id: _,

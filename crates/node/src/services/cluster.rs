@@ -1,4 +1,4 @@
-//! The cluster as this node sees it, and changes of its membership.
+//! The cluster in this node's view, and changes of its membership.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct ClusterService {
 }
 
 impl ClusterService {
-    /// The cluster from this node's own knowledge; never asks the leader.
+    /// The cluster as this node has recorded it; does not contact the leader.
     pub(crate) fn show(&self) -> Cluster {
         let status = self.raft.status();
         let mut members = status.members.iter();
@@ -111,7 +111,7 @@ impl ClusterService {
         })
     }
 
-    /// What a change would do, as the leader finds it.
+    /// The effect that a change would have, computed by the leader.
     pub(crate) async fn plan(
         &self,
         change: ChangeOfMembers,
@@ -196,8 +196,8 @@ impl ClusterService {
         };
         let others = status.members.iter().filter_map(|other| other.applied);
         let newest = others.max().unwrap_or_default().max(status.committed);
-        // What a member that serves everything reports of itself is of one moment. The others' newest
-        // entry is up to a second younger.
+        // The lag that a ready member reports of itself is measured at one moment. The newest entry
+        // of the others is up to a second younger.
         let reported = member.behind.filter(|_| {
             is_self || member.reachable && member.report.as_ref().is_some_and(|its| its.ready)
         });
@@ -247,7 +247,7 @@ impl ClusterService {
             ids_per_second: if is_self {
                 Some(self.minters.ids_per_second() as f64)
             } else {
-                // The last report of a member that does not answer is of no moment that is known.
+                // The last report of an unreachable member has no known time.
                 report
                     .filter(|_| member.reachable)
                     .map(|report| report.ids_per_second as f64)
@@ -282,8 +282,8 @@ fn role(role: seqd_raft::Role) -> Role {
     }
 }
 
-/// A member's part. Where nobody is known to lead, nobody is shown as the leader: the two are read
-/// one after the other.
+/// A member's role. If this node has no leader recorded, no member is shown as the leader: the two
+/// are read one after the other.
 fn role_in(status: &Status, member: &MemberStatus) -> Role {
     match role(member.role) {
         Role::Leader if status.leader != Some(member.id) => Role::Follower,
@@ -296,7 +296,7 @@ fn quorum(status: &Status) -> Quorum {
     Quorum::of(count(status.voters), count(status.reachable))
 }
 
-/// By how many milliseconds a member's clock is ahead of a majority, if it is wrong.
+/// The number of milliseconds by which a member's clock is ahead of a majority, if it is wrong.
 fn wrong_by(status: &Status, member: &MemberStatus) -> Option<i64> {
     match status.clocks.get(&member.id)?.standing {
         Standing::Wrong { ahead_ms } => Some(ahead_ms),
@@ -316,7 +316,7 @@ fn state_of(member: &MemberStatus, lag_entries: Option<u64>, is_clock_wrong: boo
     }
 }
 
-/// The quorum if this member voted, or was none.
+/// The quorum if this member were a voter, or were not.
 fn quorum_with(cluster: &Cluster, name: &str, votes: bool) -> Quorum {
     let voters = cluster.members.iter().filter(|member| {
         let is_it = member.name == name;
@@ -338,12 +338,12 @@ fn from_to(before: Quorum, after: Quorum) -> String {
     )
 }
 
-/// Refuses what is no member's name.
+/// Refuses an invalid member name.
 fn check_name(name: &str) -> Result<(), RequestError> {
     validate_name(name).map_err(|error| RequestError::Invalid(format!("name: {error}")))
 }
 
-/// Refuses names and addresses that are none.
+/// Refuses invalid names and addresses.
 pub(crate) fn checked(request: AddMember) -> Result<AddMember, ServiceError> {
     let AddMember { name, peer, http } = &request;
     let invalid = |detail: String| Err(RequestError::Invalid(detail).into());

@@ -1,4 +1,4 @@
-//! Which members have applied a change: until then they act on what was before.
+//! Determines which members have applied a change: until then they act on the state before it.
 
 use std::time::Duration;
 
@@ -6,15 +6,16 @@ use tokio::time::{Instant, sleep};
 
 use crate::replica::Replica;
 
-/// How long an answer waits for the other members to apply the entry, before it names those that
-/// have not: longer than the second in which each reports how far it is.
+/// The time for which an answer waits until the other members have applied the entry; then it lists
+/// the members that have not. Longer than the interval of one second at which each reports its
+/// progress.
 const CONFIRM_WAIT: Duration = Duration::from_millis(1200);
 
-/// Between two looks at what the members have reported.
+/// The pause between two checks of the members' reports.
 const CONFIRM_LOOK: Duration = Duration::from_millis(20);
 
-/// The members that have not shown to have applied what this node has. Waits a moment for them
-/// first.
+/// The members that have not confirmed that they applied everything this node has. Waits a moment
+/// for them first.
 pub(super) async fn unconfirmed(replica: &dyn Replica, deadline: Instant) -> Vec<String> {
     let until = deadline.min(Instant::now() + CONFIRM_WAIT);
     let is_here = replica.read(until).await.is_ok();

@@ -1,7 +1,7 @@
-//! The error of all services, with its code, which every protocol maps to its own; and the calls to
-//! the cluster from which most of its arms come.
+//! The error of all services, with its stable code, which every protocol maps to its own; and the
+//! calls to the cluster that cause most of its variants.
 //!
-//! A domain that has errors of its own has an enum here, so that no service imports another's.
+//! A domain with errors of its own has an enum here, so that no service imports another's.
 
 use std::fmt::{Debug, Display};
 
@@ -18,7 +18,7 @@ use crate::codes::{self, Change};
 use crate::minting::MintError;
 use crate::replica::{ReadTime, Replica, peek, propose_one, read_time};
 
-/// Why a service did not carry out a request.
+/// The reason why a service did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServiceError {
     /// The request is wrong in every state of the cluster.
@@ -34,7 +34,7 @@ pub(crate) enum ServiceError {
     /// The state could not be read: no leader confirmed it.
     #[error(transparent)]
     Unread(ProposeError),
-    /// The command was not agreed upon, or its outcome is unknown.
+    /// The command was not committed, or its outcome is unknown.
     #[error(transparent)]
     Propose(ProposeError),
     #[error("{}", codes::words(.0))]
@@ -79,7 +79,7 @@ pub(crate) enum RequestError {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SequenceError {
-    /// Sequences are never created by use.
+    /// A request for values does not create a sequence.
     #[error("there is no sequence {name}")]
     NotFound {
         name: SequenceName,
@@ -142,7 +142,7 @@ pub(crate) enum KeyError {
     #[error("another caller goes on with the key {key}")]
     InProgress {
         key: String,
-        /// Until the claim expires.
+        /// The remaining time of the claim.
         claim_ms: u64,
         attempt: u64,
     },
@@ -168,7 +168,7 @@ pub(crate) enum LockError {
     /// The caller's token was revoked, or expired, while it waited.
     #[error("the access of the caller ended while it waited: {0:?}")]
     AccessEnded(NotLetIn),
-    /// The token is another owner's, or nobody holds the lock with it.
+    /// The token belongs to another owner, or no holder has it.
     #[error("the lock {name} is not held with token {token}")]
     NotTheHolder {
         name: LockName,
@@ -249,7 +249,7 @@ impl RequestError {
     }
 }
 
-/// A count within `1..=limit`; 1 where none was given.
+/// A count within `1..=limit`; 1 if it is absent.
 pub(super) fn count_within(count: Option<u64>, limit: u64) -> Result<u64, RequestError> {
     within("count", count.unwrap_or(1), limit)
 }
@@ -282,7 +282,7 @@ pub(super) async fn read(
     read.map_err(ServiceError::Unread)
 }
 
-/// Carries out a command.
+/// Proposes a command and returns its outcome.
 pub(super) async fn propose(
     replica: &dyn Replica,
     command: impl Into<Command>,

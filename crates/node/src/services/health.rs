@@ -1,4 +1,4 @@
-//! Whether this node can serve, check by check, each with the code that requests meet.
+//! Readiness of this node: its checks, each with the error code that requests receive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,8 @@ pub(crate) enum Unready {
     /// Not a running member yet.
     Waiting,
     NoLeader,
-    /// Entries that were committed before the start are not applied yet, or too many of those since.
+    /// Entries that were committed before the start are not applied yet, or too many later entries
+    /// are not.
     Behind,
     DiskHangs,
     /// Only the reserve of the disk is left.
@@ -41,7 +42,7 @@ pub(crate) struct Check {
     pub(crate) name: &'static str,
     pub(crate) failed: Option<Unready>,
     pub(crate) detail: String,
-    /// Until when it holds at least, RFC 3339.
+    /// The earliest end of this result, RFC 3339.
     pub(crate) until: Option<String>,
 }
 
@@ -56,11 +57,11 @@ impl Check {
     }
 }
 
-/// What a node finds when it looks at itself.
+/// The results of a node's checks of itself.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     pub(crate) checks: Vec<Check>,
-    /// Until when IDs are given at least, RFC 3339.
+    /// The earliest time at which this node may stop minting IDs, RFC 3339.
     pub(crate) ids_until: Option<String>,
 }
 
@@ -101,7 +102,7 @@ impl HealthService {
         self.with_ids(checks)
     }
 
-    /// Looks at what giving IDs takes.
+    /// Checks the conditions for minting IDs.
     pub(crate) fn readiness_for_ids(&self) -> Readiness {
         self.with_ids(vec![self.serving()])
     }

@@ -1,4 +1,4 @@
-//! Snowflake IDs: minted, and taken apart.
+//! Snowflake IDs: minting and decoding.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct IdService {
 }
 
 impl IdService {
-    /// The minter of a layout; of the default one where none is named.
+    /// The minter of a layout; that of the default layout if none is named.
     pub(crate) fn minter(&self, layout: Option<&str>) -> Result<Arc<Minter>, ServiceError> {
         let Some(name) = layout else {
             return Ok(Arc::clone(self.minters.default()));
@@ -29,7 +29,7 @@ impl IdService {
         Ok(minter.ok_or_else(|| layouts::unknown(&*self.replica, name))?)
     }
 
-    /// The name of a layout, and how many bits its IDs have; no worker is leased for it.
+    /// The name of a layout, and the number of bits of its IDs; no worker is leased for it.
     pub(crate) async fn layout(
         &self,
         layout: Option<&str>,
@@ -58,7 +58,7 @@ impl IdService {
         Ok(minter.mint(&self.clock, 1, deadline).await?)
     }
 
-    /// Mints `count` IDs of one worker; one where no count was given.
+    /// Mints `count` IDs of one worker; one if `count` is absent.
     pub(crate) async fn many(
         &self,
         minter: &Minter,
@@ -70,7 +70,7 @@ impl IdService {
         Ok(minter.mint_in_turn(&self.clock, count, deadline).await?)
     }
 
-    /// What an ID is made of, and who held its worker.
+    /// The fields of an ID, and the holder of its worker.
     pub(crate) async fn parts(
         &self,
         text: &str,

@@ -1,6 +1,6 @@
-//! Idempotency keys as an operator lists and deletes them.
+//! Lists and deletes idempotency keys for an operator.
 //!
-//! A request looks at a bounded number of keys; a query that is about more goes on with a cursor.
+//! A request scans a bounded number of keys; a longer query continues with a cursor.
 
 use std::ops::Bound;
 
@@ -15,11 +15,11 @@ use super::keys::{KeyService, users};
 use super::page::{self, PageRequest};
 use crate::replica::{ReadTime, peek};
 
-/// Which keys a query is about.
+/// The keys that a query selects.
 struct Wanted {
     prefix: String,
     tenant: Option<Tenant>,
-    /// Those of requests, in place of users'.
+    /// Selects the keys of requests in place of users' keys.
     of_requests: bool,
     limit: usize,
     after: Option<KeyName>,
@@ -55,7 +55,7 @@ impl Wanted {
         })
     }
 
-    /// The keys that are wanted and not over, with the cursor behind them.
+    /// The selected keys that have not ended, and the cursor after them.
     fn collect<T>(
         &self,
         state: &State,
@@ -88,7 +88,7 @@ impl Wanted {
     }
 }
 
-/// What a cursor has of a key.
+/// The form of a key in a cursor.
 fn text_of(name: &KeyName) -> String {
     match name.space {
         KeySpace::Users => name.key.clone(),
@@ -107,7 +107,7 @@ fn of_request(text: &str) -> Result<KeyName, RequestError> {
     read.ok_or_else(|| RequestError::invalid("cursor is not one of this list"))
 }
 
-/// How a key stands at this time.
+/// The state of a key at this time.
 pub(super) fn state_of(record: &KeyRecord, now: ClusterMs) -> KeyState {
     match &record.result {
         Some(_) => KeyState::Done,
@@ -128,7 +128,7 @@ fn listed(name: &KeyName, record: &KeyRecord, now: ClusterMs, time: ReadTime) ->
 }
 
 impl KeyService {
-    /// One page of the keys, after all that was acknowledged before.
+    /// One page of the keys, with everything that was acknowledged before the call.
     pub(crate) async fn list(
         &self,
         query: &KeysQuery,
@@ -145,7 +145,7 @@ impl KeyService {
         Ok(Page { items, next_cursor })
     }
 
-    /// Deletes a page of the keys.
+    /// Deletes one page of the keys.
     pub(crate) async fn delete_matching(
         &self,
         query: &KeysQuery,
@@ -167,7 +167,7 @@ impl KeyService {
         })
     }
 
-    /// What [`KeyService::delete_matching`] would do, page by page.
+    /// The effect that [`KeyService::delete_matching`] would have, page by page.
     pub(crate) async fn plan_delete_matching(
         &self,
         query: &KeysQuery,
@@ -206,7 +206,7 @@ impl KeyService {
         }
     }
 
-    /// What [`KeyService::delete`] would do.
+    /// The effect that [`KeyService::delete`] would have.
     pub(crate) async fn plan_delete(
         &self,
         key: &str,
@@ -233,7 +233,7 @@ impl KeyService {
     }
 }
 
-/// Which keys are deleted: never all of them by default.
+/// The keys to delete: never all of them by default.
 fn which(query: &KeysQuery) -> Result<Wanted, RequestError> {
     if query.prefix.is_none() && query.tenant.is_none() {
         return Err(RequestError::invalid(

@@ -1,4 +1,5 @@
-//! Requests with an `Idempotency-Key`: a key of their own space, whose result is the whole answer.
+//! Requests with an `Idempotency-Key`: their keys have a space of their own, and the result of a
+//! key is the whole answer.
 
 use std::time::Duration;
 
@@ -12,28 +13,29 @@ use super::error::ServiceError;
 use super::keys::{KeyService, Told};
 use super::room::NoRoom;
 
-/// How much longer than the request itself its claim lives, for the entry that completes it.
+/// The time for which a claim outlives its request, so that the entry that completes it can be
+/// applied.
 const REQUEST_MARGIN_MS: u64 = 1000;
 
-/// Between two tries to keep an answer.
+/// The pause between two attempts to store an answer.
 const KEEP_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a request with a key does.
+/// The handling of a request with a key.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// It is served, and its answer completes the key.
+    /// Serve the request; its answer completes the key.
     Serve(KeyClaim),
-    /// It is answered as before.
+    /// Send the stored answer.
     Replay(Bytes),
 }
 
 impl KeyService {
-    /// The place of a request with a key among those that are served.
+    /// Takes a place for a request with a key among those that are being served.
     pub(crate) fn place(&self, tenant: Tenant) -> Result<Part, ServiceError> {
         self.in_flight.take(tenant, 1).ok_or_else(crowded)
     }
 
-    /// Begins the key of a request: it is served once.
+    /// Begins the key of a request, so that the request is served once.
     pub(crate) async fn begin_request(
         &self,
         name: KeyName,
@@ -55,11 +57,11 @@ impl KeyService {
         })
     }
 
-    /// Keeps an answer; again while it is certain that nothing was proposed and there is time.
+    /// Stores an answer. Retries until the deadline while it is certain that nothing was proposed.
     ///
     /// # Errors
     /// [`ServiceError::Full`] if the limits or the tenant's share leave no room for it: nothing was
-    /// kept.
+    /// stored.
     pub(crate) async fn keep_answer(
         &self,
         name: KeyName,
@@ -84,8 +86,8 @@ impl KeyService {
         }
     }
 
-    /// Room for an answer: among those that are being kept, and in what the cluster keeps. What was
-    /// reserved for a result needs none.
+    /// Takes room for an answer among those that are being stored, and checks that the cluster has
+    /// room. An answer within its reservation needs neither.
     fn room_for(
         &self,
         name: &KeyName,
@@ -112,7 +114,8 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether an error says that the command is certainly not in the log, and may be soon.
+/// Returns whether an error means that the command is certainly not in the log, and that a retry
+/// may succeed soon.
 fn is_unproposed(error: &ServiceError) -> bool {
     matches!(
         error,

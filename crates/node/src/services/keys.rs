@@ -1,9 +1,8 @@
-//! Idempotency keys: begun, completed, abandoned, read; those of users, and those of requests that
-//! come with one.
+//! Idempotency keys of users and of requests: begin, complete, abandon, read.
 //!
-//! What a node's own limits allow is checked where a key begins: what was begun can be completed.
-//! Until then a key is charged [`RESERVED_RESULT_BYTES`] for its result; a user's result beyond them
-//! has to find room like a new key.
+//! This node's limits are checked when a key begins, so that a key that was begun can be completed.
+//! Until then a key is charged [`RESERVED_RESULT_BYTES`] for its result. A user's larger result is
+//! checked against the limits like a new key.
 
 use std::sync::Arc;
 
@@ -26,15 +25,16 @@ use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
 use crate::replica::{ReadTime, Replica, peek};
 
-/// How often a key is begun that ends each time between the outcome and the read of its result.
+/// The most attempts at a begin whose key ends each time between the outcome and the read of its
+/// result.
 const MAX_BEGINS: usize = 3;
 
-/// Requests with a key that are served at once: as many as a node has connections. They go on when
-/// their clients leave.
+/// Requests with a key that are served at the same time: as many as a node has connections. They
+/// continue when their clients disconnect.
 const IN_FLIGHT: u64 = 4096;
 
-/// Bytes of answers that are being kept at once: so much may go beyond a limit or a share, as room is
-/// looked at before an answer is proposed.
+/// Bytes of answers that are being stored at the same time. A limit or a share may be exceeded by
+/// this much, since room is checked before an answer is proposed.
 const KEEPING_BYTES: u64 = 8 << 20;
 
 pub(crate) struct KeyService {
@@ -42,11 +42,11 @@ pub(crate) struct KeyService {
     pub(super) limits: LimitsSection,
     /// Places of requests with a key.
     pub(super) in_flight: Arc<Pool>,
-    /// Bytes of answers that are being kept.
+    /// Bytes of answers that are being stored.
     pub(super) keeping: Arc<Pool>,
 }
 
-/// What a caller is told who begins a key.
+/// The result of beginning a key.
 pub(super) enum Told {
     First {
         claim: KeyClaim,
@@ -85,7 +85,8 @@ impl KeyService {
         }
     }
 
-    /// Tells one caller to go on, and the others what came of it.
+    /// Begins a key. The first caller receives a claim, the others the state or the result of the
+    /// key.
     pub(crate) async fn begin(
         &self,
         key: &str,
@@ -103,7 +104,8 @@ impl KeyService {
             fingerprint: wanted.fingerprint.unwrap_or_default(),
             nonce: wanted.nonce.unwrap_or_default(),
         };
-        // Before the claim is made: one that cannot be named would have to expire.
+        // The secret is read before the claim is made: a claim that cannot be named could only
+        // expire.
         let secret = secret(&*self.replica, deadline).await?;
         let key = key.to_owned();
         Ok(match self.told(begin, deadline).await? {
@@ -139,7 +141,7 @@ impl KeyService {
         })
     }
 
-    /// Keeps what came of it. `text` is the result as it was written, if it stood in a body.
+    /// Completes a key with its result. `text` is the result as the request body contained it.
     pub(crate) async fn complete(
         &self,
         key: &str,
@@ -173,8 +175,8 @@ impl KeyService {
         })
     }
 
-    /// The number of a claim. One that this cluster has not made for the key is refused in the words
-    /// of a claim that is lost.
+    /// Returns the number of a claim. A claim that this cluster did not make for the key is refused
+    /// with the same message as a lost claim.
     async fn opened(
         &self,
         key: &str,
@@ -191,7 +193,8 @@ impl KeyService {
             .ok_or_else(|| ServiceError::Refused(lost().into()))
     }
 
-    /// A key after all that was acknowledged before; with `stale`, as this node has it.
+    /// Returns a key, with everything that was acknowledged before the call; with `stale`, as this
+    /// node has applied it.
     pub(crate) async fn get(
         &self,
         key: &str,
@@ -223,7 +226,7 @@ impl KeyService {
         })
     }
 
-    /// Keeps the result of a claim.
+    /// Stores the result of a claim.
     pub(crate) async fn keep(
         &self,
         name: KeyName,
@@ -255,8 +258,8 @@ impl KeyService {
         }
     }
 
-    /// An outcome says that there is a result, and the applied state has it: thousands of outcomes
-    /// travel in one message between nodes.
+    /// Begins a key and reads its result. An outcome states only that there is a result, which is
+    /// then read from the applied state: one message between nodes carries thousands of outcomes.
     pub(super) async fn told(
         &self,
         begin: seqd_state::BeginKey,
@@ -323,7 +326,7 @@ impl KeyService {
         Err(error.into())
     }
 
-    /// `None` if the key has ended since.
+    /// Returns the result of a completed key, or `None` if the key has ended since.
     async fn done(
         &self,
         begin: &seqd_state::BeginKey,
@@ -350,7 +353,7 @@ impl KeyService {
         found.flatten()
     }
 
-    /// Refuses a key that this node's limits or its tenant's share leave no room for, if it is new or is
+    /// Refuses a key that would exceed this node's limits or its tenant's share, if it is new or is
     /// taken over from another tenant.
     fn check_room(&self, begin: &seqd_state::BeginKey) -> Result<(), ServiceError> {
         let held = peek(&*self.replica, |state| {
@@ -374,8 +377,8 @@ impl KeyService {
             .check(share, begin.tenant, (held.bytes, used.bytes, 1))?)
     }
 
-    /// Refuses a result beyond what was reserved for it that there is no room for, or that would be
-    /// far ahead of the checkpoint.
+    /// Refuses a result that is larger than its reservation if there is no room for it, or if it
+    /// would be too far ahead of the checkpoint.
     pub(super) fn check_result(&self, name: &KeyName, bytes: usize) -> Result<(), ServiceError> {
         let more = bytes.saturating_sub(RESERVED_RESULT_BYTES) as u64;
         let held = peek(&*self.replica, |state| {

@@ -1,5 +1,5 @@
-//! Layouts: what IDs are made of, how long they last, how they spread; created, and used to compute
-//! an ID.
+//! Layouts: the fields of IDs, how long they last, how IDs spread over shards; creation, and
+//! computation of an ID.
 
 use std::sync::Arc;
 
@@ -18,14 +18,15 @@ use crate::times::{self, rfc3339};
 /// 2026-01-01T00:00:00Z, as in the layout `default`.
 const DEFAULT_EPOCH: &str = "1767225600000";
 
-/// A layout that ends within ten years of its creation ends within the life of its tables.
+/// A layout that ends within ten years of its creation may end while tables with its IDs are in
+/// use.
 const SHORT_LIFE_MS: u64 = 10 * 366 * 24 * 3_600_000;
 
-/// Workers below which a restart can meet a layout without a free one: three nodes, each with the
-/// worker of the start before still within its window.
+/// With fewer workers a restart can find no free one: three nodes may each still hold the worker of
+/// their previous start within its window.
 const FEW_WORKERS: u32 = 8;
 
-/// First sequences below which a common number of shards is not reached.
+/// With fewer first sequences IDs do not reach a common number of shards.
 const FEW_FIRSTS: u32 = 64;
 
 pub(crate) struct LayoutService {
@@ -43,7 +44,7 @@ impl LayoutService {
         Ok(wanted.cut(items.map(|layout| (layout.name().to_owned(), to_api(layout)))))
     }
 
-    /// A layout with all that is known about it.
+    /// A layout with its end, spread and warnings.
     pub(crate) fn get(
         &self,
         name: &str,
@@ -57,7 +58,7 @@ impl LayoutService {
         Ok(view)
     }
 
-    /// Creates a layout, unless an equal one is there; whether it is new.
+    /// Creates a layout, unless an equal one exists. Returns whether it is new.
     pub(crate) async fn create(
         &self,
         wanted: CreateLayout,
@@ -75,7 +76,7 @@ impl LayoutService {
         }
     }
 
-    /// What a creation would do: the state's own check, without its effect.
+    /// The effect that a creation would have: the state's own check, without its effect.
     pub(crate) async fn plan_create(
         &self,
         wanted: CreateLayout,
@@ -99,7 +100,7 @@ impl LayoutService {
         Ok(plan)
     }
 
-    /// The ID of a time, a worker and a sequence; nothing is allocated.
+    /// Computes the ID of a time, a worker and a sequence. Nothing is allocated.
     pub(crate) fn encode(
         &self,
         name: &str,
@@ -155,8 +156,8 @@ pub(super) fn find(replica: &dyn Replica, name: &str) -> Result<Layout, RequestE
     replica::layout(replica, name).ok_or_else(|| unknown(replica, name))
 }
 
-/// The same; where this node has none, after all that was acknowledged before: it may have been
-/// created through another node.
+/// Like [`find`]. If this node has no such layout, it is looked up with everything that was
+/// acknowledged before the call, since it may have been created through another node.
 pub(super) async fn find_anywhere(
     replica: &dyn Replica,
     name: &str,
@@ -165,7 +166,7 @@ pub(super) async fn find_anywhere(
     if let Some(layout) = replica::layout(replica, name) {
         return Ok(layout);
     }
-    // Without a quorum what this node has is all there is to go by.
+    // Without a quorum, this node's applied state is all that there is.
     let _ = replica.read(deadline).await;
     find(replica, name)
 }
@@ -179,7 +180,7 @@ pub(super) fn unknown(replica: &dyn Replica, name: &str) -> RequestError {
     }
 }
 
-/// What does not depend on the day or on other layouts.
+/// The fields that depend neither on the day nor on other layouts.
 pub(super) fn to_api(layout: &Layout) -> seqd_api::Layout {
     let spec = layout.spec();
     seqd_api::Layout {
@@ -223,7 +224,7 @@ fn first_text(first: FirstSequence) -> String {
     }
 }
 
-/// The layout that a request defines. What is not given is as in `default`.
+/// The layout that a request defines; missing fields are as in `default`.
 fn defined(wanted: CreateLayout) -> Result<Layout, RequestError> {
     let missing = || RequestError::invalid("name is missing");
     let order = wanted.order.as_deref().unwrap_or("tick-worker-sequence");

@@ -1,9 +1,10 @@
-//! Worker leases of generators outside the cluster: taken, renewed, released over HTTP.
+//! Worker leases of generators outside the cluster: take, renew and release over HTTP.
 //!
-//! The answering node asks for the fence from its own clock, as for its own leases, and not while
-//! that clock is wrong or not known to be right. A lease is named by its number and a code for
-//! layout, worker and owner: so nobody renews or releases what another holds, and with a release
-//! below what was minted nobody can have a tick minted twice but who holds it.
+//! The answering node computes the fence from its own clock, as for its own leases, and refuses
+//! while that clock is wrong or not confirmed. A lease is named by its number and a code for the
+//! layout, the worker and the owner, so a client cannot renew or release another client's lease.
+//! Only the lease holder can release it below what was minted, and so cause a tick to be minted
+//! twice.
 
 use seqd_api::{Lease, LeaseRequest, ReleaseRequest, Released, RenewRequest};
 use seqd_guards::is_out;
@@ -21,7 +22,7 @@ use crate::minting::{MintError, fence_from};
 use crate::replica::{self, peek};
 use crate::times::rfc3339;
 
-/// A lease as a request names it.
+/// The lease that a request names.
 struct Named {
     layout: Layout,
     worker: WorkerId,
@@ -30,7 +31,7 @@ struct Named {
 }
 
 impl WorkerService {
-    /// Takes a worker that is free, for a window.
+    /// Leases a free worker for one window.
     pub(crate) async fn take(
         &self,
         request: LeaseRequest,
@@ -40,7 +41,8 @@ impl WorkerService {
         let name = request.layout.as_deref().unwrap_or("default");
         let layout = layouts::find_anywhere(&*self.replica, name, deadline).await?;
         let owner = owner_of(request.owner)?;
-        // Before anything is granted: a lease that cannot be named would be lost.
+        // The secret is read before anything is granted: a lease that cannot be named would be
+        // lost.
         secret(&*self.replica, deadline).await?;
         self.check_share(&layout, request.datacenter, &owner, tenant)?;
         let command = WorkerCommand::TakeLease(TakeLease {
@@ -60,10 +62,10 @@ impl WorkerService {
         }
     }
 
-    /// Refuses a tenant beyond its share of the workers of a layout, and of the datacenter that it asks
-    /// for. A worker counts until it can be granted again: a release leaves it taken up to its fence.
-    /// It looks at every worker of the layout that was ever leased, as the lease itself does: 16,384
-    /// at most.
+    /// Refuses a lease that would exceed the tenant's share of the workers of a layout, or of the
+    /// requested datacenter. A worker counts until it can be granted again: after a release it
+    /// stays taken up to its fence. This scans every worker of the layout that was ever leased, as
+    /// the lease itself does: at most 16,384.
     fn check_share(
         &self,
         layout: &Layout,
@@ -111,8 +113,8 @@ impl WorkerService {
         Ok(())
     }
 
-    /// The part of so many workers that one tenant may hold. A small layout is made for few clients: one
-    /// of them leaves a quarter to others, and of 3 workers or fewer nothing.
+    /// The share of `workers` that one tenant may hold. A small layout is made for few clients: one
+    /// tenant leaves a quarter to the others, and none of 3 workers or fewer.
     fn share_of(&self, workers: u64) -> Share {
         let least = match workers {
             0..4 => 100,
@@ -249,7 +251,7 @@ impl WorkerService {
             return Ok(first);
         }
         read(&*self.replica, deadline).await?;
-        // Extended, and lost since.
+        // The lease was extended, and lost since.
         let first = peek(&*self.replica, first).flatten();
         let over = || LeaseError::Over {
             layout: named.layout.name().to_owned(),
@@ -283,7 +285,7 @@ impl WorkerService {
     }
 }
 
-/// The owner comes last: it has any length.
+/// The owner is the last part, since its length is variable.
 fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
     Seal {
         kind: b"seqd worker lease\0",
@@ -291,7 +293,7 @@ fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
     }
 }
 
-/// The name and a zero byte, which no name has.
+/// The name and a zero byte, which no name contains.
 fn key_of_layout(layout: &Layout) -> Vec<u8> {
     let mut bytes = layout.name().as_bytes().to_vec();
     bytes.push(0);

@@ -1,7 +1,6 @@
-//! Locks: held, renewed, released, and looked at.
+//! Locks: acquire, renew, release, read.
 //!
-//! Who holds what is decided by the replicated state alone. What this node adds is the wait: see
-//! [`acquire`].
+//! The replicated state alone decides who holds a lock. This node adds the wait: see [`acquire`].
 
 mod acquire;
 mod claim;
@@ -27,12 +26,12 @@ use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
 use crate::replica::{Replica, peek};
 
-/// How long a lock is held where nothing is asked for: many times a pause of a process or an election,
-/// and short beside what a person notices.
+/// The TTL of a lock if the request has none: many times a pause of a process or an election, and
+/// short compared with the time in which a person notices.
 const TTL_MS: u64 = 30_000;
 
-/// Claims of clients that are gone which are withdrawn at once, of which each tenant has its share.
-/// One more ends by its own time.
+/// Claims of disconnected clients that are withdrawn at the same time; each tenant has a share. A
+/// claim beyond that ends at its deadline.
 const MOST_WITHDRAWALS: u64 = 4096;
 
 pub(crate) struct LockService {
@@ -40,9 +39,9 @@ pub(crate) struct LockService {
     pub(super) limits: LimitsSection,
     withdrawals: Arc<Pool>,
     watchers: Arc<Pool>,
-    /// Places of those who may wait for their turn.
+    /// Places of requests that may wait for their turn.
     waits: Arc<Pool>,
-    /// Whether this node stops: nobody waits here from then on.
+    /// Whether this node stops: from then on no request waits here.
     stopping: watch::Sender<bool>,
 }
 
@@ -58,12 +57,12 @@ impl LockService {
         }
     }
 
-    /// Ends all waits: their clients are to ask another node.
+    /// Ends all waits with an error that sends their clients to another node.
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);
     }
 
-    /// Lets a hold last longer.
+    /// Extends a hold.
     pub(crate) async fn renew(
         &self,
         name: &str,
@@ -76,7 +75,7 @@ impl LockService {
         self.prolong(name, &lease, ttl_ms, deadline).await
     }
 
-    /// Lets the hold of a lease last for `ttl_ms` at least.
+    /// Extends the hold of a lease to at least `ttl_ms` from now.
     async fn prolong(
         &self,
         name: LockName,
@@ -91,7 +90,8 @@ impl LockService {
             ttl_ms,
         };
         match propose(&*self.replica, command, deadline).await? {
-            // At least: it may last longer. What this node has applied may be behind, and show too much.
+            // The minimum: the hold may last longer. This node's applied state may lag and show too
+            // much.
             Outcome::Locks(LockOutcome::Renewed { owner, .. }) => {
                 Ok(held(&name, owner, token, ttl_ms))
             }
@@ -122,7 +122,7 @@ impl LockService {
         }
     }
 
-    /// What a break would end.
+    /// The holds that [`Self::break_holds`] would end.
     pub(crate) async fn plan_break(
         &self,
         name: &str,
@@ -181,7 +181,7 @@ impl LockService {
         }
     }
 
-    /// Whether a token holds a lock, after all that was acknowledged before.
+    /// Returns whether a token holds a lock, with everything that was acknowledged before the call.
     pub(crate) async fn verify(
         &self,
         name: &str,
@@ -196,7 +196,8 @@ impl LockService {
                 return Err(None);
             };
             let is_owner = |owner: &str| request.owner.as_deref().is_none_or(|it| it == owner);
-            // A hold may be over although the applied cluster time, which is behind, has not ended it.
+            // A hold may have expired although the applied cluster time, which lags, has not ended
+            // it.
             let is_live = |holder: &&LockHolder| time.left(holder.until) > 0;
             let named = lock.holder(token).filter(|it| is_owner(&it.owner));
             match named.filter(is_live) {
@@ -218,8 +219,8 @@ impl LockService {
         })?)
     }
 
-    /// The token that a lease of this lock stands for. Any lease that this cluster has not made is
-    /// refused in the words of one whose hold has ended.
+    /// Returns the fencing token of a lease of this lock. A lease that this cluster did not make is
+    /// refused with the same message as one whose hold has ended.
     async fn opened(
         &self,
         name: &LockName,
@@ -235,10 +236,10 @@ impl LockService {
     }
 }
 
-/// The error of a wait at a node that stops: its client is to ask another node.
+/// The error of a wait at a node that stops; the client is to retry at another node.
 const STOPPING: ServiceError = ServiceError::Propose(ProposeError::Stopping);
 
-/// Locks end by themselves: there may be room a little later.
+/// Locks expire, so there may be room a little later.
 fn full(detail: String) -> ServiceError {
     ServiceError::overloaded(detail, 1000)
 }

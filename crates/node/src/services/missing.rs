@@ -1,5 +1,5 @@
-//! A sequence that there is not: the nearest name that there is, and whether it may be meant to be
-//! made.
+//! The error of a missing sequence: the nearest existing name, and whether the caller may still
+//! have to create the sequence.
 
 use seqd_api::nearest;
 use seqd_state::{SequenceName, State};
@@ -8,12 +8,12 @@ use super::error::{SequenceError, ServiceError};
 use super::sequences::SequenceService;
 use crate::replica::peek;
 
-/// The most names that one that is missing is compared with, twice: a name costs a microsecond, and
-/// anybody can ask for names that there are not.
+/// The most names that a missing name is compared with, in each of two passes. A comparison takes a
+/// microsecond, and any client can request missing names.
 const NEAR_AMONG: usize = 500;
 
 impl SequenceService {
-    /// The error about a name; `for_use` where values of it were asked for.
+    /// The error for a missing name; `for_use` if values of it were requested.
     pub(super) fn missing(&self, name: &SequenceName, for_use: bool) -> ServiceError {
         let near = peek(&*self.replica, |state| near_names(state, name.as_str()));
         let near = near.unwrap_or_default();
@@ -27,8 +27,8 @@ impl SequenceService {
     }
 }
 
-/// Names among which the nearest is looked for: those that begin with the same letter, and the first
-/// of all for a slip at the first letter.
+/// Candidates for the nearest name: names that begin with the same letter, and the first names of
+/// all, for a typing error in the first letter.
 fn near_names(state: &State, name: &str) -> Vec<String> {
     let first = name.get(..1).unwrap_or_default();
     let alike = state.sequences(first, None, NEAR_AMONG);

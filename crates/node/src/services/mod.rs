@@ -1,8 +1,8 @@
-//! What a node does for its clients, in any protocol.
+//! The services of a node for its clients, in any protocol.
 //!
-//! One service a domain. A service takes and returns the contract's plain types (`seqd_api`) and
-//! fails with a [`ServiceError`]; it has no methods, headers, statuses or media types. What a
-//! request means is decided here, once; `handlers` only translates.
+//! There is one service per domain. A service takes and returns the plain types of the contract
+//! (`seqd_api`) and fails with a [`ServiceError`]; it has no methods, headers, statuses or media
+//! types. The services alone decide the meaning of a request; `handlers` only translates.
 
 mod access;
 mod cluster;
@@ -104,10 +104,10 @@ pub(crate) struct Services {
     pub(crate) locks: LockService,
     pub(crate) cluster: ClusterService,
     pub(crate) access: AccessService,
-    /// What the caller of a request may see.
+    /// The permissions of callers.
     pub(crate) callers: Access,
     pub(crate) snapshots: SnapshotService,
-    /// Of requests whose answers are long.
+    /// Places of requests whose answers are long.
     pub(crate) writing: Arc<Places>,
     pub(crate) health: Arc<HealthService>,
     pub(crate) metrics: MetricsService,

@@ -12,14 +12,14 @@ use super::error::{SequenceError, ServiceError, count_within, unexpected};
 use super::sequences::{SequenceService, mode_of};
 use crate::sequences::NextError;
 
-/// The most segments that one request may use up: each is an entry of the log, and the caller waits for all.
+/// The most segments that one request may use: each is a log entry, and the caller waits for all.
 const MAX_RANGES: u64 = 256;
 
 /// Ranges, and the distance from one value to the next.
 type Values = (Vec<ValueRange>, i64);
 
 impl SequenceService {
-    /// Takes the next values. `is_listed`: the caller writes out each value, not ranges alone.
+    /// Takes the next values. With `is_listed` the response lists each value, not only ranges.
     pub(crate) async fn next(
         &self,
         name: &SequenceName,
@@ -37,7 +37,7 @@ impl SequenceService {
         let contiguous = request.contiguous.unwrap_or(false);
         let record = match self.local(name) {
             Some(record) => record,
-            // Perhaps made a moment ago through another node.
+            // It may have been created a moment ago through another node.
             None => self.current(name, deadline).await?,
         };
         let mode = record.definition.mode;

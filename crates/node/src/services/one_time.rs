@@ -14,7 +14,7 @@ use crate::minting::{ClockWatch, Minters};
 use crate::places::Places;
 use crate::replica::{Replica, peek};
 
-/// Tokens that a node issues at once: a checkpoint that has more rows needs too much memory.
+/// Tokens that a node issues at the same time: a checkpoint with more rows needs too much memory.
 pub(super) const MOST_AT_ONCE: usize = 2000;
 
 pub(crate) struct OneTimeService {
@@ -27,7 +27,7 @@ pub(crate) struct OneTimeService {
 }
 
 impl OneTimeService {
-    /// Issues tokens. A lost answer leaves tokens that nobody has.
+    /// Issues tokens. If the answer is lost, no client has them.
     pub(crate) async fn issue(
         &self,
         wanted: &IssueTokens,
@@ -37,7 +37,8 @@ impl OneTimeService {
         let count = count_within(wanted.count, MAX_ISSUED as u64)?;
         let ttl_ms = wanted.ttl_ms.unwrap_or(BeginKey::DEFAULT_TTL_MS);
         let many = u32::try_from(count).unwrap_or(MOST_AT_ONCE as u32);
-        // Before it waits, and again after others were issued.
+        // Checked before the wait, and again after it, since other tokens may have been issued
+        // meanwhile.
         self.check_room(tenant, count)?;
         let place = timeout_at(deadline, self.issuing.take(tenant, many as usize)).await;
         let _place =
@@ -72,7 +73,7 @@ impl OneTimeService {
         })
     }
 
-    /// Consumes a token: once, and again for the same nonce.
+    /// Consumes a token once. A repetition with the same nonce succeeds.
     pub(crate) async fn consume(
         &self,
         token: &str,

@@ -1,6 +1,6 @@
-//! One-time tokens as an operator lists and deletes them.
+//! Lists and deletes one-time tokens for an operator.
 //!
-//! A request looks at a bounded number of tokens; a query that is about more goes on with a cursor.
+//! A request scans a bounded number of tokens; a longer query continues with a cursor.
 
 use std::ops::Bound;
 
@@ -17,7 +17,7 @@ use super::one_time_text::{id_text, read_id};
 use super::page::{self, PageRequest};
 use crate::replica::{ReadTime, peek};
 
-/// Which tokens a query is about.
+/// The tokens that a query selects.
 struct Wanted {
     tenant: Option<Tenant>,
     limit: usize,
@@ -37,7 +37,7 @@ impl Wanted {
         })
     }
 
-    /// The tokens that are wanted and not over, with the cursor behind them.
+    /// The selected tokens that have not ended, and the cursor after them.
     fn collect<T>(
         &self,
         state: &State,
@@ -65,7 +65,7 @@ fn listed(id: OneTimeId, record: &OneTimeRecord, time: ReadTime) -> ListedToken 
 }
 
 impl OneTimeService {
-    /// One page of the tokens, after all that was acknowledged before.
+    /// One page of the tokens, with everything that was acknowledged before the call.
     pub(crate) async fn list(
         &self,
         query: &TokensQuery,
@@ -80,7 +80,7 @@ impl OneTimeService {
         Ok(Page { items, next_cursor })
     }
 
-    /// Deletes a page of the tokens of a tenant.
+    /// Deletes one page of a tenant's tokens.
     pub(crate) async fn delete_matching(
         &self,
         query: &TokensQuery,
@@ -102,7 +102,7 @@ impl OneTimeService {
         })
     }
 
-    /// What [`OneTimeService::delete_matching`] would do, page by page.
+    /// The effect that [`OneTimeService::delete_matching`] would have, page by page.
     pub(crate) async fn plan_delete_matching(
         &self,
         query: &TokensQuery,
@@ -141,7 +141,7 @@ impl OneTimeService {
         }
     }
 
-    /// What [`OneTimeService::delete`] would do.
+    /// The effect that [`OneTimeService::delete`] would have.
     pub(crate) async fn plan_delete(
         &self,
         text: &str,
@@ -170,7 +170,7 @@ impl OneTimeService {
     }
 }
 
-/// Which tokens are deleted: never those of everybody.
+/// The tokens to delete: never those of all tenants.
 fn which(query: &TokensQuery) -> Result<Wanted, RequestError> {
     if query.tenant.is_none() {
         return Err(RequestError::invalid(

@@ -1,5 +1,5 @@
-//! The form of a one-time token: a snowflake ID in base62, 11 wide, and 128 random bits in base62,
-//! 22 wide. The cluster keeps the ID and SHA-256 of the 22 characters.
+//! The form of a one-time token: a snowflake ID in base62, 11 characters wide, and 128 random bits
+//! in base62, 22 characters wide. The cluster stores the ID and the SHA-256 of the 22 characters.
 
 use seqd_api::IdFormat;
 use seqd_state::{OneTimeId, TokenHash};
@@ -12,7 +12,7 @@ const SECRET_WIDTH: usize = 22;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A new token, with what the cluster keeps of it.
+/// A new token, with the hash that the cluster stores.
 pub(super) struct Drawn {
     pub(super) text: String,
     pub(super) hash: TokenHash,
@@ -32,19 +32,19 @@ pub(super) fn draw(id: u64) -> Result<Drawn, getrandom::Error> {
     })
 }
 
-/// What the cluster finds a token by.
+/// The ID and the hash by which the cluster finds a token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OneTimeText {
     pub(super) id: OneTimeId,
     pub(super) hash: TokenHash,
 }
 
-/// The public part of a token, as it stands in the token.
+/// The public part of a token, in the form that it has in the token.
 pub(super) fn id_text(id: OneTimeId) -> String {
     IdFormat::Base62.encode(id.0)
 }
 
-/// Reads the public part of a token; `None` for what cannot be one.
+/// Reads the public part of a token; `None` if the text cannot be one.
 pub(super) fn read_id(text: &str) -> Option<OneTimeId> {
     let is_fit = text.len() == ID_WIDTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let id = is_fit.then(|| IdFormat::Base62.parse(text).ok());
@@ -52,7 +52,7 @@ pub(super) fn read_id(text: &str) -> Option<OneTimeId> {
 }
 
 impl OneTimeText {
-    /// Reads a token; `None` for what cannot be one.
+    /// Reads a token; `None` if the text cannot be one.
     pub(super) fn read(text: &str) -> Option<Self> {
         let (id, secret) = text.split_at_checked(ID_WIDTH)?;
         let is_fit =

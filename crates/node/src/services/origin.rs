@@ -1,4 +1,4 @@
-//! Where an ID comes from: who held its worker in its tick, or that nobody did.
+//! The origin of an ID: the holder of its worker at its tick, if there was one.
 
 use seqd_api::Holder;
 use seqd_idgen::{Layout, Parts};
@@ -9,16 +9,17 @@ use super::ids::IdService;
 use crate::replica::peek;
 use crate::times::rfc3339;
 
-/// What is known of an ID's origin.
+/// The origin of an ID.
 pub(super) struct Found {
-    /// The word of the contract.
+    /// The origin, as the contract names it.
     pub(super) origin: &'static str,
     pub(super) detail: String,
     pub(super) holder: Option<Holder>,
 }
 
 impl IdService {
-    /// What this node knows; what it does not, after all that was acknowledged before.
+    /// Looks up an origin in this node's state. If that has no holder, looks again with everything
+    /// that was acknowledged before the call.
     pub(super) async fn origin(&self, layout: &Layout, parts: &Parts, deadline: Instant) -> Found {
         let found = self.local_origin(layout, parts);
         if found.origin == "held" {
@@ -26,7 +27,7 @@ impl IdService {
         }
         match self.replica.read(deadline).await {
             Ok(_) => self.local_origin(layout, parts),
-            // A lease may have been granted that this node has not heard of.
+            // This node may lack a lease that was granted.
             Err(_) if found.origin == "nobody" => Found {
                 origin: "unknown",
                 detail: "this node has no contact with a quorum, so there may be leases that it \

@@ -1,15 +1,13 @@
-//! Pages of a list: limits, and the cursor, which is where a page ended.
-//!
-//! A cursor is the last name of its page in hexadecimal: opaque to clients, stateless here.
+//! Pages of a list: limits, and the cursor, which is the place where a page ended.
 
 use seqd_api::{ListQuery, Page};
 
 use super::error::RequestError;
 
-/// Which page of a list is wanted.
+/// The requested page of a list.
 pub(crate) struct PageRequest {
     pub(crate) limit: usize,
-    /// The name that the page before ended with.
+    /// The last name of the page before.
     pub(crate) after: Option<String>,
 }
 
@@ -49,11 +47,11 @@ impl PageRequest {
     }
 }
 
-/// Records that one request looks at: a few milliseconds, for which `apply` waits.
+/// Records that one request scans: this takes a few milliseconds, during which `apply` waits.
 const MOST_LOOKED_AT: usize = 10_000;
 
-/// Collects what `keep` wants of records that are in order, until there are `limit` or as many were
-/// looked at as one request may. Returns the key of the last record if there may be more behind it.
+/// Collects the results of `keep` from ordered records, until there are `limit` results or
+/// [`MOST_LOOKED_AT`] records were scanned. Returns the key of the last record if more may follow.
 pub(crate) fn collect<K, R, T>(
     records: impl Iterator<Item = (K, R)>,
     limit: usize,
@@ -69,7 +67,8 @@ pub(crate) fn collect<K, R, T>(
     (kept, None)
 }
 
-/// The longer of two prefixes, if it begins with the other: what begins with both.
+/// The longer of two prefixes, if it begins with the other: the prefix of all names that begin with
+/// both.
 pub(crate) fn narrower<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
     if one.starts_with(other) {
         return Some(one);
@@ -77,12 +76,12 @@ pub(crate) fn narrower<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
     other.starts_with(one).then_some(other)
 }
 
-/// The cursor behind `name`.
+/// The cursor of the page after `name`.
 pub(crate) fn behind(name: &str) -> String {
     name.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The name that a cursor stands for.
+/// The name in a cursor.
 fn name(cursor: &str) -> Result<String, RequestError> {
     let byte = |at: usize| u8::from_str_radix(cursor.get(at..at + 2)?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..cursor.len()).step_by(2).map(byte).collect();

@@ -1,5 +1,4 @@
-//! What a change of a sequence would do: the state's own check of the same command, without its
-//! effect.
+//! Plans of changes of a sequence: the state's own check of the same command, without its effect.
 
 use seqd_api::{AdvanceRequest, Plan, SequenceSpec};
 use seqd_state::{
@@ -69,7 +68,8 @@ impl SequenceService {
         Ok(plan)
     }
 
-    /// The outcome of a command after all that was acknowledged before, without its effect.
+    /// The outcome of a command, with everything that was acknowledged before the call, but without
+    /// its effect.
     async fn plan(
         &self,
         command: &SequenceCommand,

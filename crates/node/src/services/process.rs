@@ -1,10 +1,10 @@
-//! The metrics that Prometheus' own clients give of a process, under their names.
+//! The metrics of a process that the Prometheus client libraries export, under their names.
 
 use procfs::process::{LimitValue, Process};
 
 use crate::metrics::Scrape;
 
-/// Adds them; none on a system that has no such figures.
+/// Adds the metrics; none on a system without procfs.
 pub(super) fn read(scrape: &mut Scrape) {
     let Ok(process) = Process::myself() else {
         return;

@@ -1,6 +1,7 @@
-//! Resets of a node's workers: what one would do, and ordering it.
+//! Resets of a node's workers: the plan of a reset, and the order.
 //!
-//! The order is replicated, so it reaches the node wherever it was given, also one that starts later.
+//! The order is replicated, so it reaches the node through any member, and also a node that starts
+//! later.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use crate::replica::{no_state, peek};
 use crate::times::rfc3339;
 
 impl WorkerService {
-    /// What a reset of this member would do.
+    /// The effect that a reset of this member would have.
     pub(crate) async fn plan_reset(
         &self,
         name: &str,
@@ -52,7 +53,7 @@ impl WorkerService {
     ) -> Result<(NodeId, WorkersReset), ServiceError> {
         validate_name(name).map_err(|error| RequestError::Invalid(format!("name: {error}")))?;
         read(&*self.replica, deadline).await?;
-        // By a clock that is wrong nothing, or everything, is ahead.
+        // A wrong clock would show none or all of the windows in the future.
         let now = self.clock.agreed_time();
         let now = now.ok_or_else(MintError::clock_unknown)?;
         let seen = peek(&*self.replica, |state| look_at(state, name, now));

@@ -1,13 +1,13 @@
-//! Room for one tenant more of a bounded resource: what the node's limits leave, and the tenant's
-//! share of it.
+//! Checks that a bounded resource has room for a tenant: within the node's limit, and within the
+//! tenant's share of it.
 //!
-//! It is looked at before anything is proposed, in what this node has applied: a few requests that
-//! are under way at once may go beyond it.
+//! The check precedes the proposal and uses the state that this node has applied, so a few
+//! concurrent requests may exceed a limit.
 
 use seqd_guards::is_out;
 use seqd_state::{Share, Tenant, Undrained};
 
-/// Why there is no room.
+/// The reason why there is no room.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoRoom {
     #[error("the cluster keeps {used} {what}, and limits.{limit_name} permits {limit}{note}")]
@@ -40,8 +40,8 @@ pub(crate) enum NoRoom {
 }
 
 impl NoRoom {
-    /// When it may be asked for again: a checkpoint is written every 50 ms, and most records end by
-    /// themselves.
+    /// The time after which a client may retry: a checkpoint is written every 50 ms, and most
+    /// records expire.
     pub(crate) fn retry_ms(&self) -> u32 {
         match self {
             Self::Behind { .. } => 100,
@@ -50,25 +50,25 @@ impl NoRoom {
     }
 }
 
-/// Rows, and bytes of clients' records, that wait for the checkpoint, beyond which a tenant makes no others
-/// that has made a considerable part of them. A checkpoint is one batch of the store, which needs a
-/// multiple of its bytes in memory.
+/// The most rows, and bytes of clients' records, that wait for the checkpoint. Beyond either, a
+/// tenant makes no more records if its own are a considerable part of this limit. A checkpoint is
+/// one batch of the store, which needs a multiple of its bytes in memory.
 const MOST_UNDRAINED_ROWS: u64 = 2048;
 const MOST_UNDRAINED_BYTES: u64 = 4 << 20;
 
-/// This part is considerable.
+/// A considerable part is at least one in this many.
 const CONSIDERABLE_PARTS: u64 = 8;
 
 /// A bounded resource.
 pub(crate) struct Resource {
-    /// Its units, as a message names them.
+    /// Its units in messages.
     pub(crate) what: &'static str,
     /// The key of the limit in the section `limits`.
     pub(crate) limit_name: &'static str,
     pub(crate) limit: u64,
-    /// What a message adds; begins with `; `.
+    /// A suffix of messages; begins with `; `.
     pub(crate) note: &'static str,
-    /// What waits for the checkpoint, of all resources.
+    /// The records of all resources that wait for the checkpoint.
     pub(crate) undrained: Undrained,
 }
 
@@ -83,12 +83,12 @@ impl Resource {
         }
     }
 
-    /// The same while this waits for the checkpoint.
+    /// The same resource, with the records that wait for the checkpoint.
     pub(crate) fn behind(self, undrained: Undrained) -> Resource {
         Resource { undrained, ..self }
     }
 
-    /// Refuses `more` units where all tenants together would hold more than the limit, or this one
+    /// Refuses `more` units if all tenants together would hold more than the limit, or this tenant
     /// more than its share. The operator and the nodes have no share.
     pub(crate) fn check(
         &self,
@@ -133,7 +133,7 @@ impl Resource {
     }
 }
 
-/// Returns whether a tenant makes no more records until the checkpoint is written.
+/// Returns whether a tenant has to wait for the checkpoint before it makes more records.
 fn is_behind(undrained: Undrained) -> bool {
     let is_much = |all, own, most| all > most && own >= most / CONSIDERABLE_PARTS;
     let Undrained {

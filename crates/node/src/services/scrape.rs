@@ -1,4 +1,4 @@
-//! What is read of the node's parts at a scrape of its metrics.
+//! Reads the metrics of the node's parts at a scrape.
 
 use std::fmt;
 use std::sync::Arc;
@@ -141,7 +141,8 @@ fn keys(node: &MetricsService, scrape: &mut Scrape) {
     scrape.one("one_time_tokens", help, tokens as f64);
 }
 
-/// Sequences beyond those that have series of their own share one, with the least of their values.
+/// Adds the series of sequences. Sequences beyond those with series of their own share one, which
+/// has the smallest of their values.
 fn sequences(node: &MetricsService, scrape: &mut Scrape) {
     let ratio = |record: &SequenceRecord| {
         let total = record.definition.progression.total()?;

@@ -1,6 +1,7 @@
-//! What a grant, a lease, a hold of a lock or a claim of a key is called outside of the cluster: its
-//! number, and a code that only the cluster can make. So a client gives back, renews and completes
-//! what it was granted itself, and not what a node or another client has: numbers can be guessed.
+//! Seals: the form in which clients see the number of a grant, a lease, a hold of a lock or a claim
+//! of a key. A seal is the number and a code that only the cluster can compute. Numbers can be
+//! guessed; the code ensures that a client returns, renews and completes only what it was granted
+//! itself.
 
 use hmac::{Hmac, Mac};
 use seqd_guards::is_out;
@@ -11,13 +12,13 @@ use tokio::time::Instant;
 use super::error::{ServiceError, read};
 use crate::replica::{Replica, peek, propose_one};
 
-/// Bytes of the code: whoever guesses needs 2^63 requests on average.
+/// Bytes of the code: a guess needs 2^63 requests on average.
 const CODE_BYTES: usize = 8;
 
-/// What a code is made for, beside the number: a kind, and what the number belongs to.
+/// The input of a code, next to the number: a kind, and what the number belongs to.
 pub(super) struct Seal<'a> {
     pub(super) kind: &'static [u8],
-    /// In order. Each but the last has a fixed length or ends in a byte that it cannot have.
+    /// In order. Each but the last has a fixed length or ends in a byte that it cannot contain.
     pub(super) parts: &'a [&'a [u8]],
 }
 
@@ -33,7 +34,7 @@ impl Seal<'_> {
         mac
     }
 
-    /// The number as clients name it: the number, and below it the code.
+    /// Seals a number: the number in the high 64 bits, the code in the low 64 bits.
     pub(super) fn close(&self, key: &SecretKey, number: u64) -> u128 {
         let code = self.mac(key, number).finalize().into_bytes();
         let mut first = [0; CODE_BYTES];
@@ -41,17 +42,17 @@ impl Seal<'_> {
         u128::from(number) << 64 | u128::from(u64::from_be_bytes(first))
     }
 
-    /// As text.
+    /// Like [`Self::close`], as decimal text.
     pub(super) fn close_text(&self, key: &SecretKey, number: u64) -> String {
         self.close(key, number).to_string()
     }
 
-    /// The number of a text, if it is one that the cluster made.
+    /// Like [`Self::open`], from decimal text.
     pub(super) fn open_text(&self, key: &SecretKey, sealed: &str) -> Option<u64> {
         self.open(key, sealed.parse().ok()?)
     }
 
-    /// The number, if the cluster made the code for it. Compared in constant time.
+    /// Returns the number if the cluster made its code. The comparison takes constant time.
     pub(super) fn open(&self, key: &SecretKey, sealed: u128) -> Option<u64> {
         let number = (sealed >> 64) as u64;
         let code = (sealed as u64).to_be_bytes();
@@ -60,7 +61,7 @@ impl Seal<'_> {
     }
 }
 
-/// The cluster's secret; the first that asks for it has it drawn.
+/// Returns the cluster's secret. The first request for it has it drawn.
 pub(super) async fn secret(
     replica: &dyn Replica,
     deadline: Instant,
@@ -70,7 +71,7 @@ pub(super) async fn secret(
         if let Some(key) = known() {
             return Ok(key);
         }
-        // Perhaps drawn a moment ago through another node.
+        // It may have been drawn a moment ago through another node.
         read(replica, deadline).await?;
         if let Some(key) = known() {
             return Ok(key);

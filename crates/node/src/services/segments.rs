@@ -1,4 +1,4 @@
-//! Segments for client-side allocators: a range to a client, and its unused end back.
+//! Segments for client-side allocators: grants a range to a client, and takes back its unused end.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ impl SegmentService {
     ) -> Result<Grant, ServiceError> {
         let size = request.size.unwrap_or(GrantRequest::DEFAULT_SIZE);
         let size = within("size", size, GrantRequest::MAX_SIZE)?;
-        // Before anything is granted: a grant that cannot be named would be lost.
+        // The secret is read before anything is granted: a grant that cannot be named would be
+        // lost.
         let key = secret(&*self.sequences.replica, deadline).await?;
         let after = request.after.map(|grant| opened(&key, &name, grant));
         let after = after.transpose()?;
@@ -58,7 +59,8 @@ impl SegmentService {
         let key = secret(&*self.sequences.replica, deadline).await?;
         let token = opened(&key, &name, grant)?;
         let record = self.sequences.current(&name, deadline).await?;
-        // The run ends at the mark; if it moves meanwhile, the token is no longer the latest.
+        // The run ends at the high-water mark. If the mark moves meanwhile, the token is no longer
+        // the latest.
         let Some(first_unused) = record.next_index.checked_sub(unused) else {
             return Err(SequenceError::MoreThanGranted { unused, name }.into());
         };
@@ -76,7 +78,7 @@ impl SegmentService {
     }
 }
 
-/// The name comes last: it has any length.
+/// The name is the last part, since its length is variable.
 fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
     Seal {
         kind: b"seqd segment grant\0",

@@ -1,4 +1,4 @@
-//! Sequences: definitions, where they stand, and forward.
+//! Sequences: definitions, positions, and moving forward.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const NO_SEGMENTS: SegmentSizes = SegmentSizes {
     max: 1_000_000,
 };
 
-/// Whether a definition was made or found made, and what is there.
+/// A sequence after its creation, and whether this request created it.
 #[derive(Debug)]
 pub(crate) struct Created {
     pub(crate) is_new: bool,
@@ -42,16 +42,16 @@ pub(crate) struct SequenceService {
     pub(crate) replica: Arc<dyn Replica>,
     pub(crate) segments: Arc<SegmentBuffers>,
     pub(crate) metrics: Arc<Metrics>,
-    /// The sizes that a definition leaves out.
+    /// The sizes that a definition gets if it has none.
     pub(crate) defaults: SegmentSection,
     pub(crate) limits: LimitsSection,
-    /// The most values of one request that lists each.
+    /// The most values of a request whose answer lists each value.
     pub(crate) max_count: u32,
 }
 
 impl SequenceService {
-    /// The sequences as this node has applied them, by name: those whose names begin with one of
-    /// `permitted`, which are sorted and none within another.
+    /// The sequences as this node has applied them, ordered by name, whose names begin with one of
+    /// `permitted`. These are sorted, and none is a prefix of another.
     pub(crate) fn list(
         &self,
         query: &ListQuery,
@@ -82,7 +82,8 @@ impl SequenceService {
         Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
     }
 
-    /// One sequence after all that was acknowledged before; with `stale`, as this node has it.
+    /// Returns a sequence, with everything that was acknowledged before the call; with `stale`, as
+    /// this node has applied it.
     pub(crate) async fn get(
         &self,
         name: &SequenceName,
@@ -97,7 +98,7 @@ impl SequenceService {
         Ok(to_api(name, &record))
     }
 
-    /// Makes a sequence; one that is there with an equal definition is no error.
+    /// Creates a sequence. An existing sequence with an equal definition is no error.
     pub(crate) async fn create(
         &self,
         name: &SequenceName,
@@ -118,14 +119,15 @@ impl SequenceService {
         })
     }
 
-    /// A sequence after a change of its definition that was made.
+    /// Returns a sequence after a committed change of its definition.
     pub(super) async fn at_revision(
         &self,
         name: &SequenceName,
         revision: Revision,
         deadline: Instant,
     ) -> Result<Sequence, ServiceError> {
-        // It is done; a barrier that fails may not turn that into an error, so look here first.
+        // The change is committed, and a failed read must not turn it into an error, so the local
+        // state is read first.
         let known = self.local(name);
         let record = match known.filter(|record| record.revision >= revision) {
             Some(record) => record,
@@ -151,7 +153,7 @@ impl SequenceService {
         })
     }
 
-    /// Refuses a new name that this node's limits or its tenant's share leave no room for.
+    /// Refuses a new name that would exceed this node's limits or its tenant's share.
     fn check_room(&self, name: &SequenceName, tenant: Tenant) -> Result<(), ServiceError> {
         let held = peek(&*self.replica, |state| {
             let is_new = state.sequence_or_deleted(name).is_none();
@@ -169,14 +171,16 @@ impl SequenceService {
         Ok(sequences.check(self.limits.tenant_share, tenant, (held, used, 1))?)
     }
 
-    /// In a restored cluster a name that the backup lacks may have been used since: nobody but the
-    /// caller can know from where on its values are new.
+    /// Requires `start` if the cluster was restored and its backup has no such name. The name may
+    /// have been used after the backup, and only the caller can know from where on its values are
+    /// new.
     async fn demand_start(
         &self,
         name: &SequenceName,
         deadline: Instant,
     ) -> Result<(), ServiceError> {
-        // A founded state records whether it was restored. A node that joins may have none yet.
+        // A founded state records whether it was restored. A joining node may have no founded state
+        // yet.
         if peek(&*self.replica, State::is_founded) != Some(true) {
             let read = self.replica.read(deadline).await;
             read.map_err(ServiceError::Propose)?;
@@ -190,7 +194,7 @@ impl SequenceService {
         Ok(())
     }
 
-    /// The definition that a request asks for, with the node's own sizes where it names none.
+    /// The definition in a request, with this node's defaults for the missing sizes.
     fn definition_of(&self, spec: SequenceSpec) -> Result<SequenceDefinition, ServiceError> {
         let SequenceSpec {
             mode,
@@ -236,7 +240,7 @@ impl SequenceService {
             None => milliseconds(defaults.target),
             Some(text) => target_ms(text)?,
         };
-        // One bound given moves the other's default out of its way.
+        // A given bound moves the other bound's default out of its way.
         let (min, max) = match (spec.min, spec.max) {
             (Some(min), Some(max)) => (min, max),
             (Some(min), None) => (min, defaults.max.max(min)),
@@ -250,7 +254,7 @@ impl SequenceService {
         })
     }
 
-    /// Deletes a sequence, only at `if_revision` where one is given.
+    /// Deletes a sequence; with `if_revision`, only at that revision.
     pub(crate) async fn delete(
         &self,
         name: &SequenceName,
@@ -273,7 +277,7 @@ impl SequenceService {
         })
     }
 
-    /// Nobody means to make what is to be deleted.
+    /// Removes the advice to create the sequence from the error of a deletion.
     pub(super) fn undeleted(&self, error: ServiceError) -> ServiceError {
         match error {
             ServiceError::Sequence(SequenceError::NotFound { name, .. }) => {
@@ -338,7 +342,7 @@ impl SequenceService {
         peek(&*self.replica, |state| state.sequence(name).cloned()).flatten()
     }
 
-    /// The record after all that was acknowledged before this call.
+    /// Returns the record, with everything that was acknowledged before this call.
     pub(super) async fn current(
         &self,
         name: &SequenceName,

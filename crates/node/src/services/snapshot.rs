@@ -1,4 +1,4 @@
-//! The state as a file, with everything in it that was acknowledged before the request.
+//! The state as a file, with everything that was acknowledged before the request.
 
 use seqd_api::SnapshotHead;
 use seqd_raft::{Export, Raft, SnapshotError};
@@ -12,10 +12,10 @@ pub(crate) struct SnapshotService {
 }
 
 impl SnapshotService {
-    /// A snapshot of the cluster; with `stale`, of what this node has applied.
+    /// Takes a snapshot of the cluster; with `stale`, of the state that this node has applied.
     ///
-    /// The deadline bounds the agreement with the leader. Writing the snapshot and sending it take
-    /// as long as they take.
+    /// The deadline applies to the linearizable read. Writing and sending the snapshot are not
+    /// limited.
     pub(crate) async fn take(
         &self,
         stale: bool,

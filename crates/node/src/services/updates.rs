@@ -1,4 +1,4 @@
-//! Changes of a sequence that is in use: of what leaves each index its value.
+//! Changes of a sequence in use, limited to fields that leave the value of each index as it is.
 
 use seqd_api::{SegmentSpec, Sequence, SequenceSpec};
 use seqd_state::{
@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use super::error::{RequestError, SequenceError, ServiceError, unexpected};
 use super::sequences::{SequenceService, target_ms};
 
-/// What may be given, for messages.
+/// The fields that may change, for messages.
 const MAY_CHANGE: &str =
     "description and segment, and the end that it runs to: max, or min of a descending one";
 
 impl SequenceService {
-    /// Changes what is given of a definition, only at `if_revision` where one is given.
+    /// Changes the given fields of a definition; with `if_revision`, only at that revision.
     pub(crate) async fn update(
         &self,
         name: &SequenceName,
@@ -33,7 +33,7 @@ impl SequenceService {
     }
 }
 
-/// The command of a request, of which every field that cannot change is refused by its name.
+/// The command of a request. A field that cannot change is refused by its name.
 pub(super) fn update(
     name: &SequenceName,
     spec: SequenceSpec,

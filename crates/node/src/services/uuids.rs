@@ -15,7 +15,7 @@ pub(crate) struct UuidService {
 }
 
 impl UuidService {
-    /// `count` UUIDs, one where none is given, of `version`, 7 where none is given.
+    /// Makes `count` UUIDs (default 1) of `version` (default 7).
     pub(crate) fn make(
         &self,
         version: Option<u8>,

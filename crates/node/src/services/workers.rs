@@ -1,4 +1,4 @@
-//! Worker leases: who holds which worker, and until when.
+//! Worker leases: the holder of each worker, and the end of its lease.
 
 use std::sync::Arc;
 
@@ -19,13 +19,14 @@ pub(crate) struct WorkerService {
     pub(crate) clock: Arc<ClockWatch>,
     /// The window until the replicated setting is known, in milliseconds.
     pub(crate) window_ms: u64,
-    /// The part of a layout's workers that one tenant may hold.
+    /// The share of a layout's workers that one tenant may hold.
     pub(crate) share: Share,
 }
 
 impl WorkerService {
-    /// The workers with a lease, by layout and number, as this node has applied them; where `past` is
-    /// given, either way, after all that was acknowledged before.
+    /// The workers with a lease, ordered by layout and number, as this node has applied them. If
+    /// `past` is given, with either value, the list includes everything that was acknowledged
+    /// before the call.
     pub(crate) async fn list(
         &self,
         query: &WorkersQuery,
@@ -36,7 +37,7 @@ impl WorkerService {
         if let Some(layout) = layout {
             layouts::find(&*self.replica, layout)?;
         }
-        // Where the page before ended.
+        // The end of the page before.
         let behind_lease = wanted.after.as_deref().and_then(|after| after.parse().ok());
         let behind_lease = behind_lease.unwrap_or(0);
         if query.past.is_some() {
@@ -50,7 +51,7 @@ impl WorkerService {
             if query.past.unwrap_or(false) {
                 let past = state.past_leases(LeaseId(behind_lease));
                 let past = past.filter(|(layout, _, holder)| is_wanted(layout, &holder.owner));
-                // Leading zeroes, so that names sort as the leases do.
+                // Leading zeros, so that names sort like the leases.
                 return wanted.cut(past.map(|(layout, worker, holder)| {
                     let name = format!("{:020}", holder.lease.0);
                     (name, to_api(state, (layout, worker), &holder, false))

@@ -1,5 +1,5 @@
-//! Attackers in a process of their own: each on one connection, which it opens again when the node
-//! closes it; and what a connection can do that only takes a place.
+//! Attackers in a process of their own. Each uses one connection, which it opens again when the
+//! node closes it. Also the attacks that only occupy a place.
 
 use std::future::Future;
 use std::io;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Sends this and no more, and takes what comes until the node closes.
+/// Sends these bytes and no more, and reads until the node closes the connection.
 pub(crate) async fn hold(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> {
     stream.write_all(bytes).await?;
     let mut answer = [0; 1024];
@@ -18,7 +18,7 @@ pub(crate) async fn hold(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> 
     Ok(())
 }
 
-/// Sends a byte a second.
+/// Sends one byte per second.
 pub(crate) async fn slowly(
     mut stream: TcpStream,
     bytes: impl Iterator<Item = &u8>,
@@ -30,15 +30,15 @@ pub(crate) async fn slowly(
     Ok(())
 }
 
-/// Sends many requests of large answers, and takes none of them.
+/// Sends many requests with large responses, and reads none of them.
 pub(crate) async fn never_read(mut stream: TcpStream, request: &str) -> io::Result<()> {
     stream.write_all(request.repeat(64).as_bytes()).await?;
     sleep(Duration::from_secs(600)).await;
     Ok(())
 }
 
-/// Acts again and again until the end, with a pause after each time; the first time after a delay,
-/// so that not all begin in the same moment.
+/// Repeats an attack until the end, with a pause after each. The first one begins after a delay, so
+/// that not all begin at the same moment.
 pub(crate) async fn again_and_again(
     end: Instant,
     delay_ms: u64,
@@ -61,7 +61,7 @@ pub(crate) async fn all<T: 'static>(attackers: Vec<impl Future<Output = T> + 'st
     }
 }
 
-/// Each kind of attack had a connection.
+/// Checks that each kind of attack had a connection.
 pub(crate) fn judge<'a>(
     kinds: impl IntoIterator<Item = &'a str>,
     connections: &Counts,

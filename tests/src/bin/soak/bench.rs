@@ -1,4 +1,4 @@
-//! Rates, each as a ratio to something bare that is measured in the same run.
+//! Rates, each as a ratio to a baseline that is measured in the same run.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ const CLIENTS: [usize; 4] = [1, 16, 64, 256];
 /// Three etcd nodes at the same client counts on two cores, in puts per second.
 const ETCD: [f64; 4] = [1170.0, 4400.0, 7900.0, 11_900.0];
 
-/// What a single-ID request must reach of the bare handler's rate.
+/// The share of the bare handler's rate that single-ID requests must reach.
 const OF_BARE: f64 = 0.7;
 
-/// The client count at which that ratio is judged: the machine is full, no queue stands yet.
+/// The client count at which that ratio is judged: the machine is saturated, but no queue has
+/// formed.
 const JUDGED_AT: usize = 64;
 
 /// The share of the closed loop's rate at which the open loop is run.
@@ -73,7 +74,7 @@ fn single_ids(cluster: &Cluster, length: Duration, report: &mut Report) {
 fn strict_values(cluster: &Cluster, length: Duration, report: &mut Report) {
     let fsyncs = fdatasyncs_per_second(cluster.folder(), length.min(Duration::from_secs(2)));
     println!("bare fdatasync loop        {fsyncs:>22.0}/s");
-    // The leader first: a lonely client is shown at the leader, then at a follower.
+    // The leader first: a single client is measured at the leader, then at a follower.
     let nodes = cluster.leader_first();
     let follower = Target::order(vec![nodes[1].clone()]);
     line("strict next, a follower", 1, &follower.closed(1, length));

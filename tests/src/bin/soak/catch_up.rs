@@ -1,6 +1,6 @@
-//! A follower that was down while much was written comes back behind a slow cable, or a new learner is
-//! added there, under load: how long until it is level with the leader, and what either side has in
-//! memory meanwhile.
+//! A follower that was down during many writes returns on a slow cable, or a new learner is added
+//! there, under load. Measures the time until it has caught up with the leader, and the memory of
+//! both meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,34 +15,34 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 
-/// The longest description of a sequence, bytes; what is written is little else.
+/// The longest description of a sequence, in bytes; most of the written data are descriptions.
 const DESCRIPTION: usize = 1024;
 
-/// Sequences that are there for each MiB of state; what is written beyond is their creation again, which
-/// is an entry of the log and changes nothing.
+/// Sequences per MiB of state. Further writes create these sequences again, which adds log entries
+/// but changes nothing.
 const SEQUENCES_A_MIB: u64 = 1_000;
 
-/// Entries beside those between two snapshots, after which no leader has the first one in its log any more:
-/// who lacks it is sent a snapshot.
+/// After this many entries, in addition to those between two snapshots, no leader has the first
+/// entry in its log any more: a node that lacks it receives a snapshot.
 const SURELY_PURGED: u64 = 13_000;
 
-/// Connections that write, and those of the load.
+/// The connections of the writes, and those of the load.
 const WRITERS: usize = 64;
 const CLIENTS: usize = 8;
 
 /// A slice of the load; the next one follows at once.
 const SLICE: Duration = Duration::from_secs(2);
 
-/// So many entries behind counts as level: a second of the load.
+/// A node that lags by this many entries has caught up: a second of the load.
 const LEVEL: u64 = 500;
 
-/// A node that is ready is less behind than this: some seconds of the load.
+/// A ready node lags by less than this: some seconds of the load.
 const READY_WITHIN: u64 = 5_000;
 
-/// How long it may take at most, seconds.
+/// The time limit in seconds.
 const PATIENCE_S: u64 = 900;
 
-/// Who has to catch up.
+/// The node that has to catch up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Behind {
     /// A follower that was down while everything was written.
@@ -54,11 +54,11 @@ enum Behind {
 #[derive(Clone, Copy, Debug)]
 struct Case {
     node: Behind,
-    /// Of the state, and written in all.
+    /// The size of the state, and of all writes.
     state_mib: u64,
     mib: u64,
     mbit: u64,
-    /// Strict values asked for a second.
+    /// Requests for strict values per second.
     rate: u64,
     /// Entries between two snapshots.
     snapshot_every: u64,
@@ -99,8 +99,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Three nodes with much written and purged, which one of them, or a fourth, lacks; who leads, and who is
-/// behind.
+/// Starts three nodes, after many writes and a purge that one of them, or a fourth, lacks. Returns
+/// the leader and the node that has to catch up.
 fn prepared(case: Case) -> (Cluster, usize, usize) {
     let every = case.snapshot_every.to_string();
     let cluster = Cluster::on_links(3, 1).with("raft", "snapshot_every", &every);
@@ -123,7 +123,7 @@ fn prepared(case: Case) -> (Cluster, usize, usize) {
     (cluster, leader, behind)
 }
 
-/// One node behind a cable, after much was written without it.
+/// Measures one node on a slow cable, after many writes without it.
 fn behind(case: Case) -> Result<(), Violation> {
     let (mut cluster, leader, behind) = prepared(case);
     let _slow = cluster.links().slow(&[behind], case.mbit as f64 * 1e6);
@@ -160,7 +160,7 @@ fn behind(case: Case) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Has so many MiB of descriptions written through the leader.
+/// Writes the case's MiB of descriptions through the leader.
 fn write(leader: &str, case: Case) {
     let writes = (case.mib << 20) / DESCRIPTION as u64;
     let sequences = case.state_mib * SEQUENCES_A_MIB;
@@ -176,7 +176,7 @@ fn write(leader: &str, case: Case) {
     assert_eq!(written, writes, "of all writes");
 }
 
-/// How many entries it is behind, if both answer.
+/// The number of entries by which a node lags, if both nodes answer.
 fn lag(cluster: &Cluster, leader: usize, behind: usize) -> Option<u64> {
     let applied = |node: usize| cluster.node(node).cluster_view()?["applied"].as_u64();
     let own = applied(behind)?;

@@ -1,5 +1,5 @@
-//! Random faults, one after another and sometimes two at a time, of processes and of links, under
-//! a mixed load; then every checker, and the cluster well again within ten seconds of the last
+//! Random faults of processes and links, one after another and sometimes two at a time, under a
+//! mixed load. Then runs every checker; the cluster must be healthy within ten seconds of the last
 //! fault.
 
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use seqd_tests::sequence_load::{SEQUENCES, SequenceLoad};
 use seqd_tests::strikes::{self, Strike};
 use seqd_tests::workload::Route;
 
-/// From the last fault's end to ready on every node.
+/// The time limit from the last fault's end until every node is ready.
 const RECOVERED: Duration = Duration::from_secs(10);
 
-/// What happens to a process; a kill twice as often.
+/// The faults of a process; a kill is twice as frequent.
 const STRIKES: [Strike; 4] = [
     Strike::Stopped,
     Strike::Ended,
@@ -56,7 +56,7 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Strikes until the time is over; a fault that did not bite is a violation.
+/// Injects faults until the time has passed. A fault without an effect is a violation.
 fn strike_for(
     cluster: &mut Cluster,
     random: &mut Random,
@@ -69,7 +69,7 @@ fn strike_for(
         std::thread::sleep(random.between((0, 1_500)));
         if has_links && random.below(2) == 0 {
             let fault = FAULTS[random.below(FAULTS.len() as u64) as usize];
-            // Without a leader there is none whose links it could be.
+            // A fault needs a leader, whose links it affects.
             let in_force = fault.impose(cluster, cluster.leader());
             std::thread::sleep(random.between((500, 4_500)));
             in_force.heal()?;

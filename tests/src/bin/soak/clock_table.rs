@@ -1,5 +1,5 @@
-//! The cost of a wrong clock of the leader: the time until it is detected, refusals of the other nodes,
-//! and the use of a backup that is taken afterwards.
+//! The cost of a wrong clock of the leader: the time until it is detected, refusals of the other
+//! nodes, and the use of a backup that is taken afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The load before a fault and after it.
 const AROUND: Duration = Duration::from_secs(3);
 
-/// A pause of this length between two answers is time in which IDs were refused.
+/// A pause of at least this length between two answers counts as time in which IDs were refused.
 const REFUSED: Duration = Duration::from_millis(250);
 
 /// The time limit for IDs of a corrected node, and of a restored one.
@@ -55,7 +55,7 @@ const HEAD: &str = "| the leader's clock | for | the others refused, longest / i
     afterwards | a restore promises IDs after | and makes them after |
 |---|---|---|---|---|---|---|---|---|---|";
 
-/// Runs all cases, as many at once as the machine carries, and prints the table.
+/// Runs all cases, as many in parallel as the machine can run, and prints the table.
 pub(crate) fn table(long: Duration) -> Result<(), Violation> {
     let mut cases = Vec::new();
     for length in [SHORT, long] {
@@ -78,8 +78,8 @@ pub(crate) fn table(long: Duration) -> Result<(), Violation> {
         .try_for_each(|(_, report)| report.verdict())
 }
 
-/// Measures one case and returns its row of the table. The wrong clock must be named, another node must
-/// lead, no other node may stop, and all nodes must serve again.
+/// Measures one case and returns its row of the table. The wrong clock must be named, another node
+/// must lead, no other node may stop, and all nodes must serve again.
 fn measured(case: Case) -> (String, Report) {
     let mut cluster = Cluster::planned(3);
     let mut clocks = Clocks::of(&mut cluster).expect("clocks that can be set");
@@ -146,7 +146,8 @@ fn measured(case: Case) -> (String, Report) {
     (row, report)
 }
 
-/// Watches the views of the members while the clock is wrong. Also returns the line of `seqd status`.
+/// Watches the views of the members while the clock is wrong. Also returns the line of `seqd
+/// status`.
 fn watch(cluster: &Cluster, wrong: usize, length: Duration) -> (Notice, String) {
     let begin = Instant::now();
     let mut notice = Notice::since(begin, cluster.node(wrong).name());
@@ -166,8 +167,8 @@ fn watch(cluster: &Cluster, wrong: usize, length: Duration) -> (Notice, String) 
     )
 }
 
-/// A backup of a node: how far the time of its state is before the time of the backup, as the plan of
-/// a restore has it.
+/// Takes a backup of a node. Returns how far the time of its state is before the time of the
+/// backup, by the plan of a restore.
 fn backup(cluster: &Cluster, node: usize, name: &str) -> String {
     let file = cluster.folder().join(name).display().to_string();
     let taken_ms = SystemClock.wall().0.cast_signed();
@@ -188,8 +189,8 @@ fn restored(cluster: &Cluster, file: &str, how: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Restores the later backup on the first node alone: after what time that promises IDs, and after
-/// what time the node makes some.
+/// Restores the later backup on the first node alone. Returns the time after which the output
+/// promises IDs, and the time after which the node mints one.
 fn restore(cluster: &mut Cluster) -> (Duration, Option<Duration>) {
     (0..3).for_each(|node| cluster.node_mut(node).kill());
     let file = cluster.folder().join("afterwards").display().to_string();
@@ -205,7 +206,7 @@ fn restore(cluster: &mut Cluster) -> (Duration, Option<Duration>) {
     (promised, makes_ids(cluster, 0).map(|()| begin.elapsed()))
 }
 
-/// Waits until this node makes an ID.
+/// Waits until this node mints an ID.
 fn makes_ids(cluster: &Cluster, node: usize) -> Option<()> {
     wait::within(AGAIN, || {
         let reply = http::get(&cluster.url(node, "/v1/id")).send().ok()?;

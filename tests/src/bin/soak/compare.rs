@@ -1,11 +1,11 @@
-//! Two builds of the program, side by side: each rate as a ratio that a machine whose speed drifts
-//! does not change.
+//! Compares two builds of the program, side by side. Each result is a ratio, which does not change
+//! if the speed of the machine drifts.
 //!
-//! Or one build with TLS at both ports and without: the generator of the load does its part of the
-//! encryption on the same machine then, which the ratios have in them.
+//! Also compares one build with TLS at both ports and without. The load generator then does its
+//! part of the encryption on the same machine, which the ratios include.
 //!
-//! A cluster of each runs; short slices of load alternate between them, and each slice is compared
-//! with the one beside it. The median of these ratios is what is judged.
+//! A cluster of each build runs; short slices of load alternate between them, and each slice is
+//! compared with its neighbour. The median of these ratios is judged.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use seqd_tests::report::{Report, quantile};
 
 use crate::arguments::Arguments;
 
-/// Long enough for the connections and the first group commits to be of no weight.
+/// Long enough that the connections and the first group commits do not matter.
 const SLICE: Duration = Duration::from_millis(500);
 
 /// A build is slower if the median ratio of a rate is below this.
@@ -29,7 +29,7 @@ struct Row {
     method: &'static str,
     path: &'static str,
     clients: usize,
-    /// How many nodes are asked, the leader first.
+    /// The number of nodes that receive requests, the leader first.
     nodes: usize,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     let this = || started(None, false);
     match arguments.text("--with").map(Path::new) {
         Some(other) => compared(&this(), &started(Some(other), false), rounds).verdict(),
-        // With TLS against without; what it costs is printed, and no violation.
+        // With TLS against without: the cost is printed, and is no violation.
         None if arguments.flag("--tls") => {
             compared(&started(None, true), &this(), rounds);
             Ok(())
@@ -86,14 +86,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     }
 }
 
-/// Prints each rate; those that are slower at the first side are reasons to fail.
+/// Prints each rate. A lower rate of the first side is a reason to fail.
 fn compared(new: &Side, old: &Side, rounds: usize) -> Report {
     let mut report = Report::default();
     for row in &ROWS {
         let (targets, mut slices) = ([new, old].map(|side| target(row, side)), Vec::new());
         for round in 0..rounds {
             let slice = |side: usize| targets[side].closed(row.clients, SLICE);
-            // Who begins changes, so that what the first leaves to the second does not count.
+            // The order alternates, so that the effect of the first slice on the second cancels
+            // out.
             let pair = if round % 2 == 0 {
                 let new = slice(0);
                 (new, slice(1))

@@ -1,8 +1,9 @@
-//! Small disks that clients fill at full speed, by every means in turn and then together: no node may
-//! end, what takes room is refused in time, and service is back soon after room is made.
+//! Small disks that clients fill at full speed, in each way alone and then in all together. No node
+//! may end, requests that take space are refused in time, and service returns soon after space is
+//! freed.
 //!
-//! One round has the limits as shipped, another has them at their most, so that the disk ends before
-//! they do. A ballast lies on each disk, whose removal makes the room.
+//! One round has the default limits, another has them at their maximum, so that the disk is full
+//! before a limit is reached. Each disk contains a ballast, whose removal frees space.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -36,7 +37,7 @@ const CONNECTIONS: usize = 48;
 /// The connections of each way when all fill together.
 const TOGETHER: usize = 16;
 
-/// The limits of the round in which the disk ends first: each at its most.
+/// The limits of the round in which the disk is full first: each at its maximum.
 const RAISED: [(&str, &str); 7] = [
     ("keys", "4000000"),
     ("key_bytes", "1073741824"),
@@ -47,22 +48,22 @@ const RAISED: [(&str, &str); 7] = [
     ("tenant_share", "\"100%\""),
 ];
 
-/// Longer than a node's own time limit of 3 s, so that a hang is the node's and not the client's.
+/// Longer than a node's own time limit of 3 s, so that a hang of the node is visible.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two requests beside the filling.
+/// The interval of the requests during the filling.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// A client whose node is gone tries it again after this.
+/// The pause of a client until it retries a failed node.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The share of each disk that the ballast takes.
 const BALLAST: u64 = 8;
 
-/// After room is made every node serves again within this.
+/// The time limit for every node to serve again after space is freed.
 const RECOVERY: Duration = Duration::from_secs(10);
 
-/// The answers that a request which takes room may get. A claim may end, and a key that lives for a
+/// The expected responses to requests that take space. A claim may end, and a key that lives for a
 /// second may expire, before its completion arrives.
 const EXPECTED: [&str; 4] = ["ok", "overloaded", "lease-lost", "not-found"];
 
@@ -154,7 +155,7 @@ fn cluster(
         let node = cluster.node_mut(index);
         node.set_binary(binary);
         for (key, value) in RAISED {
-            // Another build may lack these, and refuses what it does not have.
+            // Another build may lack these keys, and refuses unknown ones.
             let is_there = binary.is_none() || !matches!(key, "tenant_share" | "sequences");
             if limits == Limits::Raised && is_there {
                 node.set("limits", key, value);
@@ -168,7 +169,7 @@ fn cluster(
     (cluster, ballast)
 }
 
-/// Fills for so long, in one stage for each way and one for all of them, which takes half of the time.
+/// Fills for `length`: half of the time in one stage for each way, half with all of them together.
 fn fill(addresses: &[String], length: Duration) -> Counts {
     let answers = Rc::new(RefCell::new(Counts::new()));
     let alone = FILLINGS.map(|one| vec![(one, CONNECTIONS, length / 2 / FILLINGS.len() as u32)]);

@@ -1,9 +1,4 @@
-//! Minutes of full write load, after which disk use and memory must level off.
-//!
-//! The load consists of strict values at full speed, segments, and sequences that are created,
-//! moved and deleted again under a bounded number of names, so that the state itself does not grow.
-//! The disk use by kind and the memory of each node are sampled. The maximum in the last third of
-//! the run may exceed the maximum in the middle third only by normal fluctuations.
+//! Minutes of full write load, during which disk use and memory must level off.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

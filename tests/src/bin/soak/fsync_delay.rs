@@ -42,7 +42,7 @@ pub(crate) fn run(delay_ms: u64) -> Result<(), Violation> {
     report.verdict()
 }
 
-/// Strict values asked for one after another through the leader.
+/// The latencies of strict values, requested one after another through the leader.
 fn strict_latencies(cluster: &Cluster) -> Times {
     let leader = cluster.leader();
     Times::of((0..RUNS).map(|_| {

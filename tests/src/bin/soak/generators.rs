@@ -1,6 +1,6 @@
-//! Generators outside the cluster, from ten to ten thousand in this process: what they cost the
-//! leader, how long a thousand take that start at one moment, and whether killed leaders are
-//! noticed.
+//! Generators outside the cluster, from ten to ten thousand in this process. Measures their cost
+//! for the leader, the time until a thousand that start at the same moment have minted, and the
+//! effect of killed leaders.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ use crate::arguments::Arguments;
 /// Workers of 14 bits, so that ten thousand generators have one each; 256 IDs a millisecond.
 const LAYOUT: (&str, u8, u8) = ("soak", 14, 8);
 
-/// The window of a cluster whose configuration sets none: no generator may pause for so long.
+/// The default window of a cluster: no generator may pause for so long.
 const WINDOW: Duration = Duration::from_secs(30);
 
-/// How long all generators of a step may take until each has minted.
+/// The time limit until each generator of a step has minted.
 const ALL_MINT: Duration = Duration::from_secs(120);
 
-/// Clients that the generators share: each has connections of its own.
+/// The clients that the generators share; each has its own connections.
 const CLIENTS: usize = 12;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
@@ -107,7 +107,7 @@ impl Step {
         Ok(ids.collect())
     }
 
-    /// The share of a core that the leader uses, and the entries of the log in a second.
+    /// The share of a core that the leader uses, and the log entries per second.
     fn measure(&self, cluster: &Cluster) -> (f64, f64) {
         let leader = cluster.leader();
         let sample = || {
@@ -126,7 +126,7 @@ impl Step {
         )
     }
 
-    /// Kills the leader every so often; how often it did.
+    /// Kills the leader at each interval. Returns the number of kills.
     fn kill_leaders(&self, cluster: &mut Cluster) -> u32 {
         let (began, mut kills) = (Instant::now(), 0);
         while began.elapsed() < self.measured {
@@ -151,7 +151,7 @@ fn wait_for_all(fleet: &Fleet, count: usize) -> Result<Duration, Violation> {
     })
 }
 
-/// A thousand that start at one moment, on a cluster that is well.
+/// Starts a thousand generators at the same moment, on a healthy cluster.
 fn at_one_moment(runtime: &Runtime, clients: &[Client]) -> Result<Vec<u64>, Violation> {
     let plan = Plan {
         layout: LAYOUT.0.to_owned(),
@@ -169,7 +169,7 @@ fn at_one_moment(runtime: &Runtime, clients: &[Client]) -> Result<Vec<u64>, Viol
     Ok(minted.into_iter().flat_map(|one| one.ids).collect())
 }
 
-/// How often each refusal came.
+/// Prints the count of each refusal.
 fn show_refusals(minted: &[Minted]) {
     let mut words = Counts::new();
     for (text, times) in minted.iter().flat_map(|one| &one.refused) {

@@ -110,7 +110,7 @@ const USAGE: &str = "usage: soak COMMAND
 
 type Run = fn(&mut Arguments) -> Result<(), Violation>;
 
-/// The runs by their commands; those that begin a process of another run are not in the usage.
+/// The runs by their commands. Commands for a process that another run starts are not in the usage.
 const RUNS: [(&str, Run); 31] = [
     ("ids", |arguments| {
         ids::run(arguments.number("--count", 10_000_000))

@@ -1,5 +1,5 @@
-//! The model check with larger bounds than in the tests: each scene as it is, and with one more of
-//! each kind of event.
+//! The model check with larger bounds than in the tests: each scene as it is, and with one
+//! additional event of each kind.
 
 use std::time::Instant;
 

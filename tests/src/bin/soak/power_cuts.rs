@@ -1,6 +1,6 @@
-//! Power cuts of one node and of all three at once, on loopback file systems, under load.
+//! Power cuts of one node and of all three together, on loopback file systems, under load.
 //!
-//! In pieces, each with a cluster of its own, whose founding is cut as well.
+//! The run consists of pieces, each with a cluster of its own, whose founding is cut too.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -13,13 +13,13 @@ use seqd_tests::seed::Random;
 
 use crate::arguments::Arguments;
 
-/// Cuts of one cluster: its log becomes long enough for snapshots and purges.
+/// Cuts per cluster, enough for its log to need snapshots and purges.
 const PIECE: usize = 150;
 
-/// Cuts under one continuous load, after which everything is judged.
+/// Cuts under one continuous load; then everything is judged.
 const ROUND: usize = 15;
 
-/// Says that this process has a mount namespace of its own.
+/// The environment variable that marks a process with a mount namespace of its own.
 const INSIDE: &str = "SEQD_SOAK_NAMESPACE";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
@@ -64,7 +64,7 @@ fn piece(run: &mut PowerRun, cuts: usize, all_every: usize) -> Result<(), Violat
     Ok(())
 }
 
-/// Starts this program again with mounts of its own: they are gone with it, however it ends.
+/// Starts this program again with mounts of its own, which end with it, however it ends.
 fn enter_namespace() {
     let own = std::env::current_exe().expect("the path of this program");
     let error = Command::new("unshare")

@@ -1,4 +1,5 @@
-//! A large state: what a snapshot under load costs, what a new learner costs, how fast it opens.
+//! A large state: the cost of a snapshot under load, the cost of a new learner, and the time to
+//! open the state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,17 +15,17 @@ use serde_json::json;
 /// Connections that create the records, and that load the cluster afterwards.
 const CLIENTS: usize = 64;
 
-/// How long each of the two loads runs in its turn: a snapshot of two million records fits in.
+/// The length of each load in its turn: long enough for a snapshot of two million records.
 const LOAD: Duration = Duration::from_secs(20);
 const TURNS: usize = 3;
 
-/// What a snapshot may add to the 99th percentile of a strict next.
+/// The permitted effect of a snapshot on the 99th percentile of a strict next.
 const P99_MORE: Duration = Duration::from_millis(5);
 
-/// What a snapshot, or sending one, may add to the memory of a node.
+/// The permitted effect of a snapshot, or of sending one, on the memory of a node.
 const MEMORY_MORE: u64 = 64 << 20;
 
-/// What a start may take until the node is ready.
+/// The time limit from a start until the node is ready.
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(records: u64) -> Result<(), Violation> {
@@ -44,7 +45,7 @@ fn create(cluster: &Cluster, records: u64) {
     let requests = move || {
         let i = next.fetch_add(1, Ordering::Relaxed);
         (i < records).then(|| {
-            // A multiplier that is odd spreads lengths and order without chance.
+            // An odd multiplier spreads lengths and order deterministically.
             let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let name = format!("s{:x}.{}", mixed >> 40, "n".repeat((mixed % 41) as usize));
             let description = "d".repeat((mixed >> 8) as usize % 160);
@@ -62,7 +63,7 @@ fn create(cluster: &Cluster, records: u64) {
     );
 }
 
-/// The two loads take turns, so that what else slows the machine down meets both.
+/// The two loads take turns, so that other load of the machine affects both.
 fn snapshots_under_load(cluster: &Cluster, report: &mut Report) {
     let target = Target::order(cluster.addresses());
     let leader = cluster.leader();
@@ -73,7 +74,7 @@ fn snapshots_under_load(cluster: &Cluster, report: &mut Report) {
     let mut more_memory = 0;
     for _ in 0..TURNS {
         without.push(measured());
-        // What the load itself takes is there by now.
+        // The memory of the load itself is already included.
         let before = memory::resident(pid);
         let turn = beside_downloads(&url, measured);
         more_memory = more_memory.max(turn.1.saturating_sub(before));

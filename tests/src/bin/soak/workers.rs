@@ -1,7 +1,7 @@
 //! One worker at the limit of its layout's bits, and four on one node, in batches.
 //!
-//! Second by second; the median of the seconds is what is judged. With the rates stands the
-//! processor time of the node, as its metrics give it.
+//! The rate is measured each second, and the median is judged. The output also has the processor
+//! time of the node from its metrics.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use seqd_tests::report::{Report, quantile};
 
 use crate::arguments::Arguments;
 
-/// A batch asked for with so many clients.
+/// Requests for a batch, from this many clients.
 #[derive(Clone, Copy)]
 struct Row {
     layout: &'static str,
     count: u32,
     clients: usize,
-    /// IDs that one worker can make in a second, by the layout's bits.
+    /// IDs that one worker can mint per second, by the layout's bits.
     limit: f64,
 }
 
@@ -32,7 +32,7 @@ const fn default(clients: usize) -> Row {
     }
 }
 
-/// Its bits, and not the processor, are the limit of several workers too.
+/// A layout whose bits, and not the processor, limit several workers too.
 const JS53: Row = Row {
     layout: "js53",
     count: 100,
@@ -40,10 +40,10 @@ const JS53: Row = Row {
     limit: 128_000.0,
 };
 
-/// One worker has to reach this much of its bits' limit.
+/// The share of its bits' limit that one worker must reach.
 const OF_LIMIT: f64 = 0.99;
 
-/// Four workers have to make so many times what one makes.
+/// The least ratio of the rate of four workers to that of one.
 const TIMES: f64 = 3.9;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     report.verdict()
 }
 
-/// A node by itself that may lease so many workers.
+/// A single node that may lease this many workers.
 fn node(binary: Option<&Path>, workers: u32) -> Cluster {
     let mut cluster = Cluster::planned(1);
     if workers > 1 {
@@ -82,12 +82,13 @@ fn node(binary: Option<&Path>, workers: u32) -> Cluster {
     cluster.ready()
 }
 
-/// The median of IDs a second; prints it with the share of the limit and the processor's time.
+/// Returns the median of IDs per second. Prints it with the share of the limit and the processor
+/// time.
 fn measure(what: &str, cluster: &Cluster, row: Row, seconds: usize) -> f64 {
     let path = format!("/v1/ids?layout={}&count={}", row.layout, row.count);
     let target = Target::get(vec![cluster.address(0)], &path);
     let second = || target.closed(row.clients, Duration::from_secs(1));
-    // The first use of a layout leases its worker, and the load those at need.
+    // The first use of a layout leases its worker, and the load leases further ones on demand.
     second();
     let spent = || cluster.metric(0, "process_cpu_seconds_total");
     let (before, mut rates, mut elapsed) = (spent(), Vec::new(), 0.0);

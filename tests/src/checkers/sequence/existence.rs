@@ -11,7 +11,7 @@ const NOT_FOUND: &str = "not-found";
 /// A creation or a deletion that had an effect, or may have had one.
 struct Change {
     call: At,
-    /// The time of its response. Of an unknown one, the end of time.
+    /// The time of its response; the end of time if its outcome is unknown.
     back: At,
     is_certain: bool,
 }

@@ -1,9 +1,10 @@
-//! To hold a lock: the claim, the wait, the answer.
+//! Acquires a lock: proposes a claim, waits for its turn, and answers the client.
 //!
-//! The wait is registered before the claim is proposed, so that its turn is not missed, and looked at
-//! again once the turn came. Where the wait ends first, or this node stops, or cannot confirm a
-//! grant, the claim is withdrawn before the client is answered that it does not hold the lock, or
-//! the answer is that it is not known; where the client leaves, once that is noticed.
+//! The wait is registered before the claim is proposed, so that the claim's turn is not missed.
+//! When the turn comes, the claim is read again. If the wait ends first, this node stops, or it
+//! cannot confirm a grant, the claim is withdrawn before the client receives the answer that it
+//! does not hold the lock. If the withdrawal fails, the answer is that the outcome is unknown. If
+//! the client disconnects, the claim is withdrawn as soon as this node detects that.
 
 use std::time::Duration;
 
@@ -26,17 +27,17 @@ use crate::services::error::{LockError, RequestError, ServiceError, read, unexpe
 use crate::services::room::Resource;
 use crate::services::seals::secret;
 
-/// The most bytes of what a client calls its request: a UUID has 36.
+/// The most bytes of a client's nonce; a UUID has 36.
 const MAX_NONCE_BYTES: usize = 64;
 
-/// What the applied state has of a claim.
+/// A claim in the applied state.
 enum Seen {
     Held { token: FencingToken, left_ms: u64 },
     Waiting,
     Gone,
 }
 
-/// The claim of a request, and the request behind it.
+/// A claim, and the attempt of the request that made it.
 struct Mine {
     name: LockName,
     owner: String,
@@ -58,8 +59,8 @@ impl Mine {
 }
 
 impl LockService {
-    /// Holds a lock for its caller, after a wait if one is asked for. The deadline is that of the work;
-    /// the wait comes on top.
+    /// Acquires a lock for the caller, after a wait if the request has one. The deadline applies to
+    /// the work; the wait is added to it.
     pub(crate) async fn acquire(
         &self,
         name: &str,
@@ -71,7 +72,7 @@ impl LockService {
             return Err(STOPPING);
         }
         if let Some(lease) = request.lease {
-            // The same hold, for longer.
+            // The caller already holds the lock: the hold is extended.
             let ttl_ms = request.ttl_ms.unwrap_or(TTL_MS);
             let held = self.prolong(lock_name(name)?, &lease, ttl_ms, deadline);
             let lease = Some(lease.clone());
@@ -86,7 +87,8 @@ impl LockService {
         };
         self.check_room(&asked)?;
         let _place = self.place_of(asked.wait_ms, asked.tenant)?;
-        // Before anything is granted: a hold without a lease could not be released.
+        // The secret is read before anything is granted: a hold without a lease could not be
+        // released.
         let key = secret(&*self.replica, deadline).await?;
         let mine = Mine::of(&asked);
         let turn = self.register(&asked, deadline).await?;
@@ -107,7 +109,7 @@ impl LockService {
                 let wait = (waits_until, deadline + (waits_until - Instant::now()));
                 self.wait(&turn, &mine, wait).await
             }
-            // Nothing was made.
+            // The state made no claim.
             Outcome::Refused(refusal) => {
                 claim.keep();
                 return Err(ServiceError::Refused(refusal));
@@ -132,7 +134,8 @@ impl LockService {
             Ok(Seen::Waiting | Seen::Gone) => None,
             Err(error) => Some(error),
         };
-        // Any of these answers means that the client holds nothing: that has to be so.
+        // After each of these answers the client assumes that it holds nothing, so the claim must
+        // end first.
         let within = Instant::now() + WITHDRAW_WITHIN;
         let until = match error {
             Some(ServiceError::Propose(ProposeError::Stopping)) => within,
@@ -143,7 +146,7 @@ impl LockService {
         Err(error.unwrap_or_else(|| self.held_by_others(mine.name)))
     }
 
-    /// A place for the wait, if it may come to one.
+    /// Takes a place for the wait, if the request may wait.
     pub(super) fn place_of(
         &self,
         wait_ms: u64,
@@ -159,7 +162,7 @@ impl LockService {
         })
     }
 
-    /// Registers the wait of a claim, once this node has a state.
+    /// Registers the wait of a claim as soon as this node has a state.
     async fn register(&self, asked: &AcquireLock, deadline: Instant) -> Result<Turn, ServiceError> {
         loop {
             let (name, nonce) = (asked.name.clone(), asked.nonce);
@@ -174,8 +177,8 @@ impl LockService {
         }
     }
 
-    /// Refuses what this node's limits leave no room for. Others may be at work on their side: the
-    /// replicated state has limits of its own.
+    /// Refuses a claim that would exceed this node's limits. Concurrent requests may exceed them a
+    /// little; the replicated state has limits of its own.
     fn check_room(&self, asked: &AcquireLock) -> Result<(), ServiceError> {
         let (locks, waiters) = (self.limits.locks, self.limits.lock_waiters);
         let why = peek(&*self.replica, |state| {
@@ -202,8 +205,9 @@ impl LockService {
         }
     }
 
-    /// Refuses a new claim beyond its tenant's share: holds and waits, as parts of the locks that
-    /// `limits.locks` permits. Waits beyond that number leave the room of tenants that hold little.
+    /// Refuses a new claim that would exceed its tenant's share. Holds and waits count as parts of
+    /// `limits.locks`. If there are more of them than that limit, tenants that hold little still
+    /// have room.
     fn check_share(&self, asked: &AcquireLock) -> Result<(), ServiceError> {
         let limit = u64::from(self.limits.locks);
         let held = peek(&*self.replica, |state| {
@@ -221,21 +225,21 @@ impl LockService {
         Ok(claims.check(self.limits.tenant_share, asked.tenant, (held, used, 1))?)
     }
 
-    /// What became of a claim that was granted the lock, looked at here, once this node has applied
-    /// its request.
+    /// Returns a granted claim as it is in this node's state, once this node has applied its
+    /// request.
     async fn confirmed(&self, mine: &Mine, deadline: Instant) -> Result<Seen, ServiceError> {
         let (seen, is_applied) = self.look(mine, None);
         if is_applied && matches!(seen, Seen::Held { .. }) {
             return Ok(seen);
         }
-        // This node has not applied it yet, or the hold is over already.
+        // This node has not applied the request yet, or the hold has already ended.
         let time = read(&*self.replica, deadline).await?;
         Ok(self.look(mine, Some(time)).0)
     }
 
-    /// Waits for the turn of a claim, until the first of the two times; what is asked of the cluster
-    /// then has until the second. What became of the claim is read from the cluster: what is left of
-    /// a hold counts from the response, and the time that this node has applied may be behind.
+    /// Waits for the turn of a claim until the first of the two times; reads of the cluster then
+    /// have until the second. The result comes from a linearizable read: the remaining time of a
+    /// hold counts from the response, and the time that this node has applied may lag.
     async fn wait(
         &self,
         turn: &Turn,
@@ -266,9 +270,9 @@ impl LockService {
         }
     }
 
-    /// A claim as this node has it, and whether the request is among those behind it. Without the time
-    /// of a read, what is left of a hold counts from when the request was sent: this node has
-    /// applied its entry.
+    /// Returns a claim as this node has applied it, and whether the request of `mine` is one of the
+    /// claim's requests. Without the time of a read, the remaining time of a hold counts from when
+    /// the request was sent, since this node has applied its entry.
     fn look(&self, mine: &Mine, time: Option<ReadTime>) -> (Seen, bool) {
         let seen = peek(&*self.replica, |state| {
             let lock = state.lock(mine.name.as_str())?;
@@ -311,13 +315,15 @@ impl LockService {
     }
 }
 
-/// Requests that may wait for locks at once, of all tenants: as many as a node has connections. A
-/// tenant's share is less, as each costs the cluster a claim, and one more where its client leaves.
+/// Requests of all tenants that may wait for locks at the same time: as many as a node has
+/// connections. A tenant's share is smaller, since each costs the cluster a claim, and a withdrawal
+/// if its client disconnects.
 pub(super) const MOST_WAITS: u64 = CLIENTS as u64;
 
-/// How long the end of a claim may take that its client does not hold: less than the grace of
-/// requests under way where a node is stopped. One that fails has less; there the connection ends
-/// without an answer.
+/// The time limit for withdrawing a claim whose client receives an error, or the request's deadline
+/// if that is later. At a node that stops this limit alone applies: it is less than the grace
+/// period of requests. A node that stops because of a failure has a shorter grace period; the
+/// connection then ends without an answer.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(3);
 
 fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, ServiceError> {

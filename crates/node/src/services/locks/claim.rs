@@ -1,7 +1,8 @@
-//! A claim that this node made for a client, until the client has its answer.
+//! A claim that this node proposed for a client, until the client has its answer.
 //!
-//! A client that leaves before takes nothing with it: its claim is withdrawn as soon as this node
-//! notices. The withdrawal follows the proposal of the claim, so that it is not overtaken by it.
+//! If the client disconnects first, its claim is withdrawn as soon as this node detects that. The
+//! withdrawal is proposed after the claim's proposal has ended, so that it does not precede the
+//! claim in the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +16,14 @@ use tokio::time::{Instant, sleep};
 use crate::http::Serving;
 use crate::replica::{Replica, propose_one};
 
-/// How long a withdrawal is tried for: longer than an election. After that the claim ends by its own
-/// time.
+/// The time for which a withdrawal is retried: longer than an election. After that the claim ends
+/// at its deadline.
 const WITHDRAW_FOR: Duration = Duration::from_secs(10);
 
-/// Between two tries.
+/// The pause between two attempts.
 const WITHDRAW_AGAIN: Duration = Duration::from_millis(200);
 
-/// A request's part in a claim. Dropped before it was kept, it is withdrawn.
+/// A request's part in a claim. If it is dropped before it was kept, the claim is withdrawn.
 pub(super) struct ClaimGuard {
     replica: Arc<dyn Replica>,
     withdrawals: Arc<Pool>,
@@ -61,7 +62,7 @@ impl ClaimGuard {
         }
     }
 
-    /// What became of the proposal.
+    /// Waits for the outcome of the proposal.
     pub(super) async fn outcome(&mut self) -> Result<Outcome, ProposeError> {
         let ended = match &mut self.proposing {
             Some(proposing) => proposing.await.ok(),
@@ -74,12 +75,13 @@ impl ClaimGuard {
         })
     }
 
-    /// The client is answered that it holds the lock, or there is no claim.
+    /// Keeps the claim: the client receives the answer that it holds the lock, or there is no
+    /// claim.
     pub(super) fn keep(mut self) {
         self.is_kept = true;
     }
 
-    /// Withdraws the claim and waits for that.
+    /// Withdraws the claim and waits for the outcome.
     pub(super) async fn withdraw(mut self, deadline: Instant) -> Result<(), ProposeError> {
         let withdrawn = propose_one(&*self.replica, self.command(), deadline).await;
         self.is_kept = withdrawn.is_ok();
@@ -103,7 +105,7 @@ impl Drop for ClaimGuard {
         let Some(place) = self.withdrawals.take(self.tenant, 1) else {
             tracing::warn!(
                 lock = self.name.as_str(),
-                "a claim ends by its own time alone"
+                "the lock claim was not withdrawn; it expires at its deadline"
             );
             return;
         };
@@ -116,16 +118,16 @@ impl Drop for ClaimGuard {
             }
             let until = Instant::now() + WITHDRAW_FOR;
             while Instant::now() < until {
-                // Repeated, it does no harm: it ends what it has ended already.
+                // A repeated withdrawal does no harm: it ends only what it already ended.
                 match propose_one(&*replica, command.clone(), until).await {
                     Ok(_) | Err(ProposeError::NodeRemoved | ProposeError::Stopping) => return,
                     Err(_) => sleep(WITHDRAW_AGAIN).await,
                 }
             }
         };
-        // Without a runtime the process ends, and the claim by its own time.
+        // Without a runtime the process is ending, and the claim ends at its deadline.
         if let Ok(runtime) = Handle::try_current() {
-            // It is charged to the tenant, whose connection is gone.
+            // The withdrawal is charged to the tenant, although the tenant's connection has ended.
             runtime.spawn(Serving::new(self.tenant, None).scope(withdrawing));
         }
     }

@@ -1,4 +1,4 @@
-//! Waits, withdrawals and limits over the real state machine, without HTTP.
+//! Waits, withdrawals and limits with the real state machine, without HTTP.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,7 +62,7 @@ impl Story {
             .await
     }
 
-    /// A request on its way, which waits for the lock once this returns.
+    /// A pending request, which waits for the lock once this function returns.
     async fn wait(&self, owner: &str) -> JoinHandle<Result<HeldLock, ServiceError>> {
         let (locks, asked) = (Arc::clone(&self.locks), asked(owner, 60_000));
         let waiting = self.waiting().await;
@@ -93,7 +93,7 @@ impl Story {
         waited.await.unwrap();
     }
 
-    /// What the claim of an owner that waits is called.
+    /// The nonce of a waiting owner's claim.
     fn nonce_of(&self, owner: &str) -> Nonce {
         let nonce = peek(&*self.replica, |state| {
             let mut waiters = state.lock(NAME).unwrap().waiters();
@@ -169,7 +169,7 @@ async fn a_client_that_is_gone_neither_waits_nor_holds() {
         "nobody was granted it in between"
     );
 
-    // One that is gone before its proposal is answered.
+    // A client that disconnects before its proposal is answered.
     story.release(&next).await.unwrap();
     let locks = Arc::clone(&story.locks);
     let asked = asked("d", 0);
@@ -216,7 +216,7 @@ async fn a_hold_that_runs_out_makes_way_and_is_not_renewed() {
     );
     let second = story.wait("b").await;
     sleep(Duration::from_millis(20_100)).await;
-    // An entry that carries the time, as the leader proposes at a deadline.
+    // An entry that carries the time, like the one that the leader proposes at a deadline.
     story.replica.apply(Vec::new());
     let second = second.await.unwrap().unwrap();
     assert_eq!(second.expires_in_ms, 10_000);
@@ -345,14 +345,14 @@ async fn a_node_that_stops_ends_its_waits() {
     assert_eq!(code(story.acquire("c", 0).await), ErrorCode::Draining);
 }
 
-/// Its claim may be granted later: the client cannot go on as if it had asked for nothing.
+/// Its claim may be granted later, so the client must not continue as if it had requested nothing.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_cannot_be_withdrawn_is_not_known_to_have_ended() {
     let story = Story::begin();
     story.acquire("a", 0).await.unwrap();
     let waits = story.wait("b").await;
     story.replica.set_quorum(false);
-    // It is woken, and cannot find out what became of its claim.
+    // The waiter wakes up and cannot read the result of its claim.
     let nonce = story.nonce_of("b");
     let name = NAME.parse().unwrap();
     story.replica.turns.wake(&[Wait::Lock { name, nonce }]);

@@ -1,4 +1,4 @@
-//! Locks as they are read: one, and the list.
+//! Reads of one lock and of the list of locks.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use crate::replica::{ReadTime, peek};
 use crate::services::error::{RequestError, ServiceError, read};
 use crate::services::page::{self, PageRequest};
 
-/// Readers that wait for another holder at this node: each has a connection, of which there are four
-/// times as many.
+/// Readers that wait at this node for a lock to change its holder. Each has a connection, of which
+/// there are four times as many.
 pub(super) const MOST_WATCHERS: u64 = 1024;
 
-/// The longest wait of one of them; proxies end connections that are silent for a minute.
+/// The longest wait of a reader; proxies end connections that are silent for a minute.
 const MOST_WATCH_MS: u64 = 60_000;
 
-/// How often the applied state is looked at for each.
+/// The interval at which each waiting reader checks the applied state.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Waiters that an answer names.
+/// The most waiters that an answer lists.
 const SHOWN_WAITERS: usize = 100;
 
 impl LockService {
-    /// One lock after all that was acknowledged before; with `stale`, as this node has it. With a wait,
-    /// once its first holder is another one.
+    /// Returns a lock, with everything that was acknowledged before the call; with `stale`, as this
+    /// node has applied it. With a wait, returns once its first holder is another one.
     pub(crate) async fn get(
         &self,
         name: &str,
@@ -47,8 +47,8 @@ impl LockService {
         Ok(self.seen(&name, time))
     }
 
-    /// Looks at the applied state every so often: a change of who holds a lock costs no entry anything
-    /// by those who watch it, and they learn of it soon enough.
+    /// Polls the applied state. So applying an entry costs nothing for the readers that wait for a
+    /// change of holder, and they see the change soon enough.
     async fn wait_for_other(
         &self,
         name: &LockName,
@@ -102,7 +102,7 @@ impl LockService {
         lock.flatten().unwrap_or_else(|| unused(name))
     }
 
-    /// The locks that are in use, by name.
+    /// The locks in use, ordered by name.
     pub(crate) async fn list(
         &self,
         query: &LocksQuery,
@@ -137,7 +137,7 @@ impl LockService {
     }
 }
 
-/// For whom a reader waits to be replaced, and how long.
+/// The token of the holder whose replacement a reader waits for, and the length of the wait.
 fn wait_of(query: &LockQuery) -> Result<Option<(u64, Duration)>, RequestError> {
     let Some(wait_ms) = query.wait_ms else {
         return match query.other_than {
@@ -157,7 +157,7 @@ fn wait_of(query: &LockQuery) -> Result<Option<(u64, Duration)>, RequestError> {
     Ok(Some((token, Duration::from_millis(wait_ms))))
 }
 
-/// As a list has it.
+/// A lock in the form of a list.
 fn listed(lock: LockView<'_>, time: ReadTime) -> Lock {
     let first = lock.holders().min_by_key(|holder| holder.until);
     Lock {

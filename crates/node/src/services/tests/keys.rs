@@ -1,4 +1,4 @@
-//! Idempotency keys and one-time tokens as the services answer them.
+//! Idempotency keys and one-time tokens through their services.
 
 use seqd_api::{AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, KeyState};
 use seqd_state::{AccessId, KeyName, KeySpace, Share};
@@ -169,7 +169,7 @@ async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
         ask("f").await,
         Err(ServiceError::Key(KeyError::InProgress { .. }))
     ));
-    // Refused: the corrected request has another fingerprint.
+    // After a refusal the corrected request has another fingerprint.
     keys.give_up(of_request("k"), claim, soon()).await.unwrap();
     let Turn::Serve(claim) = ask("g").await.unwrap() else {
         panic!("nothing was answered before");
@@ -239,7 +239,7 @@ async fn two_that_begin_a_key_at_once_on_one_node_are_not_both_first() {
         keys.begin("pay", begin("a"), Tenant::OPERATOR, soon()),
         keys.begin("pay", begin("b"), Tenant::OPERATOR, soon())
     );
-    // Which of the two was applied first is not decided by who asked first.
+    // Either of the two may be applied first, whichever was sent first.
     let firsts = [&one, &other].map(Result::is_ok);
     let first = firsts.iter().filter(|is_first| **is_first).count();
     assert!(first < 2, "both were told to go on: {one:?}, {other:?}");

@@ -58,14 +58,14 @@ async fn ids_are_minted_within_the_count_and_show_their_holder() {
     assert_eq!(parts.holder.unwrap().owner, "n1");
 }
 
-/// A node without contact to a quorum may lack leases: it must not deny an ID.
+/// A node without a quorum may lack leases, so it must not answer that an ID has no origin.
 #[tokio::test(start_paused = true)]
 async fn that_nobody_made_an_id_is_answered_with_a_quorum_alone() {
     let story = Story::begin();
     let ids = story.ids();
     let minted = ids.one(&ids.minter(None).unwrap(), soon()).await.unwrap();
     let held = minted.ids().next().unwrap();
-    // Of the same tick and of a worker that nobody has.
+    // An ID of the same tick, and of a worker without a holder.
     let other = held ^ (77 << 12);
     let origin = async |id: u64| {
         let (text, query) = (id.to_string(), IdPartsQuery::default());

@@ -1,4 +1,4 @@
-//! The rules of the services over the real state machine, without HTTP.
+//! The rules of the services with the real state machine, without HTTP.
 
 mod keys;
 mod minted;
@@ -251,7 +251,7 @@ async fn an_advance_names_the_members_that_have_not_confirmed_it() {
     let advanced = sequences.advance(&name, &to, soon()).await.unwrap();
     assert_eq!(advanced.unconfirmed, ["n3", "n4"]);
     assert_eq!(advanced.next, Some(9));
-    // One that answers is waited for, longer than the second in which it reports.
+    // A reachable member is waited for, longer than its report interval of one second.
     assert!(started.elapsed() > Duration::from_secs(1));
 
     story.replica.progress.lock().unwrap().others[0].applied = Some(8);

@@ -1,5 +1,5 @@
-//! What attackers do: each kind on so many connections at once, opened again when the node closes
-//! them.
+//! The attacks: each kind on this many concurrent connections, which are opened again when the node
+//! closes them.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,16 +17,16 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::arguments::Arguments;
 use crate::attackers::{self, again_and_again, hold, never_read, slowly};
 
-/// What a connection does after it was opened.
+/// The attack of a connection after it was opened.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// Sends nothing.
     Idle,
-    /// Sends the half of a head.
+    /// Sends half of a head.
     HalfOpen,
-    /// Sends a request, a byte a second.
+    /// Sends a request at one byte per second.
     Slow,
-    /// Sends many requests of large answers, and takes none of them.
+    /// Sends many requests with large responses, and reads none of them.
     NeverReading,
     /// Sends random lines.
     Malformed,
@@ -38,9 +38,9 @@ enum Kind {
     Flood,
     /// Connects and closes.
     Churn,
-    /// Sends the beginning of a frame of the peers' port, with a length that nobody has.
+    /// Sends the beginning of a frame to the peers' port, with an invalid length.
     Frame,
-    /// Sends the half of a good frame to the peers' port.
+    /// Sends half of a valid frame to the peers' port.
     HalfFrame,
     /// Opens a peer's connection and sends calls as fast as they are answered.
     PeerFlood,
@@ -66,13 +66,13 @@ const KINDS: [(Kind, usize, usize); 12] = [
 const MOST_CLIENTS: usize = 6000;
 const MOST_PEERS: usize = 1500;
 
-/// Connections that flood, at most: beyond these they only take the processor from each other.
+/// The most connections that flood: more would only take the processor from each other.
 const MOST_FLOODS: usize = 64;
 
 /// A pause before a connection is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a connection is held that the node does not close.
+/// The time for which a connection is kept open if the node does not close it.
 const HELD: Duration = Duration::from_secs(120);
 
 /// The body of the process that `hostile` starts.
@@ -183,7 +183,7 @@ async fn act(kind: Kind, mut stream: TcpStream, random: &mut Random) -> io::Resu
     }
 }
 
-/// A frame of the peers' port as `docs/internals/PEERS.md` has it.
+/// A frame of the peers' port, as specified in `docs/internals/PEERS.md`.
 fn frame(kind: u8, call: u64, body: &[u8]) -> Vec<u8> {
     let mut rest = vec![kind];
     rest.extend_from_slice(&call.to_le_bytes());
@@ -199,7 +199,7 @@ fn opening() -> Vec<u8> {
     frame(1, 0, b"seqdpeer\x01\0\x03")
 }
 
-/// Calls of a random route whose frames are whole and whose bodies are not.
+/// Sends calls of a random route, with valid frames and invalid bodies.
 async fn peer_flood(mut stream: TcpStream, random: &mut Random) -> io::Result<()> {
     stream.write_all(&opening()).await?;
     let mut answer = [0; 1024];
@@ -238,7 +238,7 @@ async fn malformed(mut stream: TcpStream, random: &mut Random) -> io::Result<()>
     bytes.extend_from_slice(b"\r\n\r\n");
     stream.write_all(&bytes).await?;
     let mut answer = [0; 512];
-    // What is taken for the beginning of something has no answer yet.
+    // There is no response yet if the bytes are a valid beginning.
     let _ = timeout(Duration::from_secs(1), stream.read(&mut answer)).await;
     Ok(())
 }

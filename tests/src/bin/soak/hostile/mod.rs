@@ -1,9 +1,9 @@
-//! A hostile hour, or a part of one: one node of three, the leader, is attacked at both of its
-//! ports, while a health checker asks it ten times a second, each time on a new connection, and
-//! clients of the other two nodes draw values and IDs.
+//! A hostile hour, or a part of one. One node of three, the leader, is attacked at both of its
+//! ports. Meanwhile a health checker sends it ten requests per second, each on a new connection,
+//! and clients of the other two nodes request values and IDs.
 //!
-//! The attackers run in a process of their own, which gets the processor when nobody else wants it:
-//! on other machines they would not take it from the node either.
+//! The attackers run in a process of their own, which gets the processor only when it is idle: on
+//! other machines they would not take it from the node either.
 
 mod attacks;
 
@@ -24,25 +24,26 @@ use crate::arguments::Arguments;
 
 pub(crate) use attacks::attack;
 
-/// The most that the attacked node may have in memory.
+/// The memory limit of the attacked node, in bytes.
 const MOST_MEMORY: u64 = 250_000_000;
 
-/// Between the beginnings of two health checks, and the longest that `/livez` may take.
+/// The interval of health checks, and the longest time that `/livez` may take.
 const EVERY: Duration = Duration::from_millis(100);
 const MOST_HEALTH: Duration = Duration::from_millis(100);
 
-/// A health check that takes longer has failed.
+/// The time limit of a health check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Full speed is back after at most this, and that is this share of the rate before.
+/// The time limit until full speed returns, and the share of the rate before that counts as full
+/// speed.
 const RECOVERY: Duration = Duration::from_secs(5);
 const FULL_SPEED: f64 = 0.8;
 
-/// What clients of the other nodes ask for in a second, over so many connections.
+/// The requests per second of the clients of the other nodes, and their connections.
 const RATE: f64 = 100.0;
 const CONNECTIONS: usize = 4;
 
-/// Clients that measure the full speed, and for how long.
+/// The clients that measure the full speed, and the length of a measurement.
 const CLIENTS: usize = 16;
 const SLICE: Duration = Duration::from_millis(500);
 
@@ -63,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Three nodes that may have so many open files each.
+/// Three nodes, each with this limit of open files.
 fn cluster(descriptors: u64) -> Cluster {
     let mut cluster = Cluster::planned(3);
     let limit = format!("ulimit -n {descriptors} && exec \"$@\"");
@@ -137,7 +138,8 @@ fn attacked(descriptors: u64, length: Duration) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Checks the node for so long: the times of the checks, and how many were not answered.
+/// Checks the node for `length`. Returns the times of the checks, and the number of unanswered
+/// ones.
 fn health(address: &str, length: Duration) -> (Times, u64) {
     let (begin, mut times, mut unanswered) = (Instant::now(), Vec::new(), 0);
     while begin.elapsed() < length {
@@ -151,7 +153,7 @@ fn health(address: &str, length: Duration) -> (Times, u64) {
     (Times::of(times), unanswered)
 }
 
-/// One check on a connection of its own; `None` if it is not answered with 200.
+/// Sends one check on a connection of its own. Returns `None` if the response is not 200.
 fn check(address: &str) -> Option<()> {
     let mut stream = TcpStream::connect_timeout(&address.parse().ok()?, PATIENCE).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;

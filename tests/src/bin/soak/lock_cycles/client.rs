@@ -1,5 +1,5 @@
-//! A client of one lock: of seqd, of etcd over its JSON gateway, of Redis with `SET NX PX` and the
-//! script that deletes what it has set.
+//! A client of one lock of seqd, of etcd over its JSON gateway, or of Redis with `SET NX PX` and
+//! the script that deletes its own value.
 
 use std::io;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// How long a hold lasts if it is not given back, everywhere.
+/// The duration of a hold that is not released, on every server.
 const TTL: Duration = Duration::from_secs(30);
 
-/// How long a request of seqd waits for the lock.
+/// The wait of a request to seqd.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// The pause of a client of Redis between two attempts at a lock that another has.
+/// The pause of a Redis client between two attempts at a lock that is held.
 const AGAIN: Duration = Duration::from_millis(1);
 
 const RELEASE: &str =
@@ -61,19 +61,20 @@ fn text(answer: &Value, field: &str) -> io::Result<String> {
 }
 
 impl Client {
-    /// Each client uses the lock of this number.
+    /// Opens a client of the lock with this number.
     pub(super) async fn open(kind: Kind, address: &str, lock: usize, at: usize) -> Self {
         let wire = Wire::open(kind, address).await;
         Self {
             wire: wire.unwrap_or_else(|error| panic!("{kind:?} at {address}: {error}")),
-            // Eight letters and digits are also base64, which etcd's gateway has keys in.
+            // Eight letters and digits are also valid base64, which etcd's gateway requires for
+            // keys.
             lock: format!("bench{lock:03}"),
             owner: format!("owner-{at}"),
             asked: 0,
         }
     }
 
-    /// Takes the lock, which is waited for, and gives it back.
+    /// Acquires the lock, after a wait if necessary, and releases it.
     pub(super) async fn cycle(&mut self) -> io::Result<()> {
         self.asked += 1;
         let (lock, owner, ttl_ms) = (&self.lock, &self.owner, TTL.as_millis() as u64);
@@ -127,7 +128,7 @@ impl Wire {
     }
 }
 
-/// One command of Redis, with an answer of one line.
+/// Sends one Redis command whose response is one line.
 async fn redis(stream: &mut TcpStream, words: &[&str]) -> io::Result<String> {
     let mut command = format!("*{}\r\n", words.len());
     for word in words {

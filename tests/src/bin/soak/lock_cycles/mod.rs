@@ -1,5 +1,5 @@
-//! Locks taken and given back, in one run with those of three etcd nodes and of one Redis that syncs
-//! each write: each client on a lock of its own, then sixteen on one.
+//! Cycles of acquiring and releasing locks, compared in one run with three etcd nodes and with one
+//! Redis that syncs each write: each client on a lock of its own, then sixteen on one.
 
 mod client;
 mod servers;
@@ -22,13 +22,14 @@ const CLIENTS: [usize; 3] = [1, 16, 64];
 /// Clients that share one lock.
 const RIVALS: usize = 16;
 
-/// What a cycle on locks of one's own must reach of etcd's rate.
+/// The least ratio of the rate to etcd's, with each client on a lock of its own.
 const OF_ETCD: f64 = 4.0;
 
-/// Hand-overs a second of a lock that sixteen want.
+/// The least hand-overs per second of a lock with sixteen clients.
 const HAND_OVERS: f64 = 2_000.0;
 
-/// The most that the luckiest of the rivals may have had the lock more often than the unluckiest.
+/// The largest permitted ratio of the holds of the most successful rival to those of the least
+/// successful one.
 const UNFAIR: f64 = 1.5;
 
 pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
@@ -70,9 +71,9 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     report.verdict()
 }
 
-/// Each client takes a lock and gives it back until the time is over; a cycle counts from before the
-/// request for the lock until after the answer to the release. Also how many times as often the
-/// luckiest had the lock as the unluckiest.
+/// Each client acquires and releases a lock until the time has passed. A cycle counts from before
+/// the request for the lock until after the response to the release. Also returns the ratio of the
+/// holds of the most successful client to those of the least successful one.
 fn cycles(
     kind: Kind,
     addresses: &[String],

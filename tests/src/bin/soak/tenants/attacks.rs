@@ -1,6 +1,7 @@
-//! The hostile tenant: every means at once, each on so many connections, which are opened again when
-//! a node closes them. It never waits after a refusal. It runs in two processes, one of which only
-//! holds places: a flood in the same process would delay its thousands of connections.
+//! The hostile tenant: every means at the same time, each on this many connections, which are
+//! opened again when a node closes them. It never waits after a refusal. It runs in two processes,
+//! one of which only occupies places: a flood in the same process would delay its thousands of
+//! connections.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ enum Means {
     OneByteOfBody,
     /// Sends nothing.
     Idle,
-    /// Sends a head, a byte a second.
+    /// Sends a head at one byte per second.
     SlowHead,
     /// Begins keys that live for a second and completes them with the largest result.
     Results,
@@ -49,7 +50,7 @@ enum Means {
     WorkerLeases,
     /// Creates sequences, a new name each time.
     Sequences,
-    /// Takes strict values as fast as they are answered.
+    /// Requests strict values as fast as the node answers.
     Flood,
     /// Requests batches of IDs and reads none of them.
     NeverReading,
@@ -59,8 +60,8 @@ enum Means {
     RevokedToken,
 }
 
-/// Each means with its connections, to all nodes together. The waits alone are more than the 4,096
-/// connections that each of three nodes has for clients, so that nothing idle is left to be closed.
+/// Each means with its connections to all nodes together. The waits alone are more than the 4,096
+/// client connections of each of three nodes, so the nodes have no idle connection to close.
 const MEANS: [(Means, usize); 16] = [
     (Means::Wait, 12_600),
     (Means::OneByteOfBody, 4_500),
@@ -80,8 +81,8 @@ const MEANS: [(Means, usize); 16] = [
     (Means::RevokedToken, 30),
 ];
 
-/// A pause before a connection is opened again: those that only hold a place would otherwise open
-/// thousands a second, which is another attack.
+/// The pause before a connection is opened again. Connections that only occupy a place would
+/// otherwise be opened at thousands per second, which is another attack.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_OF_HOLDERS: Duration = Duration::from_secs(5);
 
@@ -94,17 +95,17 @@ const WAITERS: usize = 500;
 /// The first connections are opened over this time.
 const SPREAD_MS: u64 = 5_000;
 
-/// What became of all means, by their names.
+/// The results of all means, by their names.
 #[derive(Debug, Default)]
 struct Book {
     connections: Counts,
-    /// Answers by code; `ok` of status 200 or 201.
+    /// Responses by code; `ok` for status 200 or 201.
     answers: BTreeMap<String, Counts>,
-    /// What belongs to others and was got.
+    /// Objects of other tenants to which a request gained access.
     forged: Vec<String>,
 }
 
-/// What the attackers' process is given, and what all attackers share.
+/// The parameters of the attackers' process, which all attackers share.
 struct Orders {
     addresses: Vec<String>,
     token: String,
@@ -112,9 +113,9 @@ struct Orders {
     sources: usize,
     seed: u64,
     end: Instant,
-    /// Whether this process has the means that only hold places, or the others.
+    /// Whether this process has the means that only occupy places, or the others.
     holds: bool,
-    /// The share of the connections that only hold a place which the open files allow.
+    /// The share of place-occupying connections that the limit of open files permits.
     share: f64,
 }
 
@@ -156,7 +157,7 @@ fn attackers(orders: &Orders, book: &Rc<RefCell<Book>>) -> Vec<impl Future<Outpu
     let of_this_process = |(means, _): &(Means, usize)| means.holds() == orders.holds;
     for (means, connections) in MEANS.into_iter().filter(of_this_process) {
         let token = match means {
-            // Without access tokens there is nothing to show, and nobody is kept out.
+            // Without access tokens there is nothing to send, and no client is refused.
             _ if orders.token.is_empty() => "",
             Means::WrongToken => "seqd_0123456789abcdef_wrong",
             Means::RevokedToken => &orders.revoked,
@@ -185,7 +186,7 @@ fn attackers(orders: &Orders, book: &Rc<RefCell<Book>>) -> Vec<impl Future<Outpu
     attackers
 }
 
-/// The address that the connection of this number comes from.
+/// The source address of the connection with this number.
 fn source(sources: usize, number: usize) -> IpAddr {
     let host = |subnet, host| IpAddr::V4(Ipv4Addr::new(127, 0, subnet, host));
     match sources {
@@ -194,9 +195,9 @@ fn source(sources: usize, number: usize) -> IpAddr {
     }
 }
 
-/// The share of the connections that only hold a place which the open files allow.
+/// The share of place-occupying connections that the limit of open files permits.
 fn share_of_connections() -> f64 {
-    // What the process itself has open.
+    // Leaves room for the files of the process itself.
     let free = raise_open_files().saturating_sub(100) as f64;
     let held = MEANS.into_iter().filter(|(means, _)| means.holds());
     let held: usize = held.map(|(_, connections)| connections).sum();
@@ -204,7 +205,7 @@ fn share_of_connections() -> f64 {
 }
 
 impl Means {
-    /// Whether it only holds a place for a connection.
+    /// Returns whether it only occupies a place of a connection.
     fn holds(self) -> bool {
         use Means::{Idle, OneByteOfBody, SlowHead, Wait};
         matches!(self, Wait | OneByteOfBody | Idle | SlowHead)
@@ -269,7 +270,8 @@ impl Attacker {
         }
     }
 
-    /// The next request of a means that asks for answers; `None` if the connection broke.
+    /// Sends the next request of a means that reads responses. Returns `None` if the connection
+    /// broke.
     async fn request(&mut self) -> Option<()> {
         let name = format!("hostile.{:?}.{}.{}", self.means, self.number, self.sent);
         match self.means {

@@ -1,8 +1,8 @@
 //! The honest tenant: an even mix of operations at a fixed rate, in an open loop.
 //!
-//! An operation is due at a fixed time whatever became of those before, and its latency counts from
-//! then. It is repeated at the next endpoint after a retryable refusal and after a connection that
-//! was refused or closed; everything else is a failure.
+//! An operation is due at a fixed time, whatever the result of earlier ones, and its latency counts
+//! from then. It is retried at the next endpoint after a retryable refusal and after a connection
+//! that was refused or closed; everything else is a failure.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use tokio::time::{Instant as TokioInstant, sleep, sleep_until};
 
 use super::victims;
 
-/// Operations in a second, of all kinds together.
+/// Operations per second, of all kinds together.
 const RATE: u32 = 200;
 
 pub(super) const KINDS: [&str; 4] = ["strict next", "IDs", "lock and release", "keyed next"];
@@ -30,22 +30,22 @@ pub(super) const KINDS: [&str; 4] = ["strict next", "IDs", "lock and release", "
 pub(super) const ORDER: &str = "honest.order";
 pub(super) const TICKETS: &str = "honest.tickets";
 
-/// Longer than a node's own time limit of 3 s, so that a hang is the node's and not the client's.
+/// Longer than a node's own time limit of 3 s, so that a hang of the node is visible.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// An operation that no endpoint has served after this has failed.
+/// An operation fails if no endpoint has served it after this time.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// One operation in so many of each kind is of a client that starts, and so has no connection yet.
+/// One operation in this many of each kind comes from a new client without a connection.
 const NEW_EVERY: usize = 20;
 
-/// The pause before an endpoint is asked for the second time.
+/// The pause before the second request to an endpoint.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The answer to one try of a request.
+/// The result of one attempt at a request.
 pub(super) type Tried = Result<Reply, Failure>;
 
-/// How the honest tenant reaches the cluster.
+/// The addresses and the token of the honest tenant.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoints {
     pub(super) addresses: Vec<String>,
@@ -59,14 +59,14 @@ impl Endpoints {
     }
 }
 
-/// What the honest tenant has seen.
+/// The record of the honest tenant.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     latencies: [Vec<Duration>; 4],
     strict: Vec<Op<Values>>,
     tickets: Vec<Op<Values>>,
     ids: Vec<Op<Ids>>,
-    /// How often each reason led to the next endpoint.
+    /// The count of each reason for a retry at the next endpoint.
     pub(super) retries: Counts,
     pub(super) failures: Vec<String>,
     pub(super) violations: Vec<String>,
@@ -77,7 +77,7 @@ impl Book {
         Times::of(std::mem::take(&mut self.latencies[kind]))
     }
 
-    /// Adds the histories of a later phase on the same timeline, whose latencies stay apart.
+    /// Adds the histories of a later phase on the same timeline, without its latencies.
     pub(super) fn join(&mut self, later: Book) {
         self.strict.extend(later.strict);
         self.tickets.extend(later.tickets);
@@ -98,7 +98,7 @@ impl Book {
     }
 }
 
-/// Sends the operations for so long, and blocks until each has ended. `phase` makes names unique.
+/// Sends the operations for `length`, and blocks until each has ended. `phase` makes names unique.
 pub(super) fn run(
     endpoints: &Endpoints,
     phase: &str,
@@ -139,7 +139,8 @@ pub(super) struct Tenant {
     endpoints: Endpoints,
     phase: String,
     timeline: Timeline,
-    /// Clients with kept connections; the one that was used last is used first, so that few are open.
+    /// Clients with kept connections. The most recently used one is used first, so that few are
+    /// open.
     idle: RefCell<Vec<Asker>>,
     book: RefCell<Book>,
     pub(super) under_way: Cell<usize>,
@@ -189,7 +190,7 @@ impl Tenant {
 }
 
 impl Operation<'_> {
-    /// Begins the next of several requests: it is due now.
+    /// Begins the next of several requests, which is due at this time.
     pub(super) fn now(&mut self) -> &mut Self {
         self.due = Instant::now();
         self
@@ -207,8 +208,8 @@ impl Operation<'_> {
         self.tenant.book.borrow_mut().violations.push(why);
     }
 
-    /// Asks one endpoint after another until one answers it. `record` gets each try with its time of
-    /// sending.
+    /// Sends a request to one endpoint after another until one answers it. `record` receives each
+    /// attempt with its time of sending.
     pub(super) async fn ask(
         &mut self,
         request: (&str, &str, &str),
@@ -231,7 +232,7 @@ impl Operation<'_> {
             record(&mut self.tenant.book.borrow_mut(), at % nodes, call, &tried);
             last = match &tried {
                 Ok(answer) if answer.is_ok() => return tried.ok(),
-                // Where an earlier try may have ended the hold, it is over either way.
+                // An earlier attempt may have ended the hold; the hold has ended in either case.
                 Ok(answer) if has_unknown && answer.code() == "lease-lost" => return tried.ok(),
                 Ok(answer) if answer.retryable() => answer.code(),
                 Err(Failure::Refused(_)) if !is_late => "connection refused".to_owned(),
@@ -250,7 +251,7 @@ impl Operation<'_> {
         None
     }
 
-    /// A strict value; with an `Idempotency-Key` if that is not empty.
+    /// Requests a strict value, with an `Idempotency-Key` if `key` is not empty.
     async fn value(&mut self, sequence: &str, key: &str) -> Option<()> {
         let path = format!("/v1/sequences/{sequence}/next");
         let timeline = self.tenant.timeline;
@@ -261,7 +262,7 @@ impl Operation<'_> {
             });
             let (history, call) = match (key.is_empty(), &outcome) {
                 (true, _) => (&mut book.strict, call),
-                // All tries with one key have one effect, which may be that of the first.
+                // All attempts with one key have one effect, which may be that of the first.
                 (false, Outcome::Ok(_)) => (&mut book.tickets, begin),
                 (false, _) => return,
             };

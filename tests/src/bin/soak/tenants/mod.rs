@@ -1,9 +1,10 @@
 //! Two tenants on one cluster: an honest one that sends an even mix at a fixed rate, and a hostile
-//! one that uses every means of harm at once, with full scopes for its own names.
+//! one that uses every means of attack at the same time, with full scopes for its own names.
 //!
-//! The attackers run in processes of their own. The one that asks gets the processor when nobody else
-//! wants it: on other machines it would not take it from the nodes either. The one that only holds
-//! places needs little, and needs it in time: a node closes a connection that sends nothing.
+//! The attackers run in processes of their own. The process that sends requests gets the processor
+//! only when it is idle: on other machines it would not take it from the nodes either. The process
+//! that only occupies places needs little processor time, but promptly, since a node closes a
+//! connection that sends nothing.
 
 mod attacks;
 mod guesses;
@@ -28,29 +29,31 @@ use crate::filling::FLOODED;
 pub(crate) use attacks::attack;
 use honest::{Endpoints, KINDS};
 
-/// How long the honest tenant is alone, which gives its undisturbed times.
+/// The time for which the honest tenant runs alone, to measure its undisturbed times.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// The slowest percent may take this many times its undisturbed time, which counts as at least this:
-/// below it, a single sync of a shared disk or a single turn of the scheduler decides.
+/// The permitted ratio of the 99th percentile under attack to the undisturbed one, which counts as
+/// at least `FLOOR`: below that, a single sync of a shared disk or a single turn of the scheduler
+/// decides.
 const TIMES: u32 = 5;
 const FLOOR: Duration = Duration::from_millis(5);
 
-/// The most that a node may have in memory.
+/// The memory limit of a node, in bytes.
 const MOST_MEMORY: u64 = 400_000_000;
 
-/// From the last end of an attack to the process's own: it has thousands of connections.
+/// The time limit from the end of the last attack to the end of the process, which has thousands of
+/// connections.
 const ATTACKERS_END: Duration = Duration::from_secs(60);
 
-/// What starts the attackers that hold places, and those that ask.
+/// The commands that start the attackers that occupy places, and those that send requests.
 const HOLDERS: &[&str] = &["nice", "-n", "10"];
 const ASKERS: &[&str] = &["chrt", "--idle", "0"];
 
-/// The operator asks this often, and waits for each answer for so long.
+/// The interval of the operator's requests, and their timeout.
 const OPERATOR_EVERY: Duration = Duration::from_secs(1);
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(4);
 
-/// What the tenants show; all empty without access tokens.
+/// The access tokens of the tenants; all empty without access tokens.
 #[derive(Debug, Default)]
 struct Tokens {
     operator: String,
@@ -109,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     report.verdict()
 }
 
-/// The slowest percent of a kind of operation is near its undisturbed time.
+/// Checks that the 99th percentile of a kind of operation is near the undisturbed one.
 fn apart(kind: &str, quiet: &Times, attacked: &Times, report: &mut Report) {
     println!("  {kind:<16} undisturbed  {quiet}");
     println!("  {kind:<16} under attack {attacked}");
@@ -123,8 +126,8 @@ fn apart(kind: &str, quiet: &Times, attacked: &Times, report: &mut Report) {
     );
 }
 
-/// The most that a node may have on disk (`docs/DAY-TWO.md`, disk space), where the snapshots had so
-/// many bytes at most: up to three of the live state, one of them unfinished.
+/// The disk limit of a node (`docs/DAY-TWO.md`, disk space) if its snapshots had this many bytes at
+/// most: up to three of the live state, one of them unfinished.
 fn most_disk(snapshots: u64) -> u64 {
     22 * (snapshots / 3) + (1 << 30)
 }
@@ -147,7 +150,7 @@ fn shown(request: Request, token: &str) -> Request {
     }
 }
 
-/// Creates what the tenants use, as the operator.
+/// Creates the sequences and the tokens of the tenants, as the operator.
 fn prepared(cluster: &Cluster, has_tokens: bool) -> Tokens {
     let operator = if has_tokens { OPERATOR } else { "" };
     for name in [honest::ORDER, honest::TICKETS, FLOODED] {
@@ -158,8 +161,8 @@ fn prepared(cluster: &Cluster, has_tokens: bool) -> Tokens {
     if !has_tokens {
         return Tokens::default();
     }
-    // One-time tokens and guesses take scopes without a prefix: the hostile tenant has them, and may
-    // administer its own names.
+    // One-time tokens and guesses need scopes without a prefix: the hostile tenant has them, and
+    // may administer its own names.
     let hostile = json!({"scopes": ["read", "allocate", "admin:hostile."]});
     let honest = json!({"scopes": ["read:honest.", "allocate:honest.", "admin:honest."]});
     let token = |scopes| Caller::with(cluster, scopes);
@@ -175,8 +178,8 @@ fn prepared(cluster: &Cluster, has_tokens: bool) -> Tokens {
     }
 }
 
-/// One request of the operator, on a new connection: why no endpoint served it. Without access tokens
-/// there is no operator.
+/// Sends one request of the operator on a new connection. Returns the reason if no endpoint served
+/// it. Without access tokens there is no operator.
 fn operator(cluster: &Cluster, token: &str) -> Option<String> {
     std::thread::sleep(OPERATOR_EVERY);
     if token.is_empty() {
@@ -216,7 +219,7 @@ fn attackers(
     command
 }
 
-/// Waits for the attackers' process; its complaint, if it has one.
+/// Waits for the attackers' process. Returns its failure, if there is one.
 fn ended(mut child: Child) -> Option<String> {
     let status = wait::within(ATTACKERS_END, || child.try_wait().expect("an own child"));
     match status {

@@ -1,4 +1,4 @@
-//! What belongs to a holder alone: its lease, its time and its access.
+//! The lease, the time and the access of a holder.
 
 use seqd_api::CreateAccess;
 use seqd_state::{AccessId, Share, Tenant};
@@ -73,7 +73,7 @@ async fn a_hold_lasts_for_as_long_as_each_response_promises() {
     let first = story.acquire("a", 0).await.unwrap();
     assert_eq!(first.expires_in_ms, 10_000);
     let waits = story.wait("b").await;
-    // The time of the applied entries stays where it is while nothing is proposed.
+    // The time of the applied entries does not advance while nothing is proposed.
     sleep(Duration::from_millis(900)).await;
     let asked = Instant::now();
     let seen = story.verify(&first).await.unwrap();
