@@ -94,9 +94,9 @@ impl SequenceCommand {
                 checked.map_err(|error| SequenceRefusal::InvalidDefinition(error).into())
             }
             Self::GrantSegment { size, .. } | Self::GrantWindow { size, .. } => {
-                check_count(*size, MAX_GRANT_SIZE)
+                Ok(check_count(*size, MAX_GRANT_SIZE)?)
             }
-            Self::Next(request) => check_count(request.count, MAX_STRICT_COUNT),
+            Self::Next(request) => Ok(check_count(request.count, MAX_STRICT_COUNT)?),
             Self::Update { change, .. } => {
                 let text = change.description.as_deref().unwrap_or_default();
                 Ok(text::check(TextField::Description, text)?)
@@ -109,11 +109,11 @@ impl SequenceCommand {
     }
 }
 
-fn check_count(count: u64, limit: u64) -> Result<(), Refusal> {
+pub(crate) fn check_count(count: u64, limit: u64) -> Result<(), SequenceRefusal> {
     if (1..=limit).contains(&count) {
         return Ok(());
     }
-    Err(SequenceRefusal::CountOutOfRange { count, limit }.into())
+    Err(SequenceRefusal::CountOutOfRange { count, limit })
 }
 
 impl AccessCommand {

@@ -18,6 +18,7 @@ use seqd_guards::is_out;
 use seqd_idgen::WallMs;
 use serde::{Deserialize, Serialize};
 
+use crate::check::check_count;
 use crate::cluster::commands::{ClusterCommand, ClusterOutcome};
 use crate::cluster::timestamps::MAX_TIMESTAMPS_AHEAD_MS;
 use crate::domains::{Command, Outcome, Refusal};
@@ -392,13 +393,6 @@ fn ordered<'a>(
     let record = record.ok_or_else(|| SequenceRefusal::SequenceNotFound { name: name.clone() })?;
     record.demand(name, SequenceMode::Ordered)?;
     Ok(record)
-}
-
-fn check_count(count: u64, limit: u64) -> Result<(), SequenceRefusal> {
-    if (1..=limit).contains(&count) {
-        return Ok(());
-    }
-    Err(SequenceRefusal::CountOutOfRange { count, limit })
 }
 
 #[cfg(test)]
