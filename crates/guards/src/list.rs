@@ -255,6 +255,16 @@ guards! {
     VoidWindowUnused,
     /// A quorum confirms the leader after the request arrived and before a value is drawn.
     DrawConfirmed,
+    /// A leadership is confirmed by a majority of the voters.
+    MajorityConfirms,
+    /// A vote is registered as a promise before it is stored and sent.
+    PromiseRegistered,
+    /// A follower's draws carry its promise of after their arrival.
+    PromiseOfSender,
+    /// A leader that has voted for another one draws nothing.
+    OwnPromiseKept,
+    /// The voters of an appended membership confirm, also while it is not applied.
+    VotersInForce,
 
     // Minting and segments on a node.
 

@@ -4,7 +4,8 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `clocks`, `latency`, `leader_windows`, `pool`, `round_robin`, `transfers`, `turns`: shared values
+//! - `clocks`, `latency`, `leader_windows`, `pool`, `quorum`, `round_robin`, `transfers`, `turns`: shared
+//!   values
 //! - `handle`: the types of the handle
 //! - `platform`, `peer_stops`: tasks and random numbers, and stops that a peer's reply causes
 //! - `blocking`, `types`: blocking calls, and the types with which openraft is instantiated
@@ -70,6 +71,7 @@ mod peer_stops;
 mod platform;
 mod pool;
 mod proposer;
+mod quorum;
 mod raft;
 mod receive;
 mod records;

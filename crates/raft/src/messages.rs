@@ -43,6 +43,7 @@ seqd_peers::kinds! {
     SnapshotKept = 92,
     SnapshotRest = 93,
     Stopping = 94,
+    Promise = 95,
 }
 
 /// Returns whether a message carries data that every replica must accept. A node that cannot read
@@ -159,10 +160,19 @@ pub(crate) enum ForwardRefusal {
     Propose(ProposeError),
 }
 
+/// The highest term for which a node may have voted. A leader sends the term in which it leads, and
+/// a voter that answers with a higher term no longer follows it.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Promise {
+    pub(crate) term: u64,
+}
+
 /// Draws for the leader, with the time left until their deadline.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct DrawRequest {
     pub(crate) draws: Vec<Draw>,
+    /// The sender's promise after the last of these requests arrived.
+    pub(crate) promised: Promise,
     pub(crate) timeout_ms: u64,
 }
 

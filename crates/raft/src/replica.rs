@@ -25,6 +25,7 @@ use crate::storage::driver;
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
 use crate::storage::opening::{Repairs, Storage};
+use crate::storage::promised::Promised;
 use crate::storage::unfinished::Unfinished;
 use crate::transfers::Transfers;
 use crate::types::{Member, TypeConfig};
@@ -56,6 +57,7 @@ pub(crate) struct Replica {
     pub(crate) committed: AtomicU64,
     pub(crate) contact: LeaderContact,
     pub(crate) windows: LeaderWindows,
+    pub(crate) promised: Arc<Promised>,
     /// The snapshots that this node is sending.
     pub(crate) transfers: Transfers,
     /// The snapshot that this node is receiving.
@@ -105,6 +107,7 @@ impl Replica {
             synced: log.synced(),
             scrubber: Scrubber::new(checkpointer.clone()),
         };
+        let promised = log.promised();
         let config = Arc::new(openraft_config::config(&context.settings).map_err(Stop::invariant)?);
         let raft = OpenRaft::new(identity.node, config, network, log, machine)
             .await
@@ -129,6 +132,7 @@ impl Replica {
             transfers,
             unfinished: Unfinished::default(),
             windows: LeaderWindows::default(),
+            promised,
             contact: LeaderContact::new(leader_lease, context.settings.heartbeat * 2),
             leader_lease,
             election_max: context.settings.election.1,

@@ -41,6 +41,7 @@ routes! {
     SnapshotRest = 15,
     Stopping = 16,
     Draw = 17,
+    Promise = 18,
 }
 
 impl Route {

@@ -1,5 +1,6 @@
 //! A round at a node that does not lead: one message to the leader.
 
+use seqd_guards::is_out;
 use seqd_peers::wire;
 use seqd_peers::wire::transport::{CallError, Link};
 use seqd_state::codec::frame;
@@ -9,9 +10,10 @@ use tokio::time::Instant;
 use super::DrawError;
 use crate::conversation;
 use crate::handle::ProposeError;
-use crate::messages::{DrawReply, DrawRequest, DrawResponse, ForwardRefusal};
+use crate::messages::{DrawReply, DrawRequest, DrawResponse, ForwardRefusal, Promise};
 use crate::node::Node;
 use crate::proposer::route::{given_up, replaced, time_left};
+use crate::replica::Replica;
 
 /// Has the leader draw. `None` if it drew nothing, or its answer was lost.
 pub(super) async fn round(
@@ -25,7 +27,11 @@ pub(super) async fn round(
     };
     let count = draws.len();
     let (left, timeout_ms) = time_left(deadline);
-    let message = DrawRequest { draws, timeout_ms };
+    let message = DrawRequest {
+        draws,
+        promised: promise(replica),
+        timeout_ms,
+    };
     let (link, to, route) = (Link::Forward, (leader, addr), wire::route::Route::Draw);
     let asked = conversation::call(&node.context, link, to, route, message, left);
     let answer = tokio::select! {
@@ -42,6 +48,16 @@ pub(super) async fn round(
         Err(CallError::Unwritable(detail)) => Err(ProposeError::TooLarge { detail }),
         Ok(DrawReply(_)) | Err(_) => Ok(None),
     }
+}
+
+/// This node's promise at this moment, after all requests of the group have arrived.
+fn promise(replica: &Replica) -> Promise {
+    let term = if is_out!(PromiseOfSender) {
+        replica.first_term
+    } else {
+        replica.promised.term()
+    };
+    Promise { term }
 }
 
 fn drawn_of(response: DrawResponse) -> Result<Drawn, DrawError> {

@@ -2,22 +2,25 @@
 //! confirmed the leadership. `docs/ORDERED.md` has the argument.
 //!
 //! - requests that wait, in rounds: this file
-//! - a round at the leader: [`round`]
+//! - a round at the leader: [`round`]; the confirmation: [`confirm`]
 //! - a round for the leader, at any other node: [`forward`]
 //!
-//! A caller that finds no round in progress begins one. Callers that arrive during a round join the
-//! next one. No timer delays a request.
+//! A caller that finds no round in progress runs one on its own task. Callers that arrive during a
+//! round join the next one, which one of them runs. No timer delays a request.
 //!
 //! Invariants:
 //! - The leadership is confirmed after the last request of a round has arrived, and before the first
 //!   value of the round is drawn.
 //! - A round that is refused has drawn nothing. A value whose response is lost is never issued again.
+//! - While requests wait, one caller has the baton. A caller that is dropped passes it on.
 
+mod confirm;
 mod forward;
 pub(crate) mod round;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,7 +32,6 @@ use tokio::time::{Instant, timeout_at};
 use crate::handle::ProposeError;
 use crate::messages::{DrawReply, DrawRequest, DrawResponse, ForwardRefusal};
 use crate::node::Node;
-use crate::platform;
 use crate::pool::Pool;
 use crate::proposer::route::{RETRY, Route, route};
 
@@ -59,16 +61,14 @@ pub enum DrawError {
     Propose(ProposeError),
 }
 
-/// A request of one of this node's callers, or a group from a peer.
+/// A request of one of this node's callers.
 struct Waiting {
-    draws: Vec<Draw>,
-    forwarded: bool,
+    draw: Draw,
     deadline: Instant,
-    reply: oneshot::Sender<Reply>,
+    reply: oneshot::Sender<Result<Drawn, DrawError>>,
+    /// Takes the right to run the next round; `None` if the caller has received it.
+    turn: Option<oneshot::Sender<Baton>>,
 }
-
-/// The results in the order of the draws, or the reason why nothing was drawn.
-type Reply = Result<Vec<Result<Drawn, DrawError>>, ForwardRefusal>;
 
 /// Accepts draws.
 pub(crate) struct Draws {
@@ -83,7 +83,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<Waiting>,
+    waiting: VecDeque<Waiting>,
     is_running: bool,
 }
 
@@ -118,42 +118,56 @@ impl Draws {
     }
 
     async fn draw_once(&self, draw: Draw, deadline: Instant) -> Result<Drawn, DrawError> {
-        let reply = self.wait(vec![draw], false, deadline).await;
-        let mut drawn = reply.map_err(|refused| match refused {
-            ForwardRefusal::Propose(error) => DrawError::Propose(error),
-            ForwardRefusal::NotLeader => DrawError::Propose(ProposeError::no_leader()),
-        })?;
-        let lost = || DrawError::Propose(ProposeError::no_leader());
-        drawn.pop().unwrap_or_else(|| Err(lost()))
-    }
-
-    /// Draws values for a peer that considers this node the leader.
-    pub(crate) async fn forwarded(&self, group: DrawRequest) -> DrawReply {
-        let deadline = Instant::now() + Duration::from_millis(group.timeout_ms);
-        if group.draws.len() > ROUND {
-            let detail = format!("{} draws at once; {ROUND} are allowed", group.draws.len());
-            let error = ProposeError::TooLarge { detail };
-            return DrawReply(Err(ForwardRefusal::Propose(error)));
-        }
-        let reply = self.wait(group.draws, true, deadline).await;
-        DrawReply(reply.map(|drawn| drawn.into_iter().map(response).collect()))
-    }
-
-    async fn wait(&self, draws: Vec<Draw>, forwarded: bool, deadline: Instant) -> Reply {
-        let (reply, answer) = oneshot::channel();
-        let waiting = Waiting {
-            draws,
-            forwarded,
+        let (reply, mut answer) = oneshot::channel();
+        let (turn, mut next) = oneshot::channel();
+        let baton = self.shared.push(Waiting {
+            draw,
             deadline,
             reply,
+            turn: Some(turn),
+        });
+        let answered = async {
+            let baton = match baton {
+                Some(baton) => baton,
+                None => tokio::select! {
+                    biased;
+                    answer = &mut answer => return answer,
+                    Ok(baton) = &mut next => baton,
+                },
+            };
+            baton.run().await;
+            answer.await
         };
-        if self.shared.push(waiting) {
-            platform::spawn(run(Arc::clone(&self.shared)));
-        }
-        match timeout_at(deadline, answer).await {
+        match timeout_at(deadline, answered).await {
             Ok(Ok(reply)) => reply,
-            Ok(Err(_)) => Err(ForwardRefusal::Propose(ProposeError::Stopping)),
-            Err(_) => Err(ForwardRefusal::Propose(ProposeError::no_leader())),
+            Ok(Err(_)) => Err(DrawError::Propose(ProposeError::Stopping)),
+            Err(_) => Err(DrawError::Propose(ProposeError::no_leader())),
+        }
+    }
+
+    /// Draws values for a peer that considers this node the leader. The peer's promise is of after
+    /// the arrival of its requests, so they join no round.
+    pub(crate) async fn forwarded(&self, from: u64, group: DrawRequest) -> DrawReply {
+        let node = &self.shared.node;
+        let refused = |error| DrawReply(Err(ForwardRefusal::Propose(error)));
+        if group.draws.len() > ROUND {
+            let detail = format!("{} draws at once; {ROUND} are allowed", group.draws.len());
+            return refused(ProposeError::TooLarge { detail });
+        }
+        let deadline = Instant::now() + Duration::from_millis(group.timeout_ms);
+        match route(node, deadline, true).await {
+            Route::Here(_) => {}
+            Route::Nowhere(error) => return refused(certain(error)),
+            // A second hop could form a loop.
+            Route::NotLeader | Route::There { .. } => {
+                return DrawReply(Err(ForwardRefusal::NotLeader));
+            }
+        }
+        let sender = Some((from, group.promised.term));
+        match round::round(node, &group.draws, deadline, sender).await {
+            Ok(Some(drawn)) => DrawReply(Ok(drawn.into_iter().map(response).collect())),
+            Ok(None) => DrawReply(Err(ForwardRefusal::NotLeader)),
+            Err(error) => refused(certain(error)),
         }
     }
 }
@@ -163,73 +177,106 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a request. Returns whether the caller has to begin a round.
-    fn push(&self, waiting: Waiting) -> bool {
+    /// Queues a request. Returns the baton if no round is in progress.
+    fn push(self: &Arc<Self>, waiting: Waiting) -> Option<Baton> {
         let mut queue = self.queue();
-        queue.waiting.push(waiting);
-        !std::mem::replace(&mut queue.is_running, true)
-    }
-
-    /// Takes the requests of the next round; `None` if nobody waits.
-    fn take(&self) -> Option<Vec<Waiting>> {
-        let mut queue = self.queue();
-        let mut draws = 0;
-        let fits = queue.waiting.iter().take_while(|waiting| {
-            draws += waiting.draws.len();
-            draws <= ROUND
-        });
-        let count = fits.count();
-        if queue.waiting.is_empty() {
-            queue.is_running = false;
-            return None;
-        }
-        Some(queue.waiting.drain(..count.max(1)).collect())
+        queue.waiting.push_back(waiting);
+        let is_running = std::mem::replace(&mut queue.is_running, true);
+        (!is_running).then(|| Baton::new(self))
     }
 }
 
-/// Runs rounds until nobody waits.
-async fn run(shared: Arc<Shared>) {
-    while let Some(group) = shared.take() {
-        serve(&shared, group).await;
+/// The right to run a round. When it is dropped, the requests of an unfinished round return to the
+/// queue, and the right passes to the next caller that waits.
+struct Baton {
+    shared: Option<Arc<Shared>>,
+    round: Vec<Waiting>,
+}
+
+impl Baton {
+    fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Some(Arc::clone(shared)),
+            round: Vec::new(),
+        }
+    }
+
+    /// Runs a round for the callers that wait.
+    async fn run(mut self) {
+        let Some(shared) = self.shared.clone() else {
+            return;
+        };
+        {
+            let mut queue = shared.queue();
+            let count = queue.waiting.len().min(ROUND);
+            self.round = queue.waiting.drain(..count).collect();
+        }
+        serve(&shared.node, &mut self.round).await;
+    }
+}
+
+impl Drop for Baton {
+    fn drop(&mut self) {
+        let Some(shared) = self.shared.take() else {
+            return;
+        };
+        for waiting in self.round.drain(..).rev() {
+            shared.queue().waiting.push_front(waiting);
+        }
+        let mut baton = Self::new(&shared);
+        loop {
+            let turn = {
+                let mut queue = shared.queue();
+                let turn = queue.waiting.iter_mut().find_map(|next| next.turn.take());
+                queue.is_running = turn.is_some();
+                turn
+            };
+            let Some(turn) = turn else {
+                baton.shared = None;
+                return;
+            };
+            // A caller that is gone returns it.
+            match turn.send(baton) {
+                Ok(()) => return,
+                Err(returned) => baton = returned,
+            }
+        }
     }
 }
 
 /// Finds the leader, has the draws made there, and answers each caller. A group whose answer is lost
 /// is drawn again: the values of the lost answer are never issued.
-async fn serve(shared: &Shared, mut group: Vec<Waiting>) {
-    let node = &shared.node;
+async fn serve(node: &Arc<Node>, group: &mut Vec<Waiting>) {
     loop {
         let now = Instant::now();
         group.retain(|waiting| !waiting.reply.is_closed() && waiting.deadline > now);
         let Some(deadline) = group.iter().map(|waiting| waiting.deadline).max() else {
             return;
         };
-        let forwarded = group.iter().all(|waiting| waiting.forwarded);
-        let route = route(node, deadline, forwarded).await;
-        if !matches!(route, Route::Here(_)) {
-            // A forwarded draw returns to the peer that sent it: a second hop could form a loop.
-            let (theirs, own) = group.into_iter().partition(|waiting| waiting.forwarded);
-            answer_all(theirs, &ForwardRefusal::NotLeader);
-            group = own;
-        }
-        let draws: Vec<Draw> = (group.iter())
-            .flat_map(|waiting| waiting.draws.iter().cloned())
-            .collect();
+        let route = route(node, deadline, false).await;
+        // Callers that left while there was no leader need no values.
+        group.retain(|waiting| !waiting.reply.is_closed());
+        let draws: Vec<Draw> = group.iter().map(|waiting| waiting.draw.clone()).collect();
         let drawn = match route {
-            Route::Here(_) => round::round(node, &draws, deadline).await,
+            Route::Here(_) => round::round(node, &draws, deadline, None).await,
             Route::There { node: leader, addr } => {
                 forward::round(node, (leader, &addr), draws, deadline).await
             }
-            Route::NotLeader => return,
-            Route::Nowhere(error) => {
-                return answer_all(group, &ForwardRefusal::Propose(certain(error)));
-            }
+            Route::NotLeader => Ok(None),
+            Route::Nowhere(error) => Err(error),
         };
         match drawn {
-            Ok(Some(drawn)) => return hand_out(group, drawn),
+            Ok(Some(drawn)) => {
+                for (waiting, drawn) in group.drain(..).zip(drawn) {
+                    let _ = waiting.reply.send(drawn);
+                }
+            }
             Ok(None) => tokio::time::sleep(RETRY).await,
             Err(error) => {
-                return answer_all(group, &ForwardRefusal::Propose(certain(error)));
+                let error = DrawError::Propose(certain(error));
+                for waiting in group.drain(..) {
+                    let _ = waiting.reply.send(Err(error.clone()));
+                }
             }
         }
     }
@@ -240,20 +287,6 @@ fn certain(error: ProposeError) -> ProposeError {
     match error {
         ProposeError::OutcomeUnknown { detail } => ProposeError::NoQuorum { detail },
         error => error,
-    }
-}
-
-fn answer_all(group: Vec<Waiting>, refused: &ForwardRefusal) {
-    for waiting in group {
-        let _ = waiting.reply.send(Err(refused.clone()));
-    }
-}
-
-fn hand_out(group: Vec<Waiting>, drawn: Vec<Result<Drawn, DrawError>>) {
-    let mut drawn = drawn.into_iter();
-    for waiting in group {
-        let own = drawn.by_ref().take(waiting.draws.len()).collect();
-        let _ = waiting.reply.send(Ok(own));
     }
 }
 

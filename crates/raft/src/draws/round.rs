@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use seqd_guards::is_out;
 use seqd_state::idgen::WallMs;
 use seqd_state::{Command, Draw, DrawFrom, DrawResult, Drawn, State, Windows};
 use tokio::time::{Instant, timeout};
 
+use super::confirm::{FromSender, is_confirmed};
 use super::{DrawError, certain};
 use crate::context::NodeContext;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
 use crate::node::Node;
 use crate::platform;
+use crate::proposer::entry;
 use crate::proposer::route::given_up;
-use crate::proposer::{entry, read};
 use crate::replica::Replica;
 
 /// The most extensions for one round. One is enough, unless the log voids the new windows, for
@@ -32,39 +32,37 @@ const RETURN_LIMIT: Duration = Duration::from_secs(1);
 /// One result for each draw of a round, in order; `None` while it is open.
 type Results = Vec<Option<Result<Drawn, DrawError>>>;
 
-/// Draws for requests that have all arrived. `None` if this node does not lead; nothing was issued
-/// then.
+/// Draws for requests that have all arrived, before the sender of them gave its promise. `None` if
+/// this node does not lead; nothing was issued then.
 pub(super) async fn round(
     node: &Arc<Node>,
     draws: &[Draw],
     deadline: Instant,
+    sender: FromSender,
 ) -> Result<Option<Vec<Result<Drawn, DrawError>>>, ProposeError> {
-    let Some(replica) = node.replica() else {
+    let Some(leader) = Leader::of(node) else {
         return Ok(None);
     };
-    let leading = tokio::select! {
+    let is_confirmed = tokio::select! {
         biased;
-        leading = confirmed(node, replica) => leading,
-        lost = given_up(replica, deadline) => return Err(lost),
+        is_confirmed = is_confirmed(node, leader.replica, leader.leading.term, sender) => is_confirmed,
+        lost = given_up(leader.replica, deadline) => return Err(lost),
     };
-    let Some(leading) = leading else {
+    if !is_confirmed {
         return Ok(None);
-    };
-    let leader = Leader {
-        context: &node.context,
-        replica,
-        leading,
-    };
+    }
     let mut results: Results = vec![None; draws.len()];
     for _ in 0..EXTENSIONS {
-        let Some(short) = leader.draw(draws, &mut results) else {
+        let Some(lack) = leader.draw(draws, &mut results) else {
             return Ok(None);
         };
-        if short.is_empty() {
-            prefetch(node, leading, draws);
+        if !lack.is_short {
+            if !lack.wanted.is_empty() {
+                prefetch(node, &leader, lack.wanted);
+            }
             return Ok(Some(complete(results, &ProposeError::no_leader())));
         }
-        match leader.extend(&short, deadline).await {
+        match leader.extend(&lack.wanted, deadline).await {
             Ok(true) => {}
             Ok(false) => break,
             // The others of this round have their values.
@@ -80,14 +78,6 @@ fn complete(results: Results, error: &ProposeError) -> Vec<Result<Drawn, DrawErr
     let open = || Err(DrawError::Propose(error.clone()));
     let results = results.into_iter();
     results.map(|result| result.unwrap_or_else(open)).collect()
-}
-
-/// The leadership, once a quorum has confirmed it.
-async fn confirmed(node: &Node, replica: &Replica) -> Option<Leading> {
-    if !is_out!(DrawConfirmed) {
-        read::point_here(node).await.ok()?;
-    }
-    replica.leading()
 }
 
 /// Stops drawing in this leadership and returns the rest of the windows to the log, for a transfer.
@@ -111,38 +101,34 @@ pub(crate) async fn give_back(context: &NodeContext, replica: &Replica) {
 }
 
 /// Extends windows of which half is used, without a caller that waits for it.
-fn prefetch(node: &Arc<Node>, leading: Leading, draws: &[Draw]) {
-    let Some(replica) = node.replica() else {
-        return;
-    };
-    let context = &node.context;
-    let leader = Leader {
-        context,
-        replica,
-        leading,
-    };
-    let low = leader.low(draws);
-    if low.is_empty() || replica.windows.is_prefetching.swap(true, Ordering::AcqRel) {
+fn prefetch(node: &Arc<Node>, leader: &Leader<'_>, low: BTreeMap<DrawFrom, u64>) {
+    let windows = &leader.replica.windows;
+    if windows.is_prefetching.swap(true, Ordering::AcqRel) {
         return;
     }
-    let node = Arc::clone(node);
+    let (node, term) = (Arc::clone(node), leader.leading.term);
     platform::spawn(async move {
         let Some(replica) = node.replica() else {
             return;
         };
-        let leader = Leader {
-            context: &node.context,
-            replica,
-            leading,
-        };
-        if let Err(error) = leader.extend(&low, Instant::now() + entry::OWN_LIMIT).await {
+        let leader = Leader::of(&node).filter(|leader| leader.leading.term == term);
+        if let Some(leader) = leader
+            && let Err(error) = leader.extend(&low, Instant::now() + entry::OWN_LIMIT).await
+        {
             tracing::debug!(%error, "a window was not extended ahead of its end");
         }
-        replica
-            .windows
-            .is_prefetching
-            .store(false, Ordering::Release);
+        let is_prefetching = &replica.windows.is_prefetching;
+        is_prefetching.store(false, Ordering::Release);
     });
+}
+
+/// What the windows lack after a round.
+#[derive(Default)]
+struct Lack {
+    /// Whether draws of the round have no result yet.
+    is_short: bool,
+    /// The values that the next extension provides; 0 for a window that is low.
+    wanted: BTreeMap<DrawFrom, u64>,
 }
 
 /// This node under one confirmed leadership.
@@ -152,20 +138,32 @@ struct Leader<'a> {
     leading: Leading,
 }
 
-impl Leader<'_> {
+impl<'a> Leader<'a> {
+    /// `None` if this node does not lead.
+    fn of(node: &'a Node) -> Option<Self> {
+        let replica = node.replica()?;
+        Some(Self {
+            context: &node.context,
+            replica,
+            leading: replica.leading()?,
+        })
+    }
+
     /// The cluster's judged wall clock; `None` while it is not known whether this node's is right.
     fn judged(&self) -> Option<WallMs> {
         entry::is_clock_known(self.context).then(|| entry::wall_time(self.context, self.leading))
     }
 
-    /// Draws for all requests that have no result yet. Returns the numbers of values that the
-    /// windows lack; `None` if this node no longer draws in this term.
-    fn draw(&self, draws: &[Draw], results: &mut Results) -> Option<BTreeMap<DrawFrom, u64>> {
+    /// Draws for all requests that have no result yet. `None` if this node no longer draws in this
+    /// term.
+    fn draw(&self, draws: &[Draw], results: &mut Results) -> Option<Lack> {
         let now = self.judged();
+        let times = (now.unwrap_or_default(), self.leading.cluster_ms());
         let core = self.replica.applied.read();
         let mut held = self.replica.windows.held();
         let windows = held.of_term(self.leading.term)?;
-        let mut short = BTreeMap::new();
+        let mut lack = Lack::default();
+        let mut last_from = None;
         for (draw, result) in draws.iter().zip(results) {
             if result.is_some() {
                 continue;
@@ -173,14 +171,23 @@ impl Leader<'_> {
             *result = match draw_one(windows, &core.state, draw, now) {
                 Ok(DrawResult::Drawn(drawn)) => Some(Ok(drawn)),
                 Ok(DrawResult::Short) => {
-                    let needed: &mut u64 = short.entry(draw.from.clone()).or_default();
-                    *needed = needed.saturating_add(draw.count);
+                    lack.is_short = true;
+                    let wanted = lack.wanted.entry(draw.from.clone()).or_default();
+                    *wanted = wanted.saturating_add(draw.count);
                     None
                 }
                 Err(error) => Some(Err(error)),
             };
+            if last_from.replace(&draw.from) == Some(&draw.from) {
+                continue;
+            }
+            let from = draw.from.clone();
+            let next_second = Draw { from, count: 0 };
+            if windows.wanted(&core.state, &next_second, times).is_some() {
+                lack.wanted.entry(next_second.from).or_default();
+            }
         }
-        Some(short)
+        Some(lack)
     }
 
     /// Has windows granted that have this many values left. Returns `false` if this node no longer
@@ -237,22 +244,6 @@ impl Leader<'_> {
             return Err(ProposeError::NoRoom { detail });
         }
         Ok(Some(commands))
-    }
-
-    /// What of these draws should be extended ahead of its end.
-    fn low(&self, draws: &[Draw]) -> BTreeMap<DrawFrom, u64> {
-        let times = (self.judged().unwrap_or_default(), self.leading.cluster_ms());
-        let core = self.replica.applied.read();
-        let mut held = self.replica.windows.held();
-        let Some(windows) = held.of_term(self.leading.term) else {
-            return BTreeMap::new();
-        };
-        let draws = draws.iter().map(|draw| Draw {
-            from: draw.from.clone(),
-            count: 0,
-        });
-        let is_low = |draw: &Draw| windows.wanted(&core.state, draw, times).is_some();
-        draws.filter(is_low).map(|draw| (draw.from, 0)).collect()
     }
 }
 

@@ -1,16 +1,19 @@
 //! Draws on three nodes: order over all of them, changes of leader, and a leader that nobody
 //! confirms.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
+use openraft::entry::RaftEntry;
 use seqd_state::{Command, DrawFrom, SequenceCommand, SequenceMode, SequenceName};
 use seqd_store::testing::create_sequence;
 use tokio::time::timeout_at;
 
 use super::*;
 use crate::Raft;
+use crate::replica::Replica;
 use crate::tests::harness::{Cluster, deadline, name, wait};
+use crate::types::{self, Member};
 
 const ORDER: &str = "order";
 
@@ -122,6 +125,24 @@ async fn timestamps_increase_over_all_nodes_and_changes_of_leader() {
     cluster.stop_all().await;
 }
 
+/// Returns whether one round at this node draws a value.
+async fn is_drawn(raft: &Raft) -> bool {
+    let draws = [of_order(1)];
+    let round = round::round(raft.node(), &draws, deadline(), None);
+    matches!(timeout_at(deadline(), round).await, Ok(Ok(Some(_))))
+}
+
+fn replica(raft: &Raft) -> &Arc<Replica> {
+    raft.node().replica().unwrap()
+}
+
+/// Registers a vote for a later term, as if this node had voted for another leader.
+fn promise_another(raft: &Raft) {
+    let replica = replica(raft);
+    let term = replica.promised.term() + 1;
+    replica.promised.vote(&types::vote(term, 9, false));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_no_quorum_confirms_draws_nothing() {
     let mut cluster = ordered().await;
@@ -132,18 +153,99 @@ async fn a_leader_that_no_quorum_confirms_draws_nothing() {
     }
     // The others may have elected another leader without this node's knowledge.
     let raft = cluster.raft(leader);
-    let node = raft.node();
-    let draws = [of_order(1)];
-    let round = round::round(node, &draws, deadline());
-    let drawn = timeout_at(deadline(), round).await;
-    let is_drawn = matches!(drawn, Ok(Ok(Some(_))));
-    assert!(!is_drawn, "drawn without a quorum");
+    assert!(!is_drawn(raft).await, "drawn without a quorum");
     let refused = draw(raft, 1).await;
     let is_certain = matches!(
         refused,
         Err(DrawError::Propose(ProposeError::NoQuorum { .. }))
     );
     assert!(is_certain, "{refused:?}");
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_that_has_promised_a_later_term_confirms_nothing() {
+    let mut cluster = ordered().await;
+    let leader = cluster.leader().unwrap();
+    let follower = (leader + 1) % 3;
+    assert!(is_drawn(cluster.raft(leader)).await);
+    promise_another(cluster.raft(follower));
+    assert!(is_drawn(cluster.raft(leader)).await, "the third confirms");
+    promise_another(cluster.raft((leader + 2) % 3));
+    assert!(
+        !is_drawn(cluster.raft(leader)).await,
+        "drawn against promises"
+    );
+
+    // The draws of a follower do not count as its confirmation either.
+    let node = cluster.raft(follower).node();
+    let Route::There { node: to, addr } = route(node, deadline(), false).await else {
+        panic!("the follower does not follow");
+    };
+    let draws = vec![of_order(1)];
+    let drawn = forward::round(node, (to, &addr), draws, deadline()).await;
+    assert_eq!(
+        drawn,
+        Ok(None),
+        "drawn for a follower that has voted for another leader"
+    );
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_has_voted_for_another_draws_nothing() {
+    let mut cluster = ordered().await;
+    let leader = cluster.leader().unwrap();
+    promise_another(cluster.raft(leader));
+    assert!(
+        !is_drawn(cluster.raft(leader)).await,
+        "drawn against its own vote"
+    );
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_voters_of_an_appended_membership_confirm_before_it_is_applied() {
+    let mut cluster = ordered().await;
+    let leader = cluster.leader().unwrap();
+    let replica = replica(cluster.raft(leader));
+    let nodes: BTreeMap<u64, Member> = [7, 8, 9].map(|id| (id, Member::default())).into();
+    let voters = vec![nodes.keys().copied().collect()];
+    let membership = types::Membership::new(voters, nodes).unwrap();
+    let log_id = types::log_id(replica.promised.term(), replica.applied_index() + 1);
+    let change = types::Entry::new_membership(log_id, membership);
+    replica.promised.append(&change);
+    assert!(
+        !is_drawn(cluster.raft(leader)).await,
+        "drawn with the voters of before"
+    );
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_leaves_passes_the_round_on() {
+    let mut cluster = ordered().await;
+    let leader = cluster.leader().unwrap();
+    let raft = cluster.raft(leader).clone();
+    assert_eq!(draw(&raft, 1).await, Ok((1, 1)));
+    let (mut last, mut left) = (1, 0);
+    for _ in 0..50 {
+        // The first of these runs the round. It leaves before the confirmation arrives, unless the
+        // answer is faster than this task.
+        let mut first = Box::pin(draw(&raft, 1));
+        let mut second = Box::pin(draw(&raft, 1));
+        let is_first_answered = futures_util::poll!(&mut first).is_ready();
+        if is_first_answered || futures_util::poll!(&mut second).is_ready() {
+            continue;
+        }
+        drop(first);
+        left += 1;
+        let (value, _) = second.await.unwrap();
+        assert!(value > last, "{value} after {last}");
+        last = value;
+    }
+    assert!(left > 0, "no caller left within its round");
+    drop(raft);
     cluster.stop_all().await;
 }
 

@@ -12,6 +12,7 @@ use seqd_guards::is_out;
 
 use crate::context::NodeContext;
 use crate::leadership::Leading;
+use crate::quorum::{self, Configs};
 use crate::replica::Replica;
 use crate::types::{self, LogId, Member, TypeConfig};
 
@@ -23,7 +24,7 @@ pub(super) const MAY_LAG: u64 = 1_000;
 pub(crate) struct Seen {
     log_id: Option<LogId>,
     /// More than one during a change.
-    configs: Vec<BTreeSet<u64>>,
+    configs: Configs,
     nodes: BTreeMap<u64, Member>,
 }
 
@@ -65,10 +66,7 @@ impl Seen {
 
     /// Returns whether these voters make a majority of each configuration in force.
     pub(crate) fn has_majorities(&self, is_counted: impl Fn(u64) -> bool) -> bool {
-        self.configs.iter().all(|config| {
-            let counted = config.iter().filter(|id| is_counted(**id)).count();
-            config.is_empty() || counted > config.len() / 2
-        })
+        quorum::has_majorities(&self.configs, is_counted)
     }
 
     /// Checks that a majority of these voters and of each configuration in force answers now. The
@@ -119,35 +117,5 @@ pub(super) fn silence(
             since.as_millis()
         )),
         None => Some(format!("{name} has not answered this leader yet")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn seen(configs: &[&[u64]]) -> Seen {
-        let configs = configs.iter();
-        Seen {
-            log_id: None,
-            configs: configs.map(|ids| ids.iter().copied().collect()).collect(),
-            nodes: BTreeMap::new(),
-        }
-    }
-
-    #[test]
-    fn each_half_of_a_joint_membership_needs_a_majority() {
-        let majority = |configs: &[&[u64]], voters: &[u64]| {
-            seen(configs).has_majorities(|voter| voters.contains(&voter))
-        };
-        assert!(majority(&[&[1, 2, 3]], &[1, 3]));
-        assert!(!majority(&[&[1, 2, 3, 4]], &[1, 3]));
-        let joint: &[&[u64]] = &[&[1, 2, 3], &[3, 4, 5, 6, 7]];
-        assert!(!majority(joint, &[3, 4, 5, 6, 7]), "one of three");
-        assert!(majority(joint, &[2, 3, 4, 5]));
-        assert!(
-            majority(&[], &[]) && majority(&[&[]], &[]),
-            "nothing is known yet"
-        );
     }
 }

@@ -12,7 +12,7 @@ use seqd_peers::wire::transport::Rejection;
 use tokio::time::{Instant, timeout_at};
 
 use super::service::{
-    Opened, Service, answer_open, not_running, open, sealed, warn_of_certificate,
+    Opened, Service, answer_open, not_running, open, replica, sealed, warn_of_certificate,
 };
 use crate::bootstrap::take;
 use crate::context::NodeContext;
@@ -20,7 +20,7 @@ use crate::handshake::hello::HELLO_LIMIT;
 use crate::handshake::introduce;
 use crate::membership;
 use crate::messages::{
-    ChangeRequest, DrawRequest, Forward, Ping, ReadIndex, ReadIndexReply, Stopping, Watch,
+    ChangeRequest, DrawRequest, Forward, Ping, Promise, ReadIndex, ReadIndexReply, Stopping, Watch,
 };
 use crate::tasks::ping as pings;
 
@@ -35,8 +35,17 @@ pub(super) async fn forward(service: &Service, body: Opened) -> Result<Bytes, Re
 }
 
 pub(super) async fn draw(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
-    sealed(service, body, |_, message: DrawRequest| async move {
-        Ok(service.draws.forwarded(message).await)
+    sealed(service, body, |envelope, message: DrawRequest| async move {
+        Ok(service.draws.forwarded(envelope.from, message).await)
+    })
+    .await
+}
+
+/// Answers a leader that confirms its leadership, without openraft and without the disk.
+pub(super) async fn promise(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+    sealed(service, body, |_, _: Promise| async move {
+        let term = replica(service)?.promised.term();
+        Ok(Promise { term })
     })
     .await
 }

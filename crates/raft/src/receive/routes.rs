@@ -36,6 +36,7 @@ impl Handler for Service {
                 Route::SnapshotKept => snapshot::kept(service, opened(service, body).await?).await,
                 Route::Forward => cluster::forward(service, opened(service, body).await?).await,
                 Route::Draw => cluster::draw(service, opened(service, body).await?).await,
+                Route::Promise => cluster::promise(service, opened(service, body).await?).await,
                 Route::ReadIndex => {
                     cluster::read_index(service, opened(service, body).await?).await
                 }

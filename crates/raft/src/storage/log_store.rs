@@ -29,6 +29,7 @@ use crate::blocking;
 use crate::records::{self, LogIdRecord, Restore, ToRecord, VoteRecord};
 use crate::storage::entry_cache::EntryCache;
 use crate::storage::failure::StorageFailure;
+use crate::storage::promised::Promised;
 use crate::storage::synced::Synced;
 use crate::types::{Entry, LogId, TypeConfig, Vote, farther, reach};
 use seqd_store::snapshot_file::InstalledMark;
@@ -47,6 +48,7 @@ struct Shared {
     /// Removed once the log is purged up to it.
     installed: OnceLock<Arc<InstalledMark>>,
     synced: Arc<Synced>,
+    promised: Arc<Promised>,
     failure: StorageFailure,
 }
 
@@ -92,6 +94,7 @@ impl LogStore {
                 purge_floor,
                 installed: OnceLock::new(),
                 synced: Arc::new(Synced::new(vote, last)),
+                promised: Arc::new(Promised::new(vote)),
                 failure: StorageFailure::default(),
             }),
         })
@@ -105,6 +108,11 @@ impl LogStore {
     /// The position of this log that is on the disk.
     pub(crate) fn synced(&self) -> Arc<Synced> {
         Arc::clone(&self.shared.synced)
+    }
+
+    /// What this node has promised to leaders.
+    pub(crate) fn promised(&self) -> Arc<Promised> {
+        Arc::clone(&self.shared.promised)
     }
 
     /// The place where the first error that is returned to openraft is kept.
@@ -265,6 +273,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
         let bytes = records::encode(&vote.record())?;
+        self.shared.promised.vote(vote);
         if !is_out!(VoteSynced) {
             self.room().await?;
             durable(|done| self.wal.save_vote(bytes, done)).await?;
@@ -312,6 +321,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                 }
                 #[cfg(test)]
                 observe(memory.last, &entry, &bytes);
+                self.shared.promised.append(&entry);
                 memory.last = Some(entry.log_id());
                 memory.recent.push(entry, bytes.len());
                 batch.push(Record { index, bytes });
@@ -347,6 +357,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             memory.last = last_log_id;
         }
         let index = last_log_id.map(|id| id.index());
+        self.shared.promised.truncate_after(index);
         durable(|done| self.wal.truncate_after(index, done)).await?;
         self.shared.synced.cut(last_log_id);
         Ok(())

@@ -20,6 +20,7 @@ pub(crate) mod failure;
 pub(crate) mod log_store;
 pub(crate) mod machine;
 pub(crate) mod opening;
+pub(crate) mod promised;
 pub(crate) mod staging;
 pub(crate) mod synced;
 pub(crate) mod unfinished;

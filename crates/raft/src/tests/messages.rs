@@ -401,8 +401,10 @@ fn draws(lines: &mut Lines) {
     let timestamps = Draw { from, count: 1 };
     lines.add(&DrawRequest {
         draws: vec![order, timestamps],
+        promised: Promise { term: 5 },
         timeout_ms: 3000,
     });
+    lines.add(&Promise { term: 5 });
     let range = ValueRange {
         first: 7,
         last: 11,

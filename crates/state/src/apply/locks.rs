@@ -160,6 +160,7 @@ impl<'a> Locks<'a> {
                 return Err(LockRefusal::TermsDiffer { name });
             }
             if let Some(joined) = self.join(asked) {
+                self.wake(asked);
                 return Ok(joined);
             }
         }
@@ -205,6 +206,13 @@ impl<'a> Locks<'a> {
         })?
     }
 
+    /// Wakes the request of a grant. The node that made it may learn the outcome from the leader
+    /// before it applies the entry.
+    fn wake(&mut self, asked: &AcquireLock) {
+        let (name, nonce) = (asked.name.clone(), asked.nonce);
+        self.tally.ended.push(Wait::Lock { name, nonce });
+    }
+
     fn grant(&mut self, asked: &AcquireLock) -> Result<LockOutcome, LockRefusal> {
         let now = self.now;
         let granted = self.change(&asked.name, |record, counter| {
@@ -214,6 +222,7 @@ impl<'a> Locks<'a> {
             LockOutcome::Held { token, until }
         });
         self.tally.counts.granted += 1;
+        self.wake(asked);
         granted.ok_or(LockRefusal::TooManyLocks)
     }
 

@@ -104,7 +104,9 @@ impl LockService {
             }
         };
         let seen = match outcome {
-            Outcome::Locks(LockOutcome::Held { .. }) => self.confirmed(&mine, deadline).await,
+            Outcome::Locks(LockOutcome::Held { .. }) => {
+                self.confirmed(&turn, &mine, deadline).await
+            }
             Outcome::Locks(LockOutcome::Waiting { .. }) => {
                 let wait = (waits_until, deadline + (waits_until - Instant::now()));
                 self.wait(&turn, &mine, wait).await
@@ -227,12 +229,25 @@ impl LockService {
 
     /// Returns a granted claim as it is in this node's state, once this node has applied its
     /// request.
-    async fn confirmed(&self, mine: &Mine, deadline: Instant) -> Result<Seen, ServiceError> {
-        let (seen, is_applied) = self.look(mine, None);
-        if is_applied && matches!(seen, Seen::Held { .. }) {
-            return Ok(seen);
+    async fn confirmed(
+        &self,
+        turn: &Turn,
+        mine: &Mine,
+        deadline: Instant,
+    ) -> Result<Seen, ServiceError> {
+        let entry_until = deadline.min(Instant::now() + ENTRY_FOLLOWS);
+        loop {
+            let (seen, is_applied) = self.look(mine, None);
+            if is_applied && matches!(seen, Seen::Held { .. }) {
+                return Ok(seen);
+            }
+            // The leader's answer arrives just before the message with which this node applies the
+            // entry.
+            if timeout_at(entry_until, turn.came()).await.is_err() {
+                break;
+            }
         }
-        // This node has not applied the request yet, or the hold has already ended.
+        // This node is behind, or the hold has already ended.
         let time = read(&*self.replica, deadline).await?;
         Ok(self.look(mine, Some(time)).0)
     }
@@ -314,6 +329,10 @@ impl LockService {
         ServiceError::Refused(refusal.into())
     }
 }
+
+/// Time for which a node waits for the entry of a grant whose outcome it has. A node that is farther
+/// behind has the leader tell it how far it must apply.
+const ENTRY_FOLLOWS: Duration = Duration::from_millis(20);
 
 /// Requests of all tenants that may wait for locks at the same time: as many as a node has
 /// connections. A tenant's share is smaller, since each costs the cluster a claim, and a withdrawal

@@ -1,5 +1,6 @@
 //! Reads across the front of the cache, tails that a snapshot covers, and a disk that hangs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Condvar;
 use std::sync::atomic::AtomicBool;
@@ -175,6 +176,7 @@ async fn a_vote_is_given_only_once_it_is_synced() {
     let dir = tempfile::tempdir().unwrap();
     let (mut log, tap) = tapped(dir.path());
     let vote = types::vote(1, 1, false);
+    let promised = log.promised();
     tap.hold(true);
     let is_early = {
         let mut saving = Box::pin(log.save_vote(&vote));
@@ -182,6 +184,7 @@ async fn a_vote_is_given_only_once_it_is_synced() {
             biased;
             saved = &mut saving => Some(saved),
             () = others_go_on() => {
+                assert_eq!(promised.term(), 1, "a vote is stored before it is registered");
                 tap.hold(false);
                 saving.await.unwrap();
                 None
@@ -241,4 +244,26 @@ async fn an_entry_that_does_not_follow_is_refused() {
     append(&mut log, 0..3).await.unwrap();
     assert!(append(&mut log, 4..5).await.is_err());
     assert_eq!(log.last().map(|id| id.index()), Some(2));
+}
+
+#[tokio::test]
+async fn the_voters_in_force_are_those_of_the_last_membership_that_is_not_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = store(dir.path());
+    let promised = log.promised();
+    append(&mut log, 0..2).await.unwrap();
+    let voters = BTreeSet::from([1, 2, 3]);
+    let nodes = voters.iter().map(|id| (*id, types::Member::default()));
+    let membership =
+        types::Membership::new(vec![voters.clone()], nodes.collect::<BTreeMap<_, _>>());
+    let change = Entry::new_membership(types::log_id(1, 2), membership.unwrap());
+    log.append([change], IOFlushed::noop()).await.unwrap();
+    append(&mut log, 3..5).await.unwrap();
+    assert_eq!(promised.voters_after(Some(1)), Some(vec![voters.clone()]));
+    assert_eq!(promised.voters_after(None), Some(vec![voters.clone()]));
+    assert_eq!(promised.voters_after(Some(2)), None, "applied");
+    log.truncate_after(Some(types::log_id(1, 3))).await.unwrap();
+    assert_eq!(promised.voters_after(Some(1)), Some(vec![voters]));
+    log.truncate_after(Some(types::log_id(1, 1))).await.unwrap();
+    assert_eq!(promised.voters_after(Some(1)), None, "cut off");
 }
