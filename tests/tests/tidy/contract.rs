@@ -11,6 +11,9 @@ use serde_json::Value;
 const BEGIN: &str = "<!-- The list of operations is generated from the table of operations. -->\n";
 const END: &str = "<!-- End of the list of operations. -->\n";
 
+/// Query parameters of many operations, which the rules of the page describe.
+const COMMON: [&str; 3] = ["timeout_ms", "dry_run", "cursor"];
+
 /// Compares a generated text with a file, or writes it.
 fn assert_is(path: PathBuf, expected: &str) {
     if std::env::var_os("SEQD_WRITE_GOLDEN").is_some() {
@@ -53,6 +56,9 @@ fn list(document: &Value) -> String {
         if let Some(scope) = described["description"].as_str() {
             let _ = write!(out, " {scope}");
         }
+        if row.has_dry_run {
+            out.push_str(" Has a dry run.");
+        }
         out.push_str("\n\n");
         for (name, about) in fields(described) {
             let _ = writeln!(out, "- `{name}`: {about}");
@@ -75,8 +81,8 @@ fn codes(row: &Operation) -> Vec<String> {
     codes.map(|code| format!("`{}`", code.as_str())).collect()
 }
 
-/// The fields of a request with their descriptions, from its body or its query, without the
-/// parameters of every path.
+/// The fields of a request with their descriptions, from its body or its query, except those that
+/// the rules of the page describe.
 fn fields(described: &Value) -> Vec<(String, String)> {
     let about = |field: &Value| {
         let about = field["description"].as_str().unwrap_or_default();
@@ -87,7 +93,10 @@ fn fields(described: &Value) -> Vec<(String, String)> {
     let of_body = of_body.map(|(name, field)| (name.clone(), about(field)));
     let of_query = described["parameters"].as_array().into_iter().flatten();
     let of_query = of_query
-        .filter(|parameter| parameter["in"] == "query" && parameter["name"] != "timeout_ms")
+        .filter(|parameter| {
+            let is_common = COMMON.iter().any(|name| parameter["name"] == *name);
+            parameter["in"] == "query" && !is_common
+        })
         .map(|field| {
             (
                 field["name"].as_str().unwrap_or_default().to_owned(),
