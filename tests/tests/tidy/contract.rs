@@ -51,29 +51,47 @@ fn list(document: &Value) -> String {
         let described = &document["paths"][row.path][row.method.as_str().to_lowercase()];
         let also = if row.allocates { " or POST" } else { "" };
         let (method, path) = (row.method.as_str(), row.path);
-        let about = row.about.trim();
-        let _ = write!(out, "\n#### {method}{also} `{path}`\n\n{about}");
+        let _ = write!(out, "\n#### {method}{also} `{path}`\n\n");
+        let mut about = row.about.trim().to_owned();
         if let Some(scope) = described["description"].as_str() {
-            let _ = write!(out, " {scope}");
+            let _ = write!(about, " {scope}");
         }
         if row.has_dry_run {
-            out.push_str(" Has a dry run.");
+            about.push_str(" Has a dry run.");
         }
-        out.push_str("\n\n");
+        push_wrapped(&mut out, "", &about);
+        out.push('\n');
         for (name, about) in fields(described) {
-            let _ = writeln!(out, "- `{name}`: {about}");
+            push_wrapped(&mut out, "- ", &format!("`{name}`: {about}"));
         }
         let answer = names(document, answer(described));
         if !answer.is_empty() {
-            let _ = writeln!(out, "- Answer: {}.", answer.join(", "));
+            push_wrapped(&mut out, "- ", &format!("Answer: {}.", answer.join(", ")));
         }
         let codes = codes(row);
         if !codes.is_empty() {
-            let _ = writeln!(out, "- Errors: {}.", codes.join(", "));
+            push_wrapped(&mut out, "- ", &format!("Errors: {}.", codes.join(", ")));
         }
     }
     out.push('\n');
     out
+}
+
+/// Appends a paragraph, or an item of a list, in lines of at most 120 characters.
+fn push_wrapped(out: &mut String, mark: &str, text: &str) {
+    let indent = " ".repeat(mark.len());
+    let mut line = mark.to_owned();
+    for word in text.split_whitespace() {
+        let is_first = line.len() == mark.len();
+        if !is_first && line.chars().count() + 1 + word.chars().count() > 120 {
+            let _ = writeln!(out, "{line}");
+            line = format!("{indent}{word}");
+        } else {
+            line.push_str(if is_first { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    let _ = writeln!(out, "{line}");
 }
 
 fn codes(row: &Operation) -> Vec<String> {
