@@ -26,7 +26,7 @@ pub struct SecurePort<T> {
     tls: Arc<Rotating<T>>,
     /// The response to connections without TLS.
     plain: Option<Arc<[u8]>>,
-    told: Arc<Told>,
+    told: Arc<LoggedAddresses>,
 }
 
 impl<T: Accept> SecurePort<T> {
@@ -37,7 +37,7 @@ impl<T: Accept> SecurePort<T> {
             inner,
             tls,
             plain: None,
-            told: Told::of(whom),
+            told: LoggedAddresses::of(whom),
         }
     }
 
@@ -80,7 +80,7 @@ impl<T: Accept + Send + Sync + 'static> Listen for SecurePort<T> {
 pub struct SecureDial {
     tls: Arc<Rotating<PeerTls>>,
     who: OnceLock<WhoIsAt>,
-    told: Arc<Told>,
+    told: Arc<LoggedAddresses>,
 }
 
 impl SecureDial {
@@ -89,7 +89,7 @@ impl SecureDial {
         Self {
             tls,
             who: OnceLock::new(),
-            told: Told::of("peers"),
+            told: LoggedAddresses::of("peers"),
         }
     }
 }
@@ -113,12 +113,12 @@ impl Dial for SecureDial {
 }
 
 /// The recently logged addresses.
-struct Told {
+struct LoggedAddresses {
     whom: &'static str,
     lately: Mutex<VecDeque<(String, Instant)>>,
 }
 
-impl Told {
+impl LoggedAddresses {
     fn of(whom: &'static str) -> Arc<Self> {
         let lately = Mutex::default();
         Arc::new(Self { whom, lately })
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_address_is_told_of_once_in_a_while_and_few_are() {
-        let told = Told::of("clients' port");
+        let told = LoggedAddresses::of("clients' port");
         let from = |last: u8| format!("10.0.0.{last}");
         let now = Instant::now();
         assert!(told.is_due(&from(1), now) && !told.is_due(&from(1), now));
