@@ -65,34 +65,10 @@ pub fn rows() -> Vec<Row> {
     lines.map(parse).collect()
 }
 
-/// Writes to the document the number of seconds after which the test of each row failed without its
-/// guard.
-pub fn write_seconds(seconds: &[(Row, f64)]) {
-    let path = workspace().join(DOCUMENT);
-    let text = std::fs::read_to_string(&path).expect("the table of guards");
-    std::fs::write(path, with_seconds(&text, seconds)).expect("the table can be written");
-}
-
-fn with_seconds(text: &str, seconds: &[(Row, f64)]) -> String {
-    let with = |line: &str| {
-        let is_named = |row: &Row| {
-            let guard = format!("| `{}` |", row.guard.name());
-            line.starts_with(&guard) && line.contains(&format!("[`{}`]", row.test))
-        };
-        let took = seconds.iter().find(|(row, _)| is_named(row));
-        let cells = line.strip_suffix('|').and_then(|row| row.rsplit_once('|'));
-        match took.zip(cells) {
-            Some(((_, took), (cells, _))) => format!("{cells}| {took:.1} |\n"),
-            None => format!("{line}\n"),
-        }
-    };
-    text.lines().map(with).collect()
-}
-
 fn parse(line: &str) -> Row {
     let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-    let [guard, holds, test, violation, _] = cells[..] else {
-        panic!("{DOCUMENT}: not five cells: {line}");
+    let [guard, holds, test, violation] = cells[..] else {
+        panic!("{DOCUMENT}: not four cells: {line}");
     };
     let plain = |text: &str| text.trim_matches('`').to_owned();
     let named = Guard::named(&plain(guard));
@@ -121,7 +97,7 @@ mod tests {
     #[test]
     fn a_row_names_the_crate_and_the_file_of_its_test() {
         let line =
-            "| `PreVote` | It asks. | [`t_t`](../../crates/raft/src/tests/a.rs) | `raised` | |";
+            "| `PreVote` | It asks. | [`t_t`](../../crates/raft/src/tests/a.rs) | `raised` |";
         let row = parse(line);
         assert_eq!(
             (row.guard, row.holds.as_str()),
@@ -144,18 +120,6 @@ mod tests {
         assert_eq!(place.package(), "seqd-tests");
         assert_eq!(place.target, None);
         assert_eq!(Place::of("../../tests/tests/stories/main.rs"), None);
-    }
-
-    #[test]
-    fn the_seconds_are_written_into_the_last_cell_of_their_row_and_nowhere_else() {
-        let line = "| `PreVote` | It asks. | [`t_t`](../../crates/raft/src/a.rs) | `raised` | |";
-        let row = parse(line);
-        let other = line.replace("t_t", "u_u").replace("| |", "| 1.0 |");
-        let text = format!("# |\n{line}\n{other}\n| `VoteSynced` | a | b | c | 1.0 |\n");
-        let once = with_seconds(&text, &[(row.clone(), 0.26)]);
-        assert_eq!(once, text.replace("`raised` | |", "`raised` | 0.3 |"));
-        let again = with_seconds(&once, &[(row, 12.0)]);
-        assert_eq!(again, once.replace("0.3", "12.0"));
     }
 
     #[test]

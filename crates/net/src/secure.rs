@@ -14,7 +14,7 @@ use crate::tls::{Accept, PeerTls, Rotating, accept, dial};
 
 /// An address is logged once within this time, because a node with a wrong certificate dials
 /// repeatedly.
-const TOLD_FOR: Duration = Duration::from_secs(30);
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The largest number of log lines within this time for all addresses, so that a port scan does not
 /// fill the disk.
@@ -26,7 +26,7 @@ pub struct SecurePort<T> {
     tls: Arc<Rotating<T>>,
     /// The response to connections without TLS.
     plain: Option<Arc<[u8]>>,
-    told: Arc<Told>,
+    logged: Arc<LoggedAddresses>,
 }
 
 impl<T: Accept> SecurePort<T> {
@@ -37,7 +37,7 @@ impl<T: Accept> SecurePort<T> {
             inner,
             tls,
             plain: None,
-            told: Told::of(whom),
+            logged: LoggedAddresses::of(whom),
         }
     }
 
@@ -61,10 +61,10 @@ impl<T: Accept + Send + Sync + 'static> Listen for SecurePort<T> {
     fn accept(&mut self) -> Accepting<'_> {
         Box::pin(async move {
             let Accepted { stream, from, .. } = self.inner.accept().await?;
-            let told = Arc::clone(&self.told);
+            let logged = Arc::clone(&self.logged);
             let failed = move |error: &io::Error| {
                 let from = from.map_or_else(|| "a client".to_owned(), |from| from.to_string());
-                told.refused(&from, error);
+                logged.refused(&from, error);
             };
             let secured = accept(&self.tls.get(), stream, self.plain.clone(), failed);
             Ok(Accepted {
@@ -80,7 +80,7 @@ impl<T: Accept + Send + Sync + 'static> Listen for SecurePort<T> {
 pub struct SecureDial {
     tls: Arc<Rotating<PeerTls>>,
     who: OnceLock<WhoIsAt>,
-    told: Arc<Told>,
+    logged: Arc<LoggedAddresses>,
 }
 
 impl SecureDial {
@@ -89,7 +89,7 @@ impl SecureDial {
         Self {
             tls,
             who: OnceLock::new(),
-            told: Told::of("peers"),
+            logged: LoggedAddresses::of("peers"),
         }
     }
 }
@@ -99,8 +99,8 @@ impl Dial for SecureDial {
         Box::pin(async move {
             let stream = TcpDial.dial(addr).await?;
             let expected = self.who.get().and_then(|who| who(addr));
-            let (told, at) = (Arc::clone(&self.told), addr.to_owned());
-            let failed = move |error: &io::Error| told.refused(&at, error);
+            let (logged, at) = (Arc::clone(&self.logged), addr.to_owned());
+            let failed = move |error: &io::Error| logged.refused(&at, error);
             let secured = dial(&self.tls.get(), expected, stream, failed).await?;
             Ok(Box::new(secured) as BoxStream)
         })
@@ -113,12 +113,12 @@ impl Dial for SecureDial {
 }
 
 /// The recently logged addresses.
-struct Told {
+struct LoggedAddresses {
     whom: &'static str,
     lately: Mutex<VecDeque<(String, Instant)>>,
 }
 
-impl Told {
+impl LoggedAddresses {
     fn of(whom: &'static str) -> Arc<Self> {
         let lately = Mutex::default();
         Arc::new(Self { whom, lately })
@@ -132,7 +132,7 @@ impl Told {
 
     fn is_due(&self, address: &str, now: Instant) -> bool {
         let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
-        lately.retain(|(_, at)| now.duration_since(*at) < TOLD_FOR);
+        lately.retain(|(_, at)| now.duration_since(*at) < LOG_INTERVAL);
         let is_due = lately.len() < TOLD && lately.iter().all(|(one, _)| *one != address);
         if is_due {
             lately.push_back((address.to_owned(), now));
@@ -146,13 +146,13 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_is_told_of_once_in_a_while_and_few_are() {
-        let told = Told::of("clients' port");
+    async fn an_address_is_logged_once_per_interval_and_few_are_kept() {
+        let logged = LoggedAddresses::of("clients' port");
         let from = |last: u8| format!("10.0.0.{last}");
         let now = Instant::now();
-        assert!(told.is_due(&from(1), now) && !told.is_due(&from(1), now));
-        let others = (2..=200).filter(|last| told.is_due(&from(*last), now));
+        assert!(logged.is_due(&from(1), now) && !logged.is_due(&from(1), now));
+        let others = (2..=200).filter(|last| logged.is_due(&from(*last), now));
         assert_eq!(others.count(), TOLD - 1);
-        assert!(told.is_due(&from(1), now + TOLD_FOR));
+        assert!(logged.is_due(&from(1), now + LOG_INTERVAL));
     }
 }

@@ -65,7 +65,7 @@ macro_rules! singleton {
 pub(crate) use singleton;
 
 #[derive(Debug, Clone)]
-struct Slot<R> {
+struct RowSlot<R> {
     record: R,
     /// The version in which the row is encoded: the version in which it was loaded or, after a
     /// change, the version of the cluster's level at the change. The bytes therefore follow from
@@ -82,7 +82,7 @@ struct Slot<R> {
 #[derive(Debug, Clone)]
 pub(crate) struct Table<R: Record> {
     /// Boxed, because a start inserts the keys in order, which leaves the map's nodes half empty.
-    slots: BTreeMap<R::Key, Box<Slot<R>>>,
+    slots: BTreeMap<R::Key, Box<RowSlot<R>>>,
     /// The rows touched since the last drain, with their hashes before the change; 0 for a new row.
     before: BTreeMap<R::Key, u128>,
     /// The sum of the hashes of the rows at the last drain.
@@ -137,7 +137,7 @@ impl<R: Record> Table<R> {
         }
         let version = self.version;
         let slot = self.slots.entry(key).or_insert_with(|| {
-            Box::new(Slot {
+            Box::new(RowSlot {
                 record: new(),
                 version,
                 touched: true,
@@ -157,7 +157,7 @@ impl<R: Record> Table<R> {
             return;
         }
         self.before.entry(key.clone()).or_insert(0);
-        let slot = Slot {
+        let slot = RowSlot {
             record,
             version: self.version,
             touched: true,
@@ -282,7 +282,7 @@ impl<R: Record> Table<R> {
         record.charge(&key, &mut |tenant, bytes| self.held.add(tenant, bytes));
         match self.slots.entry(key) {
             Entry::Occupied(_) => return Err(RowError::Repeated { key: named() }),
-            Entry::Vacant(place) => place.insert(Box::new(Slot {
+            Entry::Vacant(place) => place.insert(Box::new(RowSlot {
                 record,
                 version,
                 touched: false,
@@ -299,7 +299,7 @@ pub(crate) fn row_key<R: Record>(key: &R::Key) -> Vec<u8> {
     bytes
 }
 
-fn row_of<R: Record>(key: &R::Key, slot: &Slot<R>) -> Row {
+fn row_of<R: Record>(key: &R::Key, slot: &RowSlot<R>) -> Row {
     #[expect(
         clippy::expect_used,
         reason = "apply bounds each text and list in a record, so none nears the codec's limit, and \

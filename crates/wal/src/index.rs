@@ -11,7 +11,7 @@ use crate::segment::SegmentNumber;
 /// The position of an entry's bytes. It has 16 bytes, so the size of the map is 16 bytes per live
 /// entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slot {
+pub(crate) struct EntrySlot {
     /// `None` while the entry is only queued.
     pub(crate) segment: Option<SegmentNumber>,
     pub(crate) offset: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Slot {
     pub(crate) crc: u32,
 }
 
-impl Slot {
+impl EntrySlot {
     pub(crate) const QUEUED: Self = Self {
         segment: None,
         offset: 0,
@@ -44,7 +44,7 @@ impl Slot {
 #[derive(Debug, Default)]
 pub(crate) struct LogIndex {
     first: u64,
-    slots: VecDeque<Slot>,
+    slots: VecDeque<EntrySlot>,
 }
 
 impl LogIndex {
@@ -66,7 +66,7 @@ impl LogIndex {
         self.first + self.slots.len() as u64
     }
 
-    pub(crate) fn get(&self, index: u64) -> Option<Slot> {
+    pub(crate) fn get(&self, index: u64) -> Option<EntrySlot> {
         let position = usize::try_from(index.checked_sub(self.first)?).ok()?;
         self.slots.get(position).copied()
     }
@@ -80,7 +80,7 @@ impl LogIndex {
     }
 
     /// Adds the entry `index`. It must be the next one, or any if the map is empty.
-    pub(crate) fn push(&mut self, index: u64, slot: Slot) {
+    pub(crate) fn push(&mut self, index: u64, slot: EntrySlot) {
         if self.slots.is_empty() {
             self.first = index;
         }
@@ -89,7 +89,7 @@ impl LogIndex {
     }
 
     /// Replaces the position of an existing entry.
-    pub(crate) fn place(&mut self, index: u64, slot: Slot) {
+    pub(crate) fn place(&mut self, index: u64, slot: EntrySlot) {
         let position = index
             .checked_sub(self.first)
             .and_then(|p| usize::try_from(p).ok());
@@ -253,8 +253,8 @@ impl Holdings {
 mod tests {
     use super::*;
 
-    fn slot(offset: u32) -> Slot {
-        Slot {
+    fn slot(offset: u32) -> EntrySlot {
+        EntrySlot {
             segment: SegmentNumber::new(1),
             offset,
             len: 0,
@@ -267,16 +267,16 @@ mod tests {
         let mut index = LogIndex::empty_at(5);
         for entry in 5..9 {
             let len = u32::try_from(entry).unwrap();
-            index.push(entry, Slot { len, ..slot(0) });
+            index.push(entry, EntrySlot { len, ..slot(0) });
         }
-        index.push(9, Slot::QUEUED);
+        index.push(9, EntrySlot::QUEUED);
         let behind = [0, 4, 5, 7, 8, 9, u64::MAX].map(|at| index.bytes_behind(at));
         assert_eq!(behind, [26, 26, 21, 8, 0, 0, 0]);
     }
 
     #[test]
     fn a_slot_stays_small() {
-        assert_eq!(size_of::<Slot>(), 16);
+        assert_eq!(size_of::<EntrySlot>(), 16);
     }
 
     #[test]

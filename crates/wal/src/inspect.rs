@@ -15,7 +15,7 @@ use seqd_disk::{Disk, DiskFile};
 use crate::error::WalError;
 use crate::index::{LogIndex, Marks};
 use crate::read::read_slot;
-use crate::scan::{Loaded, Scan, TornTail, split_at_gap};
+use crate::scan::{LoadedSegment, Scan, TornTail, split_at_gap};
 use crate::segment::SegmentNumber;
 
 pub struct Inspection {
@@ -101,7 +101,7 @@ impl Inspection {
         let (purged, older) = split_at_gap(older, *newest);
         let mut last = None;
         for number in older.iter().chain([newest]) {
-            let loaded = Loaded::read(disk, dir, *number)?;
+            let loaded = LoadedSegment::read(disk, dir, *number)?;
             let bytes = loaded.file.len();
             let bytes = bytes.map_err(|e| WalError::io(&loaded.path, "read", e))?;
             let end = scan.read(loaded)?;

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::index::Slot;
+use crate::index::EntrySlot;
 use crate::queue::{Bytes, Record, Shared};
 use crate::segment::SegmentNumber;
 use seqd_disk::DiskFile;
@@ -14,9 +14,9 @@ use seqd_disk::DiskFile;
 const FETCH_BYTES: u64 = 1 << 20;
 
 /// The source of the bytes of one entry.
-enum Source {
+enum EntrySource {
     Memory(Bytes),
-    Disk(SegmentNumber, Arc<dyn DiskFile>, Slot),
+    Disk(SegmentNumber, Arc<dyn DiskFile>, EntrySlot),
 }
 
 /// Returns the entries that exist in `range`, in order, beginning with the first: at most
@@ -33,14 +33,14 @@ pub(crate) fn read(
     let mut rest = chosen.as_slice();
     while let Some((index, source)) = rest.first() {
         match source {
-            Source::Memory(bytes) => {
+            EntrySource::Memory(bytes) => {
                 records.push(Record {
                     index: *index,
                     bytes: bytes.to_vec(),
                 });
                 rest = &rest[1..];
             }
-            Source::Disk(number, file, first) => {
+            EntrySource::Disk(number, file, first) => {
                 let run = run_length(rest, *number, first);
                 fetch(&**file, &rest[..run], &mut records)?;
                 rest = &rest[run..];
@@ -50,7 +50,11 @@ pub(crate) fn read(
     Ok(records)
 }
 
-fn choose(shared: &Shared, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<(u64, Source)>> {
+fn choose(
+    shared: &Shared,
+    range: Range<u64>,
+    max_bytes: usize,
+) -> io::Result<Vec<(u64, EntrySource)>> {
     let state = shared.lock();
     let mut chosen = Vec::new();
     let mut total = 0;
@@ -60,17 +64,17 @@ fn choose(shared: &Shared, range: Range<u64>, max_bytes: usize) -> io::Result<Ve
         };
         let source = match slot.segment {
             None => match state.unwritten.get(&index) {
-                Some((_, bytes)) => Source::Memory(Arc::clone(bytes)),
+                Some((_, bytes)) => EntrySource::Memory(Arc::clone(bytes)),
                 None => return Err(lost(index, "it is in neither the queue nor a segment")),
             },
             Some(number) => match state.files.get(&number) {
-                Some(file) => Source::Disk(number, Arc::clone(file), slot),
+                Some(file) => EntrySource::Disk(number, Arc::clone(file), slot),
                 None => return Err(lost(index, "its segment is gone")),
             },
         };
         total += match &source {
-            Source::Memory(bytes) => bytes.len(),
-            Source::Disk(_, _, slot) => slot.len as usize,
+            EntrySource::Memory(bytes) => bytes.len(),
+            EntrySource::Disk(_, _, slot) => slot.len as usize,
         };
         if total > max_bytes && !chosen.is_empty() {
             break;
@@ -81,13 +85,13 @@ fn choose(shared: &Shared, range: Range<u64>, max_bytes: usize) -> io::Result<Ve
 }
 
 /// Returns how many entries of `rest` are close enough to `first` for one fetch, at least one.
-fn run_length(rest: &[(u64, Source)], number: SegmentNumber, first: &Slot) -> usize {
-    let near = |source: &Source| match source {
-        Source::Disk(other, _, slot) => {
+fn run_length(rest: &[(u64, EntrySource)], number: SegmentNumber, first: &EntrySlot) -> usize {
+    let near = |source: &EntrySource| match source {
+        EntrySource::Disk(other, _, slot) => {
             let end = u64::from(slot.offset) + u64::from(slot.len);
             *other == number && end - u64::from(first.offset) <= FETCH_BYTES
         }
-        Source::Memory(_) => false,
+        EntrySource::Memory(_) => false,
     };
     rest.iter()
         .take_while(|(_, source)| near(source))
@@ -95,11 +99,15 @@ fn run_length(rest: &[(u64, Source)], number: SegmentNumber, first: &Slot) -> us
         .max(1)
 }
 
-fn fetch(file: &dyn DiskFile, run: &[(u64, Source)], records: &mut Vec<Record>) -> io::Result<()> {
+fn fetch(
+    file: &dyn DiskFile,
+    run: &[(u64, EntrySource)],
+    records: &mut Vec<Record>,
+) -> io::Result<()> {
     let slots = || {
         run.iter().filter_map(|(index, source)| match source {
-            Source::Disk(_, _, slot) => Some((*index, slot)),
-            Source::Memory(_) => None,
+            EntrySource::Disk(_, _, slot) => Some((*index, slot)),
+            EntrySource::Memory(_) => None,
         })
     };
     let start = slots().next().map_or(0, |(_, slot)| slot.offset as usize);
@@ -117,14 +125,14 @@ fn fetch(file: &dyn DiskFile, run: &[(u64, Source)], records: &mut Vec<Record>) 
     Ok(())
 }
 
-pub(crate) fn read_slot(file: &dyn DiskFile, slot: &Slot) -> io::Result<Vec<u8>> {
+pub(crate) fn read_slot(file: &dyn DiskFile, slot: &EntrySlot) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; slot.len as usize];
     file.read_at(&mut bytes, slot.offset.into())?;
     check(&bytes, slot).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
     Ok(bytes)
 }
 
-fn check(bytes: &[u8], slot: &Slot) -> Result<(), &'static str> {
+fn check(bytes: &[u8], slot: &EntrySlot) -> Result<(), &'static str> {
     if crc32c::crc32c(bytes) == slot.crc {
         Ok(())
     } else {

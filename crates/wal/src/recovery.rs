@@ -18,8 +18,8 @@ use crate::error::{SYNC, WalError};
 use crate::format::BatchBuffer;
 use crate::index::{Holdings, LogIndex, Marks};
 use crate::read::read_slot;
-use crate::scan::{End, Loaded, Scan, TornTail, split_at_gap};
-use crate::segment::{Prepared, Seeds, Segment, SegmentNumber, write_zeroes};
+use crate::scan::{LoadedSegment, Scan, SegmentEnd, TornTail, split_at_gap};
+use crate::segment::{Prepared, Seeds, SegmentNumber, TailSegment, write_zeroes};
 use crate::writer::encode_opening;
 use seqd_disk::{Disk, DiskFile};
 
@@ -40,8 +40,8 @@ pub struct Recovered {
 }
 
 /// A log that was read and is ready to be written.
-pub(crate) struct Opened {
-    pub(crate) segment: Segment,
+pub(crate) struct OpenedLog {
+    pub(crate) segment: TailSegment,
     /// The older segments in ascending order, each with its length.
     pub(crate) older: Vec<(SegmentNumber, u64)>,
     pub(crate) sequence: u64,
@@ -59,7 +59,7 @@ pub(crate) fn open(
     dir: &Path,
     segment_bytes: u64,
     seeds: &Seeds,
-) -> Result<Opened, WalError> {
+) -> Result<OpenedLog, WalError> {
     disk.create_dir_all(dir)
         .map_err(|e| WalError::io(dir, "create", e))?;
     let numbers = list_segments(disk, dir)?;
@@ -69,9 +69,9 @@ pub(crate) fn open(
     let (purged, older) = split_at_gap(older, *last);
     let mut scan = Scan::default();
     for number in older {
-        scan.read(Loaded::read(disk, dir, *number)?)?;
+        scan.read(LoadedSegment::read(disk, dir, *number)?)?;
     }
-    let mut end = scan.read(Loaded::read(disk, dir, *last)?)?;
+    let mut end = scan.read(LoadedSegment::read(disk, dir, *last)?)?;
     scan.judge_tail(&mut end)?;
     scan.check_complete(dir, purged, *older.first().unwrap_or(last))?;
     // The writer removes them like any other purged segments.
@@ -106,7 +106,7 @@ fn create(
     dir: &Path,
     segment_bytes: u64,
     seeds: &Seeds,
-) -> Result<Opened, WalError> {
+) -> Result<OpenedLog, WalError> {
     let marks = Marks::default();
     let sequence = 1;
     let prepared = Prepared::create(disk, dir, SegmentNumber::FIRST, segment_bytes, seeds)
@@ -126,7 +126,7 @@ fn create(
         last: None,
         torn: None,
     };
-    Ok(Opened {
+    Ok(OpenedLog {
         files: BTreeMap::from([(segment.number, Arc::clone(&segment.file))]),
         segment,
         older: Vec::new(),
@@ -154,7 +154,7 @@ fn sync_folders(disk: &dyn Disk, dir: &Path) -> Result<(), WalError> {
 }
 
 /// Turns the scanned log into a log that can be written.
-fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, WalError> {
+fn finish(mut scan: Scan, end: SegmentEnd, torn: Option<TornTail>) -> Result<OpenedLog, WalError> {
     let last_index = scan.index.next().checked_sub(1);
     let last = match last_index.and_then(|index| Some((index, scan.index.get(index)?))) {
         None => None,
@@ -169,7 +169,7 @@ fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, Wa
             ))
         }
     };
-    let Loaded {
+    let LoadedSegment {
         number,
         path,
         file,
@@ -187,8 +187,8 @@ fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, Wa
         torn,
     };
     let (len, tail) = (bytes.len() as u64, end.at as u64);
-    Ok(Opened {
-        segment: Segment {
+    Ok(OpenedLog {
+        segment: TailSegment {
             number,
             seed,
             path,
@@ -212,10 +212,10 @@ fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, Wa
 ///
 /// The zeros are written even if zeros are read: after a failed sync the page cache may differ from
 /// the disk.
-fn repair(end: &mut End) -> Result<Option<TornTail>, WalError> {
+fn repair(end: &mut SegmentEnd) -> Result<Option<TornTail>, WalError> {
     let torn = end.torn()?;
     let last_batch = end.last_batch()?.to_vec();
-    let Loaded {
+    let LoadedSegment {
         path,
         file,
         bytes,

@@ -16,12 +16,12 @@ use crate::error::WalError;
 use crate::format::{
     BatchFlaw, BatchView, HEADER_BYTES, HeaderFlaw, Kind, RecordView, SegmentHeader, VERSION,
 };
-use crate::index::{Holdings, LogIndex, Marks, Slot};
+use crate::index::{EntrySlot, Holdings, LogIndex, Marks};
 use crate::segment::SegmentNumber;
 use seqd_disk::{Disk, DiskFile};
 
 /// A segment file whose header has been read.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSegment {
     pub(crate) number: SegmentNumber,
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn DiskFile>,
@@ -31,7 +31,7 @@ pub(crate) struct Loaded {
     pub(crate) short: bool,
 }
 
-impl Loaded {
+impl LoadedSegment {
     pub(crate) fn read(
         disk: &dyn Disk,
         dir: &Path,
@@ -86,8 +86,8 @@ pub struct TornTail {
 }
 
 /// A segment and the end of its intact batches.
-pub(crate) struct End {
-    pub(crate) loaded: Loaded,
+pub(crate) struct SegmentEnd {
+    pub(crate) loaded: LoadedSegment,
     pub(crate) at: usize,
     /// The offset of the last batch, and whether it needs no witness.
     pub(crate) last_batch_at: usize,
@@ -95,14 +95,14 @@ pub(crate) struct End {
     pub(crate) batches: u64,
 }
 
-impl End {
+impl SegmentEnd {
     /// Returns the remains of an interrupted write after the last intact batch, if there are any.
     ///
     /// # Errors
     /// The error of the disk.
     pub(crate) fn torn(&mut self) -> Result<Option<TornTail>, WalError> {
         let failed = self.loaded.failed();
-        let Loaded {
+        let LoadedSegment {
             path, bytes, short, ..
         } = &mut self.loaded;
         let end = bytes.end_of_content(self.at).map_err(failed)?;
@@ -135,9 +135,9 @@ pub(crate) struct Scan {
 
 impl Scan {
     /// Reads the batches of the next segment as far as they are intact.
-    pub(crate) fn read(&mut self, mut loaded: Loaded) -> Result<End, WalError> {
+    pub(crate) fn read(&mut self, mut loaded: LoadedSegment) -> Result<SegmentEnd, WalError> {
         let failed = loaded.failed();
-        let Loaded {
+        let LoadedSegment {
             number,
             path,
             file,
@@ -175,7 +175,7 @@ impl Scan {
         self.before = Some((path.clone(), at));
         self.files.insert(*number, Arc::clone(file));
         self.older.push((*number, bytes.len() as u64));
-        Ok(End {
+        Ok(SegmentEnd {
             loaded,
             at,
             last_batch_at,
@@ -240,7 +240,7 @@ impl Scan {
             match record.kind {
                 Kind::Entry => {
                     self.index
-                        .push(record.index, Slot::of(number, at as u64, &record));
+                        .push(record.index, EntrySlot::of(number, at as u64, &record));
                     self.holdings.append(number, record.index);
                 }
                 Kind::Truncate => {
@@ -262,9 +262,9 @@ impl Scan {
 
     /// Judges the first offset without an intact batch. This is the last segment, so no later
     /// segment has evidence.
-    pub(crate) fn judge_tail(&self, end: &mut End) -> Result<(), WalError> {
+    pub(crate) fn judge_tail(&self, end: &mut SegmentEnd) -> Result<(), WalError> {
         let failed = end.loaded.failed();
-        let Loaded { path, bytes, .. } = &mut end.loaded;
+        let LoadedSegment { path, bytes, .. } = &mut end.loaded;
         let next = self.sequence + 1;
         let evidence = match bytes.batch_at(end.at).map_err(&failed)? {
             Err(BatchFlaw::Body { sequence }) if sequence != next => Some((end.at, sequence)),

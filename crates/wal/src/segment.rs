@@ -57,7 +57,7 @@ impl fmt::Display for SegmentNumber {
 }
 
 /// The segment that receives the next batch.
-pub(crate) struct Segment {
+pub(crate) struct TailSegment {
     pub(crate) number: SegmentNumber,
     pub(crate) seed: u32,
     pub(crate) path: PathBuf,
@@ -128,7 +128,7 @@ impl Prepared {
         disk: &dyn Disk,
         dir: &Path,
         opening: &[u8],
-    ) -> Result<Segment, WalFailure> {
+    ) -> Result<TailSegment, WalFailure> {
         let path = self.number.path(dir);
         let start = HEADER_BYTES as u64;
         self.file
@@ -145,7 +145,7 @@ impl Prepared {
             disk.sync_dir(dir)
                 .map_err(|e| WalFailure::new(FailedStep::Sync, dir, &e))?;
         }
-        Ok(Segment {
+        Ok(TailSegment {
             number: self.number,
             seed: self.seed,
             path,

@@ -15,10 +15,10 @@ use seqd_guards::is_out;
 
 use crate::error::{FailedStep, WalFailure};
 use crate::format::{BATCH_OVERHEAD_BYTES, BatchBuffer, HEADER_BYTES, Kind, RECORD_HEADER_BYTES};
-use crate::index::{Holdings, Marks, Slot};
+use crate::index::{EntrySlot, Holdings, Marks};
 use crate::preparer::Preparer;
 use crate::queue::{Op, Placed, Queued, Shared, Work};
-use crate::segment::{Segment, SegmentNumber};
+use crate::segment::{SegmentNumber, TailSegment};
 use seqd_disk::Disk;
 
 /// The log as of its last synced batch.
@@ -30,7 +30,7 @@ pub(crate) struct Writer {
     pub(crate) witness_after: Duration,
     pub(crate) shared: Arc<Shared>,
     pub(crate) preparer: Preparer,
-    pub(crate) segment: Segment,
+    pub(crate) segment: TailSegment,
     /// The older segments that still exist in ascending order, each with its length.
     pub(crate) older: Vec<(SegmentNumber, u64)>,
     pub(crate) sequence: u64,
@@ -172,7 +172,7 @@ impl Writer {
             match record.kind {
                 Kind::Entry => {
                     self.holdings.append(self.segment.number, record.index);
-                    let slot = Slot::of(self.segment.number, self.segment.tail, &record);
+                    let slot = EntrySlot::of(self.segment.number, self.segment.tail, &record);
                     placed.extend(tickets.next().map(|ticket| (record.index, *ticket, slot)));
                 }
                 Kind::Truncate => self.holdings.truncate(record.index),

@@ -59,6 +59,9 @@ mod tests {
             [Ok(()), Ok(())]
         );
         assert!(strict(&history, 1, 6).is_err() && strict(&history, 1, 3).is_err());
+        // A refused request explains no gap.
+        let refused = planted::op(0, 0, 1, Outcome::Refused("no-quorum".into()));
+        assert!(strict(&[planted::values(0, 0, 1, &[(1, 3)]), refused], 1, 5).is_err());
     }
 
     #[test]

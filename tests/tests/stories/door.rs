@@ -296,8 +296,13 @@ fn a_host_is_required_once_and_nothing_may_be_around_it() {
 #[test]
 fn an_answer_to_a_request_whose_body_is_to_come_announces_the_end_of_the_connection() {
     let cluster = Cluster::started(1);
-    for (line, status) in [("POST /v1/none", 404), ("POST /v1/layouts/a", 405)] {
-        let request = format!("{line} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n\r\n");
+    for (line, length, status) in [
+        ("POST /v1/none", 5, 404),
+        ("POST /v1/layouts/a", 5, 405),
+        ("POST /v1/layouts", 70_000, 413),
+    ] {
+        let head = format!("host: localhost\r\ncontent-length: {length}\r\n\r\n");
+        let request = format!("{line} HTTP/1.1\r\n{head}");
         let got = answer(&cluster, request.as_bytes(), "}\n");
         assert!(got.starts_with(&format!("HTTP/1.1 {status} ")), "{got:?}");
         assert!(got.contains("connection: close\r\n"), "{got:?}");

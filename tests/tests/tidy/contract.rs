@@ -11,6 +11,9 @@ use serde_json::Value;
 const BEGIN: &str = "<!-- The list of operations is generated from the table of operations. -->\n";
 const END: &str = "<!-- End of the list of operations. -->\n";
 
+/// Query parameters of many operations, which the rules of the page describe.
+const COMMON: [&str; 3] = ["timeout_ms", "dry_run", "cursor"];
+
 /// Compares a generated text with a file, or writes it.
 fn assert_is(path: PathBuf, expected: &str) {
     if std::env::var_os("SEQD_WRITE_GOLDEN").is_some() {
@@ -48,26 +51,47 @@ fn list(document: &Value) -> String {
         let described = &document["paths"][row.path][row.method.as_str().to_lowercase()];
         let also = if row.allocates { " or POST" } else { "" };
         let (method, path) = (row.method.as_str(), row.path);
-        let about = row.about.trim();
-        let _ = write!(out, "\n#### {method}{also} `{path}`\n\n{about}");
+        let _ = write!(out, "\n#### {method}{also} `{path}`\n\n");
+        let mut about = row.about.trim().to_owned();
         if let Some(scope) = described["description"].as_str() {
-            let _ = write!(out, " {scope}");
+            let _ = write!(about, " {scope}");
         }
-        out.push_str("\n\n");
+        if row.has_dry_run {
+            about.push_str(" Has a dry run.");
+        }
+        push_wrapped(&mut out, "", &about);
+        out.push('\n');
         for (name, about) in fields(described) {
-            let _ = writeln!(out, "- `{name}`: {about}");
+            push_wrapped(&mut out, "- ", &format!("`{name}`: {about}"));
         }
         let answer = names(document, answer(described));
         if !answer.is_empty() {
-            let _ = writeln!(out, "- Answer: {}.", answer.join(", "));
+            push_wrapped(&mut out, "- ", &format!("Answer: {}.", answer.join(", ")));
         }
         let codes = codes(row);
         if !codes.is_empty() {
-            let _ = writeln!(out, "- Errors: {}.", codes.join(", "));
+            push_wrapped(&mut out, "- ", &format!("Errors: {}.", codes.join(", ")));
         }
     }
     out.push('\n');
     out
+}
+
+/// Appends a paragraph, or an item of a list, in lines of at most 120 characters.
+fn push_wrapped(out: &mut String, mark: &str, text: &str) {
+    let indent = " ".repeat(mark.len());
+    let mut line = mark.to_owned();
+    for word in text.split_whitespace() {
+        let is_first = line.len() == mark.len();
+        if !is_first && line.chars().count() + 1 + word.chars().count() > 120 {
+            let _ = writeln!(out, "{line}");
+            line = format!("{indent}{word}");
+        } else {
+            line.push_str(if is_first { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    let _ = writeln!(out, "{line}");
 }
 
 fn codes(row: &Operation) -> Vec<String> {
@@ -75,8 +99,8 @@ fn codes(row: &Operation) -> Vec<String> {
     codes.map(|code| format!("`{}`", code.as_str())).collect()
 }
 
-/// The fields of a request with their descriptions, from its body or its query, without the
-/// parameters of every path.
+/// The fields of a request with their descriptions, from its body or its query, except those that
+/// the rules of the page describe.
 fn fields(described: &Value) -> Vec<(String, String)> {
     let about = |field: &Value| {
         let about = field["description"].as_str().unwrap_or_default();
@@ -87,7 +111,10 @@ fn fields(described: &Value) -> Vec<(String, String)> {
     let of_body = of_body.map(|(name, field)| (name.clone(), about(field)));
     let of_query = described["parameters"].as_array().into_iter().flatten();
     let of_query = of_query
-        .filter(|parameter| parameter["in"] == "query" && parameter["name"] != "timeout_ms")
+        .filter(|parameter| {
+            let is_common = COMMON.iter().any(|name| parameter["name"] == *name);
+            parameter["in"] == "query" && !is_common
+        })
         .map(|field| {
             (
                 field["name"].as_str().unwrap_or_default().to_owned(),

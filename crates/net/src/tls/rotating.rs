@@ -31,11 +31,11 @@ pub struct Rotating<T> {
     files: Files,
     build: Build<T>,
     in_force: RwLock<(T, Validity)>,
-    seen: Mutex<Seen>,
+    seen: Mutex<LastReads>,
 }
 
 /// The results of the last reads.
-struct Seen {
+struct LastReads {
     in_force: Contents,
     /// Files that could not be used, and whether that was reported.
     unfit: Option<(Result<Contents, TlsError>, bool)>,
@@ -58,7 +58,7 @@ impl<T: Clone> Rotating<T> {
             files,
             build: Box::new(build),
             in_force: RwLock::new((built, material.leaf.validity)),
-            seen: Mutex::new(Seen {
+            seen: Mutex::new(LastReads {
                 in_force: contents,
                 unfit: None,
             }),

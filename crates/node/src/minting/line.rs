@@ -27,15 +27,15 @@ pub(super) struct Line {
 
 /// A place in the queue. Dropping it, also when its caller is cancelled, leaves the queue.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct QueuePlace<'a> {
     line: &'a Line,
     ids: u64,
 }
 
 /// The right to take IDs of future ticks.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
-    _place: Place<'a>,
+pub(super) struct TickTurn<'a> {
+    _place: QueuePlace<'a>,
     /// Sleeps until the next tick. Only the holder of the turn sleeps, so one timer is enough.
     pub(super) timer: MutexGuard<'a, TickTimer>,
 }
@@ -77,10 +77,10 @@ impl Line {
 
     /// Joins the end of the queue. Refused if the IDs of the earlier requests and its own cannot be
     /// minted before `deadline`. The first of its IDs may be of the current tick.
-    pub(super) fn join(&self, count: u32, deadline: Instant) -> Result<Place<'_>, MintError> {
+    pub(super) fn join(&self, count: u32, deadline: Instant) -> Result<QueuePlace<'_>, MintError> {
         let ids = u64::from(count);
         let before = self.ids.fetch_add(ids, Ordering::Relaxed);
-        let place = Place { line: self, ids };
+        let place = QueuePlace { line: self, ids };
         let ms = self.ms_of(before + ids).saturating_sub(self.tick_ms);
         if Instant::now() + Duration::from_millis(ms) > deadline {
             drop(place);
@@ -90,16 +90,16 @@ impl Line {
     }
 }
 
-impl<'a> Place<'a> {
-    pub(super) async fn turn(self) -> Turn<'a> {
-        Turn {
+impl<'a> QueuePlace<'a> {
+    pub(super) async fn turn(self) -> TickTurn<'a> {
+        TickTurn {
             timer: self.line.turn.lock().await,
             _place: self,
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.line.ids.fetch_sub(self.ids, Ordering::Relaxed);
     }

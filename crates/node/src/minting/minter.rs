@@ -14,8 +14,8 @@ use seqd_idgen::{IdRun, Layout, Mint, WallMs, WorkerId};
 use tokio::time::{Instant, timeout_at};
 
 use super::demand::Demand;
-use super::line::Turn;
-use super::seat::{Seat, Window};
+use super::line::TickTurn;
+use super::seat::{Seat, SeatWindow};
 use super::{ClockWatch, MintError};
 use crate::http::Serving;
 use crate::places::Places;
@@ -282,7 +282,7 @@ impl Minter {
         clock: &ClockWatch,
         count: u32,
         deadline: Instant,
-    ) -> Result<Turn<'a>, MintError> {
+    ) -> Result<TickTurn<'a>, MintError> {
         let turn = seat.turn(count, deadline).await;
         if turn.is_err() && seat.holder().is_some() {
             self.note_full(clock, clock.wall());
@@ -314,12 +314,12 @@ impl Minter {
     }
 
     /// The windows of the leased workers, that of the first seat first.
-    pub(crate) fn windows(&self) -> Vec<Window> {
+    pub(crate) fn windows(&self) -> Vec<SeatWindow> {
         self.seats.iter().filter_map(|seat| seat.window()).collect()
     }
 
     /// The window of the first leased worker.
-    pub(crate) fn window(&self) -> Option<Window> {
+    pub(crate) fn window(&self) -> Option<SeatWindow> {
         self.seats.iter().find_map(|seat| seat.window())
     }
 
@@ -330,7 +330,7 @@ impl Minter {
 
     /// Checks without minting whether an ID could be issued at this moment. The error is that of
     /// the first seat.
-    pub(crate) fn check(&self, clock: &ClockWatch) -> Result<Window, MintError> {
+    pub(crate) fn check(&self, clock: &ClockWatch) -> Result<SeatWindow, MintError> {
         let (first, others) = self.seats();
         first.check(clock).or_else(|error| {
             let mut held = others.iter().filter(|seat| seat.holder().is_some());
@@ -367,7 +367,7 @@ enum Filled {
 
 /// Sleeps until the next tick begins, in `ms`. Returns `None` at once if the deadline is earlier.
 async fn next_tick(
-    turn: &mut Turn<'_>,
+    turn: &mut TickTurn<'_>,
     clock: &ClockWatch,
     now: WallMs,
     ms: u64,

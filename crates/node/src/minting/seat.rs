@@ -13,7 +13,7 @@ use seqd_state::LeaseId;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::line::{Line, Turn};
+use super::line::{Line, TickTurn};
 use super::{ClockWatch, MintError};
 
 /// A node that can mint after at most this wait counts as ready.
@@ -39,7 +39,7 @@ struct LastAttempt {
 
 /// A worker and the end of its window, for health and metrics.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
+pub(crate) struct SeatWindow {
     /// The whole worker field.
     pub(crate) worker: WorkerId,
     pub(crate) ends: WallMs,
@@ -95,7 +95,11 @@ impl Seat {
     }
 
     /// Waits for a turn. Refused at once if the IDs cannot be minted before `deadline`.
-    pub(super) async fn turn(&self, count: u32, deadline: Instant) -> Result<Turn<'_>, MintError> {
+    pub(super) async fn turn(
+        &self,
+        count: u32,
+        deadline: Instant,
+    ) -> Result<TickTurn<'_>, MintError> {
         let place = self.line.join(count, deadline)?;
         match timeout_at(deadline, place.turn()).await {
             Ok(turn) => Ok(turn),
@@ -263,10 +267,10 @@ impl Seat {
         self.last_attempt.borrow().error.clone()
     }
 
-    pub(super) fn window(&self) -> Option<Window> {
+    pub(super) fn window(&self) -> Option<SeatWindow> {
         let holder = self.holder()?;
         let ends = self.layout.wall_at(holder.generator.fence());
-        Some(Window {
+        Some(SeatWindow {
             worker: holder.generator.worker(),
             ends,
         })
@@ -282,7 +286,7 @@ impl Seat {
     }
 
     /// Checks without minting whether an ID could be issued at this moment.
-    pub(super) fn check(&self, clock: &ClockWatch) -> Result<Window, MintError> {
+    pub(super) fn check(&self, clock: &ClockWatch) -> Result<SeatWindow, MintError> {
         let now = clock.wall();
         match self.step(clock, now, 0)? {
             Mint::Wait { ms } if Duration::from_millis(ms) > SHORT_WAIT => {

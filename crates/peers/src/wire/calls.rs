@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::frame::{Frame, Part, VERSION};
 use super::transport::{CallError, Limit, MESSAGE_BYTES, Rejection};
-use super::window::Window;
+use super::window::SendWindow;
 
 /// A connection accepts no more calls after a call was abandoned and nothing has arrived for this
 /// long. A slow response still arrives within this time, and a lost segment is retransmitted within
@@ -36,7 +36,7 @@ pub(super) enum Ended {
 
 pub(super) struct Calls {
     inner: Mutex<Inner>,
-    pub(super) window: Window,
+    pub(super) window: SendWindow,
     /// The number of received response bytes that are returned together.
     credit_step: u64,
 }
@@ -107,7 +107,7 @@ impl Calls {
         };
         Self {
             inner: Mutex::new(inner),
-            window: Window::new(window),
+            window: SendWindow::new(window),
             credit_step: u64::from(window / 4),
         }
     }

@@ -53,7 +53,7 @@ impl Connection {
         let calls = Arc::new(Calls::new(link.window()));
         let (queue, outgoing) = mpsc::unbounded_channel();
         let (urgent, urgent_frames) = mpsc::channel(URGENT);
-        let ends = Ends {
+        let ends = TaskQueues {
             outgoing,
             urgent: urgent.clone(),
             urgent_frames,
@@ -167,13 +167,13 @@ impl Drop for UnderWay<'_> {
 }
 
 /// The queues of the connection's task: calls and urgent frames.
-struct Ends {
+struct TaskQueues {
     outgoing: mpsc::UnboundedReceiver<Outgoing>,
     urgent: mpsc::Sender<Frame>,
     urgent_frames: mpsc::Receiver<Frame>,
 }
 
-async fn run(dial: Arc<dyn Dial>, addr: String, link: Link, calls: Arc<Calls>, ends: Ends) {
+async fn run(dial: Arc<dyn Dial>, addr: String, link: Link, calls: Arc<Calls>, ends: TaskQueues) {
     let unsent = |why: String| Ended::Unused(CallError::Unsent(why));
     let (ended, accepted) = match timeout(CONNECT, dial.dial(&addr)).await {
         Ok(Ok(stream)) => {
@@ -191,7 +191,7 @@ async fn run(dial: Arc<dyn Dial>, addr: String, link: Link, calls: Arc<Calls>, e
 
 /// Transfers calls and responses until the connection ends. Returns the reason, and the number of
 /// bytes that the operating system has accepted.
-async fn converse(stream: BoxStream, link: Link, calls: &Calls, ends: Ends) -> (Ended, u64) {
+async fn converse(stream: BoxStream, link: Link, calls: &Calls, ends: TaskQueues) -> (Ended, u64) {
     let (read, write) = tokio::io::split(stream);
     let mut frames = FramedRead::new(read, FrameCodec::new());
     let mut writer = Writer::new(write, ends.urgent_frames);

@@ -35,14 +35,14 @@ pub trait Handler: Send + Sync {
 
 /// The open calls of one connection.
 pub(super) struct Incoming {
-    calls: Mutex<Calls>,
+    calls: Mutex<IncomingCalls>,
     urgent: mpsc::Sender<Frame>,
     place: Arc<Place>,
     window: u64,
     emptied: Notify,
 }
 
-struct Calls {
+struct IncomingCalls {
     open: BTreeMap<u64, Open>,
     /// Bytes that arrived and are not returned yet.
     unreturned: u64,
@@ -53,7 +53,7 @@ struct Calls {
 
 struct Open {
     /// `None` once the last part has arrived.
-    parts: Option<mpsc::UnboundedSender<Held>>,
+    parts: Option<mpsc::UnboundedSender<HeldPart>>,
     unreturned: u64,
     /// `true` if it has more than one part, so that its sender waits for credit.
     has_parts: bool,
@@ -63,7 +63,7 @@ struct Open {
 }
 
 /// A part, with the room and the credit that it holds until it is dropped.
-struct Held {
+struct HeldPart {
     bytes: Bytes,
     is_last: bool,
     room: OwnedSemaphorePermit,
@@ -85,7 +85,7 @@ impl Drop for Credit {
 
 impl Incoming {
     pub(super) fn new(urgent: mpsc::Sender<Frame>, place: Arc<Place>, window: u32) -> Self {
-        let calls = Calls {
+        let calls = IncomingCalls {
             open: BTreeMap::new(),
             unreturned: 0,
             last_frame: Instant::now(),
@@ -100,7 +100,7 @@ impl Incoming {
         }
     }
 
-    fn calls(&self) -> MutexGuard<'_, Calls> {
+    fn calls(&self) -> MutexGuard<'_, IncomingCalls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,7 +176,7 @@ impl Incoming {
             // Copied, because a few bytes would keep the whole read buffer alive.
             Bytes::copy_from_slice(&part.bytes)
         };
-        let held = Held {
+        let held = HeldPart {
             bytes,
             is_last: part.is_last,
             room,
@@ -253,9 +253,9 @@ impl Incoming {
 
 /// The body of a call, which its handler reads.
 pub struct Body {
-    parts: mpsc::UnboundedReceiver<Held>,
+    parts: mpsc::UnboundedReceiver<HeldPart>,
     /// The first part, if it was read but not taken yet.
-    first: Option<Held>,
+    first: Option<HeldPart>,
     is_whole: bool,
     place: Arc<Place>,
 }
@@ -322,7 +322,7 @@ impl Body {
         }
     }
 
-    async fn next_held(&mut self) -> Result<Option<Held>, Rejection> {
+    async fn next_held(&mut self) -> Result<Option<HeldPart>, Rejection> {
         if self.is_whole {
             return Ok(None);
         }

@@ -18,7 +18,7 @@ use super::incoming::{Body, Handler, Incoming};
 use super::places::Place;
 use super::route::Route;
 use super::transport::{Link, Payload, Rejection, RejectionCode};
-use super::window::Window;
+use super::window::SendWindow;
 use super::writer::{Parts, URGENT, Writer};
 use crate::watched::Watched;
 
@@ -31,7 +31,7 @@ const STRANGER_IDLE: Duration = Duration::from_secs(10);
 type Frames<S> = FramedRead<ReadHalf<S>, FrameCodec>;
 
 /// A call that waits for its handler.
-struct Job {
+struct WaitingCall {
     call: u64,
     route: u8,
     limit_ms: u32,
@@ -40,7 +40,7 @@ struct Job {
 }
 
 /// The end of a call.
-struct End {
+struct CallEnd {
     call: u64,
     answer: Result<Bytes, Rejection>,
 }
@@ -102,7 +102,7 @@ async fn run<S: AsyncRead + AsyncWrite>(
         link: link.byte(),
     })?;
     let incoming = Arc::new(Incoming::new(urgent, Arc::clone(&place), link.window()));
-    let window = Window::new(link.window());
+    let window = SendWindow::new(link.window());
     let (jobs, waiting) = mpsc::unbounded_channel();
     let (ends, ended) = mpsc::unbounded_channel();
     let handled = async {
@@ -144,8 +144,8 @@ async fn receive<S: AsyncRead + AsyncWrite>(
     frames: &mut Frames<S>,
     place: &Place,
     incoming: &Arc<Incoming>,
-    window: &Window,
-    jobs: &mpsc::UnboundedSender<Job>,
+    window: &SendWindow,
+    jobs: &mpsc::UnboundedSender<WaitingCall>,
 ) -> io::Result<()> {
     loop {
         place.may_read(|| incoming.open()).await;
@@ -161,7 +161,7 @@ async fn receive<S: AsyncRead + AsyncWrite>(
             } => {
                 let (abort, aborted) = AbortHandle::new_pair();
                 let body = incoming.begin(call, part, abort)?;
-                let job = Job {
+                let job = WaitingCall {
                     call,
                     route,
                     limit_ms,
@@ -183,9 +183,9 @@ async fn receive<S: AsyncRead + AsyncWrite>(
 /// Handles the calls, in sequence on an ordered link, and concurrently on other links.
 async fn handle(
     link: Link,
-    mut jobs: mpsc::UnboundedReceiver<Job>,
+    mut jobs: mpsc::UnboundedReceiver<WaitingCall>,
     handler: &Arc<dyn Handler>,
-    ends: mpsc::UnboundedSender<End>,
+    ends: mpsc::UnboundedSender<CallEnd>,
 ) {
     if link.is_ordered() {
         while let Some(job) = jobs.recv().await {
@@ -208,14 +208,14 @@ async fn handle(
     }
 }
 
-impl Job {
-    async fn work(self, handler: &Arc<dyn Handler>) -> End {
+impl WaitingCall {
+    async fn work(self, handler: &Arc<dyn Handler>) -> CallEnd {
         let call = self.call;
         let rejected = |code, why: String| Err(Rejection::new(code, why));
         let Some(route) = Route::of(self.route) else {
             let why = format!("this program has no handler for route {}", self.route);
             let answer = rejected(RejectionCode::NewerFormat, why);
-            return End { call, answer };
+            return CallEnd { call, answer };
         };
         let handled = Abortable::new(Arc::clone(handler).handle(route, self.body), self.aborted);
         let limit = Duration::from_millis(self.limit_ms.into());
@@ -236,18 +236,18 @@ impl Job {
                 rejected(RejectionCode::Malformed, why.to_owned())
             }
         };
-        End { call, answer }
+        CallEnd { call, answer }
     }
 }
 
 /// Writes the ends of calls until all of their senders are dropped.
 async fn answer<W: AsyncWrite + Unpin>(
     writer: &mut Writer<W>,
-    mut ends: mpsc::UnboundedReceiver<End>,
+    mut ends: mpsc::UnboundedReceiver<CallEnd>,
     incoming: &Incoming,
-    window: &Window,
+    window: &SendWindow,
 ) -> io::Result<()> {
-    while let Some(End { call, answer }) = writer.wait(ends.recv()).await? {
+    while let Some(CallEnd { call, answer }) = writer.wait(ends.recv()).await? {
         match answer {
             Ok(bytes) => {
                 let mut parts = Parts::new(Payload::Bytes(bytes));

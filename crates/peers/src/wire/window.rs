@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Semaphore;
 
 /// The bytes that a sender may still send on one connection.
-pub(super) struct Window {
+pub(super) struct SendWindow {
     left: Semaphore,
     /// Bytes that were taken and not returned.
     under_way: AtomicU64,
 }
 
-impl Window {
+impl SendWindow {
     pub(super) fn new(bytes: u32) -> Self {
         Self {
             left: Semaphore::new(bytes as usize),

@@ -15,7 +15,7 @@ use super::hello::{self, HELLO_LIMIT, ROUND, Round};
 use super::introduce::judge_reply;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
-use crate::storage::opening::Loaded;
+use crate::storage::opening::LoadedState;
 
 /// Pause between two rounds once only the remaining answers are awaited.
 const ROUND_FOR_THE_REST: Duration = Duration::from_millis(50);
@@ -40,7 +40,7 @@ enum Needed {
 
 impl Admission {
     /// Derives the peers from identity, checkpoint and configuration.
-    pub(crate) fn of(context: &NodeContext, identity: &Identity, loaded: &Loaded) -> Self {
+    pub(crate) fn of(context: &NodeContext, identity: &Identity, loaded: &LoadedState) -> Self {
         Self {
             others: addresses(identity, loaded),
             needed: Needed::of(context, identity, loaded),
@@ -100,7 +100,7 @@ pub(crate) async fn ask(
 
 /// The nodes that may have an objection: the members as of the checkpoint, and those of the
 /// identity. In a restored cluster, these may be at the addresses of its ancestor.
-fn addresses(identity: &Identity, loaded: &Loaded) -> BTreeMap<String, String> {
+fn addresses(identity: &Identity, loaded: &LoadedState) -> BTreeMap<String, String> {
     let mut others: BTreeMap<String, String> = loaded
         .membership
         .nodes()
@@ -119,7 +119,7 @@ fn has_answered(round: &Round, name: &str) -> bool {
 }
 
 impl Needed {
-    fn of(context: &NodeContext, identity: &Identity, loaded: &Loaded) -> Self {
+    fn of(context: &NodeContext, identity: &Identity, loaded: &LoadedState) -> Self {
         let mut voters: BTreeSet<u64> = loaded.membership.voter_ids().collect();
         if voters.is_empty() {
             voters = identity.members.iter().map(|(node, _)| *node).collect();

@@ -119,7 +119,9 @@ impl ProposalBatcher {
         commands: Vec<Command>,
         deadline: Instant,
     ) -> Reply {
-        let answer = self.submit(Source::Own(tenant), commands, deadline).await;
+        let answer = self
+            .submit(ProposalSource::Own(tenant), commands, deadline)
+            .await;
         answer.map_err(|refused| match refused {
             ForwardRefusal::Propose(error) => error,
             ForwardRefusal::NotLeader => ProposeError::no_leader(),
@@ -138,7 +140,9 @@ impl ProposalBatcher {
     ) -> Result<Vec<Frame>, ForwardRefusal> {
         let commands = frame::read_all(commands);
         let commands = commands.map_err(|error| ForwardRefusal::Propose(not_proposed(&error)))?;
-        let outcomes = self.submit(Source::Peer, commands, deadline).await?;
+        let outcomes = self
+            .submit(ProposalSource::Peer, commands, deadline)
+            .await?;
         frame::write_all(&outcomes).map_err(|error| ForwardRefusal::Propose(unread(&error)))
     }
 
@@ -146,7 +150,7 @@ impl ProposalBatcher {
     /// others.
     async fn submit(
         &self,
-        source: Source,
+        source: ProposalSource,
         mut commands: Vec<Command>,
         deadline: Instant,
     ) -> Result<Vec<Outcome>, ForwardRefusal> {
@@ -174,7 +178,7 @@ impl ProposalBatcher {
 
     async fn queue(
         &self,
-        source: Source,
+        source: ProposalSource,
         commands: Vec<Command>,
         deadline: Instant,
     ) -> Result<Vec<Outcome>, ForwardRefusal> {
@@ -182,8 +186,8 @@ impl ProposalBatcher {
         self.check_space(&commands)
             .map_err(ForwardRefusal::Propose)?;
         let (tenant, forwarded) = match source {
-            Source::Own(tenant) => (tenant, false),
-            Source::Peer => (Tenant::OPERATOR, true),
+            ProposalSource::Own(tenant) => (tenant, false),
+            ProposalSource::Peer => (Tenant::OPERATOR, true),
         };
         let room = self.room_for(tenant, &commands);
         let (bytes, room) = room.map_err(ForwardRefusal::Propose)?;
@@ -312,7 +316,7 @@ impl Drop for ProposalBatcher {
 
 /// The origin of a proposal.
 #[derive(Clone, Copy)]
-enum Source {
+enum ProposalSource {
     /// This node, or one of its callers.
     Own(Tenant),
     /// A peer that considers this node the leader.

@@ -8,7 +8,7 @@ use crate::storage::checkpointer::{CheckpointWorker, Checkpointer, Pace};
 use crate::storage::drain::Drain;
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::Machine;
-use crate::storage::opening::{Loaded, Storage};
+use crate::storage::opening::{LoadedState, Storage};
 use crate::transfers::Transfers;
 use seqd_store::first_error::FirstError;
 
@@ -21,7 +21,7 @@ impl Storage {
         on_failure: Box<dyn Fn(io::Error) + Send>,
         start: impl FnOnce(CheckpointWorker) -> io::Result<Checkpointer>,
     ) -> io::Result<(LogStore, Machine)> {
-        let Loaded {
+        let LoadedState {
             state,
             position,
             membership,

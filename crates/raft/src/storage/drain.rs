@@ -12,12 +12,12 @@ use crate::blocking;
 use crate::storage::applied::Applied;
 use seqd_store::checkpoint::{Change, Checkpoint};
 
-type Taken = io::Result<(Vec<Change>, Checkpoint)>;
+type DrainedChanges = io::Result<(Vec<Change>, Checkpoint)>;
 
 pub(crate) struct Drain {
     applied: Arc<Applied>,
     /// If `None`, the caller takes the changes itself.
-    thread: Option<SyncSender<SyncSender<Taken>>>,
+    thread: Option<SyncSender<SyncSender<DrainedChanges>>>,
 }
 
 impl Drain {
@@ -31,7 +31,7 @@ impl Drain {
 
     /// Adds a thread, which has the caller's priority and ends when the drain is dropped.
     pub(crate) fn with_thread(self) -> io::Result<Self> {
-        let (asks, inbox) = mpsc::sync_channel::<SyncSender<Taken>>(1);
+        let (asks, inbox) = mpsc::sync_channel::<SyncSender<DrainedChanges>>(1);
         let applied = Arc::clone(&self.applied);
         blocking::thread("drain", move || {
             for answer in inbox {
@@ -49,7 +49,7 @@ impl Drain {
     }
 
     /// Takes the changes since the last call, and the position that they lead to.
-    pub(crate) fn take(&self) -> Taken {
+    pub(crate) fn take(&self) -> DrainedChanges {
         let Some(thread) = &self.thread else {
             return self.applied.take_changes();
         };

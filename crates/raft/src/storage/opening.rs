@@ -36,7 +36,7 @@ pub(crate) struct Storage {
     pub(crate) wal: Wal,
     pub(crate) log: LogStore,
     pub(crate) place: Place,
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: LoadedState,
     pub(crate) mark: Arc<InstalledMark>,
     pub(crate) purge_floor: Arc<AtomicU64>,
     pub(crate) repairs: Repairs,
@@ -106,7 +106,7 @@ impl Storage {
 }
 
 /// The state that was found, and its store.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedState {
     pub(crate) state: State,
     pub(crate) position: Option<LogId>,
     pub(crate) membership: StoredMembership,
@@ -212,7 +212,7 @@ fn installing(mark: &InstalledMark, kept: &Kept, log: &LogStore) -> Option<(u64,
 
 /// Refuses a folder in which entries are missing between the state and the log.
 fn check_complete(
-    loaded: &Loaded,
+    loaded: &LoadedState,
     log: &LogStore,
     kept: &Kept,
     installing: Option<(u64, u64)>,
@@ -277,7 +277,7 @@ fn load(
     log: &LogStore,
     kept: &Kept,
     opened: Opened<StateLoader>,
-) -> Result<Loaded, Stop> {
+) -> Result<LoadedState, Stop> {
     let (why, moved_to) = match opened {
         Opened::Good {
             store,
@@ -287,7 +287,7 @@ fn load(
             let (position, membership) =
                 records::restore_position(&applied.log_id, &applied.membership)
                     .map_err(state_failed)?;
-            return Ok(Loaded {
+            return Ok(LoadedState {
                 state: rows.finish(),
                 position,
                 membership,
@@ -296,7 +296,7 @@ fn load(
             });
         }
         Opened::Empty { store } => {
-            return Ok(Loaded {
+            return Ok(LoadedState {
                 state: State::default(),
                 position: None,
                 membership: StoredMembership::default(),
@@ -313,7 +313,7 @@ fn load(
         let (state, store) = snapshot_file::load(file, place).map_err(state_failed)?;
         let (position, membership) =
             records::restore_position(&file.log_id, &file.membership).map_err(state_failed)?;
-        return Ok(Loaded {
+        return Ok(LoadedState {
             state,
             position,
             membership,
@@ -326,7 +326,7 @@ fn load(
         return Err(corrupt(kept, gone));
     }
     let store = checkpoint::create_empty(place).map_err(state_failed)?;
-    Ok(Loaded {
+    Ok(LoadedState {
         state: State::default(),
         position: None,
         membership: StoredMembership::default(),

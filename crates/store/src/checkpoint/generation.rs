@@ -122,7 +122,7 @@ pub(super) fn open_within<R: TakeRows>(
         });
     }
     match load_on_thread(place, generation, deadline) {
-        Ok(Loaded { store, rows }) => {
+        Ok(LoadedStore { store, rows }) => {
             // The process may have been killed before the directory entry of `CURRENT` was synced.
             // The other generations may be removed only after that.
             disk.sync_dir(data_dir)?;
@@ -246,7 +246,7 @@ impl Place {
     }
 }
 
-struct Loaded<R> {
+struct LoadedStore<R> {
     store: Box<dyn StateStore>,
     rows: R,
 }
@@ -257,7 +257,7 @@ fn load_on_thread<R: TakeRows>(
     place: &Place,
     generation: u64,
     limit: Duration,
-) -> io::Result<Loaded<R>> {
+) -> io::Result<LoadedStore<R>> {
     let deadline = Instant::now() + limit;
     if !place.stores.may_hang() {
         return load(place, generation, deadline);
@@ -275,7 +275,11 @@ fn load_on_thread<R: TakeRows>(
     loaded.map_err(|_| io::Error::other(format!("it did not open within {limit:?}")))?
 }
 
-fn load<R: TakeRows>(place: &Place, generation: u64, deadline: Instant) -> io::Result<Loaded<R>> {
+fn load<R: TakeRows>(
+    place: &Place,
+    generation: u64,
+    deadline: Instant,
+) -> io::Result<LoadedStore<R>> {
     let folder = place.data_dir.join(folder_name(generation));
     let (store, found) = place.stores.open(&place.disk, &folder, deadline)?;
     if found != place.format(generation) {
@@ -290,7 +294,7 @@ fn load<R: TakeRows>(place: &Place, generation: u64, deadline: Instant) -> io::R
     taken.tally.expect(digest)?;
     let rows = taken.rows;
     // An invalid row is reported only after the rows were found to match the record.
-    taken.refused.map_or(Ok(Loaded { store, rows }), Err)
+    taken.refused.map_or(Ok(LoadedStore { store, rows }), Err)
 }
 
 enum Current {

@@ -42,14 +42,14 @@ impl TakeRows for StateLoader {
 }
 
 /// The loaded rows of a store.
-pub(super) struct Taken<R> {
+pub(super) struct TakenRows<R> {
     pub(super) tally: Tally,
     pub(super) rows: R,
     /// The reason why a row was not loaded. All rows are counted nevertheless.
     pub(super) refused: Option<io::Error>,
 }
 
-impl<R: TakeRows> Taken<R> {
+impl<R: TakeRows> TakenRows<R> {
     fn new() -> Self {
         Self {
             tally: Tally::default(),
@@ -58,7 +58,7 @@ impl<R: TakeRows> Taken<R> {
         }
     }
 
-    fn take(&mut self, batch: &Batch) {
+    fn take(&mut self, batch: &RowBatch) {
         for (key, value) in batch.rows() {
             let hash = self.tally.add(key, value);
             if self.refused.is_none() {
@@ -72,9 +72,9 @@ impl<R: TakeRows> Taken<R> {
 ///
 /// # Errors
 /// An error of the store, or of the creation of the thread.
-pub(super) fn take_all<R: TakeRows>(store: &dyn StateStore) -> io::Result<Taken<R>> {
+pub(super) fn take_all<R: TakeRows>(store: &dyn StateStore) -> io::Result<TakenRows<R>> {
     thread::scope(|scope| {
-        let mut batch = Batch::default();
+        let mut batch = RowBatch::default();
         let mut taker: Option<Taker<'_, R>> = None;
         store.stream(&mut |key, value| {
             batch.push(key, value);
@@ -93,7 +93,7 @@ pub(super) fn take_all<R: TakeRows>(store: &dyn StateStore) -> io::Result<Taken<
                 taker.finish()
             }
             None => {
-                let mut taken = Taken::new();
+                let mut taken = TakenRows::new();
                 taken.take(&batch);
                 Ok(taken)
             }
@@ -103,17 +103,17 @@ pub(super) fn take_all<R: TakeRows>(store: &dyn StateStore) -> io::Result<Taken<
 
 /// The loading thread. It ends when its sender is dropped.
 struct Taker<'scope, R> {
-    sender: SyncSender<Batch>,
-    thread: ScopedJoinHandle<'scope, Taken<R>>,
+    sender: SyncSender<RowBatch>,
+    thread: ScopedJoinHandle<'scope, TakenRows<R>>,
 }
 
 impl<'scope, R: TakeRows> Taker<'scope, R> {
     fn start(scope: &'scope Scope<'scope, '_>) -> io::Result<Self> {
-        let (sender, batches): (_, Receiver<Batch>) = mpsc::sync_channel(BATCHES_WAITING);
+        let (sender, batches): (_, Receiver<RowBatch>) = mpsc::sync_channel(BATCHES_WAITING);
         let thread = thread::Builder::new()
             .name("checkpoint-rows".to_owned())
             .spawn_scoped(scope, move || {
-                let mut taken = Taken::new();
+                let mut taken = TakenRows::new();
                 for batch in batches {
                     taken.take(&batch);
                 }
@@ -122,12 +122,12 @@ impl<'scope, R: TakeRows> Taker<'scope, R> {
         Ok(Self { sender, thread })
     }
 
-    fn send(&self, batch: Batch) -> io::Result<()> {
+    fn send(&self, batch: RowBatch) -> io::Result<()> {
         (self.sender.send(batch))
             .map_err(|_| io::Error::other("the thread that takes rows in ended"))
     }
 
-    fn finish(self) -> io::Result<Taken<R>> {
+    fn finish(self) -> io::Result<TakenRows<R>> {
         drop(self.sender);
         let taken = self.thread.join();
         taken.map_err(|_| io::Error::other("the thread that takes rows in panicked"))
@@ -136,12 +136,12 @@ impl<'scope, R: TakeRows> Taker<'scope, R> {
 
 /// Concatenated rows: their bytes, and the end of each key and each value.
 #[derive(Default)]
-struct Batch {
+struct RowBatch {
     bytes: Vec<u8>,
     ends: Vec<(usize, usize)>,
 }
 
-impl Batch {
+impl RowBatch {
     fn push(&mut self, key: &[u8], value: &[u8]) {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();

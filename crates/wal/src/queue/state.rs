@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::error::WalFailure;
-use crate::index::{LogIndex, Marks, Slot};
+use crate::index::{EntrySlot, LogIndex, Marks};
 use crate::segment::SegmentNumber;
 use crate::stats::WalStats;
 use seqd_disk::DiskFile;
@@ -63,7 +63,7 @@ pub(crate) enum Work {
 }
 
 /// An entry of a written batch: its index, the ticket of its call, and its position.
-pub(crate) type Placed = (u64, u64, Slot);
+pub(crate) type Placed = (u64, u64, EntrySlot);
 
 /// The state protected by the lock.
 pub(crate) struct State {
@@ -163,7 +163,7 @@ impl State {
         for Record { index, bytes } in records {
             let bytes = Arc::new(bytes);
             self.marks.append(index);
-            self.index.push(index, Slot::QUEUED);
+            self.index.push(index, EntrySlot::QUEUED);
             self.unwritten.insert(index, (ticket, Arc::clone(&bytes)));
             entries.push((index, bytes));
         }

@@ -28,14 +28,14 @@ pub(super) const fn reserve(workers: u32) -> u32 {
 }
 
 /// A worker that was leased before.
-struct Known<'a> {
+struct KnownWorker<'a> {
     worker: u32,
     record: &'a WorkerRecord,
     /// Milliseconds until it can be granted; 0 if it is free.
     wait_ms: u64,
 }
 
-impl Known<'_> {
+impl KnownWorker<'_> {
     fn is_free(&self) -> bool {
         self.wait_ms == 0
     }
@@ -56,7 +56,7 @@ struct Group<'a> {
     first: u32,
     size: u32,
     /// In the order of their numbers.
-    known: &'a [Known<'a>],
+    known: &'a [KnownWorker<'a>],
 }
 
 impl Group<'_> {
@@ -99,7 +99,11 @@ impl Group<'_> {
 
 /// Returns the groups of the workers from `first` to `last`, each of `size` workers: every group
 /// with a known worker, and the first of the other groups.
-fn groups<'a>(known: &'a [Known<'a>], (first, last): (u32, u32), size: u32) -> Vec<Group<'a>> {
+fn groups<'a>(
+    known: &'a [KnownWorker<'a>],
+    (first, last): (u32, u32),
+    size: u32,
+) -> Vec<Group<'a>> {
     let chunks = known.chunk_by(|one, next| one.worker / size == next.worker / size);
     let mut groups: Vec<Group<'a>> = chunks
         .map(|known| Group {
@@ -143,12 +147,12 @@ impl Table<WorkerRecord> {
         };
         let known = self
             .range(key(first)..=key(last))
-            .map(|(key, record)| Known {
+            .map(|(key, record)| KnownWorker {
                 worker: key.worker.0,
                 record,
                 wait_ms: ms_until_free(context, layout, tick, record),
             });
-        let known: Vec<Known<'_>> = known.collect();
+        let known: Vec<KnownWorker<'_>> = known.collect();
         let of_first = layout.workers_of_datacenter(0);
         let size = of_first.map_or(layout.workers(), |(first, last)| last.0 - first.0 + 1);
         let mut groups = groups(&known, (first.0, last.0), size);
