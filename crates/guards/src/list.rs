@@ -261,7 +261,7 @@ guards! {
     PromiseRegistered,
     /// A follower's draws carry its promise of after their arrival.
     PromiseOfSender,
-    /// A leader that has voted for another one draws nothing.
+    /// A leader that has voted for another one does not confirm itself.
     OwnPromiseKept,
     /// The voters of an appended membership confirm, also while it is not applied.
     VotersInForce,

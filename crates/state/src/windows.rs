@@ -75,7 +75,7 @@ pub enum DrawResult {
 }
 
 /// The windows of one term. Empty at the beginning of a term.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Windows {
     term: u64,
     sequences: BTreeMap<SequenceName, Window>,
@@ -83,7 +83,7 @@ pub struct Windows {
 }
 
 /// Granted indices of a sequence that were not drawn yet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Window {
     epoch: Epoch,
     token: GrantToken,
@@ -96,7 +96,7 @@ struct Window {
 }
 
 /// The granted timestamps.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Timestamps {
     /// The next timestamp is this one or a higher one.
     next: u64,

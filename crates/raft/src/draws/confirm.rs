@@ -35,7 +35,12 @@ pub(super) async fn is_confirmed(
         return true;
     }
     let mut confirmations = Confirmations::new(term, replica.voters_in_force());
-    confirmations.count(replica.node, replica.promised.term());
+    let own = if is_out!(OwnPromiseKept) {
+        term
+    } else {
+        replica.promised.term()
+    };
+    confirmations.count(replica.node, own);
     if let Some((sender, promised)) = sender {
         confirmations.count(sender, promised);
     }
@@ -44,8 +49,7 @@ pub(super) async fn is_confirmed(
         // The caller tries again as long as this node is in contact with a majority.
         let _ = timeout(replica.election_max, asked).await;
     }
-    // This node may have voted for another leader meanwhile.
-    confirmations.is_complete() && (replica.promised.term() <= term || is_out!(OwnPromiseKept))
+    confirmations.is_complete()
 }
 
 /// Asks voters until the confirmations are complete, or all have answered.

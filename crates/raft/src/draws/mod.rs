@@ -16,6 +16,8 @@
 
 mod confirm;
 mod forward;
+#[cfg(test)]
+mod model;
 pub(crate) mod round;
 #[cfg(test)]
 mod tests;

@@ -193,10 +193,12 @@ async fn a_voter_that_has_promised_a_later_term_confirms_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_has_voted_for_another_draws_nothing() {
+async fn a_leader_that_has_voted_for_another_does_not_confirm_itself() {
     let mut cluster = ordered().await;
     let leader = cluster.leader().unwrap();
     promise_another(cluster.raft(leader));
+    assert!(is_drawn(cluster.raft(leader)).await, "both others confirm");
+    promise_another(cluster.raft((leader + 1) % 3));
     assert!(
         !is_drawn(cluster.raft(leader)).await,
         "drawn against its own vote"
