@@ -110,7 +110,7 @@ fn propose(problem: Problem, error: &ProposeError) -> Problem {
         ProposeError::NoRoom { .. } => problem.with_retry_after_ms(1000).with_hint(
             "make room on the disk, or free what the cluster keeps: docs/DAY-TWO.md, disk space",
         ),
-        ProposeError::TooLarge { .. } => problem.with_hint("send less at once"),
+        ProposeError::TooLarge { .. } => problem.with_hint("send less in one request"),
         ProposeError::Stopping | ProposeError::NodeRemoved => problem.with_hint(OTHER_NODE),
         ProposeError::AboveLevel { .. } => {
             problem.with_hint("start every member with the newer program: the level rises then")
