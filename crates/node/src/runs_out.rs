@@ -103,15 +103,15 @@ fn notice(layout: &Layout, now: WallMs) -> Option<String> {
     let left = Duration::from_millis(end.0.saturating_sub(now.0));
     if left.is_zero() {
         return Some(format!(
-            "the time field of layout {name} is full since {}: it makes no IDs any more",
+            "the time field of layout {name} has been full since {}: it issues no more IDs",
             rfc3339(end)
         ));
     }
     (left <= NOTICE).then(|| {
         let days = left.as_secs() / DAY.as_secs();
         format!(
-            "the time field of layout {name} is full from {} on, in {days} days: it makes no IDs from \
-             then on; let programs use another layout",
+            "the time field of layout {name} will be full at {}, in {days} days: it issues no IDs \
+             after that; use another layout",
             rfc3339(end)
         )
     })

@@ -176,7 +176,7 @@ fn commands_show_the_token_of_a_file_and_a_new_one_takes_its_place() {
         cluster
             .node(0)
             .stderr()
-            .contains("the bootstrap token in force stays")
+            .contains("the token in force is kept")
     };
     wait::until("a warning", TAKEN, || warned().then_some(()));
     assert!(is_let_in(SECOND));

@@ -335,7 +335,7 @@ fn warnings(layout: &Layout, now: WallMs) -> Vec<String> {
     let end = rfc3339(ends);
     if ends <= now {
         warnings.push(format!(
-            "its time field is full since {end}: it decodes only"
+            "its time field has been full since {end}: its IDs can only be decoded"
         ));
     } else if ends.0 - now.0 < SHORT_LIFE_MS {
         warnings.push(format!(

@@ -128,7 +128,10 @@ pub enum WorkerRefusal {
         #[serde(with = "crate::foreign::wall_ms")]
         wall_ms: WallMs,
     },
-    #[error("the time field of layout {layout} is full since {} ms; it decodes only", .since.0)]
+    #[error(
+        "the time field of layout {layout} has been full since {} ms; its IDs can only be decoded",
+        .since.0
+    )]
     LayoutExhausted {
         layout: String,
         #[serde(with = "crate::foreign::wall_ms")]
