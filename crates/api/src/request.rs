@@ -130,7 +130,7 @@ pub fn unknown(key: &str, what: &str, known: &[&str]) -> Problem {
     let problem = Problem::new(ErrorCode::UnknownField, format!("unknown {what} {key:?}"));
     match nearest(&key, known) {
         Some(near) => problem.with_hint(format!("did you mean {near:?}?")),
-        None if known.is_empty() => problem.with_hint("this request takes none"),
+        None if known.is_empty() => problem.with_hint("this request takes no fields"),
         None => problem.with_hint(format!("known: {}", known.join(", "))),
     }
 }

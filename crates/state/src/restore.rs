@@ -94,16 +94,15 @@ pub enum RestorationError {
     #[error("the backup has no sequence {}", list(.0))]
     UnknownNames(Vec<SequenceName>),
     #[error(
-        "it is not known how far these sequences came after the backup: {}; give a floor for each, \
-         or a margin for all others",
+        "it is unknown which values of these sequences were granted after the backup: {}; give a \
+         floor for each, or a margin for all others",
         list(.0)
     )]
     MissingFloors(Vec<SequenceName>),
-    #[error("a value does not say in which pass of a cycling sequence it is: give a margin for {}", list(.0))]
+    #[error("a value does not identify the pass of a cycling sequence: give a margin for {}", list(.0))]
     FloorOfCycling(Vec<SequenceName>),
     #[error(
-        "the floor is beyond the value that would follow the last of {}; give that value if none is \
-         left",
+        "the floor is beyond the value after the last one of {}; give that value if none is left",
         list(.0)
     )]
     PastEnd(Vec<SequenceName>),

@@ -156,7 +156,10 @@ async fn an_answer_without_end_is_not_read_to_its_end() {
     let patient = Some(Duration::from_secs(60));
     let asked = client(&[endless], patient);
     let error = asked.id(&IdQuery::default()).await.unwrap_err();
-    assert!(error.to_string().contains("it is longer than"), "{error}");
+    assert!(
+        error.to_string().contains("the response is longer than"),
+        "{error}"
+    );
     drop(asked);
     // The runtime closes the connection, so it must not be blocked here.
     let sent = tokio::task::spawn_blocking(|| sent.join().unwrap()).await;

@@ -41,7 +41,7 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
     let Some((_, own)) = peers.iter().find(|(label, _)| *label == name) else {
         let names: Vec<&str> = peers.iter().map(|(label, _)| *label).collect();
         let names = names.join(", ");
-        let allowed = format!("{name} is none of the peers {names}: give it as NAME=HOST");
+        let allowed = format!("{name} is not one of the peers {names}: give it as NAME=HOST");
         return refuse(&hosts.join(","), &allowed);
     };
     let (host, port) = own.rsplit_once(':').unwrap_or((own, ""));

@@ -188,7 +188,7 @@ fn a_checkpoint_that_cannot_stand_for_the_snapshots_is_no_base_for_a_recovery() 
         purged: Some(APPLIED + 1),
         ..Plan::default()
     });
-    let refused = "its snapshots end before, and its checkpoint ends at 80";
+    let refused = "its snapshots end before that entry, and its checkpoint ends at 80";
     assert_refused(&behind.root(), &["entry 82", refused]);
 }
 

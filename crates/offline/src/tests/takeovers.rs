@@ -131,7 +131,7 @@ fn a_folder_without_a_lock_that_is_used_after_the_plan_is_left_as_it_is() {
     let refused = recovering.carry_out(SAID).unwrap_err();
     assert_eq!(refused.code, "folder-in-use");
     assert!(
-        refused.message.contains("since it was looked at"),
+        refused.message.contains("since this command read it"),
         "{refused}"
     );
     assert!(files(&root) == before);

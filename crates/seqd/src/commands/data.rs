@@ -55,7 +55,7 @@ pub(crate) fn run(command: DataCommand, session: &Session) -> Result<u8, Failure
 fn inspect(folder: &Path, session: &Session) -> Result<u8, Failure> {
     let report = inspect_folder(folder).map_err(Failure::from)?;
     if let Some(why) = &report.unlocked {
-        session.note(&format!("looked at without a lock: {why}"));
+        session.note(&format!("read without a lock: {why}"));
     }
     Report::facts(&report, facts(&report))?.print(session.format)?;
     match report.problems.first() {
@@ -177,7 +177,7 @@ fn log(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
     for segment in &log.segments {
         let entries = match (segment.first, segment.last) {
             (Some(first), Some(last)) => format!("entries {first} to {last}"),
-            _ => "no entry of use".to_owned(),
+            _ => "no usable entry".to_owned(),
         };
         let used = display::bytes(segment.used);
         facts.push((

@@ -28,18 +28,18 @@ show order
 > next value 101, 100 allocated, 9223372036854775707 remain; run from 0 with token 4
 # Every sequence needs a floor or a margin.
 restore c2
-> refused: it is not known how far these sequences came after the backup: bill, down, gone, order, round; give a floor for each, or a margin for all others
+> refused: it is unknown which values of these sequences were granted after the backup: bill, down, gone, order, round; give a floor for each, or a margin for all others
 restore c2 order=500 bill=150
-> refused: it is not known how far these sequences came after the backup: down, gone, round; give a floor for each, or a margin for all others
+> refused: it is unknown which values of these sequences were granted after the backup: down, gone, round; give a floor for each, or a margin for all others
 restore c2 order=500 nobody=1 margin=0
 > refused: the backup has no sequence nobody
 # A value does not identify the pass of a cycling sequence.
 restore c2 round=3 margin=10
-> refused: a value does not say in which pass of a cycling sequence it is: give a margin for round
+> refused: a value does not identify the pass of a cycling sequence: give a margin for round
 # A floor beyond the value that would follow the last one is a mistake. That value, like a margin
 # past the end, uses up the sequence. A sequence without a value left does not change.
 restore c2 bill=201 margin=10
-> refused: the floor is beyond the value that would follow the last of bill; give that value if none is left
+> refused: the floor is beyond the value after the last one of bill; give that value if none is left
 restore c2 bill=200 margin=90 order=50
 > restored, node 7
 > bill: index 10 to 100, next value 110 to none
