@@ -58,8 +58,8 @@ impl Descriptors {
     fn of(all: usize) -> io::Result<Self> {
         if all < LEAST {
             return Err(io::Error::other(format!(
-                "this process may have {all} open files, and a node needs {LEAST} at least: raise the limit \
-                 (ulimit -n, or LimitNOFILE of its unit)"
+                "this process may have {all} open files, and a node needs at least {LEAST}: raise \
+                 the limit (ulimit -n, or LimitNOFILE of its unit)"
             )));
         }
         let peers = (all / 8).min(1025);

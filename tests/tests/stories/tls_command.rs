@@ -131,6 +131,6 @@ fn tls_inspect_ends_with_7_for_what_cannot_be_used() {
         &tls(&["init", "--dir", &path("x"), "--nodes", "a=b,a=c"]),
         2,
     );
-    assert!(twice.contains("a is there twice"), "{twice}");
+    assert!(twice.contains("a is listed twice"), "{twice}");
     assert!(!certificates.path("x").exists());
 }

@@ -139,7 +139,7 @@ fn keys_that_cannot_be_together_are_refused() {
     assert_eq!(ports("127.0.0.1:7400", "127.0.0.2:7400"), "");
     assert_eq!(ports("127.0.0.1:0", "127.0.0.1:0"), "");
     let advertised = "[http]\nadvertise = \"http://a:7401\"\n[peer]\nadvertise = \"a:7401\"";
-    assert!(with(advertised).contains("give the port for clients"));
+    assert!(with(advertised).contains("set the port for clients"));
     let both = refusal("[node]\nname = \"n1\"\nname_from = \"hostname\"");
     assert!(both.contains("only one of them"), "{both}");
 }
@@ -248,7 +248,7 @@ fn a_bootstrap_file_that_no_node_would_take_is_not_written() {
         bootstrap_file("n1", &hosts).unwrap_err().to_string()
     };
     let many = of("n1 n2 n3 n4 n5 n6 n7 n8");
-    assert!(many.contains("8 nodes; 1, 3 or 5 are right"), "{many}");
+    assert!(many.contains("8 nodes; use 1, 3 or 5"), "{many}");
     let same = of("n1=a n2=a n3=c");
     assert!(same.contains("have the same address"), "{same}");
     let port = of("n1:7400 n2 n3");
@@ -354,7 +354,7 @@ fn a_certificate_goes_with_its_key_and_clients_are_told_of_https() {
     );
     assert_eq!(
         resolve(&[key]).unwrap_err(),
-        "tls.key = /tls/n1.key (seqd.toml): tls.cert belongs to it, and is not set"
+        "tls.key = /tls/n1.key (seqd.toml): tls.cert is required too, and is not set"
     );
     let alone = resolve(&[("client_ca", "/tls/ca.crt")]).unwrap_err();
     assert!(alone.contains("it takes tls.cert and tls.key"), "{alone}");
@@ -393,12 +393,12 @@ fn a_node_that_anybody_could_talk_to_is_refused_unless_it_is_permitted() {
     }
     let peers = check(own, peers_all, "").unwrap_err();
     assert!(
-        peers.starts_with("peer.listen = 0.0.0.0:3 takes what any machine sends"),
+        peers.starts_with("peer.listen = 0.0.0.0:3 accepts peer messages from any machine"),
         "{peers}"
     );
     let unknown = check(all, peers_all, "# tls").unwrap_err();
     assert!(
-        unknown.contains("whoever they are (tls.client_ca or auth.enabled)"),
+        unknown.contains("without authentication (tls.client_ca or auth.enabled)"),
         "{unknown}"
     );
     assert!(!unknown.contains("peer.listen = "), "{unknown}");

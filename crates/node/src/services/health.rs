@@ -156,7 +156,7 @@ impl HealthService {
                 Check::new("leader", None, format!("{} leads; {voters}", leader.name))
             }
             _ => {
-                let detail = format!("no leader with contact to a quorum; {voters}");
+                let detail = format!("no leader has contact with a quorum; {voters}");
                 Check::new("leader", Some(Unready::NoLeader), detail)
             }
         };

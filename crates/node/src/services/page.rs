@@ -87,7 +87,7 @@ fn name(cursor: &str) -> Result<String, RequestError> {
     let bytes: Option<Vec<u8>> = (0..cursor.len()).step_by(2).map(byte).collect();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     let text = text.filter(|text| !text.is_empty());
-    text.ok_or_else(|| RequestError::invalid("cursor is not one that a page before has given"))
+    text.ok_or_else(|| RequestError::invalid("cursor does not come from an earlier page"))
 }
 
 #[cfg(test)]

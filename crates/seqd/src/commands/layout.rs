@@ -188,7 +188,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     session.note(&if is_new {
         format!("created {name}: seqd id --layout {name}")
     } else {
-        format!("{name} was there already, with the same definition")
+        format!("{name} already exists with the same definition")
     });
     warn(&layout, session);
     facts(&layout, &[])?.print(session.format)?;

@@ -200,7 +200,7 @@ fn create_is_silent_and_says_when_it_was_there() {
         "max":"9","cycle":false,"next":"1","allocated":"0","remaining":"9"}"#;
     for (status, said) in [
         (201, ""),
-        (200, "order was there already, with the same definition\n"),
+        (200, "order already exists with the same definition\n"),
     ] {
         let stub = Stub::new(vec![(
             "PUT /v1/sequences/order",

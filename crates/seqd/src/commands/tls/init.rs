@@ -128,7 +128,7 @@ fn subjects(args: &InitArgs) -> Result<Vec<(String, Subject)>, Failure> {
         }
         if name == CA || subjects[..at].iter().any(|(other, _)| other == name) {
             let why =
-                format!("{name} is there twice: each node and client needs a name of its own");
+                format!("{name} is listed twice: each node and client needs a name of its own");
             return Err(Failure::usage(why).with_hint("give the names of nodes as NAME=HOST"));
         }
     }
