@@ -49,7 +49,9 @@ pub enum NoteOutcome {
 pub enum NoteRefusal {
     #[error("there is no note {name}")]
     NotFound { name: String },
-    #[error("a note and its name have at most {MAX_BYTES} bytes, and it lives {MAX_TTL_MS} ms")]
+    #[error(
+        "a note and its name have at most {MAX_BYTES} bytes, and its ttl is at most {MAX_TTL_MS} ms"
+    )]
     TooLong,
 }
 

@@ -78,11 +78,11 @@ pub struct RaisedSequence {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestorationError {
-    #[error("the state holds no cluster: it was never founded")]
+    #[error("the state contains no cluster: the cluster was never founded")]
     NotFounded,
     #[error("{0}")]
     Text(TextRefusal),
-    #[error("the state was not written at {} ms: it is {} to {} ms", .given.0, .from.0, .to.0)]
+    #[error("the state cannot have been written at {} ms: allowed are {} to {} ms", .given.0, .from.0, .to.0)]
     WrittenOutOfRange {
         given: WallMs,
         /// The start of the cluster, if it was itself restored. The windows of its workers depend

@@ -147,6 +147,7 @@ fn a_refusal_says_a_sentence_with_its_figures() {
         );
     }
     assert!(
-        sentences.contains(&"the sequence order has 3 values left, 4 were asked for".to_owned())
+        sentences
+            .contains(&"the sequence order has 3 values left, but 4 were requested".to_owned())
     );
 }
