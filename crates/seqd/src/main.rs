@@ -68,7 +68,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     variables::check(&Cli::command(), std::env::vars_os())?;
     if cli.global.dry_run && !cli.command.has_dry_run() {
         let detail = "this command has no dry run, and was not carried out";
-        return Err(Failure::usage(detail).with_hint("leave --dry-run, or SEQD_DRY_RUN, out"));
+        return Err(Failure::usage(detail).with_hint("omit --dry-run, or unset SEQD_DRY_RUN"));
     }
     match cli.command {
         Command::Server(args) => return server::run(args),

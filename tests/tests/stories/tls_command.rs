@@ -52,7 +52,7 @@ fn what_tls_init_makes_serves_and_is_renewed_and_never_overwritten() {
     let before = std::fs::read(dir.join("n1.crt")).unwrap();
     let again = text(&tls(&init), 6);
     assert!(
-        again.contains("is there already, and is not overwritten"),
+        again.contains("already exists and is not overwritten"),
         "{again}"
     );
 
@@ -104,7 +104,7 @@ fn what_tls_init_makes_serves_and_is_renewed_and_never_overwritten() {
         id.status.success().then_some(())
     });
     let unknown = text(&tls(&["renew", "--dir", &given, "--node", "n9"]), 3);
-    assert!(unknown.contains("n9.crt is not there"), "{unknown}");
+    assert!(unknown.contains("n9.crt does not exist"), "{unknown}");
 }
 
 #[test]

@@ -138,13 +138,16 @@ fn identity(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
             let what = if own.joined { "joined" } else { "founded by" };
             facts.push((what, own.members.join(", ")));
             if own.founding {
-                facts.push(("bootstrap", "begun and not finished".to_owned()));
+                facts.push(("bootstrap", "begun but not finished".to_owned()));
             }
             if !own.ancestors.is_empty() {
                 facts.push(("ancestors", own.ancestors.join(", ")));
             }
         }
-        None => facts.push(("node", "none yet: it is no member of a cluster".to_owned())),
+        None => facts.push((
+            "node",
+            "none yet: the node is not a member of a cluster".to_owned(),
+        )),
     }
     if let Some(boot) = report.boot {
         facts.push(("starts", boot.to_string()));

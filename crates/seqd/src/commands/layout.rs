@@ -236,7 +236,7 @@ async fn explain(name: &str, rate: u64, moduli: &[u32], session: &Session) -> Re
 
 fn facts(layout: &Layout, spreads: &[String]) -> Result<Report, Failure> {
     let fits = if layout.fits_53_bits {
-        "yes: exact as a number of JavaScript"
+        "yes: exact as a JavaScript number"
     } else {
         "no: a string in JSON"
     };

@@ -326,7 +326,7 @@ fn warn_unconfirmed(members: &[String], session: &Session) {
     if !members.is_empty() {
         let names = members.join(", ");
         session.note(&format!(
-            "not confirmed yet by {names}: older values may still come from there"
+            "not confirmed yet by {names}, which may still return older values"
         ));
     }
 }
