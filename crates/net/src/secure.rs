@@ -126,7 +126,10 @@ impl Told {
 
     fn refused(&self, address: &str, error: &io::Error) {
         if self.is_due(address, Instant::now()) {
-            tracing::warn!("{}: no TLS with {address}: {error}", self.whom);
+            tracing::warn!(
+                "{}: the TLS handshake with {address} failed: {error}",
+                self.whom
+            );
         }
     }
 

@@ -158,7 +158,7 @@ mod tests {
             assert!(early.contains("in 365 days"), "{early}");
             let last = at(end - 1).unwrap();
             assert!(
-                last.contains("in 0 days") && last.contains("full from"),
+                last.contains("in 0 days") && last.contains("will be full at"),
                 "{last}"
             );
             let over = at(end).unwrap();

@@ -54,7 +54,7 @@ pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), R
         Err(_) if is_out!(EnvelopeStart) => Ok(()),
         Err(StartRefusal::Stale(stale)) => refuse(RejectionCode::StaleBoot, stale.to_string()),
         Err(StartRefusal::Unintroduced) => {
-            refuse(RejectionCode::Unintroduced, "say hello first".to_owned())
+            refuse(RejectionCode::Unintroduced, "send a hello first".to_owned())
         }
     }
 }

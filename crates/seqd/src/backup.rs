@@ -192,7 +192,10 @@ mod tests {
         let (fresh, file) = (Path::new("/b/.x.snap.1.tmp"), Path::new("/b/x.snap"));
         for (code, expected) in [
             ("corrupt", "the snapshot is damaged"),
-            ("newer-format", "what arrived is of a newer seqd"),
+            (
+                "newer-format",
+                "the snapshot was written by a newer version of seqd",
+            ),
         ] {
             let error = OfflineError::new(code, "/b/.x.snap.1.tmp: row 65");
             let error = not_saved(error, fresh, file);

@@ -67,7 +67,7 @@ impl SegmentHeader {
             ));
         };
         if bytes[0..8] != MAGIC {
-            return Err(HeaderFlaw::Bad("the segment header does not begin as one"));
+            return Err(HeaderFlaw::Bad("the segment header has no magic number"));
         }
         if u32_at(bytes, HEADER_CRC_AT) != crc32c::crc32c(&bytes[..HEADER_CRC_AT])
             && !is_out!(HeaderChecksum)
@@ -289,7 +289,7 @@ impl<'a> Iterator for Records<'a> {
         let len = u32_at(rest, 4) as usize;
         let Some(bytes) = rest.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + len) else {
             return Some(Err(format!(
-                "a record of {len} bytes reaches beyond its batch"
+                "a record of {len} bytes extends beyond its batch"
             )));
         };
         let at = start + RECORD_HEADER_BYTES;

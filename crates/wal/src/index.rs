@@ -176,7 +176,7 @@ impl Marks {
         match record.kind {
             Kind::Entry if self.accepts(index) => self.append(index),
             Kind::Entry => {
-                return Err(format!("entry {index} follows, {} is the next", self.next));
+                return Err(format!("entry {index} follows, but {} is next", self.next));
             }
             Kind::Vote => self.vote = Some(record.bytes.to_vec()),
             Kind::Committed => self.committed = Some(record.bytes.to_vec()),

@@ -65,7 +65,7 @@ fn choose(shared: &Shared, range: Range<u64>, max_bytes: usize) -> io::Result<Ve
             },
             Some(number) => match state.files.get(&number) {
                 Some(file) => Source::Disk(number, Arc::clone(file), slot),
-                None => return Err(lost(index, "its segment is gone")),
+                None => return Err(lost(index, "its segment no longer exists")),
             },
         };
         total += match &source {
@@ -128,7 +128,7 @@ fn check(bytes: &[u8], slot: &Slot) -> Result<(), &'static str> {
     if crc32c::crc32c(bytes) == slot.crc {
         Ok(())
     } else {
-        Err("its bytes on disk are not those that were written")
+        Err("its bytes on disk differ from the written bytes")
     }
 }
 

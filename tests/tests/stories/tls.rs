@@ -68,7 +68,7 @@ fn clients_reach_a_node_over_tls_and_are_told_why_if_they_do_not() {
     let plain = http::get(&format!("http://{address}/v1/id")).reply();
     let plain = plain.refused(400, "invalid-argument");
     assert!(
-        plain.detail().contains("this port speaks TLS"),
+        plain.detail().contains("this port requires TLS"),
         "{}",
         plain.body
     );
@@ -127,7 +127,8 @@ fn a_renewed_certificate_counts_without_a_restart_and_a_broken_one_does_not() {
     certificates.write("n1.key", "no key");
     let told = || {
         let text = cluster.node(0).stderr();
-        text.contains("the one before stays").then_some(())
+        text.contains("the previous one stays in force")
+            .then_some(())
     };
     wait::until("a line about the broken key", TAKEN, told);
     assert_eq!(expiry(), renewed);

@@ -88,9 +88,9 @@ fn the_right_certificate_of_another_node_is_refused_and_both_sides_say_so() {
     other.set("node", "name", "\"n9\"");
     certificates.meet_peers(other, "n9");
     cluster.start_all();
-    let named = "its certificate is that of n9, and n3 is expected there";
+    let named = "its certificate belongs to n9, but n3 is expected there";
     wait_for_words(&cluster, 0, &["peers: no TLS with", named, "seen 2/3 ("]);
-    let told = "it refuses this side's certificate: it is not that of the node which it looked for";
+    let told = "it rejects this side's certificate: it does not belong to the expected node";
     wait_for_words(&cluster, 2, &["peers' port: no TLS with", told]);
 }
 
@@ -134,9 +134,10 @@ fn a_node_without_tls_is_told_what_the_others_have() {
         cluster.node_mut(2).unset("tls", key);
     }
     cluster.start_all();
-    let told = "this node speaks TLS with its peers, and you do not";
+    let told = "this node uses TLS with its peers, but the caller does not";
     wait_for_words(&cluster, 2, &["waiting for quorum", told]);
-    let closed = "it closed the connection in the TLS handshake: has it the same [tls]?";
+    let closed = "it closed the connection in the TLS handshake: check that its [tls] settings \
+        match";
     wait_for_words(&cluster, 0, &[closed, "it does not speak TLS"]);
 }
 

@@ -133,7 +133,7 @@ fn keys_that_cannot_be_together_are_refused() {
             "[http]\nlisten = \"{http}\"\n[peer]\nlisten = \"{peer}\""
         ))
     };
-    let taken = "clients are served there";
+    let taken = "clients already use this address";
     assert!(ports("0.0.0.0:7400", "0.0.0.0:7400").contains(taken));
     assert!(ports("[::]:7400", "127.0.0.1:7400").contains(taken));
     assert_eq!(ports("127.0.0.1:7400", "127.0.0.2:7400"), "");
@@ -252,7 +252,7 @@ fn a_bootstrap_file_that_no_node_would_take_is_not_written() {
     let same = of("n1=a n2=a n3=c");
     assert!(same.contains("have the same address"), "{same}");
     let port = of("n1:7400 n2 n3");
-    assert!(port.contains("clients are served there"), "{port}");
+    assert!(port.contains("clients already use this address"), "{port}");
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn the_host_names_the_node_unless_a_stronger_layer_does() {
     };
     assert_eq!(named(Origin::Flag("name".to_owned())), "n1");
     assert_eq!(named(Origin::Default), "host");
-    assert!(refusal("[node]\nname_from = \"dns\"").contains("the only choice"));
+    assert!(refusal("[node]\nname_from = \"dns\"").contains("the only allowed value"));
 }
 
 #[test]
@@ -357,11 +357,14 @@ fn a_certificate_goes_with_its_key_and_clients_are_told_of_https() {
         "tls.key = /tls/n1.key (seqd.toml): tls.cert is required too, and is not set"
     );
     let alone = resolve(&[("client_ca", "/tls/ca.crt")]).unwrap_err();
-    assert!(alone.contains("it takes tls.cert and tls.key"), "{alone}");
+    assert!(
+        alone.contains("it requires tls.cert and tls.key"),
+        "{alone}"
+    );
     assert!(
         resolve(&[cert, ("key", "")])
             .unwrap_err()
-            .contains("may not be empty")
+            .contains("must not be empty")
     );
 }
 

@@ -159,7 +159,7 @@ fn a_checkpoint_that_reaches_the_log_stands_for_snapshots_that_are_all_bad() {
     assert_eq!(takeover.former_members, whole.former_members);
     assert_eq!(takeover.unproven_entries, whole.unproven_entries);
     assert_eq!(takeover.notes.len(), 3, "{:#?}", takeover.notes);
-    assert!(takeover.notes[2].contains("begins with the checkpoint"));
+    assert!(takeover.notes[2].contains("is taken from the checkpoint"));
     recovering.carry_out(SAID).unwrap();
     assert_recovered(&root);
 

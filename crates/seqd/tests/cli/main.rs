@@ -299,7 +299,10 @@ fn an_interrupted_recovery_is_told_again_and_cannot_be_changed() {
     }
     let (code, stdout, stderr) = recover(&["--dry-run"]);
     assert_eq!((code, stdout.as_str()), (0, ""), "{stderr}");
-    assert!(stderr.starts_with("finishes the recovery of "), "{stderr}");
+    assert!(
+        stderr.starts_with("finishes the interrupted recovery of "),
+        "{stderr}"
+    );
     let again = "agreed to when it began:\nmakes it\n  IDs  unique\ndry run:";
     assert!(stderr.contains(again), "{stderr}");
     assert!(inside.join("said").is_file(), "nothing was done");

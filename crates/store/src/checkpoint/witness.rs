@@ -61,7 +61,7 @@ impl Witness {
             return Ok(());
         }
         let holds = found.map_or("no checkpoint".to_owned(), |at| format!("index {at}"));
-        let why = format!("it holds {holds}, and index {noted} had been synced");
+        let why = format!("it contains {holds}, but index {noted} had been synced");
         Err(io::Error::new(io::ErrorKind::InvalidData, why))
     }
 

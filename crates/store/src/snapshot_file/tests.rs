@@ -207,7 +207,7 @@ fn a_cut_or_longer_file_is_found() {
         verify(&OsDisk, &file.path)
             .unwrap_err()
             .to_string()
-            .contains("behind the footer")
+            .contains("after the footer")
     );
 }
 

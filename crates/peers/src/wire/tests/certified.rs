@@ -32,7 +32,7 @@ fn a_message_is_taken_from_the_node_of_the_certificate_alone() {
     let wrong = n2.check_id(3, || name_of(3)).unwrap_err();
     assert_eq!(
         wrong.to_string(),
-        "wrong-certificate: the certificate is that of n2, the message of n3"
+        "wrong-certificate: the certificate belongs to n2, but the message is from n3"
     );
     assert_eq!(code(n2.check_id(2, || name_of(2))), None);
     // The names are looked up once, and the result for one ID does not apply to another.
