@@ -38,7 +38,7 @@ pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), R
         if context.with_identity(ancestor) == Some(true) {
             return refuse(RejectionCode::Superseded, own.cluster_id);
         }
-        let detail = format!("this node is of cluster {}", own.cluster_id);
+        let detail = format!("this node belongs to cluster {}", own.cluster_id);
         return refuse(RejectionCode::WrongCluster, detail);
     }
     if envelope.to != own.from && !is_out!(EnvelopeTarget) {

@@ -216,7 +216,7 @@ fn cause_of(error: &io::Error) -> Cause {
     match error.kind() {
         _ if is_newer(error) => (
             StopReason::NewerFormat,
-            "put the newer program back: the version of seqd that wrote it, or a later one",
+            "install the newer program again: the version of seqd that wrote it, or a later one",
         ),
         _ if is_out_of_handles(error) => (
             StopReason::Invariant,

@@ -70,7 +70,7 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
     let stop = stopped(cluster.raft(follower)).await;
     assert_ends(&stop, 9, "newer-format");
     assert!(
-        stop.message.contains("put the newer program back"),
+        stop.message.contains("install the newer program again"),
         "{}",
         stop.message
     );
@@ -199,7 +199,7 @@ async fn the_level_rises_once_the_last_member_supports_it_and_an_older_program_i
     let stop = stopped(cluster.raft(2)).await;
     assert_ends(&stop, 9, "newer-format");
     let wanted = format!(
-        "this program supports levels {OLD}, the cluster is at {}: put the newer program back",
+        "this program supports levels {OLD}, the cluster is at {}: install the newer program again",
         NEXT.newest
     );
     assert_eq!(stop.message, wanted);

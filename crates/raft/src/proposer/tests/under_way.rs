@@ -17,7 +17,7 @@ async fn what_is_under_way_is_waited_for_until_its_deadline() {
     let waited = timeout(Duration::from_secs(10), given_up(replica, due)).await;
     let unknown = waited.expect("a group is waited for beyond its deadline");
     assert!(Instant::now() >= due);
-    let within = ProposeError::unknown("no answer within the deadline");
+    let within = ProposeError::unknown("no response within the deadline");
     assert_eq!(unknown, within);
     cluster.stop_all().await;
 }
