@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_no_object() {
+    fn a_list_is_not_an_object() {
         for (body, word) in [("[]", "object"), (r#"{"segment":[]}"#, "segment: ")] {
             let problem = decode::<SequenceSpec>(&[], body.as_bytes()).unwrap_err();
             assert_eq!(&*problem.code, "invalid-argument", "{body}");

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_endpoint_is_refused() {
+    fn an_invalid_endpoint_is_refused() {
         for text in [
             "https://",
             "ftp://n1",

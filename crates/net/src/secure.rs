@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_is_told_of_once_in_a_while_and_few_are() {
+    async fn an_address_is_reported_rarely_and_the_number_of_addresses_is_bounded() {
         let told = Told::of("clients' port");
         let from = |last: u8| format!("10.0.0.{last}");
         let now = Instant::now();

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_says_within_a_year_that_a_layout_ends_and_after_it_that_it_has() {
+    fn the_log_reports_the_end_of_a_layout_within_a_year_and_after_it() {
         for layout in Layout::presets() {
             let end = layout.exhausted_at().0;
             let year = NOTICE.as_millis() as u64;

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_published_is_a_usage_error() {
+    fn an_unpublished_command_line_is_a_usage_error() {
         let lines = [
             "seqd",
             "seqd seq",

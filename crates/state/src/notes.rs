@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused() {
+    fn a_text_that_is_too_long_is_refused() {
         let mut state = founded();
         let long = "x".repeat(MAX_BYTES + 1);
         let commands = vec![put(&long, 1), put("a", MAX_TTL_MS + 1), extend(&long, 1)];

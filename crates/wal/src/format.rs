@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_version_1_stay_what_they_are() {
+    fn the_bytes_of_version_1_never_change() {
         let header = SegmentHeader {
             number: 3,
             seed: SEED,
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_another_segment_is_none_here() {
+    fn a_batch_of_another_segment_is_not_accepted() {
         let bytes = batch(2, &[(Kind::Entry, 1, b"some bytes")]);
         assert_eq!(batch_at(&bytes, SEED + 1), Err(BatchFlaw::Header));
     }
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_says_newer_only_when_it_is_intact() {
+    fn a_header_is_newer_only_if_it_is_intact() {
         let mut bytes = SegmentHeader {
             number: 1,
             seed: 2,

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn truncate_and_purge_keep_what_lies_between() {
+    fn truncate_and_purge_keep_the_entries_between() {
         let mut index = LogIndex::empty_at(0);
         for i in 5..10 {
             index.push(i, slot(i as u32));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_purged_entries_is_given_back() {
+    fn memory_of_purged_entries_is_released() {
         let mut index = LogIndex::empty_at(0);
         for i in 0..1_000_000 {
             index.push(i, slot(0));

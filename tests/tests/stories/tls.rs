@@ -32,7 +32,7 @@ fn fails(output: Output, part: &str) {
 }
 
 #[test]
-fn clients_reach_a_node_over_tls_and_are_told_why_if_they_do_not() {
+fn clients_reach_a_node_over_tls_or_receive_the_reason() {
     let (mut cluster, certificates) = secured();
     let client = Subject::Client {
         name: "app".to_owned(),
@@ -93,7 +93,7 @@ fn clients_reach_a_node_over_tls_and_are_told_why_if_they_do_not() {
 }
 
 #[test]
-fn tls_spoken_to_a_node_that_has_none_is_told() {
+fn a_client_that_uses_tls_with_a_plain_node_gets_an_error() {
     let cluster = Cluster::started(1);
     let url = cluster.node(0).url().replace("http://", "https://");
     let certificates = Certificates::new(cluster.folder(), "certificates");

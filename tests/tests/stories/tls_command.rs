@@ -25,7 +25,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_tls_init_makes_serves_and_is_renewed_and_never_overwritten() {
+fn certificates_of_tls_init_work_are_renewed_and_never_overwritten() {
     let mut cluster = Cluster::planned(1);
     let dir = cluster.folder().join("tls");
     let given = dir.display().to_string();
@@ -108,7 +108,7 @@ fn what_tls_init_makes_serves_and_is_renewed_and_never_overwritten() {
 }
 
 #[test]
-fn tls_inspect_ends_with_7_for_what_cannot_be_used() {
+fn tls_inspect_exits_with_7_for_unusable_certificates() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::new(folder.path(), "tls");
     certificates.issue_node("n1", for_seconds(-5));

@@ -34,7 +34,7 @@ fn wait_for_words(cluster: &Cluster, index: usize, words: &[&str]) {
 }
 
 #[test]
-fn three_nodes_found_a_cluster_over_tls_and_go_on_after_a_kill() {
+fn three_nodes_found_a_cluster_over_tls_and_continue_after_a_kill() {
     let (cluster, _certificates) = secured();
     let mut cluster = cluster.ready();
     let create = http::request("PUT", &format!("{}/v1/sequences/a", cluster.node(0).url()));
@@ -52,7 +52,7 @@ fn three_nodes_found_a_cluster_over_tls_and_go_on_after_a_kill() {
 }
 
 #[test]
-fn a_node_with_another_cluster_s_certificate_is_refused_and_both_sides_say_so() {
+fn a_node_with_another_cluster_s_certificate_is_refused_and_both_sides_log_it() {
     let (mut cluster, _certificates) = secured();
     let foreign = Certificates::new(cluster.folder(), "foreign");
     foreign.issue_node("n3", days(365));
@@ -80,7 +80,7 @@ fn a_node_with_another_cluster_s_certificate_is_refused_and_both_sides_say_so() 
 }
 
 #[test]
-fn the_right_certificate_of_another_node_is_refused_and_both_sides_say_so() {
+fn the_right_certificate_of_another_node_is_refused_and_both_sides_log_it() {
     let (mut cluster, certificates) = secured();
     // A node of the same cluster, n9, at the address at which n1 and n2 expect n3.
     certificates.issue_node("n9", days(365));
@@ -95,7 +95,7 @@ fn the_right_certificate_of_another_node_is_refused_and_both_sides_say_so() {
 }
 
 #[test]
-fn an_expired_certificate_is_refused_and_both_sides_say_so() {
+fn an_expired_certificate_is_refused_and_both_sides_log_it() {
     let (mut cluster, certificates) = secured();
     // The certificate is valid while its own node starts, and has expired when the others connect
     // to it.
@@ -128,7 +128,7 @@ fn an_expired_certificate_is_refused_and_both_sides_say_so() {
 }
 
 #[test]
-fn a_node_without_tls_is_told_what_the_others_have() {
+fn a_node_without_tls_logs_that_the_others_use_it() {
     let (mut cluster, _certificates) = secured();
     for key in ["peer_cert", "peer_key", "peer_ca"] {
         cluster.node_mut(2).unset("tls", key);

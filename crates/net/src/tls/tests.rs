@@ -129,7 +129,7 @@ async fn the_right_certificate_of_another_node_is_refused_with_both_names() {
 }
 
 #[tokio::test]
-async fn another_cluster_s_certificate_is_refused_by_whoever_sees_it_first() {
+async fn another_cluster_s_certificate_is_refused_by_the_side_that_checks_it_first() {
     let (ours, theirs) = (Folder::new(), Folder::new());
     let (n1, n2) = (ours.peer("n1"), theirs.peer("n2"));
     let (dialling, accepting) = meet(&n1, "n2", &n2).await;
@@ -243,7 +243,7 @@ fn files_that_do_not_fit_are_refused_with_words() {
 }
 
 #[test]
-fn new_files_are_taken_and_unfit_ones_told_of_once() {
+fn new_files_are_loaded_and_unfit_ones_are_reported_once() {
     let folder = Folder::new();
     let files = folder.issue("n1", valid());
     let loaded = Rotating::load(files, now(), |material| PeerTls::new(material, "n1"));
@@ -321,7 +321,7 @@ async fn connect(
 }
 
 #[tokio::test]
-async fn a_client_is_told_what_is_wrong() {
+async fn a_client_receives_the_reason_of_a_refused_handshake() {
     let folder = Folder::new();
     let tls = clients_port(&folder, None);
     let trusting = crate::tls::ClientFiles {
@@ -345,7 +345,7 @@ async fn a_client_is_told_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_port_that_requires_certificates_lets_in_those_of_its_ca_alone() {
+async fn a_port_that_requires_certificates_accepts_only_those_of_its_ca() {
     let folder = Folder::new();
     let tls = clients_port(&folder, Some(folder.path("ca.crt")));
     let mut files = crate::tls::ClientFiles {

@@ -87,7 +87,7 @@ fn a_flag_beats_the_environment_beats_the_file() {
 }
 
 #[test]
-fn what_is_shown_can_be_read_again() {
+fn the_shown_configuration_can_be_parsed_again() {
     let text = "[node]\nname = \"n2\"\n[peer]\npeers = [\"n1=a:1\", \"n2=b:2\", \"n3=c:3\"]";
     let mut first = file(text).unwrap();
     let mut second = file(&show(&first.config.entries, true)).unwrap();
@@ -109,7 +109,7 @@ fn an_unknown_key_names_the_nearest() {
 }
 
 #[test]
-fn values_that_cannot_work_are_refused_with_what_is_allowed() {
+fn invalid_values_are_refused_with_the_allowed_values() {
     let with = |text: &str| refusal(&format!("[node]\nname = \"n1\"\n{text}"));
     assert!(with("[http]\nmax_count = 10001").contains("from 1 to 10000"));
     assert!(with("[http]\nmax_count = 0").contains("from 1 to 10000"));
@@ -145,7 +145,7 @@ fn keys_that_cannot_be_together_are_refused() {
 }
 
 #[test]
-fn limits_are_those_of_what_the_values_are_for() {
+fn limits_match_the_purpose_of_the_values() {
     let with = |text: &str| refusal(&format!("[node]\nname = \"n1\"\n{text}"));
     assert!(with("[segment]\nmax = 1000000001").contains("from 1 to 1000000000"));
     assert_eq!(with("[segment]\nmax = 1000000000"), "");
@@ -168,7 +168,7 @@ fn limits_are_those_of_what_the_values_are_for() {
 }
 
 #[test]
-fn an_address_that_nobody_can_reach_is_refused() {
+fn an_unreachable_address_is_refused() {
     let with = |text: &str| refusal(&format!("[node]\nname = \"n1\"\n{text}"));
     for wrong in [
         "banana split",
@@ -336,7 +336,7 @@ fn the_contract_and_the_state_have_one_rule_for_names() {
 }
 
 #[test]
-fn a_certificate_goes_with_its_key_and_clients_are_told_of_https() {
+fn a_certificate_needs_its_key_and_an_https_address() {
     let resolve = |keys: &[(&str, &str)]| {
         let mut text = String::from("[node]\nname = \"n1\"\n[tls]\n");
         for (key, path) in keys {

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_nobody_can_have_written_counts_as_none() {
+    fn an_impossible_mark_counts_as_none() {
         let folder = tempfile::tempdir().unwrap();
         let backwards = StoredMark {
             last_minted: WallMs(NOON),

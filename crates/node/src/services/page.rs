@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_looks_at_so_many_records_and_says_where_it_stopped() {
+    fn a_request_reads_a_bounded_number_of_records_and_returns_a_cursor() {
         let even = |number: &usize, _: ()| number.is_multiple_of(2).then_some(*number);
         let records = |count| (0..count).map(|number| (number, ()));
         assert_eq!(collect(records(5), 2, even), (vec![0, 2], Some(2)));

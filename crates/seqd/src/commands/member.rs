@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_how_the_member_stands() {
+    fn a_wait_reports_the_state_of_the_member() {
         let mut seen = cluster(["ready", "waiting", "ready"]);
         seen.members[1].lag_entries = Some(12);
         let seen = Ok(seen);

@@ -347,7 +347,7 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
     }
 
     #[test]
-    fn what_runs_out_has_a_line_before_it_does() {
+    fn a_resource_that_runs_out_has_a_line_before_it_does() {
         let mut cluster = cluster();
         let lines = |cluster: &Cluster, now: &str| {
             let now = now.parse().unwrap();
@@ -393,7 +393,7 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
     }
 
     #[test]
-    fn a_lost_quorum_is_called_so_with_who_is_missing() {
+    fn a_lost_quorum_is_reported_with_the_missing_members() {
         let mut lost = cluster();
         (lost.leader, lost.quorum) = (None, Quorum::of(3, 1));
         lost.members[1].state = MemberState::Unreachable;

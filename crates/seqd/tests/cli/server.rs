@@ -113,7 +113,7 @@ fn is_raw(text: &str) -> bool {
 }
 
 #[test]
-fn a_log_for_programs_is_json_with_what_an_operator_looks_for() {
+fn a_log_for_programs_is_json_with_the_facts_that_operators_need() {
     let mut server = Server::start("json", "info");
     server.until("worker leased");
     server.signal("TERM");

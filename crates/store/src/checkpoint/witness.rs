@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_note_says_nothing() {
+    fn a_damaged_note_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let witness = Witness::open(&OsDisk, dir.path()).unwrap();
         witness.note(u64::MAX).unwrap();

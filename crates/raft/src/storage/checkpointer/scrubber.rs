@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sound_snapshot_stays_and_one_that_is_gone_is_no_harm() {
+    async fn a_valid_snapshot_stays_and_a_missing_one_does_no_harm() {
         let bench = Bench::new();
         let checkpointer = started(&bench);
         let file = built(&checkpointer).await;
