@@ -119,7 +119,7 @@ impl Metrics {
         );
         registry.register(
             "segment_refills",
-            "Segments asked for",
+            "Segments requested",
             self.refills.clone(),
         );
         registry.register(
@@ -129,7 +129,7 @@ impl Metrics {
         );
         registry.register(
             "segment_abandoned_values",
-            "Granted sequence values that were thrown away unused",
+            "Granted sequence values that were discarded unused",
             self.abandoned.clone(),
         );
         self

@@ -6,8 +6,8 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `arguments`, `config_flags`, `display`, `format`, `logging`, `private`, `progress`: the
-//!   command line, and how values are printed
+//! - `arguments`, `config_flags`, `display`, `examples`, `format`, `logging`, `private`,
+//!   `progress`: the command line, and how values are printed
 //! - `failure`, `output`: results and errors on the terminal
 //! - `runtime`, `session`, `signals`, `variables`: what a command runs in
 //! - `backup`, `commands`, `supervise`: the commands
@@ -22,6 +22,7 @@ mod commands;
 mod config_flags;
 mod demo;
 mod display;
+mod examples;
 mod failure;
 mod format;
 mod logging;
@@ -68,7 +69,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     variables::check(&Cli::command(), std::env::vars_os())?;
     if cli.global.dry_run && !cli.command.has_dry_run() {
         let detail = "this command has no dry run, and was not carried out";
-        return Err(Failure::usage(detail).with_hint("leave --dry-run, or SEQD_DRY_RUN, out"));
+        return Err(Failure::usage(detail).with_hint("omit --dry-run, or unset SEQD_DRY_RUN"));
     }
     match cli.command {
         Command::Server(args) => return server::run(args),

@@ -167,10 +167,10 @@ impl Session {
         }
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return Err(Failure::usage(
-                "this command needs --yes where nobody can be asked",
+                "this command needs --yes if stdin is not a terminal",
             ));
         }
-        write_stderr("go on? [y/N] ");
+        write_stderr("continue? [y/N] ");
         let mut answer = String::new();
         io::stdin()
             .lock()

@@ -183,7 +183,7 @@ impl<L: Leases> Keeper<L> {
     fn extend(&mut self, holder: &Holder, lease: &Lease) -> Result<(), GenerateError> {
         if lease.lease != holder.lease || lease.id != holder.generator.worker().0 {
             return Err(GenerateError::BadLease {
-                detail: format!("the renewal is of worker {} and another lease", lease.id),
+                detail: format!("the renewal is for worker {} and another lease", lease.id),
             });
         }
         holder.generator.extend(Tick(lease.fence_tick));

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_to_a_bound_and_follow_what_was_asked_for() {
+    fn waits_double_to_a_bound_and_follow_retry_after() {
         let mut pace = Pace::new();
         let error = GenerateError::NoLease { why: None };
         let mut waits = Vec::new();

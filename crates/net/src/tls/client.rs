@@ -41,8 +41,8 @@ pub fn client(files: &ClientFiles, any_https: bool) -> Result<ClientConfig, TlsE
             let found = rustls_native_certs::load_native_certs();
             store.add_parsable_certificates(found.certs);
             if store.is_empty() {
-                let why = "this machine has no CAs of its own: --cacert names the file of those \
-                           that signed the nodes' certificates";
+                let why = "this machine has no CA certificates: give --cacert with the CAs that \
+                    signed the nodes' certificates";
                 return Err(TlsError::new(why));
             }
             store.into()

@@ -126,7 +126,7 @@ where
         if bytes.len() <= MAX_ANSWER_BYTES {
             return Ok((stored, bytes));
         }
-        let detail = format!("an answer of {} bytes cannot be kept", bytes.len());
+        let detail = format!("a response of {} bytes cannot be stored", bytes.len());
         Err(internal(&detail))
     });
     let problem = match fitting {
@@ -138,8 +138,8 @@ where
             match kept.await {
                 Ok(()) => return Ok(stored.answer()),
                 Err(error @ (ServiceError::Full(_) | ServiceError::Overloaded { .. })) => {
-                    let hint =
-                        "nothing was kept, and what it took stays a gap; ask for less at once";
+                    let hint = "the response was not stored, and its values remain a gap; send less in \
+                         one request";
                     Problem::from(error).with_hint(hint)
                 }
                 Err(error) => return Err(not_kept(error)),
@@ -155,7 +155,7 @@ where
 
 /// The error for an answer that was not stored. It is not sent: the values that it took stay a gap.
 fn not_kept(error: ServiceError) -> Problem {
-    let detail = format!("the answer was not kept: {error}");
+    let detail = format!("the response was not stored: {error}");
     let problem = match error {
         ServiceError::Refused(Refusal::Keys(KeyRefusal::ClaimLost { .. })) => {
             Problem::new(ErrorCode::InProgress, detail).with_retry_after_ms(100)
@@ -163,7 +163,7 @@ fn not_kept(error: ServiceError) -> Problem {
         ServiceError::Refused(_) => Problem::from(error),
         _ => Problem::new(ErrorCode::OutcomeUnknown, detail),
     };
-    problem.with_hint("repeat the request with the same key: it is answered once")
+    problem.with_hint("retry the request with the same key: it takes effect at most once")
 }
 
 /// Refuses a request with a key whose count exceeds the room of a stored answer, before anything is
@@ -174,7 +174,8 @@ pub(super) fn few_with_key(request: &Request, count: Option<u64>) -> Result<(), 
         return Ok(());
     }
     let detail = format!(
-        "count is 1 to {MAX_COUNT_WITH_KEY} with an Idempotency-Key, as the answer is kept, not {count}"
+        "count is 1 to {MAX_COUNT_WITH_KEY} with an Idempotency-Key, because the response is \
+         stored, not {count}"
     );
     let problem = Problem::new(ErrorCode::CountTooLarge, detail);
     Err(problem.with_extra("limit", MAX_COUNT_WITH_KEY))

@@ -401,7 +401,7 @@ async fn give_back(replica: &dyn Replica, mut tails: Vec<Tail>, deadline: Instan
                             _ => OTHER_OUTCOME.to_owned(),
                         };
                         let sequence = tail.name.as_str();
-                        tracing::info!(sequence, why, "the end of a range was not taken back");
+                        tracing::info!(sequence, why, "the unused end of a range was not returned");
                     }
                 }
             }
