@@ -13,6 +13,7 @@ mod access;
 mod addresses;
 mod api_description;
 mod backup;
+mod bench;
 mod catch_up;
 mod checkpoint;
 mod client_holds;
