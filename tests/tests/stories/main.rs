@@ -11,6 +11,7 @@
 
 mod access;
 mod addresses;
+mod allocators;
 mod api_description;
 mod backup;
 mod bench;
