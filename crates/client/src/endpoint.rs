@@ -45,6 +45,12 @@ impl Endpoint {
         Ok(Self(url))
     }
 
+    /// Returns the base URL of the node, such as `http://n1:7400/`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
     /// Returns whether the node is reached over TLS.
     pub(crate) fn is_https(&self) -> bool {
         self.0.scheme() == TLS_SCHEME

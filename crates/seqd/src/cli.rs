@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    access, completions, config, data, decode, elect, id, key, layout, leader, lock, member, seq,
-    snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
+    access, bench, completions, config, data, decode, elect, id, key, layout, leader, lock, member,
+    seq, snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
 };
 use crate::session::Global;
 use crate::supervise::guardian;
@@ -89,6 +89,9 @@ pub(crate) enum Command {
     /// Make certificates for nodes and clients
     #[command(subcommand)]
     Tls(tls::TlsCommand),
+    /// Measure rates and latencies, and check the numbers that are returned
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
     /// Generate, check and show configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -221,6 +224,13 @@ mod tests {
         "seqd tls init --dir tls --nodes n1=n1.example,n2=10.0.0.2 --client app --days 90",
         "seqd tls inspect tls/n1.crt tls/ca.crt -o json",
         "seqd id -n 1 --cacert ca.crt --cert app.crt --key app.key",
+        "seqd bench ids --clients 64 --duration 5s --warm-up 0s --count 100 --layout default",
+        "seqd bench seq --requests 100000 --name order",
+        "seqd bench strict --rate 500 -e a,b,c --vs d,e --round 2s",
+        "seqd bench ordered --no-check -o csv",
+        "seqd bench locks --names 4",
+        "seqd bench url http://127.0.0.1:8080/next --method POST --body {} --json-field data.id",
+        "seqd bench url http://a/ --header x-a:1 --order --vs http://b/",
         "seqd config check --config x.toml",
         "seqd config show --origin --http-max-count 5",
     ];
@@ -274,6 +284,12 @@ mod tests {
             "seqd access create --scope write",
             "seqd access revoke",
             "seqd tls init --dir tls",
+            "seqd bench",
+            "seqd bench url",
+            "seqd bench ids --clients 0",
+            "seqd bench ids --rate 0",
+            "seqd bench ids --vs a --requests 5",
+            "seqd bench url http://a/ --json-field a..b",
             "seqd tls inspect",
             "seqd tls init --dir tls --nodes a --days 0",
         ];

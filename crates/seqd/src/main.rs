@@ -10,6 +10,7 @@
 //!   `progress`: the command line, and how values are printed
 //! - `failure`, `output`: results and errors on the terminal
 //! - `runtime`, `session`, `signals`, `variables`: what a command runs in
+//! - `bench`: the load generator of `seqd bench`
 //! - `backup`, `commands`, `supervise`: the commands
 //! - `demo`, `reload`, `server`: nodes in this process
 //! - `cli`: from a command line to a command
@@ -17,6 +18,7 @@
 
 mod arguments;
 mod backup;
+mod bench;
 mod cli;
 mod commands;
 mod config_flags;
@@ -108,6 +110,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Data(command) => commands::data::run(command, session),
         Command::Access(command) => commands::access::run(command, session).await,
         Command::Status(args) => commands::status::run(args, session).await,
+        Command::Bench(command) => commands::bench::run(command, session).await,
         #[cfg(test)]
         Command::Example(args) => commands::example::run(args, session).await,
         // `run` has handled these without a session.

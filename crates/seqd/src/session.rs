@@ -78,6 +78,8 @@ pub(crate) struct Global {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: Client,
+    /// The options of `client`.
+    pub(crate) options: Options,
     pub(crate) format: Format,
     quiet: bool,
     verbose: bool,
@@ -96,14 +98,15 @@ impl Session {
         let endpoints = parse_endpoints(&global.endpoints, tls.is_given())?;
         let token = global.token_file.as_deref().map(Token::read).transpose();
         let token = token.map_err(|error| Failure::usage(error.to_string()))?;
-        let client = Client::new(Options {
+        let options = Options {
             endpoints,
             timeout: global.timeout,
             tls,
             token,
-        })?;
+        };
         Ok(Self {
-            client,
+            client: Client::new(options.clone())?,
+            options,
             format: global.output,
             quiet: global.quiet,
             verbose: global.verbose,
