@@ -52,6 +52,16 @@ fn no_room() -> Problem {
     Problem::new(ErrorCode::Overloaded, detail).with_hint("send fewer large bodies at once")
 }
 
+/// The origin of the parameters of a path.
+pub(super) enum PathOf {
+    /// The path has none.
+    None,
+    /// The router has matched the path.
+    Router,
+    /// The only parameter, which is not percent-encoded.
+    Name(String),
+}
+
 #[derive(Debug)]
 pub(crate) struct Request {
     /// The path's parameters, decoded, in order.
@@ -88,10 +98,10 @@ impl Request {
 
     /// Reads a request. `timeout` is the configured one. `permit` is called with the name in the
     /// path before any of the body is held in memory.
-    pub(crate) async fn read(
+    pub(super) async fn read(
         request: http::Request<Body>,
         media: Media,
-        has_path: bool,
+        path: PathOf,
         timeout: Duration,
         bodies: &Bodies,
         permit: impl Fn(Caller, &str) -> Result<(), Problem>,
@@ -101,10 +111,10 @@ impl Request {
         let connection: Option<ClientConnection> = parts.extensions.remove();
         let address = connection.as_ref().and_then(ClientConnection::address);
         let tenant = caller.tenant(address);
-        let path = if has_path {
-            path_of(&mut parts).await?
-        } else {
-            Vec::new()
+        let path = match path {
+            PathOf::None => Vec::new(),
+            PathOf::Router => path_of(&mut parts).await?,
+            PathOf::Name(name) => vec![name],
         };
         permit(caller, path.first().map_or("", String::as_str))?;
         let mut query = query_of(&parts)?;
@@ -324,7 +334,7 @@ mod tests {
         Request::read(
             request,
             Media::Json,
-            false,
+            PathOf::None,
             TIMEOUT,
             &Bodies::new(Share::WHOLE),
             anyone,
@@ -386,7 +396,7 @@ mod tests {
         let large = Request::read(
             announced.body(Body::empty()).unwrap(),
             Media::Json,
-            false,
+            PathOf::None,
             TIMEOUT,
             &bodies,
             anyone,
@@ -395,7 +405,7 @@ mod tests {
         let chunked = post("/x").header(TRANSFER_ENCODING, "chunked");
         let body = Body::from(vec![b' '; MAX_BODY_BYTES + 1]);
         let chunked = chunked.body(body).unwrap();
-        let large = Request::read(chunked, Media::Json, false, TIMEOUT, &bodies, anyone);
+        let large = Request::read(chunked, Media::Json, PathOf::None, TIMEOUT, &bodies, anyone);
         assert_eq!(code(large.await), "body-too-large");
     }
 
@@ -408,7 +418,7 @@ mod tests {
             let mut request = request.unwrap();
             let caller = Caller::Token(seqd_state::AccessId(token));
             request.extensions_mut().insert(caller);
-            Request::read(request, Media::Json, false, TIMEOUT, &bodies, anyone)
+            Request::read(request, Media::Json, PathOf::None, TIMEOUT, &bodies, anyone)
         };
         let mut held = Vec::new();
         while let Ok(read) = request(1).await {
@@ -429,7 +439,7 @@ mod tests {
             Request::read(
                 request.unwrap(),
                 Media::Json,
-                false,
+                PathOf::None,
                 TIMEOUT,
                 &bodies,
                 anyone,

@@ -21,7 +21,7 @@ use super::gate;
 use super::hold_back::hold_back;
 use super::lanes;
 use super::negotiate::choose;
-use super::request::{Request, is_without_body};
+use super::request::{PathOf, Request, is_without_body};
 use super::response::Response;
 use crate::access::{Access, Caller};
 use crate::connections::ClientConnection;
@@ -272,9 +272,41 @@ impl<S> Endpoint<S> {
         })
     }
 
+    /// Serves a request that the router has matched.
     pub(crate) async fn serve<H, F>(
         &self,
         request: http::Request<Body>,
+        handler: H,
+    ) -> http::Response<Body>
+    where
+        H: FnOnce(Arc<S>, Request) -> F,
+        F: Future<Output = Result<Response, Problem>>,
+    {
+        let path = match self.has_path {
+            true => PathOf::Router,
+            false => PathOf::None,
+        };
+        self.serve_path(request, path, handler).await
+    }
+
+    /// Serves a request with this name in its path, which is not percent-encoded.
+    pub(crate) async fn serve_named<H, F>(
+        &self,
+        request: http::Request<Body>,
+        name: String,
+        handler: H,
+    ) -> http::Response<Body>
+    where
+        H: FnOnce(Arc<S>, Request) -> F,
+        F: Future<Output = Result<Response, Problem>>,
+    {
+        self.serve_path(request, PathOf::Name(name), handler).await
+    }
+
+    async fn serve_path<H, F>(
+        &self,
+        request: http::Request<Body>,
+        path: PathOf,
         handler: H,
     ) -> http::Response<Body>
     where
@@ -288,7 +320,7 @@ impl<S> Endpoint<S> {
         let audit = self.is_audited().then(|| Audit::of(&request, &id));
         let connection: Option<ClientConnection> = request.extensions().get().cloned();
         let has_body = !is_without_body(request.headers());
-        let (response, is_let_in) = match self.read(request).await {
+        let (response, is_let_in) = match self.read(request, path).await {
             Ok(request) => {
                 let served = handler(Arc::clone(&self.state), request);
                 let served = while_let_in(&context.access, caller, served).await;
@@ -326,7 +358,7 @@ impl<S> Endpoint<S> {
         )
     }
 
-    async fn read(&self, request: http::Request<Body>) -> Result<Request, Problem> {
+    async fn read(&self, request: http::Request<Body>, path: PathOf) -> Result<Request, Problem> {
         let context = &self.exit.context;
         gate::check_length(request.uri())?;
         context.hosts.check(&request)?;
@@ -341,8 +373,7 @@ impl<S> Endpoint<S> {
         let (timeout, bodies) = (context.timeout, &context.bodies);
         let need = self.operation.need;
         let permit = |caller, name: &str| bearer::check(&context.access, caller, need, name);
-        let mut request =
-            Request::read(request, media, self.has_path, timeout, bodies, permit).await?;
+        let mut request = Request::read(request, media, path, timeout, bodies, permit).await?;
         // Checked again, because the token may have been revoked while the body was read. A change
         // of the cluster must not rely on a token whose revocation only other nodes have applied.
         if self.is_audited() {
