@@ -131,7 +131,7 @@ impl Node {
             let services = Arc::new(Services::new(config, &parts));
             let (closing, lanes) = (context.closing(), context.lanes());
             let router = Router::new(context, &services);
-            let (unreadable, answer) = (router.unreadable(), move |it| router.answer(it));
+            let (unreadable, answer) = (router.unreadable(), move |it, by| router.answer(it, by));
             let server = Server::start(tls.at_clients_port(http_listener), answer, unreadable, hot)
                 .map_err(|error| start_failed(format!("http.listen: {error}")))?;
             let addr = server.addr();

@@ -97,16 +97,15 @@ impl<S> Exchange<S> {
     /// Answers a request. It counts as being answered until the body of the response ends.
     pub(super) fn call<B>(
         &self,
-        mut request: Request<Received>,
+        request: Request<Received>,
     ) -> impl Future<Output = Response<Answer<B>>> + Send + use<S, B>
     where
-        S: Fn(Request<Received>) -> Answered<B>,
+        S: Fn(Request<Received>, ClientConnection) -> Answered<B>,
         B: Body + 'static,
     {
         let is_reserved = self.connection.is_reserved;
         let answering = self.entry().begin();
-        request.extensions_mut().insert(self.connection.clone());
-        let answered = (self.answer)(request);
+        let answered = (self.answer)(request, self.connection.clone());
         async move {
             let answer = answered.await;
             let is_streamed = answer.extensions().get::<Streamed>().is_some();

@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use seqd_guards::is_out;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use super::exchange::{Answered, Exchange, Received};
+use super::exchange::{Answered, ClientConnection, Exchange, Received};
 use super::held::Entry;
 use super::paced::Paced;
 
@@ -63,7 +63,7 @@ pub(super) async fn serve<T, S, B>(
 ) -> hyper::Result<Option<(Paced<T>, BytesMut)>>
 where
     T: AsyncRead + AsyncWrite + Unpin,
-    S: Fn(Request<Received>) -> Answered<B>,
+    S: Fn(Request<Received>, ClientConnection) -> Answered<B>,
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Unpin + 'static,
 {
     let boundary = Arc::new(Boundary {
@@ -114,7 +114,7 @@ where
     } = parts.io.into_inner();
     if let Some(ended) = ended {
         // After a request for an upgrade, hyper leaves its stream open, and responses in it.
-        if ended.is_ok() && !stream.held.is_empty() {
+        if !stream.held.is_empty() {
             let _ = stream.shutdown().await;
         }
         return ended.map(|()| None);

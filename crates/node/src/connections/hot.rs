@@ -19,7 +19,7 @@ use seqd_idgen::WallClock;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::exchange::{Answered, Exchange, Received};
+use super::exchange::{Answered, ClientConnection, Exchange, Received};
 use super::head::{IsHot, Next, next};
 use super::held::Answer;
 use super::paced::{Paced, TOGETHER};
@@ -109,7 +109,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
         mut stop: Pin<&mut impl Future<Output = ()>>,
     ) -> io::Result<Then>
     where
-        S: Fn(Request<Received>) -> Answered<B>,
+        S: Fn(Request<Received>, ClientConnection) -> Answered<B>,
         B: Body<Error: std::error::Error + Send + Sync + 'static> + Unpin + 'static,
     {
         loop {

@@ -37,7 +37,7 @@ pub(crate) async fn serve<S, B>(
     stop: impl Future<Output = Duration> + Send,
 ) -> bool
 where
-    S: Fn(Request<Received>) -> Answered<B> + Clone + Send + Sync + 'static,
+    S: Fn(Request<Received>, ClientConnection) -> Answered<B> + Clone + Send + Sync + 'static,
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + Unpin + 'static,
 {
     let builder = limits.builder();
@@ -92,7 +92,7 @@ async fn connection<T, S, B>(
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
 where
     T: AsyncRead + AsyncWrite + Unpin,
-    S: Fn(Request<Received>) -> Answered<B>,
+    S: Fn(Request<Received>, ClientConnection) -> Answered<B>,
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Unpin + 'static,
 {
     let Some(is_hot) = limits.hot else {

@@ -11,7 +11,7 @@ use seqd_api::{Method, Typed as _, op};
 use super::keyed::{direct, one_id};
 use super::table::table;
 use super::{ids, sequences};
-use crate::connections::{Answered, Unreadable};
+use crate::connections::{Answered, ClientConnection, Unreadable};
 use crate::http::{Context, Endpoint, Stranger, build};
 use crate::services::Services;
 
@@ -103,44 +103,52 @@ impl Router {
     /// an ID.
     ///
     /// Each branch boxes its own future, so a box has room for one branch only.
-    pub(crate) fn answer(&self, mut request: http::Request<Body>) -> Answered<Body> {
+    pub(crate) fn answer(
+        &self,
+        mut request: http::Request<Body>,
+        connection: ClientConnection,
+    ) -> Answered<Body> {
         let stranger = Arc::clone(&self.stranger);
         match self.hot.of(request.method(), request.uri().path()) {
             Some(Hot::Id(endpoint)) => {
                 let endpoint = Arc::clone(endpoint);
                 Box::pin(async move {
-                    match stranger.refuse(&mut request).await {
-                        Some(refused) => refused,
-                        None => endpoint.serve(request, one_id).await,
+                    match stranger.admit(&mut request, connection).await {
+                        Ok(sender) => endpoint.serve(request, sender, one_id).await,
+                        Err(refused) => *refused,
                     }
                 })
             }
             Some(Hot::Ids(endpoint)) => {
                 let endpoint = Arc::clone(endpoint);
                 Box::pin(async move {
-                    if let Some(refused) = stranger.refuse(&mut request).await {
-                        return refused;
-                    }
+                    let sender = match stranger.admit(&mut request, connection).await {
+                        Ok(sender) => sender,
+                        Err(refused) => return *refused,
+                    };
                     let many = |node, request| direct(ids::many, node, request);
-                    endpoint.serve(request, many).await
+                    endpoint.serve(request, sender, many).await
                 })
             }
             Some(Hot::Next(endpoint, name)) => {
                 let endpoint = Arc::clone(endpoint);
                 Box::pin(async move {
-                    if let Some(refused) = stranger.refuse(&mut request).await {
-                        return refused;
-                    }
+                    let sender = match stranger.admit(&mut request, connection).await {
+                        Ok(sender) => sender,
+                        Err(refused) => return *refused,
+                    };
                     let next = |node, request| direct(sequences::next, node, request);
-                    endpoint.serve_named(request, name, next).await
+                    endpoint.serve_named(request, sender, name, next).await
                 })
             }
             None => {
                 let router = self.router.clone();
                 Box::pin(async move {
-                    if let Some(refused) = stranger.refuse(&mut request).await {
-                        return refused;
-                    }
+                    let sender = match stranger.admit(&mut request, connection).await {
+                        Ok(sender) => sender,
+                        Err(refused) => return *refused,
+                    };
+                    request.extensions_mut().insert(sender);
                     let Ok(response) = TowerToHyperService::new(router).call(request).await;
                     response
                 })

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::lanes::Slot;
 use super::request_key::RequestKey;
+use super::sender::Sender;
 use super::serving::Serving;
 use crate::access::Caller;
 use crate::connections::ClientConnection;
@@ -99,7 +100,7 @@ impl Request {
     /// Reads a request. `timeout` is the configured one. `permit` is called with the name in the
     /// path before any of the body is held in memory.
     pub(super) async fn read(
-        request: http::Request<Body>,
+        (request, sender): (http::Request<Body>, Sender),
         media: Media,
         path: PathOf,
         timeout: Duration,
@@ -107,10 +108,8 @@ impl Request {
         permit: impl Fn(Caller, &str) -> Result<(), Problem>,
     ) -> Result<Request, Problem> {
         let (mut parts, body) = request.into_parts();
-        let caller: Caller = parts.extensions.get().copied().unwrap_or_default();
-        let connection: Option<ClientConnection> = parts.extensions.remove();
-        let address = connection.as_ref().and_then(ClientConnection::address);
-        let tenant = caller.tenant(address);
+        let tenant = sender.tenant();
+        let Sender { caller, connection } = sender;
         let path = match path {
             PathOf::None => Vec::new(),
             PathOf::Router => path_of(&mut parts).await?,
@@ -332,7 +331,7 @@ mod tests {
             .body(Body::from(body))
             .unwrap();
         Request::read(
-            request,
+            (request, Sender::default()),
             Media::Json,
             PathOf::None,
             TIMEOUT,
@@ -394,7 +393,7 @@ mod tests {
         let bodies = Bodies::new(Share::WHOLE);
         let announced = http::Request::post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES + 1);
         let large = Request::read(
-            announced.body(Body::empty()).unwrap(),
+            (announced.body(Body::empty()).unwrap(), Sender::default()),
             Media::Json,
             PathOf::None,
             TIMEOUT,
@@ -404,7 +403,7 @@ mod tests {
         assert_eq!(code(large.await), "body-too-large");
         let chunked = post("/x").header(TRANSFER_ENCODING, "chunked");
         let body = Body::from(vec![b' '; MAX_BODY_BYTES + 1]);
-        let chunked = chunked.body(body).unwrap();
+        let chunked = (chunked.body(body).unwrap(), Sender::default());
         let large = Request::read(chunked, Media::Json, PathOf::None, TIMEOUT, &bodies, anyone);
         assert_eq!(code(large.await), "body-too-large");
     }
@@ -415,9 +414,11 @@ mod tests {
         let request = |token: u64| {
             let body = Body::from(vec![b' '; MAX_BODY_BYTES]);
             let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES).body(body);
-            let mut request = request.unwrap();
-            let caller = Caller::Token(seqd_state::AccessId(token));
-            request.extensions_mut().insert(caller);
+            let sender = Sender {
+                caller: Caller::Token(seqd_state::AccessId(token)),
+                connection: None,
+            };
+            let request = (request.unwrap(), sender);
             Request::read(request, Media::Json, PathOf::None, TIMEOUT, &bodies, anyone)
         };
         let mut held = Vec::new();
@@ -437,7 +438,7 @@ mod tests {
             let body = Body::from(vec![b' '; MAX_BODY_BYTES]);
             let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES).body(body);
             Request::read(
-                request.unwrap(),
+                (request.unwrap(), Sender::default()),
                 Media::Json,
                 PathOf::None,
                 TIMEOUT,

@@ -10,7 +10,9 @@ use seqd_net::{Acceptor, Listen};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::connections::{self, Answered, HttpLimits, IsHot, Received, Unreadable};
+use crate::connections::{
+    self, Answered, ClientConnection, HttpLimits, IsHot, Received, Unreadable,
+};
 use crate::descriptors::CLIENTS;
 
 pub(super) const LIMITS: HttpLimits = HttpLimits {
@@ -53,7 +55,11 @@ impl Server {
         hot: Option<IsHot>,
     ) -> io::Result<Server>
     where
-        A: Fn(http::Request<Body>) -> Answered<Body> + Clone + Send + Sync + 'static,
+        A: Fn(http::Request<Body>, ClientConnection) -> Answered<Body>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
     {
         let acceptor = Acceptor::open(listener, CLIENTS)?;
         let addr = acceptor.addr();
@@ -62,7 +68,9 @@ impl Server {
             let grace = stopping.wait_for(Option::is_some).await;
             grace.ok().and_then(|grace| *grace).unwrap_or_default()
         };
-        let answer = move |request: http::Request<Received>| answer(request.map(body_of));
+        let answer = move |request: http::Request<Received>, connection| {
+            answer(request.map(body_of), connection)
+        };
         let limits = HttpLimits { hot, ..LIMITS };
         let task = tokio::spawn(async move {
             if !connections::serve(acceptor, limits, answer, unreadable, grace).await {

@@ -169,10 +169,15 @@ fn is_hot(_: &http::Method, _: &str) -> bool {
     true
 }
 
-/// The responses without the headers that differ in each.
+/// The responses without the headers that differ in each, and without that to an unreadable head:
+/// whether hyper sends one depends on the reads in which the head arrived.
 fn comparable(answers: &[u8]) -> String {
     let text = String::from_utf8_lossy(answers);
-    let lines = text.split_inclusive('\n');
+    let readable = match text.rfind("HTTP/1.1 ") {
+        Some(last) if text.ends_with("\r\n\r\nwhy") => &text[..last],
+        _ => &text,
+    };
+    let lines = readable.split_inclusive('\n');
     lines
         .filter(|line| !line.starts_with("x-request-id: ") && !line.starts_with("date: "))
         .collect()
@@ -185,7 +190,7 @@ async fn exchange(bytes: &[u8], piece: usize, hot: Option<IsHot>) -> Vec<u8> {
         Err(error) => panic!("{error}"),
     };
     let router = ROUTER.with(Clone::clone);
-    let answer = move |request: http::Request<Received>| -> Answered<Body> {
+    let answer = move |request: http::Request<Received>, _| -> Answered<Body> {
         let router = router.clone();
         Box::pin(async move {
             let Ok(response) = TowerToHyperService::new(router)
