@@ -229,6 +229,12 @@ guards! {
     ReserveKept,
     /// A host header is accepted only if all of it is a host and a port.
     HostParsed,
+    /// A request whose end does not follow from its length alone is left to the HTTP library.
+    HotFramingPlain,
+    /// The HTTP library gets the bytes that the hot path has read.
+    ReadBytesHandedOver,
+    /// The hot path gets the bytes that the HTTP library has read and not served.
+    ReadBytesTakenBack,
     /// Requests that cost much processor time take turns for few places.
     CostlyInTurn,
     /// No TLS session is resumed where certificates are required.

@@ -173,6 +173,8 @@ table! {
             "the maximum number of IDs or expanded values per request";
         request_timeout: Duration, Text, Some("3s"), |given| duration(given, 10..=30 * SECOND),
             "how long a request may take";
+        hot_path: bool, Switch, Some("true"), switch,
+            "whether the most frequent requests are read without the HTTP library";
     }
     peer: PeerSection {
         listen: SocketAddr, Text, Some("0.0.0.0:7401"), address,

@@ -62,6 +62,24 @@ where
     }
 }
 
+/// Serves a request with a handler that [`keyed`] would wrap. Most requests have no key and need no
+/// other future.
+pub(super) async fn direct<H, F>(
+    handler: H,
+    node: Arc<Services>,
+    mut request: Request,
+) -> Result<Response, Problem>
+where
+    H: Fn(Arc<Services>, Request) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Response, Problem>> + Send + 'static,
+{
+    let serving = request.serving();
+    if request.key.is_none() {
+        return serving.scope(handler(node, request)).await;
+    }
+    serving.scope(keyed(handler)(node, request)).await
+}
+
 /// `GET /v1/id`. Most requests have no key and need no allocation here.
 pub(super) async fn one_id(node: Arc<Services>, mut request: Request) -> Result<Response, Problem> {
     if request.key.is_none() {
