@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_planted_is_found() {
+    fn every_planted_violation_is_found() {
         let found = |given: [&[i64]; 3], differing: &[&str]| {
             let mut report = Report::default();
             let book = KeyedBook {

@@ -32,6 +32,7 @@ pub mod cluster;
 pub mod connection;
 pub mod damage;
 pub mod disk_use;
+pub mod echo;
 pub mod failover;
 pub mod faults;
 pub mod generators;

@@ -284,7 +284,7 @@ impl PowerRun {
         let stderr = (0..3).map(|i| self.cluster.node(i).stderr());
         let stderr: String = stderr.collect();
         self.figures.torn_tails = stderr.matches("the last write was interrupted").count();
-        self.figures.rebuilds = stderr.matches("the checkpoint is not usable").count();
+        self.figures.rebuilds = stderr.matches("the checkpoint cannot be used").count();
         self.figures.snapshots = stderr.matches("snapshot taken").count();
         Ok(())
     }

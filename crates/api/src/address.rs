@@ -39,7 +39,7 @@ pub fn authority(url: &str) -> Option<&str> {
 
 /// The description of a valid address, for messages.
 pub const HOST_PORT_RULE: &str = "HOST:PORT, such as n1.example:7401 or [2001:db8::1]:7401; \
-     0.0.0.0 and [::] are where to listen, and nobody can be reached there";
+     0.0.0.0 and [::] are addresses to listen on, not addresses of a node";
 
 /// The longest host name that DNS allows.
 const MAX_HOST_LEN: usize = 253;

@@ -63,139 +63,146 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    InvalidArgument = "invalid-argument", 400, USAGE, false, "An argument is not valid",
-        "a value is not understood or is out of range",
-        "send what the detail says is allowed";
-    UnknownField = "unknown-field", 400, USAGE, false, "A field or query key is not known",
-        "a field or a query key is not known",
-        "the hint has the nearest one that is known";
-    CountTooLarge = "count-too-large", 400, USAGE, false, "The count is over the limit",
-        "more is asked for than one request may take",
-        "ask for less, in several requests; the limit is in the answer";
-    MethodNotAllowed = "method-not-allowed", 405, USAGE, false, "The path does not take this method",
-        "the path takes other methods, which `Allow` lists; HEAD is refused where a GET would \
-         take something",
-        "use one of those";
-    NotAcceptable = "not-acceptable", 406, USAGE, false, "No form that the client accepts can be sent",
-        "no form that `Accept` names can be sent",
-        "ask for the form that the hint gives";
-    BodyTooLarge = "body-too-large", 413, USAGE, false, "The body is over the limit",
-        "a body has more than 64 KiB, or commands together more than an entry of the log may have \
-         (8 MiB)",
-        "send less at once";
-    UriTooLong = "uri-too-long", 414, USAGE, false, "The path and query are over the limit",
-        "path and query together have more than 4 KiB",
+    InvalidArgument = "invalid-argument", 400, USAGE, false, "An argument is invalid",
+        "a value cannot be parsed or is out of range",
+        "send a value that the detail allows";
+    UnknownField = "unknown-field", 400, USAGE, false, "A field or query key is unknown",
+        "a field or a query key is unknown",
+        "the hint suggests the nearest known name";
+    CountTooLarge = "count-too-large", 400, USAGE, false, "The count exceeds the limit",
+        "the request asks for more than one request may take",
+        "split it into several requests; the response contains the limit";
+    MethodNotAllowed = "method-not-allowed", 405, USAGE, false, "The path does not support this method",
+        "the path supports only the methods in `Allow`; HEAD is rejected where a GET would \
+         allocate something",
+        "use one of the methods in `Allow`";
+    NotAcceptable = "not-acceptable", 406, USAGE, false, "No acceptable format is available",
+        "the response is not available in any format that `Accept` lists",
+        "request the format that the hint names";
+    BodyTooLarge = "body-too-large", 413, USAGE, false, "The body exceeds the limit",
+        "the body is larger than 64 KiB, or the commands together are larger than a log entry may \
+         be (8 MiB)",
+        "send less in one request";
+    UriTooLong = "uri-too-long", 414, USAGE, false, "The path and query exceed the limit",
+        "the path and the query together are longer than 4 KiB",
         "send the fields in a JSON body";
-    HeadTooLarge = "head-too-large", 431, USAGE, false, "The head of the request is over the limit",
-        "the head of the request has more than 16 KiB, or more than 64 headers",
+    HeadTooLarge = "head-too-large", 431, USAGE, false, "The request head exceeds the limit",
+        "the request head is larger than 16 KiB, or has more than 64 headers",
         "send fewer or shorter headers";
     UnsupportedMediaType = "unsupported-media-type", 415, USAGE, false, "The body is not JSON",
-        "a body is not announced as `application/json`",
+        "the `Content-Type` of the body is not `application/json`",
         "curl -H 'content-type: application/json'";
-    Unauthorized = "unauthorized", 401, AUTH, false, "The caller is not known",
-        "the node serves nobody without a token that it knows, and the request has none, another, \
-         or one that has expired; the answer is the same for every path",
+    Unauthorized = "unauthorized", 401, AUTH, false, "The caller is not authenticated",
+        "the node requires a token, and the request has none, an unknown one, or an expired one; \
+         the response is the same for every path",
         "send one header `Authorization: Bearer TOKEN`; commands take --token-file FILE";
-    Forbidden = "forbidden", 403, AUTH, false, "The caller may not do this",
-        "the token does not permit the request: the detail names what is missing; or a web page \
-         of another origin would change something",
-        "have an administrator make a token that permits it: seqd access create";
+    Forbidden = "forbidden", 403, AUTH, false, "The caller lacks permission",
+        "the token does not permit the request (the detail names the missing permission), or a \
+         web page of another origin attempts a change",
+        "have an administrator create a token that permits it: seqd access create";
     NotFound = "not-found", 404, NOT_FOUND, false, "It does not exist",
-        "no such path, sequence, member, layout, key, token or code; nothing is created by use",
-        "the hint has the nearest name, or the command that creates it";
+        "there is no such path, sequence, member, layout, key, token or code; using a name does \
+         not create it",
+        "the hint has the nearest name, or the command that creates the object";
     AlreadyExists = "already-exists", 409, CONFLICT, false, "It exists with another definition",
-        "the name is there with another definition, also when it was deleted before",
-        "use the one that there is, or another name";
+        "the name exists with another definition, or was deleted and had another definition",
+        "use the existing object, or choose another name";
     WouldGoBackwards = "would-go-backwards", 409, CONFLICT, false, "A sequence only moves forward",
-        "`advance` leads to a value that was passed",
-        "nothing: the sequence is beyond that value already";
-    SequenceExhausted = "sequence-exhausted", 409, CONFLICT, false, "The sequence has no value left",
-        "no value is left before the end of the sequence, or no contiguous range of that size",
+        "`advance` names a value that the sequence has already passed",
+        "nothing: the sequence is already beyond that value";
+    SequenceExhausted = "sequence-exhausted", 409, CONFLICT, false, "The sequence is exhausted",
+        "the sequence has no values left, or no contiguous range of the requested size",
         "use another sequence, or a larger `max`";
     LayoutExhausted = "layout-exhausted", 409, CONFLICT, false, "The time field of the layout is full",
-        "the time field of the layout is full: it only decodes",
+        "the time field of the layout is full: its IDs can only be decoded",
         "mint with another layout";
-    LeaseLost = "lease-lost", 409, CONFLICT, false, "What was held is not the caller's any more",
-        "the lease of a worker, the hold of a lock, or the claim of an idempotency key is not the \
-         caller's any more",
-        "stop what rests on it; take another lease or the lock anew; begin the key again, and see \
-         whether somebody has completed it";
-    GrantSuperseded = "grant-superseded", 409, CONFLICT, false, "A later grant took the place of this one",
-        "the segment can no longer be given back or extended: a later grant, an `advance` or a \
-         deletion came between, or it was never granted over HTTP",
-        "nothing: what is left of it stays a gap";
-    TokenUsed = "token-used", 409, CONFLICT, false, "The token was used before",
+    LeaseLost = "lease-lost", 409, CONFLICT, false, "The caller no longer holds it",
+        "the caller no longer has the worker lease, the lock, or the claim on the idempotency key",
+        "stop the work that depends on it; then lease another worker, acquire the lock again, or \
+         begin the key again to see whether another caller has completed it";
+    GrantSuperseded = "grant-superseded", 409, CONFLICT, false, "A later grant superseded this one",
+        "the segment can no longer be returned or extended: a later grant, an `advance` or a \
+         deletion intervened, or it was never granted over HTTP",
+        "nothing: its unused values remain a gap";
+    TokenUsed = "token-used", 409, CONFLICT, false, "The token was already used",
         "another request consumed the one-time token",
-        "do not do what the token is for: somebody else does it";
+        "do not perform the action of the token: the other request performs it";
     UnsafeMemberRemoval = "unsafe-member-removal", 409, CONFLICT, false, "The removal would cost the quorum",
-        "the quorum would be lost by the removal",
+        "the cluster would lose its quorum",
         "bring a node back, or add one first";
     LockHeld = "lock-held", 409, CONFLICT, true, "The lock has a holder",
-        "the lock is held, or delayed behind a hold that ran out, and the wait for it is over",
-        "ask again after `retry_after_ms`, or wait for it with `wait_ms`";
-    InProgress = "in-progress", 409, CONFLICT, true, "Another caller is at it",
-        "another caller was told to go on with the key and has neither completed nor abandoned it, and \
-         its claim is not over",
-        "repeat it with the same key, for the result or, once the claim is over, to go on";
+        "the lock is held, or its lock delay after an expired hold has not ended, and the request \
+         does not wait any longer",
+        "retry after `retry_after_ms`, or wait for the lock with `wait_ms`";
+    InProgress = "in-progress", 409, CONFLICT, true, "Another caller works on this key",
+        "another caller has a live claim on the key, and has neither completed nor abandoned it",
+        "retry with the same key: the response is the result or, once the claim has expired, a \
+         new claim";
     MembershipChangeInProgress = "membership-change-in-progress", 409, CONFLICT, true, "Another membership change is under way",
         "another change of the members is under way",
-        "repeat it when the other is done";
+        "retry when the other change has finished";
     LearnerLagging = "learner-lagging", 409, CONFLICT, true, "The learner has not caught up yet",
-        "the learner has not caught up, and would hold up the quorum as a voter",
-        "wait for it (seqd status), then repeat";
-    PreconditionFailed = "precondition-failed", 412, CONFLICT, false, "It was changed in between",
-        "`If-Match` names another revision; or a member cannot be promoted or lead as it is; or a \
-         command needs a level that the cluster does not have yet",
-        "read it again, then decide; the detail says why";
+        "the learner has not caught up, and as a voter would delay the quorum",
+        "wait until it has caught up (seqd status), then retry";
+    PreconditionFailed = "precondition-failed", 412, CONFLICT, false, "A precondition failed",
+        "`If-Match` names another revision, a member cannot be promoted or lead in its current \
+         state, or a command needs a level that the cluster has not reached yet",
+        "read the current state again, then decide; the detail has the reason";
     FingerprintMismatch = "fingerprint-mismatch", 422, CONFLICT, false, "The key belongs to another request",
-        "something else was begun under the key: another fingerprint, or with the header \
-         `Idempotency-Key` another request; or a lock was asked for with a `nonce` that stands for \
+        "the key belongs to another request: it was begun with another fingerprint, or sent in \
+         `Idempotency-Key` with another request; or the `nonce` belongs to a lock request with \
          other terms",
-        "take a new key for each thing that is to be done once, and a new nonce for each acquisition";
-    WrongCluster = "wrong-cluster", 421, FAILURE, false, "This node is of another cluster",
-        "the `Seqd-Cluster` header names another cluster than this node's",
-        "check the endpoints: they lead to another cluster";
+        "use a new key for each operation, and a new nonce for each acquisition";
+    WrongCluster = "wrong-cluster", 421, FAILURE, false, "This node belongs to another cluster",
+        "the `Seqd-Cluster` header names a cluster other than this node's",
+        "check the endpoints: they belong to another cluster";
     UnknownHost = "unknown-host", 421, FAILURE, false, "The request is for another host",
-        "the `Host` header names neither loopback nor this node, as when a web page has a name of \
-         its own lead here",
-        "ask by a name of this node, or add the name to `http.hosts`";
-    Internal = "internal", 500, FAILURE, false, "The server met an error of its own",
-        "an error of the server's own",
+        "the `Host` header names neither loopback nor this node, for example because a web page \
+         made a name of its own resolve to this node",
+        "use a name of this node, or add the name to `http.hosts`";
+    Internal = "internal", 500, FAILURE, false, "Internal server error",
+        "the server failed to process the request",
         "look for the request's ID in the server's log, and report it";
     RateLimited = "rate-limited", 429, UNAVAILABLE, true, "Too many requests",
-        "the token has a rate, and more requests than that came to this node in the last second",
-        "wait as long as `Retry-After` asks for, or have a token with a higher rate made";
+        "the token has a rate limit, and this node received more requests than that in the last \
+         second",
+        "wait for the time in `Retry-After`, or have an administrator create a token with a \
+         higher rate";
     NoQuorum = "no-quorum", 503, UNAVAILABLE, true, "No leader is in contact with a quorum",
-        "no leader is in contact with a majority, or the window of time of the node's worker \
-         ended without one",
-        "start the members that are down, or fix the network to them: seqd status shows which";
+        "no leader is in contact with a majority, or the minting window of the node's worker \
+         ended meanwhile",
+        "start the members that are down, or repair the network to them: seqd status lists them";
     NoWorkerYet = "no-worker-yet", 503, UNAVAILABLE, true, "The node has no worker ID yet",
-        "the node is taking a worker, or its window begins later, as in a cluster that was restored",
-        "ask another node, or this one again in a moment";
+        "the node is leasing a worker, or its minting window begins later, as in a restored cluster",
+        "use another node, or retry in a moment";
     WorkersExhausted = "workers-exhausted", 503, UNAVAILABLE, true, "No worker ID is free",
-        "every worker of the layout is leased, or its last window has not ended",
-        "wait as long as `Retry-After` asks for; stop nodes that are not needed";
+        "every worker of the layout is leased, or reserved until its last window ends",
+        "wait for the time in `Retry-After`; stop nodes that are not needed";
     ClockBehind = "clock-behind", 503, UNAVAILABLE, true, "The clock is behind the last ID",
-        "the node's clock is behind its last ID, so it gives no IDs, one-time tokens and worker leases; or \
-         the leader of a restored cluster has a clock before the backup's last entry",
-        "ask another node, and check this one's clock: chronyc tracking; where the clock is right and was \
-         ahead before: seqd worker reset NODE";
+        "the node's clock is behind its last ID, so it issues no IDs, one-time tokens or worker \
+         leases; or the clock of a restored cluster's leader is before the last entry of the \
+         backup",
+        "use another node, and check this node's clock: chronyc tracking; if the clock is correct \
+         and was ahead before: seqd worker reset NODE";
     ClockSkewed = "clock-skewed", 503, UNAVAILABLE, true, "The clock disagrees with the other nodes",
-        "a majority of the cluster's clocks agrees without the node's, or no majority agrees; or the clock ran ahead of its own monotonic clock or of the leader's time",
-        "ask another node, and check this one's clock: chronyc tracking";
+        "a majority of the cluster's clocks agrees and the node's differs, or no majority agrees; \
+         or the wall clock moved ahead of the node's monotonic clock or of the leader's time",
+        "use another node, and check this node's clock: chronyc tracking";
     Draining = "draining", 503, UNAVAILABLE, true, "The node is stopping or drained",
         "the node is stopping",
         "ask another node";
-    Overloaded = "overloaded", 503, UNAVAILABLE, true, "The node has too much to do",
-        "a queue, the connections or the memory for bodies are full, all IDs of a tick are taken, \
-         there are as many keys or one-time tokens as `limits` allows, two snapshots are being downloaded already, or (in `/readyz`) the disk hangs",
-        "repeat it in a moment, or ask another node";
+    Overloaded = "overloaded", 503, UNAVAILABLE, true, "The node is overloaded",
+        "a queue, the connections or the memory for bodies are exhausted, all IDs of a tick are \
+         used, the number of keys or one-time tokens has reached its limit in `limits`, two \
+         snapshots are already being downloaded, or (in `/readyz`) the disk hangs",
+        "retry in a moment, or use another node";
     NodeRemoved = "node-removed", 503, UNAVAILABLE, true, "The node was removed from the cluster",
-        "the node was removed from the cluster, and is about to end",
+        "the node was removed from the cluster and is about to stop",
         "ask another node";
     OutcomeUnknown = "outcome-unknown", 504, OUTCOME_UNKNOWN, false, "The request may or may not have taken effect",
-        "it was proposed and its answer was lost: it may or may not have taken effect",
-        "look before you repeat it; for values of a sequence a repetition costs at most a gap";
+        "the command was proposed and its outcome was lost: it may or may not have taken effect",
+        "check whether it took effect before you retry; for sequence values a retry costs at most \
+         a gap";
 }
 
 impl ErrorCode {
@@ -232,7 +239,7 @@ impl FromStr for ErrorCode {
 
 /// A code that is unknown to this version. A newer server may send one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("error code not known to this version")]
+#[error("this version does not know the error code")]
 pub struct UnknownCode;
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub struct JsonText(Box<RawValue>);
 
 /// The text is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it is not JSON: {0}")]
+#[error("not JSON: {0}")]
 pub struct JsonTextError(String);
 
 impl JsonText {

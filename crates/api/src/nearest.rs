@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_finds_its_name() {
+    fn a_misspelled_name_finds_the_nearest_name() {
         let keys = ["count", "contiguous", "expand", "timeout_ms"];
         assert_eq!(nearest("cuont", &keys), Some("count"));
         assert_eq!(nearest("Counts", &keys), Some("count"));

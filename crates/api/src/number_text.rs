@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_integer_of_the_range_is_refused() {
+    fn a_number_outside_the_range_or_not_an_integer_is_refused() {
         let bad = [
             "1.5",
             "\"\"",

@@ -130,7 +130,7 @@ pub fn unknown(key: &str, what: &str, known: &[&str]) -> Problem {
     let problem = Problem::new(ErrorCode::UnknownField, format!("unknown {what} {key:?}"));
     match nearest(&key, known) {
         Some(near) => problem.with_hint(format!("did you mean {near:?}?")),
-        None if known.is_empty() => problem.with_hint("this request takes none"),
+        None if known.is_empty() => problem.with_hint("this request takes no fields"),
         None => problem.with_hint(format!("known: {}", known.join(", "))),
     }
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_no_object() {
+    fn a_list_is_not_an_object() {
         for (body, word) in [("[]", "object"), (r#"{"segment":[]}"#, "segment: ")] {
             let problem = decode::<SequenceSpec>(&[], body.as_bytes()).unwrap_err();
             assert_eq!(&*problem.code, "invalid-argument", "{body}");

@@ -55,8 +55,8 @@ pub struct Permission {
 /// The text is not a permission.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no permission: it is {PERMISSION_RULE} (at most {MAX_PREFIX_BYTES} printable ASCII \
-     characters)"
+    "{0:?} is not a permission: a permission is {PERMISSION_RULE} (at most {MAX_PREFIX_BYTES} \
+     printable ASCII characters)"
 )]
 pub struct PermissionError(String);
 

@@ -92,7 +92,8 @@ fn check_private(known: &std::fs::Metadata, path: &Path) -> Result<(), TokenErro
         return Ok(());
     }
     Err(TokenError(format!(
-        "{shown} holds a token and is open to other users (mode {mode:04o}): chmod 0600 {shown}"
+        "{shown} contains a token and other users can access it (mode {mode:04o}): chmod 0600 \
+         {shown}"
     )))
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn of_value(error: &str) -> String {
         && let [found, known @ ..] = quoted(rest).as_slice()
     {
         let found: String = found.chars().take(80).collect();
-        return format!("{found:?} is none of {}", known.join(", "));
+        return format!("{found:?} is not one of {}", known.join(", "));
     }
     if error.starts_with("missing field ")
         && let [field] = quoted(error).as_slice()
@@ -101,7 +101,7 @@ mod tests {
             ),
             (
                 "unknown variant `both`, expected `segment` or `strict`",
-                "\"both\" is none of segment, strict",
+                "\"both\" is not one of segment, strict",
             ),
             ("missing field `to`", "to is missing"),
             ("count is odd", "count is odd"),

@@ -272,7 +272,7 @@ impl Client {
         let status = response.status();
         let bytes = whole(response).await.map_err(|error| unanswered(&error))?;
         let Some(bytes) = bytes else {
-            let reason = format!("it is longer than {MAX_ANSWER_BYTES} bytes");
+            let reason = format!("the response is longer than {MAX_ANSWER_BYTES} bytes");
             return Err(Tried::Final(bad_answer(endpoint, status, b"", &reason)));
         };
         self.endpoints.answered(at, !status.is_server_error());
@@ -413,7 +413,7 @@ fn bad_answer(endpoint: &Endpoint, status: StatusCode, bytes: &[u8], reason: &st
     Error::BadAnswer {
         endpoint: endpoint.to_string(),
         status: status.as_u16(),
-        reason: format!("{reason}; it begins {start:?}"),
+        reason: format!("{reason}; the response begins with {start:?}"),
     }
 }
 

@@ -5,7 +5,7 @@ use seqd_idgen::{FieldOrder, FirstSequence, Layout, LayoutSpec};
 
 /// A layout that this version does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("layout {layout} has {field} {value:?}, which this version does not know")]
+#[error("layout {layout} has {field} {value:?}, which this version does not support")]
 pub struct UnknownLayout {
     /// The layout.
     pub layout: String,

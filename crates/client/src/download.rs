@@ -134,7 +134,7 @@ impl Download {
             let chunk = match timeout(IDLE_LIMIT, self.response.chunk()).await {
                 Ok(Ok(chunk)) => chunk,
                 Ok(Err(error)) => return Err(broken(innermost(&error))),
-                Err(_) => return Err(broken("it fell silent".to_owned())),
+                Err(_) => return Err(broken("the server stopped sending".to_owned())),
             };
             let Some(chunk) = chunk else {
                 break;

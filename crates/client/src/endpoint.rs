@@ -30,19 +30,25 @@ impl Endpoint {
             |reason: &str| Error::Endpoint(format!("{text:?} is not an endpoint: {reason}"));
         let (scheme, rest) = text.split_once("://").unwrap_or((default, text));
         if scheme != SCHEME && scheme != TLS_SCHEME {
-            return Err(malformed("the scheme is http or https"));
+            return Err(malformed("the scheme must be http or https"));
         }
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#', '@']) {
-            return Err(malformed("it is host:port alone"));
+            return Err(malformed("an endpoint has only a host and a port"));
         }
         let url = format!("{scheme}://{authority}");
         let mut url = Url::parse(&url).map_err(|error| malformed(&error.to_string()))?;
         if !has_port(authority) {
             url.set_port(Some(HTTP_PORT))
-                .map_err(|()| malformed("it has no host"))?;
+                .map_err(|()| malformed("the host is missing"))?;
         }
         Ok(Self(url))
+    }
+
+    /// Returns the base URL of the node, such as `http://n1:7400/`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
     }
 
     /// Returns whether the node is reached over TLS.
@@ -101,7 +107,7 @@ pub fn parse_endpoints(list: &str, is_secure: bool) -> Result<Vec<Endpoint>, Err
 }
 
 pub(crate) fn no_endpoint() -> Error {
-    Error::Endpoint("no endpoint is given".to_owned())
+    Error::Endpoint("no endpoints are given".to_owned())
 }
 
 #[cfg(test)]
@@ -123,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_endpoint_is_refused() {
+    fn an_invalid_endpoint_is_refused() {
         for text in [
             "https://",
             "ftp://n1",
@@ -137,7 +143,7 @@ mod tests {
             assert!(Endpoint::parse(text).is_err(), "{text:?}");
         }
         let none = parse_endpoints(" , ", false).unwrap_err();
-        assert_eq!(none.to_string(), "no endpoint is given");
+        assert_eq!(none.to_string(), "no endpoints are given");
         let mixed = parse_endpoints("a, http://b:1 ,", true).unwrap();
         let secure: Vec<bool> = mixed.iter().map(Endpoint::is_https).collect();
         assert_eq!(secure, [true, false]);

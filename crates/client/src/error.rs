@@ -43,18 +43,19 @@ pub enum Error {
     /// A request that changes something was sent, and no response arrived. It may have taken
     /// effect.
     #[error(
-        "outcome unknown: the request was sent to {} and not answered ({}); it may have taken effect",
+        "outcome unknown: the request was sent to {} and got no response ({}); it may have taken \
+         effect",
         .0.endpoint, .0.reason
     )]
     OutcomeUnknown(Attempt),
     /// A request without an important effect was sent, and no node responded.
-    #[error("no answer: {}", Attempts(.0))]
+    #[error("no response: {}", Attempts(.0))]
     NoAnswer(Vec<Attempt>),
     /// The received data could not be written.
     #[error("cannot write it: {0}")]
     Write(String),
     /// A response that is not from seqd.
-    #[error("{endpoint} answered with status {status}, which is not an answer of seqd: {reason}")]
+    #[error("{endpoint} returned status {status}, and the response is not from seqd: {reason}")]
     BadAnswer {
         /// The endpoint.
         endpoint: String,

@@ -8,20 +8,22 @@
 //! [`Error::OutcomeUnknown`], and it is never sent again.
 //!
 //! An [`IdGenerator`] (or [`blocking::IdGenerator`]) mints IDs in this process with a worker leased
-//! from the cluster, without a request per ID.
+//! from the cluster, without a request per ID. A [`SequenceAllocator`] (or
+//! [`blocking::SequenceAllocator`]) draws the values of a segment sequence in the same way.
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
 //! - `boot_clock`, `definition`, `error`, `system_clock`: clocks, and what a call returns
-//! - `connect`, `endpoint`, `nonce`: one endpoint and its connection
+//! - `connect`, `endpoint`, `nonce`, `pace`: one endpoint and its connection; pauses
 //! - `round`: the order in which endpoints are tried
 //! - `client`: requests
-//! - `generator`, `hold`, `once`, `operations`, `verify`: typed calls, IDs made in this process,
-//!   locks held by it
+//! - `allocator`, `generator`, `hold`, `once`, `operations`, `verify`: typed calls, values and IDs
+//!   made in this process, locks held by it
 //! - `blocking`, `download`, `locks`: the same without async, and what spans several calls
 
 #![warn(missing_docs)]
 
+mod allocator;
 pub mod blocking;
 mod boot_clock;
 mod client;
@@ -36,10 +38,14 @@ mod locks;
 mod nonce;
 mod once;
 mod operations;
+mod pace;
 mod round;
 mod system_clock;
 mod verify;
 
+pub use allocator::{
+    AllocateError, AllocatorOptions, AllocatorStatus, Chunk, Closed, MAX_TAKE, SequenceAllocator,
+};
 pub use boot_clock::{BootTime, sleep_until};
 pub use client::{Client, Options};
 pub use definition::{UnknownLayout, layout_of};

@@ -70,13 +70,13 @@ pub enum OnceError<E> {
     #[error("{0}")]
     InProgress(Box<Problem>),
     /// The work was performed but took longer than its claim. Another caller received a claim too.
-    #[error("the work was done, but its claim was over: {0}")]
+    #[error("the work was done, but its claim had expired: {0}")]
     TookTooLong(Box<Problem>),
     /// The work was performed, but it is unknown whether its result was stored.
-    #[error("the work was done; whether its result was kept is not known: {0}")]
+    #[error("the work was done, but it is unknown whether its result was stored: {0}")]
     NotKept(Error),
     /// The result cannot be written as JSON, or the stored result cannot be read as this type.
-    #[error("the result: {0}")]
+    #[error("cannot encode or decode the result: {0}")]
     Result(String),
     /// The cluster refused, or could not be reached. This call did not perform the work.
     #[error(transparent)]
@@ -149,7 +149,7 @@ impl Client {
                     return match (begun.state, begun.claim, begun.result) {
                         (KeyState::First, Some(claim), _) => Ok(Told::First(turn, claim)),
                         (KeyState::Done, _, Some(result)) => Ok(Told::Done(result)),
-                        _ => Err(OnceError::Result("the answer has none".to_owned())),
+                        _ => Err(OnceError::Result("the response has none".to_owned())),
                     };
                 }
                 Err(error) => error,

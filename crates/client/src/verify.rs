@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn each_number_is_found_to_be_what_it_is() {
+    fn each_number_is_classified_correctly() {
         let leases = [
             lease(3, "a", 200, 300),
             lease(3, "b", 300, 400),

@@ -92,7 +92,7 @@ mod tests {
     use crate::{Disk, OsDisk};
 
     #[test]
-    fn what_was_written_is_read_from_any_position() {
+    fn written_bytes_are_read_from_any_position() {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = FileWriter::new(OsDisk.create(&dir.path().join("a")).unwrap());
         writer.write_all(b"one").unwrap();

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_tapped_reaches_the_disk_as_it_was_asked_for() {
+    fn untapped_operations_reach_the_disk_unchanged() {
         let alone = SimulatedDisk::holding("/data");
         use_all(&alone);
         let (refused, below) = tapped(Through);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tapped_reaches_the_disk_only_if_the_tap_lets_it() {
+    fn tapped_operations_reach_the_disk_only_if_the_tap_permits_them() {
         let (refused, below) = tapped(Refusing);
         assert_eq!(refused, [true; 10]);
         // A folder and a file are created, and the file is reserved and truncated.

@@ -42,29 +42,29 @@ impl Guard {
 guards! {
     // Consensus.
 
-    /// A vote is on the disk before it is given.
+    /// A vote is synced before it is sent.
     VoteSynced,
     /// Entries are on the disk before they are acknowledged.
     EntriesSynced,
     /// The log is purged no further than the older kept snapshot.
     PurgeClamp,
-    /// A node asks before it raises the term.
+    /// A node holds a pre-vote before it raises the term.
     PreVote,
     /// A quorum confirms the leader before a read is answered.
     ReadConfirmed,
     /// An entry is proposed under the leadership that stamped it.
     SameLeadership,
-    /// What may have been proposed is not proposed again.
+    /// A command that may have been proposed is not proposed again.
     UnknownStaysUnknown,
-    /// A group on its way is waited for until its deadline.
+    /// The outcome of a proposed group is awaited until its deadline.
     GroupDeadline,
-    /// A leader that stops answers what is under way before it hands over.
+    /// A stopping leader answers groups in progress before it hands over.
     DrainedAtStop,
-    /// A snapshot is taken by the bytes of the log, too.
+    /// A snapshot is also due by the bytes of the log.
     SnapshotByBytes,
     /// While the log has outgrown the snapshots, no command of a client is proposed.
     LogKeptShort,
-    /// A snapshot is not what fills the disk.
+    /// A snapshot does not fill the disk.
     SnapshotLeavesRoom,
     /// A checkpoint store that has grown out of proportion is rebuilt.
     StoreRebuilt,
@@ -72,28 +72,28 @@ guards! {
     DiskReserveKept,
     /// Below the floor of free bytes a follower takes no entries.
     DiskFloorKept,
-    /// The log behind a snapshot that is being sent is kept for its receiver.
+    /// The log after a snapshot that is being sent is kept for its receiver.
     ReceiverKept,
-    /// A transfer goes on only behind bytes of the same snapshot.
+    /// A transfer continues only after bytes of the same snapshot.
     KeptCompared,
-    /// A message is for the node that takes it.
+    /// A message is accepted only by its target node.
     EnvelopeTarget,
-    /// A message is of the cluster of the node that takes it.
+    /// A message is accepted only within its cluster.
     EnvelopeCluster,
-    /// A message is of the latest start of its sender.
+    /// A message is accepted only from the latest start of its sender.
     EnvelopeStart,
-    /// An answer is of the node that was asked.
+    /// A response is accepted only from the called node.
     AnswerSender,
-    /// A start of another cluster is not met.
+    /// A start of another cluster is rejected.
     ForeignRefused,
-    /// A start that shows less than the node has acknowledged does not take part.
+    /// A start with less than the node has acknowledged is excluded.
     AcknowledgedKept,
-    /// Of two starts of one number only the first that was seen takes part.
+    /// Of two starts with one number, only the first one seen takes part.
     TwinRefused,
 
     // Worker leases.
 
-    /// A worker is granted only once the fence before is passed, and from there on.
+    /// A window of a worker begins only after the previous fence has passed, and not below it.
     WindowAboveFence,
     /// A worker whose lease is live is not granted.
     LiveLeaseKept,
@@ -111,9 +111,9 @@ guards! {
     ClusterTimeRises,
     /// An older start of a node, or a twin, is not registered.
     StartCompared,
-    /// A lease is taken and extended by the registered start alone.
+    /// Only the registered start takes and extends a lease.
     LeaseByLatestStart,
-    /// A reset gives up only what lies further ahead of the clock than a window reaches.
+    /// A reset gives up only windows that are further ahead of the clock than a window can be.
     ResetAhead,
 
     /// A layout never changes.
@@ -121,28 +121,29 @@ guards! {
 
     // Sequences.
 
-    /// Only the latest grant's token gives a tail back.
+    /// Only the latest grant's token returns a tail.
     TokenCompared,
-    /// An advance voids what was granted before it.
+    /// An advance voids earlier grants.
     AdvanceEndsRun,
     /// A grant ends with its pass.
     PassNotCrossed,
-    /// A deleted sequence comes back at its mark.
+    /// A recreated sequence continues at its mark.
     MarkOutlivesDeletion,
 
     // Idempotency keys and one-time tokens.
 
-    /// One caller is told to go on with a key.
+    /// One caller at a time gets the claim on a key.
     KeyFirstOnce,
-    /// Who goes on with a key is decided where its begin is applied, not by what a node has seen.
+    /// The claim on a key is decided when its begin is applied, not by the state that a node has
+    /// seen.
     KeyDecidedByApply,
-    /// The caller that has the claim of a key is told so again.
+    /// A retry of the claimant of a key gets the same claim.
     KeyRetryRecognised,
     /// The result of a key never changes.
     KeyResultKept,
     /// A claim that takes over has the next attempt number.
     KeyAttemptRises,
-    /// A key ends by the cluster's time, whatever the wall clock does.
+    /// A key ends by the cluster's time, independent of the wall clock.
     KeyEndsByClusterTime,
     /// A one-time token is consumed once.
     OneTimeUsedOnce,
@@ -150,34 +151,34 @@ guards! {
 
     /// No lock is granted while it is held.
     NotGrantedWhileHeld,
-    /// Who comes to a lock waits behind those that wait.
+    /// A new request for a lock queues after the waiters.
     FirstComesFirst,
     /// Every grant of a lock draws a new token.
     GrantDrawsToken,
-    /// A hold ends by the time of the cluster, and by no clock.
+    /// A hold ends by the time of the cluster, and not by a wall clock.
     HoldsEndByClusterTime,
     /// Only the token of a hold renews and releases it.
     HoldTokenCompared,
-    /// A client that is gone does not end a claim that another of its requests stands behind.
+    /// A departed client does not end a claim for which another of its requests waits.
     OthersKeepClaim,
 
     // The cluster.
 
-    /// The level rises only under the membership that was asked.
+    /// The level rises only under the membership that was queried.
     LevelUnderMembership,
     /// The level rises only once every member supports the next one.
     MembersAsked,
     /// No worker is leased before the windows of a restored cluster begin.
     RestorationDelaysWindows,
-    /// The tokens of a restored cluster lie above all that may have been drawn.
+    /// The tokens of a restored cluster are above all tokens that may have been drawn.
     RestorationRaisesTokens,
-    /// A learner is promoted only if it answers now.
+    /// A learner is promoted only if it responds.
     LearnerAnswers,
-    /// A change of members is proposed only if majorities answer now.
+    /// A membership change is proposed only if majorities respond.
     MajorityAnswers,
-    /// A member's new peer address is taken only if the member answers there.
+    /// A member's new peer address is accepted only if the member responds there.
     AddressAnswers,
-    /// A change of members is made on top of the membership that was seen.
+    /// A membership change applies only to the membership that was read.
     MembershipAsSeen,
     /// An empty node is refused as a member only once a leader confirms that it is one.
     MembersConfirmed,
@@ -189,9 +190,9 @@ guards! {
 
     // The peers' port.
 
-    /// What strangers send is held in an account of their own.
+    /// Bytes from strangers are held in a separate account.
     StrangersApart,
-    /// No more is read of a stranger than may be held of it.
+    /// No more bytes are read from a stranger than its account may hold.
     StrangersBounded,
 
     // The clients' port.
@@ -202,47 +203,54 @@ guards! {
     TokenEnds,
     /// The cluster's tokens count only on a node that is in touch with it.
     TokensCurrent,
-    /// A token permits its scopes for its prefixes alone.
+    /// A token permits its scopes only for its prefixes.
     ScopesAsked,
     /// No more requests than a token's rate are served.
     RateHeld,
     /// A hold, a claim, a key or a one-time token lasts for as long as was promised, although
     /// cluster milliseconds are rounded down.
     EndsRoundedUp,
-    /// The time that is left of a hold, as a read answers it, is by the leader's clock and not by
-    /// the applied entries.
+    /// A read computes the remaining time of a hold with the leader's clock and not with the
+    /// applied entries.
     ReadStamped,
     /// A claim that waited is not granted the lock if its caller's token was revoked or expired.
     GrantNeedsAccess,
     /// A request ends when its caller's token is revoked or expires.
     ServedWhileAccess,
-    /// No tenant holds more than its share of what may wait.
+    /// No tenant holds more than its share of the waiting requests.
     SharesHeld,
-    /// A tenant's proposals wait for one of each other tenant at a time.
+    /// The proposals of tenants take turns, one per tenant.
     TurnsTaken,
     /// A connection is charged to the token that it shows.
     ConnectionsCharged,
-    /// A request that waits for others keeps no place from them.
+    /// A request that waits for other requests takes no place from them.
     WaitsEvicted,
-    /// Connections in the reserved places serve operators alone.
+    /// Connections in the reserved places serve only operators.
     ReserveKept,
-    /// A host is taken only if all of it is a host and a port.
+    /// A host header is accepted only if all of it is a host and a port.
     HostParsed,
+    /// A request whose end does not follow from its length alone is left to the HTTP library.
+    HotFramingPlain,
+    /// The HTTP library gets the bytes that the hot path has read.
+    ReadBytesHandedOver,
+    /// The hot path gets the bytes that the HTTP library has read and not served.
+    ReadBytesTakenBack,
     /// Requests that cost much processor time take turns for few places.
     CostlyInTurn,
     /// No TLS session is resumed where certificates are required.
     NoResumption,
-    /// A grant or lease that a client names has the cluster's own code.
+    /// A grant or lease from a client carries the cluster's authentication code.
     GrantSealed,
     /// A tenant takes no more than its share of a bounded resource.
     ShareOfTenant,
-    /// A refusal for what a client does itself is held back.
+    /// A refusal that a client causes itself is delayed.
     RefusalsHeldBack,
-    /// A tenant that made much of what waits for the checkpoint makes no more while that is far behind.
+    /// While the checkpoint is far behind, a tenant that caused much of its backlog makes no more
+    /// records.
     CheckpointKeepsPace,
-    /// A tenant waits for locks at a node in no more requests than its share.
+    /// The requests of a tenant that wait for locks at a node do not exceed its share.
     WaitsHaveShares,
-    /// An answer with an `Idempotency-Key` is kept only where its tenant has room for it.
+    /// A response with an `Idempotency-Key` is stored only if its tenant has room for it.
     AnswersHaveRoom,
     /// On a late node a client's requests beyond the width of its lane wait.
     LanesHeld,
@@ -251,7 +259,7 @@ guards! {
 
     /// Windows belong to one term.
     WindowsOfOneTerm,
-    /// A window that the log has voided is not drawn from.
+    /// No value is drawn from a window that the log has voided.
     VoidWindowUnused,
     /// A quorum confirms the leader after the request arrived and before a value is drawn.
     DrawConfirmed,
@@ -280,11 +288,11 @@ guards! {
     ClosedBySwap,
     /// A fence is used once it is committed.
     FenceCommitted,
-    /// A clock that stands before the mark of the last start mints nothing.
+    /// A clock that is before the mark of the last start mints nothing.
     MarkPassed,
-    /// A node whose clock a majority disagrees with mints nothing.
+    /// A node whose clock differs from a majority mints nothing.
     WrongClockRefused,
-    /// A node takes no lease before it is known whether its clock is right.
+    /// A node takes no lease before its clock is compared.
     LeaseWhenKnown,
     /// A leader whose clock is wrong stamps entries with the time of the majority.
     StampOfMajority,
@@ -292,9 +300,9 @@ guards! {
     WrongLeaderHandsOver,
     /// A leader that does not know whether its clock is right grants no window.
     GrantWhenKnown,
-    /// A grant that is late or repeated is thrown away.
+    /// A late or repeated grant is discarded.
     GrantsRise,
-    /// A grant of an epoch that is over is thrown away.
+    /// A grant of an earlier epoch is discarded.
     EpochCompared,
     /// A closed buffer keeps no grant.
     ClosedKeepsNothing,
@@ -307,7 +315,7 @@ guards! {
     BatchSynced,
     /// A new segment is synced before it has its name.
     SegmentSynced,
-    /// The folder is synced once a segment has its name.
+    /// The folder is synced after a segment gets its name.
     NameSynced,
     /// The checksum of a batch is compared.
     BatchChecksum,
@@ -315,14 +323,14 @@ guards! {
     HeaderChecksum,
     /// A bad batch before an intact one is corruption.
     LaterBatchSearched,
-    /// Behind a torn tail all is zeroed.
+    /// The bytes after a torn tail are zeroed.
     TailZeroed,
-    /// What an open reports is synced before.
+    /// The content that an open reports is synced first.
     OpenSyncs,
     /// A new segment begins with the vote.
     OpeningHoldsVote,
-    /// A checkpoint is synced behind sled's flush.
+    /// A checkpoint is synced after sled's flush.
     CheckpointSynced,
-    /// A store that holds less than was noted beside it is refused.
+    /// A store with less than its witness records is refused.
     WitnessCompared,
 }

@@ -59,7 +59,7 @@ pub enum Refusal {
     #[error("the layout's time field is full")]
     TimeFull,
     /// The clock is before the layout's epoch.
-    #[error("the clock stands before the layout's epoch")]
+    #[error("the clock is before the layout's epoch")]
     BeforeEpoch,
     /// Nothing has been minted yet, and the window begins later than the tolerance covers.
     #[error("the window begins in {ms} ms")]

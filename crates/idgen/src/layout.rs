@@ -76,7 +76,7 @@ pub enum LayoutError {
     #[error("a tick is 1, 10 or 1000 ms; got {0}")]
     TickLength(u32),
     /// The width of a field is out of range.
-    #[error("{field} takes {least} to {most} bits; got {bits}")]
+    #[error("{field} must be {least} to {most} bits; got {bits}")]
     FieldBits {
         /// The field.
         field: &'static str,
@@ -88,7 +88,7 @@ pub enum LayoutError {
         most: u32,
     },
     /// The fields together exceed 63 bits; the sign bit must be zero.
-    #[error("the fields take {0} bits; an ID has 63 beside its zero sign bit")]
+    #[error("the fields take {0} bits; an ID has 63 bits besides its zero sign bit")]
     TotalBits(u32),
     /// The last tick ends after the largest signed 64-bit time in milliseconds.
     #[error("the time field ends past the last representable millisecond")]
@@ -107,7 +107,7 @@ pub enum LayoutError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TickError {
     /// The time is before the layout's epoch.
-    #[error("the time lies before the layout's epoch")]
+    #[error("the time is before the layout's epoch")]
     BeforeEpoch,
     /// The time is at or after the end of the time field.
     #[error("the layout's time field is full")]
@@ -145,7 +145,10 @@ pub enum PackError {
 
 /// The number is not an ID of this layout: it has bits outside the layout, possibly the sign bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{id} is not an ID of this layout: it uses {bits} bits and the number has others set")]
+#[error(
+    "{id} is not an ID of this layout: the layout uses {bits} bits, and the number has other bits \
+     set"
+)]
 pub struct UnpackError {
     /// The number.
     pub id: SnowflakeId,

@@ -126,7 +126,10 @@ impl LoggedAddresses {
 
     fn refused(&self, address: &str, error: &io::Error) {
         if self.is_due(address, Instant::now()) {
-            tracing::warn!("{}: no TLS with {address}: {error}", self.whom);
+            tracing::warn!(
+                "{}: the TLS handshake with {address} failed: {error}",
+                self.whom
+            );
         }
     }
 
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_is_logged_once_per_interval_and_few_are_kept() {
+    async fn an_address_is_reported_rarely_and_the_number_of_addresses_is_bounded() {
         let logged = LoggedAddresses::of("clients' port");
         let from = |last: u8| format!("10.0.0.{last}");
         let now = Instant::now();

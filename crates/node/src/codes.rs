@@ -194,7 +194,7 @@ pub(crate) fn words(refusal: &Refusal) -> String {
             format!("there is no sequence {name}")
         }
         Refusal::Layouts(LayoutRefusal::EpochAhead { epoch_ms, .. }) => format!(
-            "the epoch, {}, lies ahead of the cluster's clock: give one that is past",
+            "the epoch, {}, is ahead of the cluster's clock: give an epoch in the past",
             rfc3339(WallMs(*epoch_ms))
         ),
         Refusal::Layouts(LayoutRefusal::Full { full, wall_ms }) => format!(

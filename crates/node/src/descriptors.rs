@@ -58,8 +58,8 @@ impl Descriptors {
     fn of(all: usize) -> io::Result<Self> {
         if all < LEAST {
             return Err(io::Error::other(format!(
-                "this process may have {all} open files, and a node needs {LEAST} at least: raise the limit \
-                 (ulimit -n, or LimitNOFILE of its unit)"
+                "this process may have {all} open files, and a node needs at least {LEAST}: raise \
+                 the limit (ulimit -n, or LimitNOFILE of its unit)"
             )));
         }
         let peers = (all / 8).min(1025);
@@ -83,14 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn clients_get_what_storage_and_peers_leave() {
+    fn clients_get_the_descriptors_that_storage_and_peers_leave() {
         assert_eq!(of(512), (224, 64));
         assert_eq!(of(1024), (640, 128));
         assert_eq!(of(65_536), (CLIENTS, 1025));
     }
 
     #[test]
-    fn too_few_are_refused_with_what_to_do() {
+    fn too_few_descriptors_are_refused_with_a_remedy() {
         let refused = Descriptors::of(511).unwrap_err().to_string();
         assert!(
             refused.contains("511") && refused.contains("ulimit -n"),

@@ -5,8 +5,8 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `clock`, `clock_steps`, `config`, `connections`, `descriptors`, `metrics`, `times`: the
-//!   environment, with clock, configuration, sockets and counters
+//! - `clock`, `clock_steps`, `config`, `connections`, `descriptors`, `durations`, `metrics`, `times`:
+//!   the environment, with clock, configuration, sockets and counters
 //! - `access`, `codes`, `http`, `ports`, `replica`, `tls`: authentication, the parsing of requests,
 //!   and consensus as a trait
 //! - `places`, `sequences`, `minting`: IDs and segments from memory
@@ -21,6 +21,7 @@ mod codes;
 pub mod config;
 mod connections;
 mod descriptors;
+mod durations;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod handlers;

@@ -14,8 +14,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use crate::durations::Durations;
 
 /// The first word of every metric's name.
 const PREFIX: &str = "seqd";
@@ -53,12 +54,7 @@ struct ResultLabel {
 #[derive(Clone, Debug)]
 pub(crate) struct HttpMetrics {
     pub(crate) requests: Family<HttpLabels, Counter<u64, AtomicU64>>,
-    pub(crate) durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
-}
-
-fn request_histogram() -> Histogram {
-    // 50 microseconds to 6.5 seconds, doubling.
-    Histogram::new(exponential_buckets(0.000_05, 2.0, 18))
+    pub(crate) durations: Family<RouteLabel, Durations>,
 }
 
 /// Metrics that are counted while serving.
@@ -69,7 +65,7 @@ pub(crate) struct Metrics {
     allocated: Family<SequenceLabel, Counter>,
     allocated_labels: Mutex<std::collections::BTreeSet<String>>,
     refills: Family<ResultLabel, Counter>,
-    refill_duration: Histogram,
+    refill_duration: Durations,
     abandoned: Counter,
 }
 
@@ -77,9 +73,9 @@ impl Metrics {
     pub(crate) fn new() -> Metrics {
         let http = HttpMetrics {
             requests: Family::default(),
-            durations: Family::new_with_constructor(request_histogram),
+            durations: Family::default(),
         };
-        let refill_duration = request_histogram();
+        let refill_duration = Durations::default();
         let metrics = Metrics {
             registry: Registry::with_prefix(PREFIX),
             http,
@@ -119,7 +115,7 @@ impl Metrics {
         );
         registry.register(
             "segment_refills",
-            "Segments asked for",
+            "Segments requested",
             self.refills.clone(),
         );
         registry.register(
@@ -129,13 +125,18 @@ impl Metrics {
         );
         registry.register(
             "segment_abandoned_values",
-            "Granted sequence values that were thrown away unused",
+            "Granted sequence values that were discarded unused",
             self.abandoned.clone(),
         );
         self
     }
 
     pub(crate) fn allocated(&self, sequence: &str, count: u64) {
+        self.allocated_by(sequence).inc_by(count);
+    }
+
+    /// The counter of the values of a sequence.
+    pub(crate) fn allocated_by(&self, sequence: &str) -> Counter {
         let label = {
             let mut known = self
                 .allocated_labels
@@ -153,13 +154,13 @@ impl Metrics {
         let label = SequenceLabel {
             sequence: label.to_owned(),
         };
-        self.allocated.get_or_create(&label).inc_by(count);
+        self.allocated.get_or_create_owned(&label)
     }
 
     pub(crate) fn refilled(&self, is_granted: bool, took: Duration) {
         let result = REFILL_RESULTS[usize::from(!is_granted)];
         self.refills.get_or_create(&ResultLabel { result }).inc();
-        self.refill_duration.observe(took.as_secs_f64());
+        self.refill_duration.observe(took);
     }
 
     pub(crate) fn abandoned(&self, count: u64) {

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::access::{Access, TokenFile};
 use crate::config::Config;
+use crate::connections::IsHot;
 use crate::handlers::Router;
 use crate::http::{Closing, Context, Hosts, RequestIds, Server};
 use crate::metrics::Metrics;
@@ -126,12 +127,12 @@ impl Node {
                 wall: Arc::clone(&wall),
                 worker_counts: Arc::default(),
             };
+            let hot: Option<IsHot> = config.http.hot_path.then_some(Router::is_hot);
             let services = Arc::new(Services::new(config, &parts));
             let (closing, lanes) = (context.closing(), context.lanes());
             let router = Router::new(context, &services);
-            let unreadable = router.unreadable();
-            let answer = move |request| router.answer(request);
-            let server = Server::start(tls.at_clients_port(http_listener), answer, unreadable)
+            let (unreadable, answer) = (router.unreadable(), move |it, by| router.answer(it, by));
+            let server = Server::start(tls.at_clients_port(http_listener), answer, unreadable, hot)
                 .map_err(|error| start_failed(format!("http.listen: {error}")))?;
             let addr = server.addr();
 

@@ -160,7 +160,7 @@ pub(crate) async fn propose_one(
         .into_iter()
         .next()
         .ok_or_else(|| ProposeError::OutcomeUnknown {
-            detail: "the proposal was answered without an outcome".to_owned(),
+            detail: "the proposal returned no outcome".to_owned(),
         })
 }
 

@@ -103,15 +103,15 @@ fn notice(layout: &Layout, now: WallMs) -> Option<String> {
     let left = Duration::from_millis(end.0.saturating_sub(now.0));
     if left.is_zero() {
         return Some(format!(
-            "the time field of layout {name} is full since {}: it makes no IDs any more",
+            "the time field of layout {name} has been full since {}: it issues no more IDs",
             rfc3339(end)
         ));
     }
     (left <= NOTICE).then(|| {
         let days = left.as_secs() / DAY.as_secs();
         format!(
-            "the time field of layout {name} is full from {} on, in {days} days: it makes no IDs from \
-             then on; let programs use another layout",
+            "the time field of layout {name} will be full at {}, in {days} days: it issues no IDs \
+             after that; use another layout",
             rfc3339(end)
         )
     })
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_says_within_a_year_that_a_layout_ends_and_after_it_that_it_has() {
+    fn the_log_reports_the_end_of_a_layout_within_a_year_and_after_it() {
         for layout in Layout::presets() {
             let end = layout.exhausted_at().0;
             let year = NOTICE.as_millis() as u64;
@@ -158,7 +158,7 @@ mod tests {
             assert!(early.contains("in 365 days"), "{early}");
             let last = at(end - 1).unwrap();
             assert!(
-                last.contains("in 0 days") && last.contains("full from"),
+                last.contains("in 0 days") && last.contains("will be full at"),
                 "{last}"
             );
             let over = at(end).unwrap();

@@ -1,4 +1,4 @@
-//! Times in RFC 3339: UTC, with milliseconds.
+//! Times in RFC 3339, in UTC and with milliseconds, and in the form of HTTP.
 
 use seqd_idgen::WallMs;
 
@@ -12,6 +12,17 @@ pub(crate) fn rfc3339(at: WallMs) -> String {
         // RFC 3339 has no dates after the year 9999, so the number is shown.
         None => format!("{} ms after 1970", at.0),
     }
+}
+
+/// The time as the `Date` header has it (RFC 9110, section 5.6.7); empty after the year 9999.
+pub(crate) fn http_date(at: WallMs) -> String {
+    let known = i64::try_from(at.0)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
+    known
+        .and_then(|stamp| printer.timestamp_to_rfc9110_string(&stamp).ok())
+        .unwrap_or_default()
 }
 
 /// Parses a time in RFC 3339 or in milliseconds of Unix time. A time between two milliseconds or in

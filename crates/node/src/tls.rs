@@ -123,7 +123,8 @@ impl Tls {
                         tracing::info!("tls: new {name} certificate in force: {taken}");
                     }
                     Ok(Look::Refused(error)) => tracing::warn!(
-                        "tls: the new {name} certificate is not used, the one before stays: {error}"
+                        "tls: the new {name} certificate cannot be used, the previous one stays \
+                         in force: {error}"
                     ),
                     Ok(Look::Same) | Err(_) => {}
                 }
@@ -140,7 +141,7 @@ fn warn_of_end(name: &str, validity: Validity, now: i64) {
         let days = validity.days_left(now);
         tracing::warn!(
             "tls: the {name} certificate expires in {days} days: renew it (`seqd tls renew`); \
-             files with the same names are taken without a restart"
+             files with the same names are loaded without a restart"
         );
     }
 }
@@ -167,7 +168,7 @@ fn seconds(clock: &dyn WallClock) -> i64 {
 
 /// The complete response to a request without TLS. It is written before any HTTP is parsed.
 fn plain_answer() -> Vec<u8> {
-    let detail = "this port speaks TLS, and the request came without";
+    let detail = "this port requires TLS, but the request was sent without it";
     let problem = Problem::new(ErrorCode::InvalidArgument, detail);
     let problem = problem.with_hint("use https:// and, for a private CA, --cacert FILE");
     let body = serde_json::to_string(&problem).unwrap_or_default();

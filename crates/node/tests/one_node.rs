@@ -195,7 +195,7 @@ async fn a_start_behind_its_last_id_refuses_ids_and_serves_all_else() {
 }
 
 #[tokio::test]
-async fn a_node_tells_how_it_is() {
+async fn a_node_reports_its_state() {
     let folder = tempfile::tempdir().unwrap();
     let story = start_ready(folder.path()).await;
     story.get("/v1/id").await;

@@ -55,8 +55,11 @@ impl From<CheckpointError> for OfflineError {
                 is_newer,
             }) => Self::new(unreadable_code(is_newer), format!("{file}: {detail}")),
             CheckpointError::NotCopied { to, why } => {
-                let what = format!("no copy of the checkpoint in {}: {why}", to.display());
-                Self::new("failure", what).with_hint("TMPDIR=DIR names a folder with room for it")
+                let what = format!("cannot copy the checkpoint to {}: {why}", to.display());
+                Self::new("failure", what).with_hint(
+                    "set TMPDIR=DIR to a folder with enough free \
+                    space",
+                )
             }
         }
     }

@@ -12,7 +12,7 @@ const MAX_FORMAT_BYTES: usize = 256 << 10;
 
 /// The problem of a folder without a format.
 pub(super) const NO_FORMAT: &str =
-    "it is missing: this is no data folder of seqd, or part of it was deleted";
+    "it is missing: this is not a data folder of seqd, or part of it was deleted";
 
 pub(super) const DISK: ReadOnly<OsDisk> = ReadOnly(OsDisk);
 

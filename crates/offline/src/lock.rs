@@ -77,14 +77,15 @@ impl FolderLock {
             Err(Errno::WOULDBLOCK) => {
                 let text = format!("{} is in use by another process", root.display());
                 Err(OfflineError::new("folder-in-use", text).with_hint(
-                    "stop the node that uses it; a tool works on a stopped node's folder",
+                    "stop the node that uses the folder; this tool works only on the folder of a \
+                     stopped node",
                 ))
             }
             // A network file system may require a file that is open for writing, or may have no
             // locks.
-            Err(errno @ (Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS)) => {
-                Ok(unlocked(format!("its file system does not lock: {errno}")))
-            }
+            Err(errno @ (Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS)) => Ok(
+                unlocked(format!("its file system does not support locks: {errno}")),
+            ),
             Err(errno) => Err(failed(root, &errno)),
         }
     }

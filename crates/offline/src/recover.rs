@@ -118,7 +118,7 @@ impl Recovery {
         let own = own.map(|own| (own.peer.clone(), own.http.clone()));
         let (own_peer, own_http) = own.unzip();
         let Some((peer, http)) = peer.or(own_peer).zip(http.or(own_http)) else {
-            let text = "the folder holds no address of this node";
+            let text = "the folder does not contain an address of this node";
             return Err(OfflineError::new("invalid-argument", text)
                 .with_hint("--peer HOST:PORT and --http URL"));
         };
@@ -220,7 +220,7 @@ impl Unfinished {
         if from.is_empty() {
             let text = format!(
                 "{}: the new folder of an interrupted recovery has no `{FROM}`, which names the \
-                 cluster whose content is to be kept",
+                 cluster whose content is kept",
                 self.root.display()
             );
             return Err(OfflineError::new("corrupt", text));
@@ -332,11 +332,12 @@ fn check_kept(root: &Path, cluster_id: &str) -> Result<(), OfflineError> {
         return Ok(());
     }
     let text = format!(
-        "{} is there: an earlier recovery kept the content of this cluster's folder in it",
+        "{} already exists: it contains the content of this cluster's folder, which an earlier \
+         recovery kept",
         kept.display()
     );
     Err(OfflineError::new("already-exists", text)
-        .with_hint("move it out of the folder, then repeat"))
+        .with_hint("move it out of the folder, then repeat the command"))
 }
 
 /// Returns whether a name in the folder belongs neither to the old nor to the new content.
@@ -350,7 +351,7 @@ fn stays(name: &str) -> bool {
 /// The error for a folder whose content no longer matches the plan, or may not.
 fn used_meanwhile(root: &Path) -> OfflineError {
     let text = format!(
-        "{} was used by another process since it was looked at",
+        "another process has used {} since this command read it",
         root.display()
     );
     OfflineError::new("folder-in-use", text).with_hint("repeat the command")

@@ -44,7 +44,9 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
     if is_gap {
         replayed = from_checkpoint(folder, identity, &log)?;
         notes.push(
-            "the snapshots do not reach the log: the state begins with the checkpoint".to_owned(),
+            "the snapshots end before the log begins: the state is taken from the \
+             checkpoint"
+                .to_owned(),
         );
     }
     let first = replayed.next();
@@ -88,8 +90,8 @@ fn check_complete(
             is_newer: false,
         })) => {
             return Ok(Some(format!(
-                "the checkpoint cannot be read ({file}: {detail}): if the log is older than the \
-                 folder around it, nothing shows that"
+                "the checkpoint cannot be read ({file}: {detail}): an older log in this folder \
+                 would not be detected"
             )));
         }
         Err(error) => return Err(error.into()),
@@ -104,8 +106,8 @@ fn check_complete(
 
 fn older(folder: &Folder, held: u64, end: u64) -> OfflineError {
     let text = format!(
-        "{}: the checkpoint holds entry {held}, log and snapshots end at {end}: the log was lost or \
-         is older",
+        "{}: the checkpoint contains entry {held}, but the log and the snapshots end at {end}: \
+         the log was lost or is older",
         folder.root().display()
     );
     unusable(folder, text)
@@ -120,8 +122,8 @@ fn from_checkpoint(
     let (root, begins) = (folder.root(), log.first_index());
     let gap = |checkpoint: &str| {
         let text = format!(
-            "{}: its log begins at entry {begins}, its snapshots end before, and its checkpoint \
-             {checkpoint}",
+            "{}: its log begins at entry {begins}, its snapshots end before that entry, and its \
+             checkpoint {checkpoint}",
             root.display(),
         );
         unusable(folder, text)
@@ -185,7 +187,7 @@ fn newest_snapshot(
             return Err(OfflineError::io(path, &error));
         }
         let error = OfflineError::io(path, &error);
-        notes.push(format!("a snapshot is not used: {error}"));
+        notes.push(format!("a snapshot cannot be used: {error}"));
         Ok(())
     };
     let mut listed = Vec::new();
@@ -203,7 +205,7 @@ fn newest_snapshot(
     listed.sort_by_key(|file| Reverse((file.index, file.term)));
     for file in listed {
         if file.cluster_id != identity.cluster_id {
-            let foreign = format!("it is of cluster {}", file.cluster_id);
+            let foreign = format!("it belongs to cluster {}", file.cluster_id);
             pass_over(&file.path, io::Error::other(foreign))?;
             continue;
         }

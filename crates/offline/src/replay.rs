@@ -39,7 +39,7 @@ impl Replayed {
         }
         let state = loader.finish();
         if state.settings().map(|settings| &settings.cluster_id) != Some(&header.cluster_id) {
-            return Err(malformed("its rows are not those of its cluster"));
+            return Err(malformed("its rows belong to another cluster"));
         }
         Ok(Self {
             state,

@@ -141,7 +141,7 @@ fn check_empty(root: &Path) -> Result<(), OfflineError> {
             "already-exists",
             format!("{} is not empty: it holds {name}", root.display()),
         )
-        .with_hint("give the new node a folder that is empty or not there yet")),
+        .with_hint("give the new node a folder that is empty or does not exist yet")),
     }
 }
 

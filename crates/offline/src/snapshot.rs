@@ -58,7 +58,7 @@ pub fn read_snapshot(
     let named = id.map(|id| (id.index, id.term));
     if named.unwrap_or_default() != (header.index, header.term) {
         return Err(corrupt(format!(
-            "its header says entry {} of term {} and names another",
+            "its header has entry {} of term {}, but its name has another",
             header.index, header.term
         )));
     }

@@ -271,37 +271,40 @@ fn refused(state: &State, error: RestorationError) -> OfflineError {
     match error {
         RestorationError::NotFounded => OfflineError::new(
             "not-found",
-            "there is no cluster in it: it was never founded",
+            "it contains no cluster: the cluster was never founded",
         ),
         RestorationError::MissingFloors(names) => OfflineError::new(
             "invalid-argument",
             format!(
-                "the state ends before what was granted last, and nobody but you can know how far \
-                 these sequences came:{}",
+                "the state ends before the last grants, and only you can know which values of \
+                 these sequences were granted:{}",
                 lines(&names)
             ),
         )
         .with_hint(
-            "--floor NAME=VALUE for each (the first value that was certainly never granted), or \
-             --margin N to pass over N values of each other one; --margin 0 says that nothing was \
-             granted since",
+            "give --floor NAME=VALUE for each (the first value that was certainly never granted), \
+             or --margin N to skip N values of each other sequence; --margin 0 asserts that \
+             nothing was granted since",
         ),
         RestorationError::FloorOfCycling(names) => OfflineError::new(
             "invalid-argument",
             format!(
-                "a value does not say in which pass of a cycling sequence it is:{}",
+                "a value does not identify the pass of a cycling sequence:{}",
                 lines(&names)
             ),
         )
-        .with_hint("--margin N passes over N values of each sequence that has no floor"),
+        .with_hint("--margin N skips N values of each sequence that has no floor"),
         RestorationError::PastEnd(names) => OfflineError::new(
             "invalid-argument",
             format!(
-                "the floor is beyond the value that would follow the last:{}",
+                "the floor is beyond the value after the last one:{}",
                 lines(&names)
             ),
         )
-        .with_hint("--floor NAME=VALUE within its bounds, or the next value if none is left"),
+        .with_hint(
+            "give --floor NAME=VALUE within the bounds of the sequence, or the value after \
+            the last one if none is left",
+        ),
         other => OfflineError::new("invalid-argument", other.to_string()),
     }
 }

@@ -264,7 +264,7 @@ fn parts_that_do_not_fit_each_other_are_reported() {
     fs::remove_dir_all(root.join("state-1")).unwrap();
     assert_bad(
         &root,
-        &["log and snapshots", "nothing holds what came before"],
+        &["log and snapshots", "no file contains the entries before"],
     );
     assert_bad(&root, &["state-1", "gone"]);
 }

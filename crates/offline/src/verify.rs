@@ -46,7 +46,7 @@ pub fn verify_folder(root: &Path, on_check: &mut dyn FnMut(&Check)) -> Result<()
         checks.log(log);
     }
     for file in &report.leftovers {
-        checks.note(file, "it was not finished; the next start removes it");
+        checks.note(file, "unfinished; the next start removes it");
     }
     for file in &report.set_aside {
         checks.note(file, "set aside by an earlier start, not used");
@@ -85,14 +85,14 @@ impl Checks<'_> {
     fn small_files(&mut self) {
         let report = self.report;
         if let Some(why) = &report.unlocked {
-            self.note("LOCK", format!("looked at without a lock: {why}"));
+            self.note("LOCK", format!("read without a lock: {why}"));
         }
         match report.format.as_deref() {
             Some(FORMAT) => self.ok("format", FORMAT),
             Some(other) => {
                 self.bad(
                     "format",
-                    format!("it says {other:?}, known here is {FORMAT:?}"),
+                    format!("the file contains {other:?}; this version supports {FORMAT:?}"),
                 );
             }
             None => {}
@@ -109,7 +109,7 @@ impl Checks<'_> {
         }
         if let Some(refused) = &report.refused {
             let (code, message) = (&refused.code, &refused.message);
-            let detail = format!("this folder is not started again: {code}: {message}");
+            let detail = format!("a node does not start with this folder: {code}: {message}");
             self.note("refused", detail);
         }
         if let Ok(Some(record)) = small_file::<PeersRecord>(self.root, "peers") {
@@ -122,7 +122,10 @@ impl Checks<'_> {
                 self.note("peers", format!("of cluster {of}, not used"));
             } else {
                 let count = record.rows.len();
-                self.ok("peers", format!("what {count} other nodes had synced"));
+                self.ok(
+                    "peers",
+                    format!("the synced positions of {count} other nodes"),
+                );
             }
         }
     }
@@ -132,7 +135,7 @@ impl Checks<'_> {
         for segment in &report.log.segments {
             let entries = match (segment.first, segment.last) {
                 (Some(first), Some(last)) => format!("entries {first} to {last}"),
-                _ => "no entry of use".to_owned(),
+                _ => "no usable entry".to_owned(),
             };
             let (batches, used) = (segment.batches, segment.used);
             let detail = format!("{batches} batches in {used} bytes, {entries}");
@@ -146,7 +149,7 @@ impl Checks<'_> {
         {
             let detail = format!(
                 "a torn tail at byte {offset} ({bytes} bytes): a write that was interrupted and \
-                 acknowledged to nobody; the next start cuts it off"
+                 never acknowledged; the next start truncates it"
             );
             self.note(file, detail);
         }
@@ -196,14 +199,18 @@ impl Checks<'_> {
         }
         let detail = match (report.first, report.last) {
             (Some(first), Some(last)) => format!(
-                "entries {} to {} of terms {} to {}, each one can be read",
+                "entries {} to {} of terms {} to {}, all of them readable",
                 first.index, last.index, first.term, last.term
             ),
             _ => "no entry".to_owned(),
         };
         match report.vote {
             Some(vote) if vote.term < term => {
-                let detail = format!("its vote is of term {}, an entry of {term}", vote.term);
+                let detail = format!(
+                    "its vote is of term {}, but it has an entry of term \
+                    {term}",
+                    vote.term
+                );
                 self.bad("log", detail);
             }
             Some(vote) => {
@@ -234,7 +241,7 @@ impl Checks<'_> {
                     self.bad(file, format!("it is of entry {index}, term {term}"));
                 }
                 Ok(found) if own.is_some_and(|own| *own != found.cluster_id) => {
-                    self.bad(file, format!("it is of cluster {}", found.cluster_id));
+                    self.bad(file, format!("it belongs to cluster {}", found.cluster_id));
                 }
                 Ok(found) => {
                     let (rows, bytes, digest) = (found.rows, found.bytes, &found.digest);
@@ -291,8 +298,8 @@ impl Checks<'_> {
                 end.map_or(0, |id| id.index),
             );
             let detail = format!(
-                "the checkpoint holds entry {held}, log and snapshots end at {end}: the log was \
-                 lost or is older"
+                "the checkpoint contains entry {held}, but the log and the snapshots end at \
+                 {end}: the log was lost or is older"
             );
             self.bad("log and checkpoint", detail);
         }
@@ -300,7 +307,7 @@ impl Checks<'_> {
             && Some(purged.index) > applied.max(newest).map(|id| id.index)
         {
             let detail = format!(
-                "the log begins behind entry {}, and nothing holds what came before",
+                "the log begins after entry {}, and no file contains the entries before",
                 purged.index
             );
             self.bad("log and snapshots", detail);
@@ -322,12 +329,13 @@ impl Checks<'_> {
             .collect();
         recorded.sort_by_key(|(index, ..)| *index);
         if recorded.is_empty() {
-            return self.note("state", "nothing recorded a digest to compare with");
+            return self.note("state", "no digest was recorded for comparison");
         }
         let mut replayed = match begin(log, snapshots) {
             Ok(Some(replayed)) => replayed,
             Ok(None) => {
-                let what = "the log does not reach back to a snapshot: the digests stand alone";
+                let what = "the log does not reach back to a snapshot: the digests cannot be \
+                    compared";
                 return self.note("state", what);
             }
             Err(why) => return self.bad("state", why.to_string()),
@@ -338,7 +346,7 @@ impl Checks<'_> {
                 let next = replayed.next();
                 if !(log.first_index()..log.next_index()).contains(&next) {
                     let what =
-                        format!("the log ends before entry {next}, the rest is not compared");
+                        format!("the log ends before entry {next}; the rest was not compared");
                     return self.note("state", what);
                 }
                 if let Err(error) = replayed.apply_next(log) {
@@ -350,15 +358,19 @@ impl Checks<'_> {
             if replayed.next() > index + 1 {
                 self.note(
                     "state",
-                    format!("{what} is older than what was applied from"),
+                    format!("{what} is older than the state that the entries were applied to"),
                 );
             } else if found == digest {
-                let same =
-                    format!("{applied} entries applied again up to {index}: the digest of {what}");
+                let same = format!(
+                    "{applied} entries applied again up to entry {index}: same digest as \
+                        {what}"
+                );
                 self.ok("state", same);
             } else {
-                let other =
-                    format!("at entry {index} {what} has digest {digest}, applied is {found}");
+                let other = format!(
+                    "at entry {index}, {what} has digest {digest}, but the applied \
+                        entries give {found}"
+                );
                 self.bad("state", other);
             }
         }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_is_known_after_a_minute_and_measured_anew_after_a_step() {
+    fn a_drift_is_known_after_a_minute_and_measured_again_after_a_step() {
         let mut drift = Drift::default();
         let at = Duration::from_secs;
         for second in 0..60 {

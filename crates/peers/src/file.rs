@@ -23,8 +23,9 @@ pub fn load(folder: &Folder, cluster_id: Option<&str>) -> Result<Table, Stop> {
             tracing::warn!(
                 path = %path.display(),
                 %error,
-                "what the other nodes have acknowledged is not known any more; this node learns it \
-                 again, and until then it may not know an old copy of another node's folder"
+                "the positions that the other nodes have acknowledged are lost; this node \
+                 receives them again, and until then it may not detect an old copy of another \
+                 node's folder"
             );
             Table::default()
         }

@@ -43,11 +43,15 @@ impl fmt::Display for Stale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Later { seen, this } => {
-                write!(f, "start {seen} of it was seen, and this is start {this}")
+                write!(
+                    f,
+                    "start {seen} of the folder was seen, and this is start {this}"
+                )
             }
             Self::Twin { boot } => write!(
                 f,
-                "another start {boot} of it was seen: two processes were started with copies of it"
+                "another start {boot} of the folder was seen: two processes were started with \
+                 copies of it"
             ),
             Self::Less { acknowledged, has } => write!(
                 f,

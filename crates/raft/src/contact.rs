@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_broken_connection_alone_is_no_lost_leader() {
+    async fn a_broken_connection_alone_is_not_the_loss_of_the_leader() {
         let contact = heard_of(&[BEAT]).await;
         contact.doubt();
         let began = Instant::now();

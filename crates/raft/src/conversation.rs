@@ -38,7 +38,7 @@ pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), R
         if context.with_identity(ancestor) == Some(true) {
             return refuse(RejectionCode::Superseded, own.cluster_id);
         }
-        let detail = format!("this node is of cluster {}", own.cluster_id);
+        let detail = format!("this node belongs to cluster {}", own.cluster_id);
         return refuse(RejectionCode::WrongCluster, detail);
     }
     if envelope.to != own.from && !is_out!(EnvelopeTarget) {
@@ -54,7 +54,7 @@ pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), R
         Err(_) if is_out!(EnvelopeStart) => Ok(()),
         Err(StartRefusal::Stale(stale)) => refuse(RejectionCode::StaleBoot, stale.to_string()),
         Err(StartRefusal::Unintroduced) => {
-            refuse(RejectionCode::Unintroduced, "say hello first".to_owned())
+            refuse(RejectionCode::Unintroduced, "send a hello first".to_owned())
         }
     }
 }

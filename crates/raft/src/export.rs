@@ -45,7 +45,7 @@ pub enum SnapshotError {
     #[error(transparent)]
     Propose(#[from] ProposeError),
     /// The largest allowed number of snapshots is already being downloaded.
-    #[error("{limit} snapshots are being downloaded from this node, which is the most")]
+    #[error("{limit} snapshots are being downloaded from this node, which is the maximum")]
     Busy { limit: usize },
     /// The disk failed to store the snapshot.
     #[error("the snapshot could not be written: {detail}")]
@@ -170,7 +170,7 @@ async fn send(file: Arc<dyn DiskFile>, len: u64, pieces: mpsc::Sender<io::Result
             Ok(Ok(())) if !failed => at += take,
             Ok(_) => return,
             Err(_) => {
-                tracing::warn!(at, of = len, "nobody reads a snapshot any more");
+                tracing::warn!(at, of = len, "no client reads a snapshot any longer");
                 return;
             }
         }

@@ -113,7 +113,7 @@ pub enum ProposeError {
     #[error("{detail}")]
     TooLarge { detail: String },
     /// Certainly not done: the waiting proposals have too many bytes.
-    #[error("proposals of {limit_bytes} bytes are waiting, which is the most")]
+    #[error("proposals of {limit_bytes} bytes are waiting, which is the maximum")]
     OverloadedBytes { limit_bytes: usize },
     /// Certainly not done: a disk has only its reserve left.
     #[error("{detail}")]
@@ -171,7 +171,7 @@ pub enum MemberError {
     /// The change would leave the cluster without a quorum.
     #[error("{detail}")]
     Unsafe { detail: String },
-    #[error("another change of membership is being carried out")]
+    #[error("another membership change is in progress")]
     InProgress,
     #[error("{detail}")]
     LearnerLagging { detail: String },

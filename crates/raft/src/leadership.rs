@@ -209,7 +209,7 @@ impl Replica {
             // runs.
             let request = TransferLeaderRequest::new(vote, other, None);
             if let Err(error) = self.raft.handle_transfer_leader(request).await {
-                tracing::debug!(%error, "the lease of the leader stays");
+                tracing::debug!(%error, "the lease of the leader cannot be ended");
             }
         }
     }

@@ -33,17 +33,18 @@ pub(crate) fn superseded(by: &str) -> Stop {
         StopReason::Superseded,
         format!(
             "the cluster of this node was restored into cluster {by}, which has taken its place: \
-             this node must never serve again. Retire its folder; to bring the machine into the \
-             new cluster, give it an empty one"
+             this node must never serve again. Retire its folder; to add the machine to the new \
+             cluster, give it an empty folder"
         ),
     )
 }
 
 pub(crate) fn left_behind(own: LevelRange, level: Level) -> Stop {
     let advice = if level.0 > own.newest {
-        "put the newer program back"
+        "install the newer program again"
     } else {
-        "start an older program that supports it, have the level raised, then come back to this one"
+        "start an older program that supports this level, wait until the level is raised, then \
+         start this program again"
     };
     Stop::new(
         StopReason::NewerFormat,
@@ -56,8 +57,8 @@ pub(crate) fn unreadable(own: LevelRange, what: &str) -> Stop {
     Stop::new(
         StopReason::NewerFormat,
         format!(
-            "the cluster sends what this program, which supports levels {own}, cannot read ({what}): \
-             put the newer program back"
+            "the cluster sent a message that this program, which supports levels {own}, cannot \
+             read ({what}): install the newer program again"
         ),
     )
 }

@@ -319,6 +319,6 @@ fn member(changed: Changed) -> Result<MemberStatus, MemberError> {
 
 fn unexpected_reply() -> ProposeError {
     ProposeError::OutcomeUnknown {
-        detail: "the leader answered another question".to_owned(),
+        detail: "the leader responded to another request".to_owned(),
     }
 }

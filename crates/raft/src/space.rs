@@ -161,8 +161,8 @@ pub(crate) async fn wait_to_start(disk: Arc<dyn Disk>, folder: PathBuf) {
         }
         if looks.is_multiple_of(LOOKS_PER_LINE) {
             tracing::error!(
-                "waiting for room on the disk: {} has {} bytes free, a start needs {needed}; remove \
-                 what does not belong to this node, or enlarge the disk",
+                "waiting for room on the disk: {} has {} bytes free, a start needs {needed}; \
+                 remove files that do not belong to this node, or enlarge the disk",
                 folder.display(),
                 space.free
             );

@@ -122,7 +122,7 @@ pub(crate) async fn stop(started: &Started) {
             leader::transfer_leadership(replica, target).await;
         }
         if let Err(error) = replica.stop().await {
-            tracing::error!(%error, "the disk did not take the last checkpoint");
+            tracing::error!(%error, "the last checkpoint was not written");
         }
         if let Err(error) = tasks::peers_file::write(context) {
             tracing::warn!(%error, "the file `peers` was not written");

@@ -74,9 +74,11 @@ enum Others {
 impl Others {
     fn log(self) {
         match self {
-            Self::Hold => tracing::info!("waiting for other nodes that stop, too"),
+            Self::Hold => tracing::info!("waiting for other nodes that are stopping too"),
             Self::NeedThisNode => {
-                tracing::info!("the others have no quorum without this node: it stays a moment");
+                tracing::info!(
+                    "the other nodes have no quorum without this node: it stays a moment longer"
+                );
             }
             Self::Free => {}
         }
@@ -144,7 +146,8 @@ async fn ask(context: &NodeContext, id: u64, addr: &str) {
                 context.record_stopping(id, start, Stopping::GaveBack);
             }
         }
-        Err(error) => tracing::debug!(id, %error, "a member does not answer how far its stop is"),
+        Err(error) => tracing::debug!(id, %error, "a member does not report the progress of its \
+            stop"),
     }
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 /// A count or a size.
 pub(crate) fn number(text: &str) -> Result<u64, String> {
     text.parse()
-        .map_err(|_| "it takes a whole number, such as 100".to_owned())
+        .map_err(|_| "expected a whole number, such as 100".to_owned())
 }
 
 /// The name of a sequence. An empty name is refused here, because it has no path of its own in the
 /// API; the server checks everything else.
 pub(crate) fn sequence_name(text: &str) -> Result<String, String> {
     if text.is_empty() {
-        return Err("a sequence has a name".to_owned());
+        return Err("a sequence name must not be empty".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -21,7 +21,7 @@ pub(crate) fn sequence_name(text: &str) -> Result<String, String> {
 pub(crate) fn value(text: &str) -> Result<i64, String> {
     let rule = || {
         let (min, max) = (i64::MIN, i64::MAX);
-        format!("it takes a whole number from {min} to {max}, such as 500000")
+        format!("expected a whole number from {min} to {max}, such as 500000")
     };
     text.parse().map_err(|_| rule())
 }
@@ -31,14 +31,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let found = humantime::parse_duration(text).ok();
     let found = found.filter(|duration| !duration.is_zero());
     found.ok_or_else(|| {
-        "it takes a duration above zero with its unit, such as 3s or 500ms".to_owned()
+        "expected a duration above zero with its unit, such as 3s or 500ms".to_owned()
     })
 }
 
 /// A duration, zero included.
 pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     let found = humantime::parse_duration(text);
-    found.map_err(|_| "it takes a duration with its unit, such as 3s, 500ms or 0s".to_owned())
+    found.map_err(|_| "expected a duration with its unit, such as 3s, 500ms or 0s".to_owned())
 }
 
 /// The shortest TTL of a hold in which a command runs: a second process is started in it, and on a
@@ -53,7 +53,7 @@ pub(crate) fn held_for(text: &str) -> Result<Duration, String> {
     let held = duration(text)?;
     let fits = (LEAST_HELD..=MOST_HELD).contains(&held);
     fits.then_some(held)
-        .ok_or_else(|| "a command runs in a hold of 1s to 24h, such as 30s".to_owned())
+        .ok_or_else(|| "the ttl of a hold must be 1s to 24h, such as 30s".to_owned())
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_is_told_what_is_allowed() {
+    fn a_refusal_states_what_is_allowed() {
         assert_eq!(duration("1m 3s"), Ok(Duration::from_secs(63)));
         for wrong in ["5", "", "0s", "-3s", "5 bananas"] {
             let why = duration(wrong).unwrap_err();

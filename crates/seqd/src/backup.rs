@@ -29,11 +29,14 @@ pub(crate) fn check_target(file: &Path) -> Result<Option<u64>, Failure> {
     let shown = file.display();
     let folder = folder_of(file);
     if !folder.is_dir() {
-        return Err(Failure::usage(format!("{} is no folder", folder.display())));
+        return Err(Failure::usage(format!(
+            "{} is not a folder",
+            folder.display()
+        )));
     }
     match fs::metadata(file) {
         Ok(known) if known.is_file() => Ok(Some(known.len())),
-        Ok(_) => Err(Failure::usage(format!("{shown} is there and is no file"))),
+        Ok(_) => Err(Failure::usage(format!("{shown} exists and is not a file"))),
         Err(error) if error.kind() == io::ErrorKind::NotFound && file.file_name().is_some() => {
             Ok(None)
         }
@@ -76,7 +79,7 @@ pub(crate) async fn save_to_stdout(
     session: &Session,
 ) -> Result<Saved, Failure> {
     if io::stdout().is_terminal() {
-        let detail = "a snapshot is not written to a terminal: redirect stdout, or give a file";
+        let detail = "snapshots are not written to a terminal: redirect stdout, or give a file";
         return Err(Failure::usage(detail));
     }
     let beside = std::env::temp_dir().join("snapshot");
@@ -132,8 +135,8 @@ async fn download(
     let found = head_of(&report);
     if found != head {
         let detail = format!(
-            "what arrived is not what {node} announced, nothing was saved: entry {} of term {}, {} \
-             rows, digest {}",
+            "the snapshot differs from what {node} announced, and nothing was saved: entry {} of \
+             term {}, {} rows, digest {}",
             found.index, found.term, found.rows, found.digest
         );
         return Err(Failure::failed(detail));
@@ -153,11 +156,11 @@ async fn download(
 fn not_saved(mut error: OfflineError, fresh: &Path, file: &Path) -> OfflineError {
     let (fresh, file) = (fresh.display().to_string(), file.display().to_string());
     let what = match error.code {
-        "newer-format" => "what arrived is of a newer seqd than this one",
-        _ => "what arrived is not sound",
+        "newer-format" => "the snapshot was written by a newer version of seqd",
+        _ => "the snapshot is damaged",
     };
     let why = error.message.replace(&fresh, &file);
-    error.message = format!("{what}, nothing was saved: {why}");
+    error.message = format!("{what}, and nothing was saved: {why}");
     error
 }
 
@@ -188,8 +191,11 @@ mod tests {
     fn a_backup_of_a_newer_program_is_not_called_unsound() {
         let (fresh, file) = (Path::new("/b/.x.snap.1.tmp"), Path::new("/b/x.snap"));
         for (code, expected) in [
-            ("corrupt", "what arrived is not sound"),
-            ("newer-format", "what arrived is of a newer seqd"),
+            ("corrupt", "the snapshot is damaged"),
+            (
+                "newer-format",
+                "the snapshot was written by a newer version of seqd",
+            ),
         ] {
             let error = OfflineError::new(code, "/b/.x.snap.1.tmp: row 65");
             let error = not_saved(error, fresh, file);

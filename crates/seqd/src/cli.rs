@@ -3,12 +3,12 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    access, completions, config, data, decode, elect, id, key, layout, leader, lock, member, seq,
-    snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
+    access, bench, completions, config, data, decode, elect, id, key, layout, leader, lock, member,
+    seq, snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
 };
 use crate::session::Global;
 use crate::supervise::guardian;
-use crate::{demo, server};
+use crate::{demo, examples, server};
 
 /// A clustered sequencer: snowflake IDs, UUIDs and sequences from one binary.
 #[derive(Debug, Parser)]
@@ -18,7 +18,7 @@ use crate::{demo, server};
     propagate_version = false,
     max_term_width = 100
 )]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES, mut_subcommands = examples::add)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -89,6 +89,9 @@ pub(crate) enum Command {
     /// Make certificates for nodes and clients
     #[command(subcommand)]
     Tls(tls::TlsCommand),
+    /// Measure rates and latencies, and check the numbers that are returned
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
     /// Generate, check and show configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -167,35 +170,25 @@ mod tests {
         assert!(cli.global.quiet && cli.global.yes && !cli.global.dry_run);
     }
 
-    /// Every form of every command.
+    /// The forms of the commands that are not among the examples.
     const PUBLISHED: &[&str] = &[
-        "seqd demo",
         "seqd demo --data-dir /tmp/x",
-        "seqd server --config /etc/seqd/seqd.toml",
         "seqd server --name n1 --http-listen 127.0.0.1:0 --peer-peers n1=a:1,n2=b:1",
-        "seqd status --watch",
-        "seqd version",
-        "seqd completions bash",
         "seqd id -n 5 --format b62 --pad 12 --layout default",
         "seqd decode 117450583018840065 7 --format dec",
         "seqd decode",
         "seqd example --short",
         "seqd uuid -n 2 --version 4",
-        "seqd timestamp -n 3",
         "seqd seq list --prefix a",
-        "seqd seq get order",
         "seqd seq create down --mode segment --start -1 --increment -1 --min -9 --max -1 --cycle",
         "seqd seq delete order --yes",
         "seqd seq next order --count 100 --contiguous",
-        "seqd seq next order --idempotency-key invoice-7",
         "seqd seq advance order -5",
         "seqd worker list --layout default --past",
         "seqd worker lease --owner pod-7 --layout js53 --datacenter 3",
         "seqd worker renew 17 --owner pod-7 --lease 152051615188281658329 --layout js53",
         "seqd worker release 17 --owner pod-7 --lease 152051615188281658329 --last-tick 5",
         "seqd key begin pay-42 --ttl 1h --claim-ttl 10s --fingerprint sha:5f --nonce n1",
-        "seqd key complete pay-42 --claim 9 --result {\"paid\":true}",
-        "seqd key abandon pay-42 --claim 9",
         "seqd key get pay-42 --stale -o json",
         "seqd key list --prefix pay- --tenant token:00000000000004d2 --requests --limit 10",
         "seqd key delete pay-42 --yes",
@@ -203,40 +196,24 @@ mod tests {
         "seqd token list --tenant operator -o json",
         "seqd token delete 00000000abc --yes",
         "seqd token delete --tenant token:00000000000004d2 --dry-run",
-        "seqd token issue --count 3 --ttl 10m",
         "seqd token consume 00000000000abc --nonce n1",
         "seqd lock acquire jobs/nightly --owner pod-7 --ttl 10s --wait 1m --nonce 4711",
         "seqd lock acquire jobs --owner pod-7 --permits 3 --lock-delay 5s -o plain",
         "seqd lock acquire jobs --owner pod-7 --shared --lease 12",
-        "seqd lock renew jobs/nightly --lease 12 --ttl 10s",
-        "seqd lock release jobs/nightly --lease 12",
         "seqd lock break jobs/nightly --token 12 --yes",
-        "seqd lock verify jobs/nightly --token 12",
-        "seqd lock run jobs/nightly --ttl 10s --wait 1m -- make report",
         "seqd lock run jobs --permits 3 --on-lost kill --owner a -- true",
         "seqd lock run jobs --on-lost run stop.sh --grace 2s -- sleep 5",
         "seqd elect run boss --ttl 10s --once -- serve",
-        "seqd elect show boss --watch",
-        "seqd lock list --prefix jobs/",
         "seqd lock get jobs/nightly -o json",
         "seqd verify-ids",
         "seqd verify-ids column.txt --layout twitter --foreign --examples 20 -o json",
-        "seqd layout list",
-        "seqd layout create short --epoch 2026-06-01T00:00:00Z --time-bits 39 --worker-bits 8",
         "seqd layout create slow --tick-ms 10 --order tick-sequence-worker --dry-run",
-        "seqd layout explain default --rate 2000 --mod 16,64",
         "seqd layout encode default --time 2026-11-21T00:00:00Z --worker 3 --sequence 1",
         "seqd worker reset n2 --yes --dry-run",
-        "seqd member list",
         "seqd member add n4 n4.example:7401 --http http://n4.example:7400 --wait",
-        "seqd member promote n4 --wait",
         "seqd member remove n4 --wait --yes --dry-run",
-        "seqd leader show",
-        "seqd leader move n2",
         "seqd snapshot save backup.snap --stale --yes",
         "seqd snapshot inspect backup.snap -o json",
-        "seqd snapshot verify backup.snap",
-        "seqd data inspect --data-dir /var/lib/seqd",
         "seqd data verify --data-dir /var/lib/seqd -o jsonl",
         "seqd snapshot restore x.snap --data-dir /d --name n1 --peer n1:7401 --floor a=5 --margin 0",
         "seqd data recover-quorum --data-dir /d --floor a=-5 --floor b=7 --drill --yes",
@@ -245,23 +222,42 @@ mod tests {
         "seqd access list -o json",
         "seqd access revoke 0123456789abcdef --yes",
         "seqd tls init --dir tls --nodes n1=n1.example,n2=10.0.0.2 --client app --days 90",
-        "seqd tls renew --dir tls --node n1",
         "seqd tls inspect tls/n1.crt tls/ca.crt -o json",
         "seqd id -n 1 --cacert ca.crt --cert app.crt --key app.key",
-        "seqd config init --name n1 --peers n1.example,n2.example,n3.example",
+        "seqd bench ids --clients 64 --duration 5s --warm-up 0s --count 100 --layout default",
+        "seqd bench seq --requests 100000 --name order",
+        "seqd bench strict --rate 500 -e a,b,c --vs d,e --round 2s",
+        "seqd bench ordered --no-check -o csv",
+        "seqd bench locks --names 4",
+        "seqd bench url http://127.0.0.1:8080/next --method POST --body {} --json-field data.id",
+        "seqd bench url http://a/ --header x-a:1 --order --vs http://b/",
         "seqd config check --config x.toml",
         "seqd config show --origin --http-max-count 5",
     ];
 
     #[test]
     fn every_published_command_parses() {
-        for line in PUBLISHED {
+        for line in PUBLISHED.iter().chain(examples::EXAMPLES) {
             assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
         }
     }
 
     #[test]
-    fn what_is_not_published_is_a_usage_error() {
+    fn the_help_of_every_command_has_an_example() {
+        fn lacking(command: &clap::Command) -> Vec<String> {
+            let own = command.get_subcommands();
+            let inner: Vec<String> = own.flat_map(lacking).collect();
+            let exempt = command.is_hide_set() || command.get_name() == "example";
+            if exempt || command.get_after_help().is_some() {
+                return inner;
+            }
+            [inner, vec![command.get_name().to_owned()]].concat()
+        }
+        assert_eq!(lacking(&Cli::command()), [""; 0]);
+    }
+
+    #[test]
+    fn an_unpublished_command_line_is_a_usage_error() {
         let lines = [
             "seqd",
             "seqd seq",
@@ -288,6 +284,12 @@ mod tests {
             "seqd access create --scope write",
             "seqd access revoke",
             "seqd tls init --dir tls",
+            "seqd bench",
+            "seqd bench url",
+            "seqd bench ids --clients 0",
+            "seqd bench ids --rate 0",
+            "seqd bench ids --vs a --requests 5",
+            "seqd bench url http://a/ --json-field a..b",
             "seqd tls inspect",
             "seqd tls init --dir tls --nodes a --days 0",
         ];

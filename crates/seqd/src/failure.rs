@@ -116,7 +116,8 @@ impl From<Error> for Failure {
             Error::Endpoint(_) | Error::Tls(_) => Self::usage(detail),
             Error::Setup(_) | Error::Write(_) => Self::failed(detail),
             Error::Unreachable(_) => Self::of(exit, "unreachable", detail).with_hint(
-                "is a node running there? -e HOST:PORT,... or SEQD_ENDPOINTS sets where",
+                "is a node running there? set the endpoints with -e HOST:PORT,... or \
+                 SEQD_ENDPOINTS",
             ),
             Error::OutcomeUnknown(_) => Self::of(exit, "outcome-unknown", detail),
             Error::NoAnswer(_) => Self::of(exit, "no-answer", detail),

@@ -6,10 +6,11 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `arguments`, `config_flags`, `display`, `format`, `logging`, `private`, `progress`: the
-//!   command line, and how values are printed
+//! - `arguments`, `config_flags`, `display`, `examples`, `format`, `logging`, `private`,
+//!   `progress`: the command line, and how values are printed
 //! - `failure`, `output`: results and errors on the terminal
 //! - `runtime`, `session`, `signals`, `variables`: what a command runs in
+//! - `bench`: the load generator of `seqd bench`
 //! - `backup`, `commands`, `supervise`: the commands
 //! - `demo`, `reload`, `server`: nodes in this process
 //! - `cli`: from a command line to a command
@@ -17,11 +18,13 @@
 
 mod arguments;
 mod backup;
+mod bench;
 mod cli;
 mod commands;
 mod config_flags;
 mod demo;
 mod display;
+mod examples;
 mod failure;
 mod format;
 mod logging;
@@ -68,7 +71,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     variables::check(&Cli::command(), std::env::vars_os())?;
     if cli.global.dry_run && !cli.command.has_dry_run() {
         let detail = "this command has no dry run, and was not carried out";
-        return Err(Failure::usage(detail).with_hint("leave --dry-run, or SEQD_DRY_RUN, out"));
+        return Err(Failure::usage(detail).with_hint("omit --dry-run, or unset SEQD_DRY_RUN"));
     }
     match cli.command {
         Command::Server(args) => return server::run(args),
@@ -107,6 +110,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Data(command) => commands::data::run(command, session),
         Command::Access(command) => commands::access::run(command, session).await,
         Command::Status(args) => commands::status::run(args, session).await,
+        Command::Bench(command) => commands::bench::run(command, session).await,
         #[cfg(test)]
         Command::Example(args) => commands::example::run(args, session).await,
         // `run` has handled these without a session.

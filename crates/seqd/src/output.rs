@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_escaped_and_json_stays_json() {
+    fn control_characters_are_escaped_and_json_stays_json() {
         let evil = "a\x1b[2Jb\u{9b}c\u{202e}d\re\nf\tg\u{7f}";
         let mut report = Report::new(&json!({ "description": evil }))
             .unwrap()
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_what_needs_it() {
+    fn csv_quotes_fields_that_need_quotes() {
         assert_eq!(
             csv_line(["a\"b", "c\nd", ""].into_iter()),
             "\"a\"\"b\",\"c\nd\",\n"

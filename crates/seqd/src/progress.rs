@@ -7,24 +7,36 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// The template of the bar. If it does not parse, the default template is used.
 const LOOK: &str = "{bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
 
+/// The template of the bar of a time.
+const TIME_LOOK: &str = "{bar:30} {elapsed}  {msg}";
+
 /// The interval of automatic redraws.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A progress bar over a known number of bytes. Dropping it clears it.
+/// A progress bar over a known number of bytes, or over a time. Dropping it clears it.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
     /// A bar on stderr, if stderr is a terminal and `--quiet` is not set.
     pub(crate) fn new(bytes: u64, quiet: bool) -> Progress {
+        Self::of(bytes, quiet, LOOK)
+    }
+
+    /// The same for a time in milliseconds.
+    pub(crate) fn of_time(ms: u64, quiet: bool) -> Progress {
+        Self::of(ms, quiet, TIME_LOOK)
+    }
+
+    fn of(length: u64, quiet: bool, look: &str) -> Progress {
         let target = if quiet {
             ProgressDrawTarget::hidden()
         } else {
             // The draw target hides itself if stderr is not a terminal.
             ProgressDrawTarget::stderr()
         };
-        let bar = ProgressBar::with_draw_target(Some(bytes), target);
-        if let Ok(style) = ProgressStyle::with_template(LOOK) {
+        let bar = ProgressBar::with_draw_target(Some(length), target);
+        if let Ok(style) = ProgressStyle::with_template(look) {
             bar.set_style(style);
         }
         if !bar.is_hidden() {
@@ -33,9 +45,14 @@ impl Progress {
         Progress(bar)
     }
 
-    /// Sets the number of bytes that are done.
-    pub(crate) fn at(&self, bytes: u64) {
-        self.0.set_position(bytes);
+    /// Sets the number of bytes or milliseconds that are done.
+    pub(crate) fn at(&self, done: u64) {
+        self.0.set_position(done);
+    }
+
+    /// Sets the words next to the bar.
+    pub(crate) fn words(&self, words: String) {
+        self.0.set_message(words);
     }
 }
 

@@ -40,7 +40,7 @@ impl Hangups {
 fn take(log: &Log, before: &[Entry], config: Config) -> Vec<Entry> {
     let changed = changed(before, &config.entries);
     let level = config.log.level;
-    let confirm = || tracing::info!(level, "SIGHUP: the log's level was reloaded");
+    let confirm = || tracing::info!(level, "SIGHUP: the log level was reloaded");
     if changed.contains(&LEVEL) {
         // The line is logged if either the old or the new level permits it.
         let is_seen_before = tracing::enabled!(tracing::Level::INFO);
@@ -52,14 +52,14 @@ fn take(log: &Log, before: &[Entry], config: Config) -> Vec<Entry> {
             confirm();
         }
     } else {
-        tracing::info!("SIGHUP: nothing was reloaded: the log's level is as before");
+        tracing::info!("SIGHUP: nothing was reloaded: the log level is unchanged");
     }
     let later: Vec<&str> = changed.into_iter().filter(|key| *key != LEVEL).collect();
     if !later.is_empty() {
         let keys = later.join(", ");
         tracing::warn!(
             keys,
-            "SIGHUP: other keys were changed, which takes a restart"
+            "SIGHUP: other keys were changed; they take effect after a restart"
         );
     }
     let mut now = before.to_vec();

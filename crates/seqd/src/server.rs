@@ -66,13 +66,13 @@ fn run_logged(source: ConfigSource, resolved: Resolved, log: Log) -> Result<u8, 
     let folder = &resolved.config.node.data_dir;
     if let Err(error) = private::keep(folder) {
         let folder = folder.display();
-        tracing::warn!("{folder} is open to other users, and its mode cannot be changed: {error}");
+        tracing::warn!("other users can access {folder}, and its mode cannot be changed: {error}");
     }
     if has_secrets(&resolved.config)
         && let Err(error) = private::no_core_dumps()
     {
         tracing::warn!(
-            "a core dump would have keys and tokens in it, and is not switched off: {error}"
+            "core dumps cannot be disabled, and a core dump would contain keys and tokens: {error}"
         );
     }
     let runtime = runtime(resolved.config.node.threads)
@@ -112,7 +112,7 @@ fn log_start(config: &Config) {
         "addresses"
     );
     let given = config::given(&config.entries);
-    tracing::info!("configuration in force beside the defaults: {given}");
+    tracing::info!("configuration that differs from the defaults: {given}");
 }
 
 /// Starts the node, waits for a signal or until the node stops by itself, and stops it. Returns the
@@ -125,7 +125,12 @@ async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
         clients,
         peers,
     } = descriptors;
-    tracing::info!(all, clients, peers, "open files, and connections at most");
+    tracing::info!(
+        all,
+        clients,
+        peers,
+        "the limit of open files, and the maximum numbers of connections"
+    );
     let ports = match Ports::os(&config, descriptors) {
         Ok(ports) => ports,
         Err(_) if is_locked(&config.node.data_dir) => return Ok(Some(folder_in_use(&config))),
@@ -134,7 +139,7 @@ async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
     let node = tokio::select! {
         started = Node::start(config, ports) => match started {
             Ok(node) => {
-                tracing::info!(clients = %node.http_addr(), "clients are served");
+                tracing::info!(clients = %node.http_addr(), "serving clients");
                 node
             }
             Err(stop) => return Ok(Some(stop)),
@@ -154,8 +159,9 @@ async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
     };
     tokio::select! {
         () = node.stop() => tracing::info!("stopped"),
-        () = tokio::time::sleep(STOP_PATIENCE) => tracing::warn!("stopped before all was done"),
-        name = signals.next() => tracing::warn!("{name} again: stopped at once"),
+        () = tokio::time::sleep(STOP_PATIENCE) => tracing::warn!("stopped before the shutdown was \
+            complete"),
+        name = signals.next() => tracing::warn!("second {name}: stopped immediately"),
     }
     Ok(stop)
 }
@@ -207,7 +213,7 @@ fn die_with(parent: i32) -> Result<(), Failure> {
     if getppid().map(Pid::as_raw_pid) == Some(parent) {
         Ok(())
     } else {
-        Err(Failure::failed("the parent has ended already"))
+        Err(Failure::failed("the parent has already ended"))
     }
 }
 

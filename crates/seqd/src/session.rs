@@ -78,6 +78,8 @@ pub(crate) struct Global {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: Client,
+    /// The options of `client`.
+    pub(crate) options: Options,
     pub(crate) format: Format,
     quiet: bool,
     verbose: bool,
@@ -96,14 +98,15 @@ impl Session {
         let endpoints = parse_endpoints(&global.endpoints, tls.is_given())?;
         let token = global.token_file.as_deref().map(Token::read).transpose();
         let token = token.map_err(|error| Failure::usage(error.to_string()))?;
-        let client = Client::new(Options {
+        let options = Options {
             endpoints,
             timeout: global.timeout,
             tls,
             token,
-        })?;
+        };
         Ok(Self {
-            client,
+            client: Client::new(options.clone())?,
+            options,
             format: global.output,
             quiet: global.quiet,
             verbose: global.verbose,
@@ -167,10 +170,10 @@ impl Session {
         }
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return Err(Failure::usage(
-                "this command needs --yes where nobody can be asked",
+                "this command needs --yes if stdin is not a terminal",
             ));
         }
-        write_stderr("go on? [y/N] ");
+        write_stderr("continue? [y/N] ");
         let mut answer = String::new();
         io::stdin()
             .lock()

@@ -45,10 +45,10 @@ pub(crate) fn check(
         return Ok(());
     };
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let detail = format!("the variable {first} is not known");
+    let detail = format!("the variable {first} is unknown");
     Err(
         Failure::usage(detail).with_hint(match nearest(first, &known) {
-            Some(near) => format!("did you mean {near}? else unset {first}"),
+            Some(near) => format!("did you mean {near}? otherwise unset {first}"),
             None => format!("unset {first}; `seqd server --help` shows all variables"),
         }),
     )

@@ -172,7 +172,7 @@ fn left_in(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn three_nodes_serve_a_killed_one_is_told_and_nothing_stays() {
+fn three_nodes_serve_a_killed_one_is_reported_and_nothing_stays() {
     let _turn = turn();
     let mut demo = Demo::start(&[]);
     let text = demo.text();
@@ -235,7 +235,7 @@ fn the_nodes_end_with_a_demo_that_is_killed() {
 }
 
 #[test]
-fn a_kept_folder_goes_on_where_it_was() {
+fn a_kept_folder_continues_where_it_was() {
     let _turn = turn();
     let kept = tempfile::tempdir().unwrap();
     let folder = kept.path().to_str().unwrap();
@@ -266,7 +266,7 @@ fn a_kept_folder_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_secure_demo_serves_those_who_know_its_ca_and_its_token() {
+fn a_secure_demo_serves_clients_with_its_ca_and_its_token() {
     let _turn = turn();
     let mut demo = Demo::start(&["--secure"]);
     demo.until("curl ");

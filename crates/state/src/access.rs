@@ -134,9 +134,9 @@ pub enum AccessOutcome {
 pub enum AccessRefusal {
     #[error("there is no token {id}")]
     NotFound { id: AccessId },
-    #[error("there is a token {id} already")]
+    #[error("token {id} already exists")]
     Exists { id: AccessId },
-    #[error("there are {MAX_TOKENS} tokens, the most that a cluster keeps: revoke some")]
+    #[error("there are {MAX_TOKENS} tokens, the maximum of a cluster: revoke some of them")]
     TooMany,
     #[error(
         "a token has 1 to {MAX_PERMISSIONS} permissions, each with a prefix of at most \

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_no_record_is_found() {
+    fn a_row_that_is_not_a_record_is_found() {
         for (key, value) in [(&b"sx"[..], &b"junk"[..]), (b"?", b""), (b"", b"")] {
             let mut census = Census::default();
             let counted = census.row(key, value).and_then(|()| census.finish());

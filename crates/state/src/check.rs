@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_before_it_is_proposed_is_what_apply_refuses() {
+    fn the_check_before_a_proposal_refuses_the_same_commands_as_apply() {
         let ok = || "x".to_owned();
         let unsound = [
             create(long(TextField::Description), 1),

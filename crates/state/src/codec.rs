@@ -79,11 +79,11 @@ pub enum CodecError {
     Empty,
     #[error("kind {found} where kind {expected} was expected")]
     WrongKind { found: u8, expected: u8 },
-    #[error("kind {kind} in version {found}: this program knows versions up to {known}")]
+    #[error("kind {kind} in version {found}: this program supports versions up to {known}")]
     NewerVersion { kind: u16, found: u8, known: u8 },
-    #[error("kind {kind} in version {version} is not known to this program")]
+    #[error("this program does not support kind {kind} in version {version}")]
     UnknownKind { kind: u16, version: u8 },
-    #[error("level {found}: this program knows levels up to {known}")]
+    #[error("level {found}: this program supports levels up to {known}")]
     NewerLevel { found: Level, known: Level },
     #[error("kind {kind}: this value cannot be written in version {version}")]
     NotInVersion { kind: u16, version: u8 },

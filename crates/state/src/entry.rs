@@ -153,7 +153,7 @@ mod tests {
     use crate::newtypes::NodeId;
 
     #[test]
-    fn a_raise_above_what_this_program_knows_is_not_written() {
+    fn a_raise_above_the_levels_of_this_program_is_not_written() {
         let (found, known) = (Level::NEWEST.next(), Level::NEWEST);
         let raise = ClusterCommand::RaiseLevel {
             to: found,

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_rows_are_what_a_state_has() {
+    fn kept_rows_equal_the_rows_of_the_state() {
         let inputs = ROWS.map(|rows| {
             let rows = rows.lines().filter(|line| line.starts_with("row "));
             let rows = rows.flat_map(|row| row.split(' ').skip(1).map(unhex).collect::<Vec<_>>());

@@ -202,7 +202,7 @@ mod tests {
     /// Real times are in quarters of a millisecond. The cluster's clock has whole milliseconds,
     /// rounded down.
     #[test]
-    fn what_is_promised_at_any_moment_of_a_millisecond_lasts() {
+    fn a_promise_made_at_any_moment_of_a_millisecond_lasts() {
         let clock = |quarters: u64| ClusterMs(quarters / 4);
         for began in 40..44 {
             let end = clock(began).after(10);

@@ -49,7 +49,9 @@ pub enum NoteOutcome {
 pub enum NoteRefusal {
     #[error("there is no note {name}")]
     NotFound { name: String },
-    #[error("a note and its name have at most {MAX_BYTES} bytes, and it lives {MAX_TTL_MS} ms")]
+    #[error(
+        "a note and its name have at most {MAX_BYTES} bytes, and its ttl is at most {MAX_TTL_MS} ms"
+    )]
     TooLong,
 }
 
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused() {
+    fn a_text_that_is_too_long_is_refused() {
         let mut state = founded();
         let long = "x".repeat(MAX_BYTES + 1);
         let commands = vec![put(&long, 1), put("a", MAX_TTL_MS + 1), extend(&long, 1)];

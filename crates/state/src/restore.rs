@@ -78,11 +78,11 @@ pub struct RaisedSequence {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestorationError {
-    #[error("the state holds no cluster: it was never founded")]
+    #[error("the state contains no cluster: the cluster was never founded")]
     NotFounded,
     #[error("{0}")]
     Text(TextRefusal),
-    #[error("the state was not written at {} ms: it is {} to {} ms", .given.0, .from.0, .to.0)]
+    #[error("the state cannot have been written at {} ms: allowed are {} to {} ms", .given.0, .from.0, .to.0)]
     WrittenOutOfRange {
         given: WallMs,
         /// The start of the cluster, if it was itself restored. The windows of its workers depend
@@ -94,16 +94,15 @@ pub enum RestorationError {
     #[error("the backup has no sequence {}", list(.0))]
     UnknownNames(Vec<SequenceName>),
     #[error(
-        "it is not known how far these sequences came after the backup: {}; give a floor for each, \
-         or a margin for all others",
+        "it is unknown which values of these sequences were granted after the backup: {}; give a \
+         floor for each, or a margin for all others",
         list(.0)
     )]
     MissingFloors(Vec<SequenceName>),
-    #[error("a value does not say in which pass of a cycling sequence it is: give a margin for {}", list(.0))]
+    #[error("a value does not identify the pass of a cycling sequence: give a margin for {}", list(.0))]
     FloorOfCycling(Vec<SequenceName>),
     #[error(
-        "the floor is beyond the value that would follow the last of {}; give that value if none is \
-         left",
+        "the floor is beyond the value after the last one of {}; give that value if none is left",
         list(.0)
     )]
     PastEnd(Vec<SequenceName>),

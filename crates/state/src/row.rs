@@ -29,15 +29,15 @@ pub struct Undrained {
 /// The reason why rows cannot be loaded. Keys are shown in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
-    #[error("row {}: no record has such a key", hex(.key))]
+    #[error("row {}: unknown key", hex(.key))]
     UnknownKey { key: Vec<u8> },
     #[error("row {}: {source}", hex(.key))]
     Value { key: Vec<u8>, source: CodecError },
     #[error("row {}: the record breaks a rule of its type", hex(.key))]
     Unsound { key: Vec<u8> },
-    #[error("the rows are those of level {found}: this program knows levels up to {known}")]
+    #[error("the rows have level {found}: this program supports levels up to {known}")]
     NewerLevel { found: Level, known: Level },
-    #[error("row {}: the key came twice", hex(.key))]
+    #[error("row {}: duplicate key", hex(.key))]
     Repeated { key: Vec<u8> },
 }
 

@@ -105,7 +105,7 @@ fn a_frame_has_as_many_bytes_as_are_counted() {
 }
 
 #[test]
-fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
+fn data_of_a_newer_program_is_distinguished_from_damage() {
     let known = commands()[0].to_frame().unwrap();
     let frame = |kind, version, body: &[u8]| Frame {
         kind,
@@ -134,7 +134,7 @@ fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
 }
 
 #[test]
-fn a_refusal_says_a_sentence_with_its_figures() {
+fn a_refusal_is_a_sentence_with_its_figures() {
     let sentences: Vec<String> = refusals().iter().map(ToString::to_string).collect();
     for sentence in &sentences {
         assert!(
@@ -147,6 +147,7 @@ fn a_refusal_says_a_sentence_with_its_figures() {
         );
     }
     assert!(
-        sentences.contains(&"the sequence order has 3 values left, 4 were asked for".to_owned())
+        sentences
+            .contains(&"the sequence order has 3 values left, but 4 were requested".to_owned())
     );
 }

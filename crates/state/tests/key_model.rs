@@ -370,7 +370,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn one_caller_goes_on_at_a_time_results_stay_and_tokens_are_consumed_once(steps in steps()) {
+    fn one_caller_at_a_time_has_a_claim_results_stay_and_tokens_are_consumed_once(steps in steps()) {
         let mut world = World {
             state: founded(),
             now: 0,

@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn a_state_read_back_from_its_rows_goes_on_as_the_one_that_wrote_them(
+    fn a_state_loaded_from_its_rows_behaves_as_the_one_that_wrote_them(
         before in scripts::entries(40),
         after in scripts::entries(20),
     ) {

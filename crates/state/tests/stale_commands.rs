@@ -49,7 +49,7 @@ fn neither_an_older_start_nor_a_twin_is_registered() {
 }
 
 #[test]
-fn a_start_that_is_over_takes_and_extends_no_lease() {
+fn a_superseded_start_takes_and_extends_no_lease() {
     let mut state = founded();
     apply_one(&mut state, stamp(0, 0), start(NODE, 1, 5));
     let Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) = take_as(&mut state, 1) else {
@@ -67,7 +67,7 @@ fn a_start_that_is_over_takes_and_extends_no_lease() {
 }
 
 #[test]
-fn the_level_rises_under_no_other_membership_than_was_asked() {
+fn the_level_rises_only_under_the_membership_that_was_queried() {
     let position = |index| LogPosition { term: 1, index };
     let raise = Command::Cluster(ClusterCommand::RaiseLevel {
         to: Level::FIRST.next(),

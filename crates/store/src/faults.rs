@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_newer_program_wrote_is_distinguished_from_what_the_kernel_does_not_do() {
+    fn data_of_a_newer_program_is_distinguished_from_an_unsupported_call() {
         let not_supported = || io::Error::from_raw_os_error(Errno::OPNOTSUPP.raw_os_error());
         assert_eq!(not_supported().kind(), newer("").kind());
         let named = |error| in_file(Path::new("/data/snap/12-3.snap"), error);

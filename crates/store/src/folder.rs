@@ -143,7 +143,7 @@ impl Folder {
             }
             Err(e) => return Err(Stop::unusable(&path, &e)),
         };
-        match text.map_err(|_| Stop::damaged(&path, "it is no text"))? {
+        match text.map_err(|_| Stop::damaged(&path, "it is not UTF-8 text"))? {
             Some(text) if text.trim_end() == FORMAT => Ok(()),
             Some(text) if is_a_format(&text) => Err(Stop::new(
                 StopReason::NewerFormat,
@@ -307,8 +307,7 @@ fn not_locked(root: &Path, lock: &Path, error: Errno) -> Stop {
     Stop::new(
         StopReason::FolderInUse,
         format!(
-            "{} is in use by another process; stop that process, or give this node a folder of its \
-             own",
+            "{} is in use by another process; stop that process, or give this node its own folder",
             root.display()
         ),
     )

@@ -80,7 +80,7 @@ impl MembershipRecord {
             return Err(invalid("a configuration without voters"));
         }
         match self.voters().iter().find(|id| !self.nodes.contains_key(id)) {
-            Some(id) => Err(invalid(&format!("voter {id} is no member"))),
+            Some(id) => Err(invalid(&format!("voter {id} is not a member"))),
             None => Ok(()),
         }
     }

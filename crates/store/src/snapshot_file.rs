@@ -178,7 +178,7 @@ pub fn take(
     meanwhile: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<SnapshotWriter> {
     let applied = store.applied().ok_or_else(|| {
-        let why = "there is no checkpoint to take a snapshot of";
+        let why = "there is no checkpoint for a snapshot";
         io::Error::new(io::ErrorKind::InvalidInput, why)
     })?;
     let header = SnapshotHeader {

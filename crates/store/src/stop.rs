@@ -194,12 +194,12 @@ type Cause = (StopReason, &'static str);
 
 const FAULT_OF_SEQD: Cause = (
     StopReason::Invariant,
-    "this is a fault of seqd and not of the disk: report it, and start it again",
+    "this is a fault of seqd and not of the disk: report it, and start seqd again",
 );
 
 const FAILED_WRITE: Cause = (
     StopReason::FsyncFailed,
-    "check the disk; what is on it is taken as it is found at the next start",
+    "check the disk; the next start uses its content as it is",
 );
 
 /// Like `cause_of`, for a node whose folder was open.
@@ -216,16 +216,16 @@ fn cause_of(error: &io::Error) -> Cause {
     match error.kind() {
         _ if is_newer(error) => (
             StopReason::NewerFormat,
-            "put the newer program back: the version of seqd that wrote it, or a later one",
+            "install the newer program again: the version of seqd that wrote it, or a later one",
         ),
         _ if is_out_of_handles(error) => (
             StopReason::Invariant,
             "the process or the system has too many files open: raise the limit (`ulimit -n`, \
-             LimitNOFILE) and start it again; nothing is wrong with the disk",
+             LimitNOFILE) and start seqd again; the disk is not at fault",
         ),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (
             StopReason::DiskFull,
-            "make room on its file system and start it again",
+            "free space on its file system and start seqd again",
         ),
         ErrorKind::InvalidData => (
             StopReason::Corrupt,
@@ -233,12 +233,12 @@ fn cause_of(error: &io::Error) -> Cause {
         ),
         ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::NotADirectory => (
             StopReason::Corrupt,
-            "a file or folder of seqd is gone, or something else stands in its place: put back what \
-             was there, or remove this member and add the machine again with an empty folder",
+            "a file or folder of seqd is missing, or something else has replaced it: restore it, \
+             or remove this member and add the machine again with an empty folder",
         ),
         ErrorKind::OutOfMemory => (
             StopReason::Invariant,
-            "the system has no memory left: give it more and start it again",
+            "the system has no memory left: add memory and start seqd again",
         ),
         // The caller violated a rule of the store: a row or an entry that is too large, or a
         // checkpoint with a lower index.
@@ -248,11 +248,12 @@ fn cause_of(error: &io::Error) -> Cause {
         ErrorKind::Other if !is_of_the_kernel(error) => FAULT_OF_SEQD,
         ErrorKind::PermissionDenied => (
             StopReason::StartFailed,
-            "give the folder and all in it to the user that seqd runs as, and start it again",
+            "make the user that seqd runs as the owner of the folder and its content, and start \
+             seqd again",
         ),
         ErrorKind::ReadOnlyFilesystem => (
             StopReason::FsyncFailed,
-            "mount its file system for writing and start it again; if the system itself made it \
+            "mount its file system for writing and start seqd again; if the system itself made it \
              read-only, check the disk first",
         ),
         _ => FAILED_WRITE,

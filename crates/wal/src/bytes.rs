@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_short_file_lacks_is_zeroes() {
+    fn missing_bytes_of_a_short_file_are_zeroes() {
         let first = batch(1, 100);
         let mut bytes = segment(2 * PIECE, 80, &[(64, &first)]);
         let flaw = BatchFlaw::Body { sequence: 1 };

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// The remedy for an unusable log. Other nodes have the data.
 const WAY_OUT: &str = "restore this node: remove it from the cluster and add it again with an \
-                       empty data folder; do not delete or edit log files by hand, \
-                       acknowledged writes would be lost";
+                       empty data folder; do not delete or edit log files by hand: acknowledged \
+                       writes would be lost";
 
 /// The reason why a log could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum WalError {
         what: String,
     },
     #[error(
-        "{} has log format {found}, this program knows up to {known}; start the newer version",
+        "{} has log format {found}, this program supports up to {known}; start the newer version",
         path.display()
     )]
     NewerFormat {

@@ -67,7 +67,7 @@ impl SegmentHeader {
             ));
         };
         if bytes[0..8] != MAGIC {
-            return Err(HeaderFlaw::Bad("the segment header does not begin as one"));
+            return Err(HeaderFlaw::Bad("the segment header has no magic number"));
         }
         if u32_at(bytes, HEADER_CRC_AT) != crc32c::crc32c(&bytes[..HEADER_CRC_AT])
             && !is_out!(HeaderChecksum)
@@ -289,7 +289,7 @@ impl<'a> Iterator for Records<'a> {
         let len = u32_at(rest, 4) as usize;
         let Some(bytes) = rest.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + len) else {
             return Some(Err(format!(
-                "a record of {len} bytes reaches beyond its batch"
+                "a record of {len} bytes extends beyond its batch"
             )));
         };
         let at = start + RECORD_HEADER_BYTES;
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_version_1_stay_what_they_are() {
+    fn the_bytes_of_version_1_never_change() {
         let header = SegmentHeader {
             number: 3,
             seed: SEED,
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_another_segment_is_none_here() {
+    fn a_batch_of_another_segment_is_not_accepted() {
         let bytes = batch(2, &[(Kind::Entry, 1, b"some bytes")]);
         assert_eq!(batch_at(&bytes, SEED + 1), Err(BatchFlaw::Header));
     }
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_says_newer_only_when_it_is_intact() {
+    fn a_header_is_newer_only_if_it_is_intact() {
         let mut bytes = SegmentHeader {
             number: 1,
             seed: 2,

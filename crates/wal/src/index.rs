@@ -176,7 +176,7 @@ impl Marks {
         match record.kind {
             Kind::Entry if self.accepts(index) => self.append(index),
             Kind::Entry => {
-                return Err(format!("entry {index} follows, {} is the next", self.next));
+                return Err(format!("entry {index} follows, but {} is next", self.next));
             }
             Kind::Vote => self.vote = Some(record.bytes.to_vec()),
             Kind::Committed => self.committed = Some(record.bytes.to_vec()),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn truncate_and_purge_keep_what_lies_between() {
+    fn truncate_and_purge_keep_the_entries_between() {
         let mut index = LogIndex::empty_at(0);
         for i in 5..10 {
             index.push(i, slot(i as u32));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_purged_entries_is_given_back() {
+    fn memory_of_purged_entries_is_released() {
         let mut index = LogIndex::empty_at(0);
         for i in 0..1_000_000 {
             index.push(i, slot(0));

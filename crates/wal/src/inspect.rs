@@ -73,7 +73,7 @@ pub fn inspect(disk: &dyn Disk, dir: &Path) -> Result<Inspection, WalError> {
         } else if name.ends_with(".tmp") {
             found.leftovers.push(dir.join(name));
         } else if name.ends_with(".seg") {
-            let what = "no segment has such a name";
+            let what = "the name is not that of a segment";
             found.damage = Some(WalError::corrupt(&dir.join(name), 0, what));
         }
     }

@@ -208,7 +208,7 @@ impl Remover {
             if let Err(error) = removed.and_then(|()| self.disk.sync_dir(&self.dir)) {
                 tracing::warn!(
                     path = %path.display(), %error,
-                    "cannot remove a purged segment; none is removed until the next start"
+                    "cannot remove a purged segment; no segment is removed until the next start"
                 );
                 self.failed = true;
             }

@@ -93,7 +93,7 @@ impl Shared {
         let op = match &state.failure {
             Some(_) => Op::Nothing,
             None if bytes > MAX_CALL_BYTES => Op::Refused(format!(
-                "{bytes} bytes in one call, {MAX_CALL_BYTES} is the most"
+                "{bytes} bytes in one call; the maximum is {MAX_CALL_BYTES}"
             )),
             None => op(&mut state),
         };

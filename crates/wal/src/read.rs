@@ -69,7 +69,7 @@ fn choose(
             },
             Some(number) => match state.files.get(&number) {
                 Some(file) => EntrySource::Disk(number, Arc::clone(file), slot),
-                None => return Err(lost(index, "its segment is gone")),
+                None => return Err(lost(index, "its segment no longer exists")),
             },
         };
         total += match &source {
@@ -136,7 +136,7 @@ fn check(bytes: &[u8], slot: &EntrySlot) -> Result<(), &'static str> {
     if crc32c::crc32c(bytes) == slot.crc {
         Ok(())
     } else {
-        Err("its bytes on disk are not those that were written")
+        Err("its bytes on disk differ from the written bytes")
     }
 }
 

@@ -94,7 +94,11 @@ fn list_segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<SegmentNumber>, WalE
         } else if let Some(number) = SegmentNumber::from_file_name(&name) {
             numbers.push(number);
         } else if name.ends_with(".seg") {
-            return Err(WalError::corrupt(&path, 0, "no segment has such a name"));
+            return Err(WalError::corrupt(
+                &path,
+                0,
+                "the name is not that of a segment",
+            ));
         }
     }
     numbers.sort_unstable();
@@ -227,7 +231,7 @@ fn repair(end: &mut SegmentEnd) -> Result<Option<TornTail>, WalError> {
     if let Some(torn) = &torn {
         tracing::warn!(
             path = %path.display(), offset = torn.offset, bytes = torn.bytes, short,
-            "the last write was interrupted and acknowledged to nobody; its remains are cut off"
+            "the last write was interrupted and never acknowledged; its remains are truncated"
         );
     }
     if !is_out!(TailZeroed) {

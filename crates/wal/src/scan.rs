@@ -159,7 +159,7 @@ impl Scan {
             } else {
                 let expected = self.sequence + 1;
                 return Err(corrupt(format!(
-                    "batch {} where {expected} belongs",
+                    "batch {} instead of batch {expected}",
                     batch.sequence
                 )));
             }
@@ -169,7 +169,8 @@ impl Scan {
             batches += 1;
         }
         if at == HEADER_BYTES {
-            let what = "the segment has no intact opening, which was synced before it was named";
+            let what = "the segment has no intact opening, although its opening was synced before \
+                the segment got its name";
             return Err(WalError::corrupt(path, at as u64, what));
         }
         self.before = Some((path.clone(), at));
@@ -220,7 +221,7 @@ impl Scan {
             self.index = LogIndex::empty_at(opened.next);
             self.marks = opened;
         } else if self.marks != opened {
-            return Err("the opening does not repeat what the segments before it say".into());
+            return Err("the opening contradicts the segments before it".into());
         }
         Ok(())
     }
@@ -277,8 +278,8 @@ impl Scan {
             Some(_) if is_out!(LaterBatchSearched) => Ok(()),
             Some((at, sequence)) => {
                 let what = format!(
-                    "no intact batch {next}, but one with number {sequence} was written at byte \
-                     {at}, and that happens only after batch {next} was synced"
+                    "no intact batch {next}, but batch {sequence} was written at byte {at}, which \
+                     happens only after batch {next} was synced"
                 );
                 Err(WalError::corrupt(path, end.at as u64, what))
             }

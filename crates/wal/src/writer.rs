@@ -167,7 +167,7 @@ impl Writer {
             records += 1;
             if let Err(why) = self.marks.apply(&record) {
                 // The queue applies the same rules and rejected such a call.
-                unreachable!("a written record does not follow: {why}");
+                unreachable!("a written record is out of order: {why}");
             }
             match record.kind {
                 Kind::Entry => {

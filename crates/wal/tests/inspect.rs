@@ -79,7 +79,7 @@ fn assert_agrees(disk: &SimulatedDisk, what: &str) -> bool {
 }
 
 #[test]
-fn a_look_tells_the_segments_and_the_marks() {
+fn an_inspection_reports_the_segments_and_the_marks() {
     let disk = log();
     let seen = inspect(&ReadOnly(disk.clone()), &dir()).unwrap();
     let names = segments(&disk);

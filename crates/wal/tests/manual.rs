@@ -39,7 +39,7 @@ fn nothing_is_written_until_the_pump_steps() {
 }
 
 #[test]
-fn a_wait_writes_what_is_queued_and_hangs_on_nothing() {
+fn a_wait_writes_the_queue_and_never_hangs() {
     let disk = disk();
     let bounded = WalOptions {
         max_queue_bytes: 100,

@@ -70,7 +70,7 @@ fn an_answer_waits_for_the_sync() {
 }
 
 #[test]
-fn what_gathers_during_a_sync_is_synced_at_once_and_answered_in_order() {
+fn calls_during_a_sync_are_synced_together_and_answered_in_order() {
     let disk = disk();
     let (wal, _) = open(&disk);
     let order = Order::default();
@@ -158,7 +158,7 @@ fn an_entry_that_rotted_on_disk_is_an_error_not_an_answer() {
 }
 
 #[test]
-fn an_entry_out_of_order_is_refused_and_the_log_goes_on() {
+fn an_entry_out_of_order_is_refused_and_the_log_continues() {
     let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 5, "a log may begin anywhere");
@@ -264,7 +264,7 @@ fn a_preparation_that_failed_is_tried_again_when_the_segment_is_needed() {
 }
 
 #[test]
-fn a_callback_that_panics_ends_the_log_and_nobody_waits_for_ever() {
+fn a_callback_that_panics_ends_the_log_and_no_caller_waits_for_ever() {
     let disk = disk();
     let (wal, _) = open(&disk);
     let order = Order::default();
@@ -482,7 +482,7 @@ fn the_last_clone_closes_the_log_even_from_a_callback() {
 }
 
 #[test]
-fn counters_tell_what_was_done() {
+fn counters_report_the_operations() {
     let disk = disk();
     let (wal, _) = open(&disk);
     let before = disk.count(Call::SyncData);

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_callers_were_told_is_found() {
+    fn a_claim_granted_to_two_callers_is_found() {
         found(event(2, 5, 6, first(5, 1)), "first is told once");
         found(event(2, 5, 6, first(6, 1)), "attempts rise");
         found(event(2, 10, 11, first(8, 2)), "attempts rise");
@@ -316,12 +316,12 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_is_told_after_it_was_taken_over_is_found() {
+    fn a_claim_confirmed_after_its_takeover_is_found() {
         found(event(0, 12, 13, first(5, 1)), "claims rise");
     }
 
     #[test]
-    fn who_is_first_after_done_is_found() {
+    fn a_first_claim_after_the_result_is_found() {
         found(event(3, 32, 33, first(11, 3)), "nobody is first after done");
         // Also if the request is concurrent with all events that show the completion.
         found(event(3, 13, 40, first(11, 3)), "nobody is first after done");
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_begin_anew_after_its_end_and_not_before() {
+    fn a_key_may_begin_again_after_its_end_and_not_before() {
         let ends = |begins: u64| {
             let mut events = sound();
             events.retain(|event| !matches!(event.told, KeyTold::Done { .. }));

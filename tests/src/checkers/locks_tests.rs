@@ -150,7 +150,7 @@ fn a_grant_within_the_delay_is_found() {
 }
 
 #[test]
-fn what_clients_were_answered_and_the_log_has_not_is_found() {
+fn an_answer_to_a_client_that_the_log_lacks_is_found() {
     let held = |token| Answered::Held { token, back: At(1) };
     let gone = Answered::Gone { since: At(1) };
     let holds = [hold(1, 0, 10), hold(2, 10, 20)];

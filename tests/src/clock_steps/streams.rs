@@ -255,7 +255,7 @@ impl Stream {
         self.told
     }
 
-    /// A generator has its own reasons to refuse. Its clock is right, so its clock is none of them.
+    /// A generator has its own reasons to refuse. Its clock is right, which is not one of them.
     fn generator_refused(&mut self, error: &GenerateError) {
         let code = match error {
             GenerateError::NoLease { .. } => "no lease",

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_between_hosts_of_the_network_is_left_out() {
+    fn packets_of_other_networks_are_left_out() {
         assert_eq!(read(&[]), None);
         assert_eq!(read(&[0x60; 40]), None, "a packet of IPv6");
         let whole = segment(b"12345");

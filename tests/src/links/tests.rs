@@ -137,7 +137,7 @@ fn hosts_reach_each_other_and_delays_are_kept() {
 }
 
 #[test]
-fn a_slow_cable_carries_what_its_rate_allows() {
+fn a_slow_cable_is_limited_to_its_rate() {
     if no_links("a slow cable") {
         return;
     }

@@ -31,7 +31,7 @@ fn messages_that_are_lost_late_and_repeated_break_no_rule() {
 }
 
 #[test]
-fn workers_that_are_given_back_break_no_rule() {
+fn released_workers_break_no_rule() {
     assert_holds(scene::releases());
 }
 
@@ -74,13 +74,13 @@ fn a_last_tick_that_is_read_before_the_close_is_found() {
 }
 
 #[test]
-fn a_start_that_goes_on_with_the_lease_of_its_disk_is_found() {
+fn a_start_that_continues_with_the_lease_on_its_disk_is_found() {
     let fault = Fault::HolderKept;
     assert_found(scene::starts(), fault, Violation::IdTwice);
 }
 
 #[test]
-fn a_segment_that_is_used_after_its_tail_was_given_back_is_found() {
+fn a_segment_used_after_its_tail_was_returned_is_found() {
     let fault = Fault::TailKept;
     assert_found(scene::segments(), fault, Violation::ValueTwice);
 }

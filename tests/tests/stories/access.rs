@@ -105,7 +105,7 @@ fn a_stranger_without_a_token_learns_nothing_and_changes_nothing() {
 /// Requests that allocate come thousands of times a second, and one has a one-time token in its
 /// path.
 #[test]
-fn what_takes_has_no_line_in_the_log_and_no_one_time_token_is_in_it() {
+fn allocations_are_not_logged_and_one_time_tokens_never_are() {
     let cluster = Cluster::planned(1)
         .with("log", "level", "\"trace\"")
         .ready();
@@ -176,7 +176,7 @@ fn commands_show_the_token_of_a_file_and_a_new_one_takes_its_place() {
         cluster
             .node(0)
             .stderr()
-            .contains("the bootstrap token in force stays")
+            .contains("the token in force is kept")
     };
     wait::until("a warning", TAKEN, || warned().then_some(()));
     assert!(is_let_in(SECOND));

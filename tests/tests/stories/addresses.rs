@@ -29,7 +29,7 @@ fn run(endpoints: &str, words: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn status_asks_the_given_endpoint_alone_and_addresses_follow_the_configuration() {
+fn status_uses_only_the_given_endpoint_and_addresses_follow_the_configuration() {
     let mut cluster = Cluster::planned(3).ready();
     // A host that only a response names. No client may connect to it, with or without a token.
     let trap = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -69,7 +69,7 @@ fn status_asks_the_given_endpoint_alone_and_addresses_follow_the_configuration()
 }
 
 #[test]
-fn commands_go_on_to_the_next_endpoint_where_the_first_one_hangs() {
+fn commands_try_the_next_endpoint_if_the_first_one_hangs() {
     let cluster = Cluster::started(3);
     let hanging = cluster.follower();
     let mut endpoints = vec![cluster.address(hanging)];

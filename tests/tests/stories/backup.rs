@@ -42,7 +42,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_backup_under_load_holds_what_was_acknowledged_and_is_checked() {
+fn a_backup_under_load_contains_all_acknowledged_writes_and_is_checked() {
     let cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let load = Workload::next(
@@ -149,7 +149,7 @@ fn cut_proxy(to: String, bytes: usize, silent: Option<mpsc::Receiver<()>>) -> St
 }
 
 #[test]
-fn a_backup_goes_to_stdout_and_what_it_is_to_stderr() {
+fn a_backup_goes_to_stdout_and_its_description_to_stderr() {
     let cluster = Cluster::started(1);
     let output = command(&["-e", &cluster.address(0), "snapshot", "save", "-"]).output();
     let output = output.unwrap();
@@ -221,7 +221,7 @@ fn the_state_as_a_file_has_its_headers_and_its_refusals() {
 }
 
 #[test]
-fn without_a_quorum_only_what_a_node_has_can_be_saved() {
+fn without_a_quorum_only_a_node_s_own_state_can_be_saved() {
     let mut cluster = Cluster::started(3);
     let survivor = cluster.follower();
     for index in (0..3).filter(|index| *index != survivor) {

@@ -49,7 +49,7 @@ fn guards_on_three_nodes_hold_one_after_another_with_larger_tokens() {
 }
 
 #[test]
-fn a_guard_without_a_runtime_renews_and_gives_back() {
+fn a_guard_without_a_runtime_renews_and_releases() {
     let cluster = Cluster::started(1);
     let client = rotated(&cluster.addresses(), 0);
     let guard = blocking::LockGuard::acquire(&client, "alone", options()).unwrap();

@@ -180,7 +180,7 @@ fn steps_of_twenty_milliseconds_while_running_are_waited_out() {
 }
 
 #[test]
-fn a_crash_and_a_quick_restart_on_a_good_clock_is_no_rollback() {
+fn a_crash_and_a_quick_restart_on_a_good_clock_are_not_a_rollback() {
     let mut cluster = Cluster::started(3);
     let last = id_from(&cluster, SHIFTED);
     cluster.node_mut(SHIFTED).kill();

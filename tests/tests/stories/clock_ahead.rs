@@ -82,7 +82,7 @@ fn nodes_mint_in_the_present_again_after_all_clocks_were_ten_years_ahead() {
         });
     }
     for (at, name) in ["n1", "n2", "n3"].into_iter().enumerate() {
-        let effect = "gives up what it minted ahead of the clock";
+        let effect = "gives up the windows that are ahead of the clock";
         wait::until("clocks that agree in the present", PATIENCE, || {
             let (code, text) = reset(&cluster, name, &["--dry-run"]);
             (code == Some(0) && text.contains(effect)).then_some(())

@@ -51,7 +51,7 @@ fn three_empty_nodes_found_one_cluster_and_all_serve() {
 }
 
 #[test]
-fn founding_waits_for_the_last_of_the_listed_nodes_and_says_for_whom() {
+fn founding_waits_for_the_last_listed_node_and_names_it() {
     let mut cluster = Cluster::planned(3);
     cluster.node_mut(0).start();
     cluster.node_mut(1).start();
@@ -96,7 +96,7 @@ fn any_node_takes_any_request() {
 }
 
 #[test]
-fn a_killed_follower_is_missed_by_nobody_and_catches_up() {
+fn a_killed_follower_delays_no_request_and_catches_up() {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let follower = cluster.follower();

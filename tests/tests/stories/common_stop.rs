@@ -93,7 +93,7 @@ fn allocated(cluster: &Cluster, node: usize, name: &str) -> i64 {
 }
 
 #[test]
-fn nodes_that_stop_together_all_give_back_what_they_held() {
+fn nodes_that_stop_together_all_release_their_workers_and_values() {
     let mut cluster = with_sequences(3);
     let mut given = Given::default();
     for round in 0..ROUNDS {
@@ -156,7 +156,7 @@ fn workers_of_nodes_that_stop_together_are_free_at_once() {
 }
 
 #[test]
-fn two_nodes_that_stop_together_beside_a_dead_one_give_back_what_they_held() {
+fn two_nodes_that_stop_together_while_one_is_down_release_their_workers_and_values() {
     let mut cluster = with_sequences(3);
     let mut given = Given::default();
     let dead = cluster.leader();
@@ -221,7 +221,7 @@ enum Victim {
 }
 
 #[test]
-fn a_kill_in_the_middle_of_a_common_stop_holds_up_nobody_and_repeats_nothing() {
+fn a_kill_during_a_common_stop_delays_no_node_and_repeats_nothing() {
     let mut cluster = with_sequences(3);
     let mut given = Given::default();
     for victim in [Victim::Follower, Victim::Leader] {

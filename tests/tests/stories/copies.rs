@@ -62,7 +62,7 @@ fn wait_stored(cluster: &Cluster, at: usize) {
 }
 
 #[test]
-fn a_copy_of_a_stopped_node_s_folder_is_refused_and_the_machine_comes_back_as_a_new_node() {
+fn a_copy_of_a_stopped_node_s_folder_is_refused_and_the_machine_returns_as_a_new_node() {
     let mut cluster = worked(3);
     let victim = cluster.follower();
     assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
@@ -121,7 +121,7 @@ fn twin(cluster: &Cluster, at: usize, data: &Path) -> Node {
 }
 
 #[test]
-fn a_copy_started_beside_the_running_node_is_refused_and_disturbs_nobody() {
+fn a_copy_started_next_to_the_running_node_is_refused_without_disturbance() {
     let cluster = worked(3);
     let victim = cluster.follower();
     let kept = copy_of(&cluster, victim);

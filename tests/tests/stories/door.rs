@@ -55,7 +55,7 @@ fn answer(cluster: &Cluster, request: &[u8], enough: &str) -> String {
 }
 
 #[test]
-fn more_idle_connections_than_open_files_keep_nobody_out() {
+fn more_idle_connections_than_open_files_exclude_no_client() {
     let mut cluster = with_few_files();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     // Half of them have begun a head.
@@ -182,7 +182,7 @@ fn the_connections_of_one_token_keep_neither_another_nor_the_operator_out() {
 
 /// A client system whose connection is not accepted into the queue tries again after a second.
 #[test]
-fn connections_of_a_moment_in_which_the_node_stands_still_are_not_lost() {
+fn connections_made_while_the_node_is_paused_are_not_lost() {
     let cluster = Cluster::started(1);
     let limit = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
     let count = limit.trim().parse::<usize>().unwrap().min(600);
@@ -197,7 +197,7 @@ fn connections_of_a_moment_in_which_the_node_stands_still_are_not_lost() {
 }
 
 #[test]
-fn what_is_no_request_has_an_answer() {
+fn an_invalid_request_gets_a_response() {
     let cluster = Cluster::started(1);
     let long = |length: usize| {
         format!(
@@ -253,7 +253,7 @@ fn what_is_no_request_has_an_answer() {
 }
 
 #[test]
-fn what_follows_a_request_withholds_no_answer() {
+fn bytes_after_a_request_withhold_no_response() {
     let cluster = Cluster::started(1);
     for behind in ["\r\n", "G", "GET /v1/id HTTP/1.1\r\nhos"] {
         let request =

@@ -58,7 +58,7 @@ fn live_segment(node: &Node) -> std::path::PathBuf {
 }
 
 #[test]
-fn one_sync_that_fails_ends_the_leader_and_the_others_go_on() {
+fn one_failed_sync_stops_the_leader_and_the_others_continue() {
     if cannot_trace("a failing sync") {
         return;
     }
@@ -238,7 +238,7 @@ fn full_disks_everywhere_refuse_writes_and_lose_nothing() {
 
 /// A disk that neither responds nor fails: it is frozen, and a timer thaws it in any case.
 #[test]
-fn a_leader_whose_disk_hangs_leads_no_more_and_says_why() {
+fn a_leader_whose_disk_hangs_steps_down_and_reports_why() {
     if skips::ends("a hung disk", cannot_mount(FileSystem::Ext4)) {
         return;
     }

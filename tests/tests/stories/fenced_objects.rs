@@ -213,7 +213,7 @@ fn a_store_that_refuses_differs_from_one_that_fails_or_does_not_answer() {
 
 /// The reason why the example has the token in the content: the ETag depends only on the content.
 #[test]
-fn a_token_in_the_metadata_lets_an_earlier_holder_in_where_the_content_stayed() {
+fn a_token_in_the_metadata_admits_an_earlier_holder_if_the_content_is_unchanged() {
     let store = ObjectStore::start(Conditions::Kept);
     let url = store.url("report");
     let put = |token: &str, content: &str, etag: &str| {

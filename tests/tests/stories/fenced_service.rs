@@ -137,7 +137,7 @@ fn the_body_of_a_delete_is_not_taken_for_the_next_request_of_its_connection() {
 
 /// The reason for the database: the same service with its rows only in memory.
 #[test]
-fn a_service_that_keeps_tokens_in_memory_forgets_them_and_lets_an_earlier_holder_in() {
+fn a_service_that_keeps_tokens_in_memory_loses_them_and_accepts_an_earlier_holder() {
     if skips::ends("the example in Python", python::missing()) {
         return;
     }

@@ -183,7 +183,7 @@ fn a_damaged_mark_of_the_clock_is_reported_and_nothing_more() {
 }
 
 #[test]
-fn a_name_that_is_no_member_waits_and_says_the_command() {
+fn a_node_that_is_not_a_member_waits_and_prints_the_command() {
     let mut cluster = Cluster::started(3);
     let stranger = cluster.add_stranger("n4");
     cluster.node_mut(stranger).start();

@@ -20,7 +20,7 @@ mod pod;
 mod service;
 
 #[test]
-fn the_examples_in_rust_make_ids_that_nobody_else_has() {
+fn the_examples_in_rust_make_unique_ids() {
     let cluster = Cluster::started(3);
     let endpoints = cluster.addresses().join(",");
     let runtime = runtime();

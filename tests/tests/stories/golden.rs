@@ -6,7 +6,7 @@ use seqd_tests::damage::copy_folder;
 use serde_json::Value;
 
 #[test]
-fn a_folder_of_version_1_goes_on_where_it_ended() {
+fn a_folder_of_version_1_continues_where_it_ended() {
     let mut cluster = Cluster::planned(1);
     let golden = workspace().join("crates/raft/tests/golden/data-v1");
     copy_folder(&golden, &cluster.node(0).data());

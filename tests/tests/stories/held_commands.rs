@@ -168,7 +168,7 @@ fn a_holder_that_is_killed_or_stopped_leaves_no_command_to_the_next() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_is_over_before_the_next_one_begins() {
+fn processes_left_by_a_command_end_before_the_next_command_begins() {
     let cluster = Cluster::started(1);
     for (name, end, code) in [("ended", "exit 0", 0), ("killed-itself", "kill -9 $$", 137)] {
         let work = format!("(trap '' INT; {WORK}) & sleep 0.3; {end}");
@@ -192,7 +192,7 @@ fn what_a_command_leaves_behind_is_over_before_the_next_one_begins() {
 }
 
 #[test]
-fn a_holder_that_reaches_nobody_ends_its_command_before_the_hold_is_over() {
+fn a_holder_that_reaches_no_node_ends_its_command_before_the_hold_ends() {
     let mut cluster = Cluster::started(3);
     let mut held = Held::start(&cluster, &["lock", "run", "alone"], "alone");
     runs(&held);

@@ -6,7 +6,7 @@ use seqd_tests::keyed_calls::KeyedLoad;
 use seqd_tests::seed::Random;
 
 #[test]
-fn one_caller_at_a_time_goes_on_with_each_of_many_keys_while_nodes_die() {
+fn one_caller_at_a_time_works_on_each_of_many_keys_while_nodes_die() {
     let mut random = Random::of_this_run("races for keys");
     let load = KeyLoad {
         keys: 120,

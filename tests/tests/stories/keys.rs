@@ -143,7 +143,7 @@ fn requests_with_keys_are_served_once_while_leaders_are_killed() {
 }
 
 #[test]
-fn a_token_is_consumed_once_whoever_asks_whichever_node() {
+fn a_token_is_consumed_once_by_any_caller_at_any_node() {
     let cluster = Cluster::started(3);
     let issued = send(
         &cluster,

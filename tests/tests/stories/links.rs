@@ -47,14 +47,14 @@ fn three_nodes_under(fault: &str) -> Option<Seen> {
 }
 
 #[test]
-fn a_majority_goes_on_without_a_leader_that_is_cut_off() {
+fn a_majority_continues_without_an_isolated_leader() {
     if let Some(seen) = three_nodes_under("leader-alone") {
         assert!(seen.elections > 0);
     }
 }
 
 #[test]
-fn a_follower_that_is_cut_off_deposes_nobody() {
+fn an_isolated_follower_deposes_no_leader() {
     if let Some(seen) = three_nodes_under("follower-alone") {
         assert_eq!(seen.elections, 0);
     }
@@ -62,28 +62,28 @@ fn a_follower_that_is_cut_off_deposes_nobody() {
 
 /// Only one node finds the leader's port closed; the others reach the leader.
 #[test]
-fn a_follower_whose_connections_are_refused_deposes_nobody() {
+fn a_follower_whose_connections_are_refused_deposes_no_leader() {
     if let Some(seen) = three_nodes_under("one-is-refused") {
         assert_eq!(seen.elections, 0);
     }
 }
 
 #[test]
-fn values_go_on_over_round_trips_of_50_ms() {
+fn values_continue_over_round_trips_of_50_ms() {
     if let Some(seen) = three_nodes_under("rtt-50") {
         assert_eq!(seen.elections, 0);
     }
 }
 
 #[test]
-fn values_go_on_when_followers_have_12_mbit_per_second() {
+fn values_continue_when_followers_have_12_mbit_per_second() {
     if let Some(seen) = three_nodes_under("mbit-12") {
         assert_eq!(seen.elections, 0);
     }
 }
 
 #[test]
-fn values_go_on_when_a_follower_and_the_leader_get_resets() {
+fn values_continue_when_a_follower_and_the_leader_get_resets() {
     three_nodes_under("leader-and-one-reset");
 }
 
@@ -105,7 +105,7 @@ fn a_leader_that_is_killed_stopped_cut_off_or_silent_is_replaced() {
 }
 
 #[test]
-fn values_go_on_over_round_trips_of_100_ms_with_loss() {
+fn values_continue_over_round_trips_of_100_ms_with_loss() {
     three_nodes_under("rtt-100-loss-2");
 }
 

@@ -184,7 +184,7 @@ fn turn(cluster: &Cluster, nodes: &[usize], client: usize, nonce: &str) -> (i64,
 }
 
 #[test]
-fn nobody_holds_a_lock_beside_another_while_leaders_are_killed() {
+fn no_two_clients_hold_a_lock_while_leaders_are_killed() {
     let mut cluster = Cluster::started(3);
     let victim = cluster.leader();
     let nodes: Vec<usize> = (0..3).filter(|node| *node != victim).collect();

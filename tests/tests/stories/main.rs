@@ -11,8 +11,10 @@
 
 mod access;
 mod addresses;
+mod allocators;
 mod api_description;
 mod backup;
+mod bench;
 mod catch_up;
 mod checkpoint;
 mod client_holds;

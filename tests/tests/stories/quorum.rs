@@ -18,7 +18,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 const TIMEOUT: Duration = Duration::from_millis(3000 + 2000);
 
 #[test]
-fn the_survivor_mints_until_its_window_ends_and_says_no_quorum_at_once() {
+fn the_survivor_mints_until_its_window_ends_and_then_reports_no_quorum_at_once() {
     let mut cluster = Cluster::planned(3).with("clock", "window", WINDOW).ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     cluster.create_sequence(0, "ticket", &json!({"mode": "segment"}));

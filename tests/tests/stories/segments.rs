@@ -53,7 +53,7 @@ fn a_kill_loses_at_most_the_two_buffered_segments() {
 }
 
 #[test]
-fn an_advance_voids_what_nodes_have_buffered_and_what_they_give_back() {
+fn an_advance_voids_values_that_nodes_have_buffered_or_return() {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "ticket", &of_one_size());
     let node = cluster.follower();

@@ -38,7 +38,7 @@ fn without_a_fault_there_is_no_gap() {
 }
 
 #[test]
-fn a_leader_that_was_paused_tells_no_stale_value() {
+fn a_leader_that_was_paused_returns_no_stale_value() {
     let cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let workload = Workload::next(

@@ -174,7 +174,7 @@ fn two_tenants(
 }
 
 #[test]
-fn what_one_token_takes_leaves_room_for_others_and_an_operator_makes_some() {
+fn one_token_leaves_room_for_others_and_an_operator_frees_more() {
     let (cluster, file) = guarded(small());
     let of = |prefix: &'static str| {
         let scopes = json!({"scopes": ["allocate", format!("admin:{prefix}")]});
@@ -188,7 +188,7 @@ fn what_one_token_takes_leaves_room_for_others_and_an_operator_makes_some() {
 }
 
 #[test]
-fn what_one_address_takes_leaves_room_for_others_and_an_operator_makes_some() {
+fn one_address_leaves_room_for_others_and_an_operator_frees_more() {
     let cluster = small().ready();
     let of = |address: &str, prefix| {
         let source: IpAddr = address.parse().expect("an address");

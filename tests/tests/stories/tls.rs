@@ -32,7 +32,7 @@ fn fails(output: Output, part: &str) {
 }
 
 #[test]
-fn clients_reach_a_node_over_tls_and_are_told_why_if_they_do_not() {
+fn clients_reach_a_node_over_tls_or_receive_the_reason() {
     let (mut cluster, certificates) = secured();
     let client = Subject::Client {
         name: "app".to_owned(),
@@ -68,7 +68,7 @@ fn clients_reach_a_node_over_tls_and_are_told_why_if_they_do_not() {
     let plain = http::get(&format!("http://{address}/v1/id")).reply();
     let plain = plain.refused(400, "invalid-argument");
     assert!(
-        plain.detail().contains("this port speaks TLS"),
+        plain.detail().contains("this port requires TLS"),
         "{}",
         plain.body
     );
@@ -93,7 +93,7 @@ fn clients_reach_a_node_over_tls_and_are_told_why_if_they_do_not() {
 }
 
 #[test]
-fn tls_spoken_to_a_node_that_has_none_is_told() {
+fn a_client_that_uses_tls_with_a_plain_node_gets_an_error() {
     let cluster = Cluster::started(1);
     let url = cluster.node(0).url().replace("http://", "https://");
     let certificates = Certificates::new(cluster.folder(), "certificates");
@@ -127,7 +127,8 @@ fn a_renewed_certificate_counts_without_a_restart_and_a_broken_one_does_not() {
     certificates.write("n1.key", "no key");
     let told = || {
         let text = cluster.node(0).stderr();
-        text.contains("the one before stays").then_some(())
+        text.contains("the previous one stays in force")
+            .then_some(())
     };
     wait::until("a line about the broken key", TAKEN, told);
     assert_eq!(expiry(), renewed);

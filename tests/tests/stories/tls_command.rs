@@ -25,7 +25,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_tls_init_makes_serves_and_is_renewed_and_never_overwritten() {
+fn certificates_of_tls_init_work_are_renewed_and_never_overwritten() {
     let mut cluster = Cluster::planned(1);
     let dir = cluster.folder().join("tls");
     let given = dir.display().to_string();
@@ -52,7 +52,7 @@ fn what_tls_init_makes_serves_and_is_renewed_and_never_overwritten() {
     let before = std::fs::read(dir.join("n1.crt")).unwrap();
     let again = text(&tls(&init), 6);
     assert!(
-        again.contains("is there already, and is not overwritten"),
+        again.contains("already exists and is not overwritten"),
         "{again}"
     );
 
@@ -104,11 +104,11 @@ fn what_tls_init_makes_serves_and_is_renewed_and_never_overwritten() {
         id.status.success().then_some(())
     });
     let unknown = text(&tls(&["renew", "--dir", &given, "--node", "n9"]), 3);
-    assert!(unknown.contains("n9.crt is not there"), "{unknown}");
+    assert!(unknown.contains("n9.crt does not exist"), "{unknown}");
 }
 
 #[test]
-fn tls_inspect_ends_with_7_for_what_cannot_be_used() {
+fn tls_inspect_exits_with_7_for_unusable_certificates() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::new(folder.path(), "tls");
     certificates.issue_node("n1", for_seconds(-5));
@@ -131,6 +131,6 @@ fn tls_inspect_ends_with_7_for_what_cannot_be_used() {
         &tls(&["init", "--dir", &path("x"), "--nodes", "a=b,a=c"]),
         2,
     );
-    assert!(twice.contains("a is there twice"), "{twice}");
+    assert!(twice.contains("a is listed twice"), "{twice}");
     assert!(!certificates.path("x").exists());
 }

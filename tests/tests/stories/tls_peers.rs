@@ -34,7 +34,7 @@ fn wait_for_words(cluster: &Cluster, index: usize, words: &[&str]) {
 }
 
 #[test]
-fn three_nodes_found_a_cluster_over_tls_and_go_on_after_a_kill() {
+fn three_nodes_found_a_cluster_over_tls_and_continue_after_a_kill() {
     let (cluster, _certificates) = secured();
     let mut cluster = cluster.ready();
     let create = http::request("PUT", &format!("{}/v1/sequences/a", cluster.node(0).url()));
@@ -52,7 +52,7 @@ fn three_nodes_found_a_cluster_over_tls_and_go_on_after_a_kill() {
 }
 
 #[test]
-fn a_node_with_another_cluster_s_certificate_is_refused_and_both_sides_say_so() {
+fn a_node_with_another_cluster_s_certificate_is_refused_and_both_sides_log_it() {
     let (mut cluster, _certificates) = secured();
     let foreign = Certificates::new(cluster.folder(), "foreign");
     foreign.issue_node("n3", days(365));
@@ -80,7 +80,7 @@ fn a_node_with_another_cluster_s_certificate_is_refused_and_both_sides_say_so() 
 }
 
 #[test]
-fn the_right_certificate_of_another_node_is_refused_and_both_sides_say_so() {
+fn the_right_certificate_of_another_node_is_refused_and_both_sides_log_it() {
     let (mut cluster, certificates) = secured();
     // A node of the same cluster, n9, at the address at which n1 and n2 expect n3.
     certificates.issue_node("n9", days(365));
@@ -88,14 +88,14 @@ fn the_right_certificate_of_another_node_is_refused_and_both_sides_say_so() {
     other.set("node", "name", "\"n9\"");
     certificates.meet_peers(other, "n9");
     cluster.start_all();
-    let named = "its certificate is that of n9, and n3 is expected there";
+    let named = "its certificate belongs to n9, but n3 is expected there";
     wait_for_words(&cluster, 0, &["peers: no TLS with", named, "seen 2/3 ("]);
-    let told = "it refuses this side's certificate: it is not that of the node which it looked for";
+    let told = "it rejects this side's certificate: it does not belong to the expected node";
     wait_for_words(&cluster, 2, &["peers' port: no TLS with", told]);
 }
 
 #[test]
-fn an_expired_certificate_is_refused_and_both_sides_say_so() {
+fn an_expired_certificate_is_refused_and_both_sides_log_it() {
     let (mut cluster, certificates) = secured();
     // The certificate is valid while its own node starts, and has expired when the others connect
     // to it.
@@ -128,15 +128,16 @@ fn an_expired_certificate_is_refused_and_both_sides_say_so() {
 }
 
 #[test]
-fn a_node_without_tls_is_told_what_the_others_have() {
+fn a_node_without_tls_logs_that_the_others_use_it() {
     let (mut cluster, _certificates) = secured();
     for key in ["peer_cert", "peer_key", "peer_ca"] {
         cluster.node_mut(2).unset("tls", key);
     }
     cluster.start_all();
-    let told = "this node speaks TLS with its peers, and you do not";
+    let told = "this node uses TLS with its peers, but the caller does not";
     wait_for_words(&cluster, 2, &["waiting for quorum", told]);
-    let closed = "it closed the connection in the TLS handshake: has it the same [tls]?";
+    let closed = "it closed the connection in the TLS handshake: check that its [tls] settings \
+        match";
     wait_for_words(&cluster, 0, &[closed, "it does not speak TLS"]);
 }
 

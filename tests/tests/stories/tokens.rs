@@ -14,7 +14,7 @@ use serde_json::json;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
-fn changes_are_in_the_log_with_who_made_them_and_no_secret_is_anywhere() {
+fn changes_are_logged_with_their_author_and_without_secrets() {
     let (cluster, file) = guarded(Cluster::planned(1));
     let (url, file) = (cluster.url(0, ""), file.display().to_string());
     let run = |arguments: &[&str]| {
@@ -114,7 +114,7 @@ fn a_node_that_may_write_no_core_dump_at_all_leaves_its_limit_and_starts() {
 }
 
 #[test]
-fn whoever_leaves_before_the_answer_is_in_the_log_too() {
+fn a_client_that_leaves_before_the_response_is_logged_too() {
     let (cluster, _file) = guarded(Cluster::planned(1));
     let cluster = &cluster;
     let leave = |after: Duration| {

@@ -13,7 +13,7 @@ fn patch(cluster: &Cluster, node: usize, name: &str, change: &Value) -> Reply {
 }
 
 #[test]
-fn every_node_goes_on_with_what_was_changed_and_no_value_comes_twice() {
+fn every_node_continues_with_the_change_and_no_value_is_repeated() {
     let mut cluster = Cluster::started(3);
     let small = json!({"max": 300, "segment": {"min": 100, "max": 100}});
     cluster.create_sequence(0, "ticket", &small);
@@ -77,7 +77,7 @@ fn every_node_goes_on_with_what_was_changed_and_no_value_comes_twice() {
 
 /// The leader grants beyond the former end just before a follower has applied the new end.
 #[test]
-fn a_node_serves_values_behind_an_end_that_it_does_not_know_yet() {
+fn a_node_serves_values_after_an_end_that_it_has_not_applied_yet() {
     let cluster = Cluster::started(3);
     let small = json!({"max": 10, "segment": {"target": "100ms", "min": 1, "max": 10}});
     cluster.create_sequence(0, "ticket", &small);

@@ -124,7 +124,7 @@ fn older_program_is_refused(cluster: &mut Cluster, index: usize) {
     let last = node.last_line();
     assert!(last.contains("code=newer-format"), "{}", node.tail());
     assert!(
-        node.stderr().contains("put the newer program back"),
+        node.stderr().contains("install the newer program again"),
         "{}",
         node.tail()
     );

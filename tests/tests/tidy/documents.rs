@@ -220,6 +220,7 @@ fn worked_examples_are_the_code_that_is_compiled() {
     for (path, least) in [
         ("docs/internals/EXTENDING.md", 5),
         ("docs/GENERATORS.md", 3),
+        ("docs/ALLOCATORS.md", 2),
     ] {
         let quoted = quoted(&one(path).expect(path));
         assert!(quoted.len() >= least, "only {} in {path}", quoted.len());

@@ -6,7 +6,7 @@ use crate::sources::{assert_none, rust};
 const MOST_LINES: usize = 500;
 
 #[test]
-fn every_file_opens_with_what_it_is_for() {
+fn every_file_opens_with_its_purpose() {
     let silent = rust()
         .into_iter()
         .filter(|source| !source.text.starts_with("//! "));

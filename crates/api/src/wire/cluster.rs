@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quorum_says_what_it_can_lose() {
+    fn a_quorum_reports_how_many_voters_it_can_lose() {
         let can_lose = |voters, reachable| Quorum::of(voters, reachable).can_lose;
         assert_eq!(
             [

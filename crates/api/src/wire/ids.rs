@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_writes_is_what_a_client_reads() {
+    fn a_client_reads_the_value_that_a_server_writes() {
         let (layout, node) = ("default", "n1");
         let body = |id| IdBody {
             id,

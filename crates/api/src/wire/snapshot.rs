@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_headers_say_is_read_back() {
+    fn headers_are_parsed_to_their_values() {
         let head = SnapshotHead {
             index: 42,
             term: 3,

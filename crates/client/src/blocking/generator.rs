@@ -35,7 +35,10 @@ impl IdGenerator {
     /// cannot be created.
     pub fn start(client: Client, options: GeneratorOptions) -> Result<Self, GenerateError> {
         let no_thread = |error: std::io::Error| {
-            GenerateError::Refused(Box::new(Error::Setup(format!("no thread: {error}"))))
+            GenerateError::Refused(Box::new(Error::Setup(format!(
+                "cannot start a thread: \
+                {error}"
+            ))))
         };
         let (handle, ends) = start("seqd-generator").map_err(no_thread)?;
         let inner = {

@@ -27,7 +27,12 @@ impl LockGuard {
     /// As for [`crate::LockGuard::acquire`], and [`LockError::Request`] if the thread cannot be
     /// created.
     pub fn acquire(client: &Client, name: &str, options: LockOptions) -> Result<Self, LockError> {
-        let no_thread = |error| LockError::Request(Error::Setup(format!("no thread: {error}")));
+        let no_thread = |error| {
+            LockError::Request(Error::Setup(format!(
+                "cannot start a thread: \
+            {error}"
+            )))
+        };
         let (handle, ends) = start("seqd-lock").map_err(no_thread)?;
         let inner = handle.block_on(crate::LockGuard::acquire(client, name, options))?;
         Ok(Self {

@@ -11,13 +11,15 @@ use crate::error::Error;
 #[non_exhaustive]
 pub enum GenerateError {
     /// The owner is empty, too long or has control characters.
-    #[error("{owner:?} is no owner: 1 to 255 bytes without control characters")]
+    #[error(
+        "{owner:?} is not a valid owner: an owner has 1 to 255 bytes without control characters"
+    )]
     Owner {
         /// The given owner.
         owner: String,
     },
     /// The count is 0 or above [`MAX_COUNT`].
-    #[error("a count is 1 to {MAX_COUNT}, not {count}")]
+    #[error("the count must be 1 to {MAX_COUNT}, not {count}")]
     Count {
         /// The given count.
         count: u32,
@@ -44,7 +46,7 @@ pub enum GenerateError {
     #[error("{0}")]
     Refused(Box<Error>),
     /// All workers of the layout, or of the datacenter, are leased.
-    #[error("all workers are taken; the next may be free at {} ({detail})", time(*.until))]
+    #[error("all workers are leased; the next may be free at {} ({detail})", time(*.until))]
     WorkersExhausted {
         /// The time when the next worker may be free, by the wall clock.
         until: WallMs,
@@ -60,7 +62,7 @@ pub enum GenerateError {
         detail: String,
     },
     /// The lease has a layout that this version does not support. Nothing is minted on a guess.
-    #[error("layout {layout} has {field} {value:?}, which this version does not know")]
+    #[error("layout {layout} has {field} {value:?}, which this version does not support")]
     UnknownLayout {
         /// The layout.
         layout: String,
@@ -70,13 +72,13 @@ pub enum GenerateError {
         value: String,
     },
     /// The lease does not fit its own layout, or a renewal belongs to another lease.
-    #[error("the cluster's answer cannot be used: {detail}")]
+    #[error("the cluster's response cannot be used: {detail}")]
     BadLease {
         /// The mismatch.
         detail: String,
     },
     /// The wall clock is behind the last tick, the window or the layout's epoch.
-    #[error("the wall clock is {by_ms} ms behind; it serves again at {}", time(*.until))]
+    #[error("the wall clock is {by_ms} ms behind; the generator serves again at {}", time(*.until))]
     ClockBehind {
         /// The difference in milliseconds.
         by_ms: u64,
@@ -86,7 +88,8 @@ pub enum GenerateError {
     /// The wall clock jumped ahead of the monotonic clock. It is trusted once it has been steady
     /// for [`FORWARD_JUMP_CONFIRM`](crate::idgen::FORWARD_JUMP_CONFIRM).
     #[error(
-        "the wall clock jumped {by_ms} ms ahead; it is trusted once it has been steady for 5 s"
+        "the wall clock jumped {by_ms} ms ahead; it is trusted again after it has been steady for \
+         5 s"
     )]
     ClockJumped {
         /// The size of the jump in milliseconds.
@@ -106,7 +109,10 @@ pub enum GenerateError {
         ms: u64,
     },
     /// This process is a fork of the process that created the generator. It must create its own.
-    #[error("process {here} is a fork of {made_in}, which made this generator: make another")]
+    #[error(
+        "process {here} is a fork of process {made_in}, which created this generator: create \
+         another generator"
+    )]
     Forked {
         /// The ID of the process that created the generator.
         made_in: u32,
@@ -192,7 +198,7 @@ impl GenerateError {
 /// The reason why a worker was not released. Nothing is minted with it any more, and it is free
 /// after the end of its window.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("worker {worker} was not given back and stays taken until {}: {why}", time(*.until))]
+#[error("worker {worker} was not released and stays reserved until {}: {why}", time(*.until))]
 pub struct NotReleased {
     /// The whole worker field, including the datacenter bits.
     pub worker: u32,

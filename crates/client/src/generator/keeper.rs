@@ -16,8 +16,8 @@ use super::error::{GenerateError, NotReleased};
 use super::granted;
 use super::leases::Leases;
 use super::minter::{Holder, Minter, not_released};
-use super::pace::Pace;
 use crate::error::Error;
+use crate::pace::Pace;
 
 /// The longest pause between two readings of the clock. The guard needs regular readings to detect
 /// jumps.
@@ -77,7 +77,8 @@ impl<L: Leases> Keeper<L> {
                     let problem = error.problem().filter(|problem| !is_of_one_node(problem));
                     let asked = problem.and_then(|problem| problem.retry_after_ms);
                     let asked = asked.map(|ms| Duration::from_millis(ms.into()));
-                    self.pace.after(error, asked.or_else(|| self.asked(error)))
+                    self.pace
+                        .after(error.is_for_good(), asked.or_else(|| self.asked(error)))
                 }
             };
             self.minter.report(result.err());
@@ -183,7 +184,7 @@ impl<L: Leases> Keeper<L> {
     fn extend(&mut self, holder: &Holder, lease: &Lease) -> Result<(), GenerateError> {
         if lease.lease != holder.lease || lease.id != holder.generator.worker().0 {
             return Err(GenerateError::BadLease {
-                detail: format!("the renewal is of worker {} and another lease", lease.id),
+                detail: format!("the renewal is for worker {} and another lease", lease.id),
             });
         }
         holder.generator.extend(Tick(lease.fence_tick));

@@ -136,7 +136,7 @@ impl Minter {
             Ok(Ok(result)) => result.clone().unwrap_or(Ok(())),
             _ => match held {
                 None => Ok(()),
-                Some(held) => Err(not_released(&held, "no answer within the patience")),
+                Some(held) => Err(not_released(&held, "no response within the time limit")),
             },
         }
     }

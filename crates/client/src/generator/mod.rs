@@ -16,7 +16,6 @@ mod keeper;
 mod leases;
 mod minter;
 mod options;
-mod pace;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

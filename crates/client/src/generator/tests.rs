@@ -93,7 +93,7 @@ async fn a_lost_lease_is_closed_and_another_is_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_cluster_it_mints_up_to_the_fence_then_names_the_reason_and_goes_on() {
+async fn without_the_cluster_it_mints_up_to_the_fence_and_later_continues() {
     let (cluster, clock) = (cluster(), Clock::new());
     let generator = start(&cluster, "a", &clock);
     generator.id().await.unwrap();
@@ -373,7 +373,7 @@ async fn a_refusal_that_stays_is_answered_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_definition_is_refused_and_its_worker_given_back() {
+async fn an_unknown_definition_is_refused_and_its_worker_released() {
     for field in ["order", "first_sequence"] {
         let (cluster, clock) = (cluster(), Clock::new());
         cluster.change_layout(|layout| match field {

@@ -23,17 +23,17 @@ pub enum LockError {
 pub enum LockLost {
     /// The cluster reports that the hold expired before it was renewed. Another caller may hold the
     /// lock.
-    #[error("the cluster says that the lock is not held any more: {0}")]
+    #[error("the cluster reports that the lock is no longer held: {0}")]
     TakenAway(Box<Problem>),
     /// It was not renewed in time. The cluster may treat it as held for slightly longer.
-    #[error("the lock ran out, as it was not renewed in time{}", because(.why.as_deref()))]
+    #[error("the lock expired because it was not renewed in time{}", because(.why.as_deref()))]
     RanOut {
         /// The reason why the last renewal failed. `None` if this process was suspended in the
         /// meantime.
         why: Option<Box<Error>>,
     },
     /// It was released.
-    #[error("the lock was given back")]
+    #[error("the lock was released")]
     Released,
     /// This process is a fork of the process that acquired the lock. Only the parent holds it.
     #[error("the lock is held by the process that this one was forked from")]

@@ -47,7 +47,7 @@ impl LockOptions {
         if (LEAST..=MOST).contains(&self.ttl) {
             return Ok(());
         }
-        let detail = format!("a ttl is {LEAST:?} to {MOST:?}, and not {:?}", self.ttl);
+        let detail = format!("the ttl must be {LEAST:?} to {MOST:?}, not {:?}", self.ttl);
         Err(LockError::Options(detail))
     }
 }

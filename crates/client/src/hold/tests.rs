@@ -197,7 +197,7 @@ async fn a_hold_is_renewed_at_a_third_and_never_said_to_last_longer_than_it_does
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_reaches_nobody_knows_the_loss_before_the_cluster_counts_it() {
+async fn an_unreachable_holder_detects_the_loss_before_the_cluster_grants_the_lock_again() {
     let fake = Fake::default();
     let guard = taken(&fake, options()).await.unwrap();
     fake.then(Does::IsGone);
@@ -225,7 +225,7 @@ async fn a_renewal_that_takes_too_long_does_not_outlast_the_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_the_cluster_does_not_know_is_lost_at_once() {
+async fn a_hold_unknown_to_the_cluster_is_lost_immediately() {
     let fake = Fake::that([AT_ONCE, Does::SaysLost]);
     let guard = taken(&fake, options()).await.unwrap();
     let began = Instant::now();
@@ -239,7 +239,7 @@ async fn a_hold_that_the_cluster_does_not_know_is_lost_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_whose_answer_is_lost_is_repeated_as_the_same() {
+async fn an_acquisition_without_a_response_is_retried_with_the_same_nonce() {
     let fake = Fake::that([Does::Loses, Does::Loses, AT_ONCE]);
     let guard = taken(&fake, options()).await.unwrap();
     assert_eq!((guard.token(), fake.0.lock().unwrap().acquisitions), (1, 3));
@@ -269,7 +269,7 @@ async fn a_hold_that_was_waited_for_is_confirmed_before_it_is_had() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_with_the_holder_named_and_one_without_an_end_goes_on() {
+async fn a_wait_ends_with_the_holder_named_and_a_wait_without_an_end_continues() {
     let fake = Fake::default();
     fake.then(Does::SaysHeld);
     let wait = Some(Duration::ZERO);
@@ -280,7 +280,7 @@ async fn a_wait_ends_with_the_holder_named_and_one_without_an_end_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_rests_on_a_lock_is_dropped_when_it_is_lost() {
+async fn work_under_a_lock_is_dropped_when_the_lock_is_lost() {
     let fake = Fake::that([AT_ONCE, Does::SaysLost]);
     let guard = taken(&fake, options()).await.unwrap();
     let done = guard.run(async { 7 }).await;
@@ -300,7 +300,7 @@ async fn a_guard_that_is_dropped_gives_the_lock_back() {
 
 /// Otherwise other waiters would wait for its whole duration.
 #[tokio::test(start_paused = true)]
-async fn a_hold_whose_taker_leaves_while_it_is_confirmed_is_given_back() {
+async fn a_hold_is_released_if_its_caller_gives_up_during_the_confirmation() {
     let late = Does::Grants {
         after: Duration::from_secs(25),
         done_late: true,
@@ -322,7 +322,7 @@ async fn a_hold_whose_taker_leaves_while_it_is_confirmed_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn options_that_no_cluster_takes_are_refused_before_it_is_asked() {
+async fn invalid_options_are_refused_before_a_request_is_sent() {
     for ttl in [
         Duration::from_millis(99),
         Duration::from_secs(24 * 3600 + 1),

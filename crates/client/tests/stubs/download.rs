@@ -55,7 +55,7 @@ async fn an_answer_that_breaks_off_is_an_error_and_not_taken_up_elsewhere() {
 }
 
 #[tokio::test]
-async fn what_is_no_snapshot_is_refused() {
+async fn a_response_that_is_not_a_snapshot_is_refused() {
     let internal = answers(500, INTERNAL);
     let whole = sends(HEAD, BODY);
     let error = download(&[internal, whole]).await.unwrap_err();

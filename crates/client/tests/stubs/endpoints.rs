@@ -57,7 +57,7 @@ async fn refused_everywhere_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_problem_says_more_than_a_refused_connection() {
+async fn a_problem_takes_precedence_over_a_refused_connection() {
     let error = next(&[answers(503, BUSY), nobody()]).await.unwrap_err();
     assert_eq!(
         error.problem().map(|problem| &*problem.code),
@@ -79,7 +79,7 @@ async fn a_change_without_an_answer_is_unknown_and_not_sent_again() {
 }
 
 #[tokio::test]
-async fn an_id_without_an_answer_is_asked_for_at_the_next_endpoint() {
+async fn an_id_request_without_a_response_is_sent_to_the_next_endpoint() {
     for silence in [Stub::Hang, Stub::Close] {
         let silent = stub(silence);
         assert_eq!(id(&[silent, answers(200, ID)]).await.unwrap(), "7");
@@ -104,7 +104,7 @@ async fn a_node_that_hangs_leaves_time_for_the_next_and_is_sent_nothing_that_cha
 }
 
 #[tokio::test]
-async fn the_endpoint_that_worked_is_asked_first() {
+async fn the_last_working_endpoint_is_tried_first() {
     let (busy, asked) = counted(answer(503, "", BUSY.len(), BUSY.as_bytes()));
     let client = client(&[busy, answers(200, NEXT)], TIMEOUT);
     for _ in 0..3 {
@@ -114,7 +114,7 @@ async fn the_endpoint_that_worked_is_asked_first() {
 }
 
 #[tokio::test]
-async fn what_is_not_seqd_is_an_error() {
+async fn a_response_that_is_not_from_seqd_is_an_error() {
     let error = id(&[answers(200, "<html>")]).await.unwrap_err();
     assert_eq!(error.exit(), exit::FAILURE);
     assert!(error.to_string().contains("<html>"), "{error}");
@@ -123,7 +123,7 @@ async fn what_is_not_seqd_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_an_error_and_nobody_is_asked_there() {
+async fn a_redirect_is_an_error_and_is_not_followed() {
     let (elsewhere, asked) = counted(answer(200, "", ID.len(), ID.as_bytes()));
     for status in [301, 302, 303, 307, 308] {
         let head = format!("location: http://{elsewhere}/v1/id\r\n");
@@ -156,7 +156,10 @@ async fn an_answer_without_end_is_not_read_to_its_end() {
     let patient = Some(Duration::from_secs(60));
     let asked = client(&[endless], patient);
     let error = asked.id(&IdQuery::default()).await.unwrap_err();
-    assert!(error.to_string().contains("it is longer than"), "{error}");
+    assert!(
+        error.to_string().contains("the response is longer than"),
+        "{error}"
+    );
     drop(asked);
     // The runtime closes the connection, so it must not be blocked here.
     let sent = tokio::task::spawn_blocking(|| sent.join().unwrap()).await;

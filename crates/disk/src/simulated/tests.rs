@@ -219,7 +219,7 @@ fn a_folder_that_was_removed_comes_back_with_any_of_its_files() {
 }
 
 #[test]
-fn after_a_failed_sync_the_next_one_says_ok_and_saves_nothing() {
+fn after_a_failed_sync_the_next_sync_returns_ok_and_saves_nothing() {
     let disk = disk();
     let file = file(&disk, "a", b"0");
     file.write_at(b"1", 0).unwrap();
@@ -322,7 +322,7 @@ fn a_sync_under_which_the_power_fails_may_have_been_done_in_part() {
 }
 
 #[test]
-fn a_lie_says_ok_and_does_nothing_also_after_a_cut() {
+fn a_lying_disk_returns_ok_and_saves_nothing_also_after_a_cut() {
     let disk = disk();
     disk.set_lie(|operation| operation.call == Call::SyncData);
     for disk in [disk.clone(), disk.lost()] {

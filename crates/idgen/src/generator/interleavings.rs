@@ -78,7 +78,7 @@ fn two_threads_that_mint_never_get_the_same_slot() {
 }
 
 #[test]
-fn close_tells_the_last_tick_that_any_thread_got() {
+fn close_returns_the_last_tick_that_any_thread_got() {
     loom::model(|| {
         let cursor = cursor(5, 100);
         let other = Arc::clone(&cursor);

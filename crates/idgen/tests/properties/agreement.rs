@@ -47,7 +47,7 @@ fn clocks_that_agree_with_a_neighbour_are_all_right() {
 }
 
 #[test]
-fn two_that_disagree_are_split_and_nobody_is_called_wrong() {
+fn two_clocks_that_disagree_are_split_and_no_clock_is_called_wrong() {
     for known in [&[0, 501][..], &[0, 3_000, 6_000]] {
         let agreement = of(3, known);
         assert_eq!(agreement, Agreement::Split);
@@ -57,7 +57,7 @@ fn two_that_disagree_are_split_and_nobody_is_called_wrong() {
 }
 
 #[test]
-fn less_than_a_majority_says_nothing_and_one_voter_is_a_majority() {
+fn less_than_a_majority_decides_nothing_and_one_voter_is_a_majority() {
     assert_eq!(of(3, &[0]), Agreement::Unknown);
     assert_eq!(of(5, &[0, 0]), Agreement::Unknown);
     assert_eq!(of(2, &[0]), Agreement::Unknown);
@@ -65,7 +65,7 @@ fn less_than_a_majority_says_nothing_and_one_voter_is_a_majority() {
 }
 
 #[test]
-fn what_is_not_known_exactly_is_no_reason_to_call_a_clock_wrong() {
+fn an_uncertain_measurement_does_not_make_a_clock_wrong() {
     let known = [line(0), line(10), around(900, 400)];
     let agreement = Agreement::of(3, &known, LIMIT_MS);
     assert_eq!(agreement.judge(around(900, 400)), Standing::Right);
@@ -76,7 +76,7 @@ fn what_is_not_known_exactly_is_no_reason_to_call_a_clock_wrong() {
 }
 
 #[test]
-fn a_line_gives_back_the_reading_that_it_was_made_of() {
+fn a_line_returns_the_reading_from_which_it_was_made() {
     let (wall, monotonic) = (WallMs(1_795_228_001_118), Duration::from_millis(77_123));
     let line = Line::of(wall, monotonic, 3);
     assert_eq!(line.wall_at(monotonic), wall);
@@ -104,7 +104,7 @@ proptest! {
     /// A clock that agrees with a majority whose clocks all agree with each other is right. A clock
     /// that agrees with no other clock is not.
     #[test]
-    fn right_is_who_agrees_with_a_majority(clocks in clocks()) {
+    fn a_clock_is_right_if_it_agrees_with_a_majority(clocks in clocks()) {
         let majority = clocks.len() / 2 + 1;
         let agreement = Agreement::of(clocks.len(), &clocks, LIMIT_MS);
         for one in &clocks {
@@ -131,7 +131,7 @@ proptest! {
 
     /// The result does not depend on the measuring node: all lines are shifted by the same amount.
     #[test]
-    fn nodes_that_measure_the_same_say_the_same(clocks in clocks(), moved in -1_000_000_i64..1_000_000) {
+    fn equal_measurements_give_equal_verdicts(clocks in clocks(), moved in -1_000_000_i64..1_000_000) {
         let elsewhere: Vec<Line> =
             clocks.iter().map(|line| Line { ms: line.ms + moved, ..*line }).collect();
         let here = Agreement::of(clocks.len(), &clocks, LIMIT_MS);
@@ -148,7 +148,7 @@ proptest! {
 
     /// The bounds that a fast path compares with equal those of `judge`.
     #[test]
-    fn the_ends_of_what_is_right_are_exact(clocks in clocks()) {
+    fn the_bounds_of_the_right_interval_are_exact(clocks in clocks()) {
         if let Agreement::Agreed(agreed) = Agreement::of(clocks.len(), &clocks, LIMIT_MS) {
             let agreement = Agreement::Agreed(agreed);
             let (first, last) = agreed.right();

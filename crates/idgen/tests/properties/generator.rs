@@ -343,7 +343,7 @@ proptest! {
     #![proptest_config(cases(2000))]
 
     #[test]
-    fn any_clock_script_gives_what_the_model_gives(
+    fn any_clock_script_matches_the_model(
         setup in setup(),
         ops in proptest::collection::vec(op(), 1..80),
     ) {

@@ -75,7 +75,7 @@ fn a_first_start_serves_at_once() {
 }
 
 #[test]
-fn a_crash_and_a_quick_restart_on_a_good_clock_is_no_rollback() {
+fn a_crash_and_a_quick_restart_on_a_good_clock_are_not_a_rollback() {
     let mut bench = Bench::new(ClockPolicy::default(), Some(crashed()));
     assert_eq!(bench.after(100), Wait { ms: 400 });
     assert_eq!(bench.after(400), Good);
@@ -195,7 +195,7 @@ fn a_clock_that_is_set_right_after_a_start_behind_serves_at_once() {
 }
 
 #[test]
-fn a_rollback_while_running_is_refused_and_its_correction_is_no_jump() {
+fn a_rollback_while_running_is_refused_and_its_correction_is_not_a_jump() {
     let mut bench = Bench::new(ClockPolicy::default(), None);
     assert_eq!(bench.read(), Good);
     bench.last_used = Some(bench.wall());
@@ -262,7 +262,7 @@ fn a_forward_jump_that_is_taken_back_was_a_passing_error() {
 }
 
 #[test]
-fn a_rollback_between_two_jumps_begins_the_time_of_the_second_anew() {
+fn a_rollback_between_two_jumps_restarts_the_steady_time_of_the_second() {
     let mut bench = Bench::new(ClockPolicy::default(), None);
     bench.read();
     bench.last_used = Some(bench.wall());

@@ -202,7 +202,7 @@ fn twenty_ms_behind_waits_and_ten_seconds_behind_refuses_until_caught_up() {
 }
 
 #[test]
-fn logical_time_goes_on_from_the_last_tick_and_stays_inside_the_window() {
+fn logical_time_continues_from_the_last_tick_inside_the_window() {
     let policy = ClockPolicy {
         on_rollback: OnRollback::Continue,
         ..ClockPolicy::default()

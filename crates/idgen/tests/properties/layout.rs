@@ -161,7 +161,7 @@ fn ids_of_other_systems_decode() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_never_masked() {
+fn a_value_that_does_not_fit_is_refused_and_never_masked() {
     let layout = Layout::preset("js53").unwrap();
     let max = layout.max_tick();
     let beyond = Tick(max.0 + 1);

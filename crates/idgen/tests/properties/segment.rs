@@ -328,7 +328,7 @@ fn the_next_segment_is_fetched_when_a_tenth_is_used() {
 }
 
 #[test]
-fn a_take_goes_on_into_the_next_segment_in_order() {
+fn a_take_continues_into_the_next_segment_in_order() {
     let mut buffer = Buffer::new(policy(10, 100));
     buffer.granted(1, 1, range(0, 10));
     buffer.granted(2, 1, range(30, 10));

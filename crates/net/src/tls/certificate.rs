@@ -58,7 +58,9 @@ impl Validity {
         }
         if now < self.from {
             let from = date(self.from);
-            return Err(format!("counts from {from} on: is this clock right?"));
+            return Err(format!(
+                "is valid from {from} on: check this machine's clock"
+            ));
         }
         Ok(())
     }

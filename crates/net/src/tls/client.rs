@@ -1,14 +1,21 @@
 //! A client of the HTTP interface: the CAs that it trusts, and the certificate that it presents.
 
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use rustls::ClientConfig;
 use rustls::RootCertStore;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, TlsStream};
 
 use crate::tls::error::TlsError;
 use crate::tls::files;
 use crate::tls::material::{provider, roots};
 use crate::tls::server::HTTP;
+use crate::tls::stream::Secured;
+use crate::tls::words::io_words;
 
 /// The files of a client. All are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,8 +48,8 @@ pub fn client(files: &ClientFiles, any_https: bool) -> Result<ClientConfig, TlsE
             let found = rustls_native_certs::load_native_certs();
             store.add_parsable_certificates(found.certs);
             if store.is_empty() {
-                let why = "this machine has no CAs of its own: --cacert names the file of those \
-                           that signed the nodes' certificates";
+                let why = "this machine has no CA certificates: give --cacert with the CAs that \
+                    signed the nodes' certificates";
                 return Err(TlsError::new(why));
             }
             store.into()
@@ -73,4 +80,21 @@ pub fn client(files: &ClientFiles, any_https: bool) -> Result<ClientConfig, TlsE
     };
     config.alpn_protocols = vec![HTTP.to_vec()];
     Ok(config)
+}
+
+/// Runs the handshake of a client on a connection to `host`, the name or address that the
+/// certificate of the other side must contain.
+///
+/// # Errors
+/// `host` is neither a name nor an address, or the handshake failed.
+pub async fn connect(
+    config: Arc<ClientConfig>,
+    host: &str,
+    stream: TcpStream,
+) -> io::Result<Secured<TcpStream>> {
+    let name = ServerName::try_from(host.to_owned());
+    let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let open = TlsConnector::from(config).connect(name, stream).await;
+    let open = open.map_err(io_words)?;
+    Ok(Secured::open(TlsStream::Client(open), Box::new(|_| {})))
 }

@@ -31,7 +31,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     read.map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(TlsError(format!(
-            "{shown} is longer than {MAX_BYTES} bytes: it is no file of certificates or keys"
+            "{shown} is longer than {MAX_BYTES} bytes: it is not a file of certificates or keys"
         )));
     }
     Ok(bytes)
@@ -64,9 +64,9 @@ pub(crate) fn certificates(
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(TlsError(format!(
-            "{shown} has no certificate: it takes PEM, \"-----BEGIN CERTIFICATE-----\""
+            "{shown} has no certificate: PEM is expected, \"-----BEGIN CERTIFICATE-----\""
         ))),
-        Err(_) => Err(TlsError(format!("{shown} is not whole PEM"))),
+        Err(_) => Err(TlsError(format!("{shown} is not complete PEM"))),
     }
 }
 
@@ -76,9 +76,9 @@ pub(crate) fn key(path: &Path, bytes: &[u8]) -> Result<PrivateKeyDer<'static>, T
     PrivateKeyDer::from_pem_slice(bytes).map_err(|_| {
         let text = String::from_utf8_lossy(bytes);
         TlsError(if text.contains("ENCRYPTED") {
-            format!("{shown} is encrypted with a password, which a service cannot give")
+            format!("{shown} is encrypted with a password, which a service cannot enter")
         } else {
-            format!("{shown} has no private key: it takes PEM, \"-----BEGIN PRIVATE KEY-----\"")
+            format!("{shown} has no private key: PEM is expected, \"-----BEGIN PRIVATE KEY-----\"")
         })
     })
 }

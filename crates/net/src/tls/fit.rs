@@ -38,7 +38,7 @@ pub fn key_fit(cert: &CertificateDer<'static>, key: &Path) -> KeyFit {
         Ok(read) => match CertifiedKey::from_der(vec![cert.clone()], read, &provider()) {
             Ok(_) => KeyFit::Fits,
             Err(rustls::Error::InconsistentKeys(_)) => KeyFit::Other,
-            Err(_) => KeyFit::Unfit("is of a kind that is not supported".to_owned()),
+            Err(_) => KeyFit::Unfit("is of an unsupported kind".to_owned()),
         },
         Err(error) => KeyFit::Unfit(error.to_string()),
     }

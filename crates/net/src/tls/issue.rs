@@ -72,14 +72,14 @@ impl Authority {
             .map_err(|_| TlsError::new("it has no certificate"))?;
         let read = Certificate::read(&der)?;
         if !read.is_ca {
-            return Err(TlsError::new("it is no CA's certificate"));
+            return Err(TlsError::new("it is not a CA certificate"));
         }
         let key = KeyPair::from_pem(key).map_err(|_| TlsError::new("it has no private key"))?;
         let parsed = rustls::server::ParsedCertificate::try_from(&der);
         let public = parsed.map_err(|error| TlsError(error.to_string()))?;
         let own = rcgen::PublicKeyData::subject_public_key_info(&key);
         if public.subject_public_key_info().as_ref() != own.as_slice() {
-            return Err(TlsError::new("the key is not that of the certificate"));
+            return Err(TlsError::new("the key does not belong to the certificate"));
         }
         let issuer = Issuer::from_ca_cert_der(&der, key).map_err(failed)?;
         let validity = read.validity;
@@ -150,7 +150,7 @@ fn params(name: &str, validity: Validity) -> CertificateParams {
 
 fn ia5(text: &str) -> Result<Ia5String, TlsError> {
     Ia5String::try_from(text)
-        .map_err(|_| TlsError(format!("{text:?} cannot stand in a certificate")))
+        .map_err(|_| TlsError(format!("{text:?} cannot be put into a certificate")))
 }
 
 fn failed(error: rcgen::Error) -> TlsError {

@@ -67,8 +67,8 @@ pub(crate) fn roots(
         if !certificate.is_ca {
             let owner = certificate.owner();
             return Err(TlsError(format!(
-                "{shown} has the certificate of {owner}, which is no CA: \
-                 it takes the certificate that signed it"
+                "{shown} has the certificate of {owner}, which is not a CA: give the certificate \
+                 of the CA that signed it"
             )));
         }
         store
@@ -91,7 +91,8 @@ impl Material {
             .map_err(|why| TlsError(format!("{shown}: the certificate {why}")))?;
         if leaf.is_ca {
             return Err(TlsError(format!(
-                "{shown} begins with a CA's certificate: this side's own comes first"
+                "{shown} begins with a CA certificate: the node's or client's own certificate \
+                 must come first"
             )));
         }
         let certified = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| {
@@ -100,7 +101,7 @@ impl Material {
                 rustls::Error::InconsistentKeys(_) => {
                     format!("{key} is not the key of the certificate in {shown}")
                 }
-                _ => format!("{key} has a key of a kind that is not supported: take ECDSA or RSA"),
+                _ => format!("{key} has a key of an unsupported kind: use ECDSA or RSA"),
             })
         })?;
         let roots = match (&files.ca, &contents.ca) {

@@ -27,7 +27,7 @@ mod tests;
 mod words;
 
 pub use certificate::{Certificate, Validity, node_uri};
-pub use client::{ClientConfig, ClientFiles, client};
+pub use client::{ClientConfig, ClientFiles, client, connect};
 pub use error::TlsError;
 pub use files::read_certificates;
 pub use fit::{KeyFit, key_fit};

@@ -55,7 +55,7 @@ impl PeerTls {
             }
             None => {
                 return Err(TlsError(format!(
-                    "{shown} names no node: `seqd tls init` makes certificates that do"
+                    "{shown} does not name a node: `seqd tls init` makes certificates that do"
                 )));
             }
         }
@@ -124,7 +124,8 @@ where
         .await;
     let connected = connected.map_err(|error| {
         if error.kind() == io::ErrorKind::UnexpectedEof {
-            let why = "it closed the connection in the TLS handshake: has it the same [tls]?";
+            let why = "it closed the connection in the TLS handshake: check that its [tls] \
+                settings match";
             return io::Error::new(error.kind(), why);
         }
         io_words(error)
@@ -222,11 +223,14 @@ impl fmt::Display for NotThisNode {
             Self::Other { found, expected } => {
                 write!(
                     out,
-                    "its certificate is that of {found}, and {expected} is expected there"
+                    "its certificate belongs to {found}, but {expected} is expected there"
                 )
             }
             Self::None { subject } => {
-                write!(out, "its certificate, of {subject}, is no node's")
+                write!(
+                    out,
+                    "its certificate, of {subject}, is not a node certificate"
+                )
             }
         }
     }

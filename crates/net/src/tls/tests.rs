@@ -120,13 +120,16 @@ async fn the_right_certificate_of_another_node_is_refused_with_both_names() {
     let (dialling, accepting) = meet(&n1, "n2", &n3).await;
     assert_eq!(
         dialling,
-        "its certificate is that of n3, and n2 is expected there"
+        "its certificate belongs to n3, but n2 is expected there"
     );
-    assert!(accepting.contains("not that of the node"), "{accepting}");
+    assert!(
+        accepting.contains("not belong to the expected node"),
+        "{accepting}"
+    );
 }
 
 #[tokio::test]
-async fn another_cluster_s_certificate_is_refused_by_whoever_sees_it_first() {
+async fn another_cluster_s_certificate_is_refused_by_the_side_that_checks_it_first() {
     let (ours, theirs) = (Folder::new(), Folder::new());
     let (n1, n2) = (ours.peer("n1"), theirs.peer("n2"));
     let (dialling, accepting) = meet(&n1, "n2", &n2).await;
@@ -170,7 +173,7 @@ async fn a_client_s_certificate_opens_no_peer_port() {
     let issued = folder.authority().issue(&client, valid()).unwrap();
     folder.put("app", &issued);
     let refused = load_peer(folder.files("app"), "app").unwrap_err();
-    assert!(refused.contains("names no node"), "{refused}");
+    assert!(refused.contains("does not name a node"), "{refused}");
     drop(n1);
 }
 
@@ -190,7 +193,7 @@ fn files_that_do_not_fit_are_refused_with_words() {
     says(refused(folder.issue("n1", expired), "n1"), "expired on 20");
     says(
         refused(folder.issue("n1", early), "n1"),
-        "is this clock right?",
+        "check this machine's clock",
     );
     let n1 = folder.issue("n1", valid());
     let n2 = folder.issue("n2", valid());
@@ -240,7 +243,7 @@ fn files_that_do_not_fit_are_refused_with_words() {
 }
 
 #[test]
-fn new_files_are_taken_and_unfit_ones_told_of_once() {
+fn new_files_are_loaded_and_unfit_ones_are_reported_once() {
     let folder = Folder::new();
     let files = folder.issue("n1", valid());
     let loaded = Rotating::load(files, now(), |material| PeerTls::new(material, "n1"));
@@ -318,7 +321,7 @@ async fn connect(
 }
 
 #[tokio::test]
-async fn a_client_is_told_what_is_wrong() {
+async fn a_client_receives_the_reason_of_a_refused_handshake() {
     let folder = Folder::new();
     let tls = clients_port(&folder, None);
     let trusting = crate::tls::ClientFiles {
@@ -342,7 +345,7 @@ async fn a_client_is_told_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_port_that_requires_certificates_lets_in_those_of_its_ca_alone() {
+async fn a_port_that_requires_certificates_accepts_only_those_of_its_ca() {
     let folder = Folder::new();
     let tls = clients_port(&folder, Some(folder.path("ca.crt")));
     let mut files = crate::tls::ClientFiles {
@@ -418,7 +421,7 @@ fn a_ca_is_loaded_again_and_signs_on() {
     let mixed = Authority::load(&issued.cert, &other.key).map(|_| ());
     assert_eq!(
         mixed.unwrap_err().to_string(),
-        "the key is not that of the certificate"
+        "the key does not belong to the certificate"
     );
     assert!(Path::new(&folder.path("ca.crt")).exists());
 }

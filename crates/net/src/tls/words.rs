@@ -64,11 +64,11 @@ pub(crate) fn words(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(error) => certificate(error),
         rustls::Error::AlertReceived(alert) => alert_words(*alert),
-        rustls::Error::NoCertificatesPresented => "it showed no certificate".to_owned(),
+        rustls::Error::NoCertificatesPresented => "it presented no certificate".to_owned(),
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "it does not speak TLS".to_owned()
         }
-        rustls::Error::InvalidMessage(_) => "it sent what is no TLS".to_owned(),
+        rustls::Error::InvalidMessage(_) => "it sent data that is not TLS".to_owned(),
         rustls::Error::PeerIncompatible(why) => match why {
             PeerIncompatible::SupportedVersionsExtensionRequired
             | PeerIncompatible::Tls12NotOffered
@@ -77,9 +77,9 @@ pub(crate) fn words(error: &rustls::Error) -> String {
             | PeerIncompatible::ServerDoesNotSupportTls12Or13 => {
                 "it speaks only versions of TLS that are too old".to_owned()
             }
-            _ => "it has no way of encrypting in common with this side".to_owned(),
+            _ => "it has no cipher suite in common with this side".to_owned(),
         },
-        rustls::Error::NoApplicationProtocol => "it speaks no HTTP/1.1".to_owned(),
+        rustls::Error::NoApplicationProtocol => "it does not support HTTP/1.1".to_owned(),
         other => other.to_string(),
     }
 }
@@ -94,9 +94,9 @@ fn certificate(error: &CertificateError) -> String {
         CertificateError::Expired => "its certificate has expired".to_owned(),
         CertificateError::NotValidYetContext { not_before, .. } => {
             let from = date(not_before.as_secs() as i64);
-            format!("its certificate counts from {from} on: is a clock wrong?")
+            format!("its certificate is valid from {from} on: check the clocks")
         }
-        CertificateError::NotValidYet => "its certificate does not count yet".to_owned(),
+        CertificateError::NotValidYet => "its certificate is not valid yet".to_owned(),
         CertificateError::UnknownIssuer => {
             "its certificate is not signed by a CA that is trusted here".to_owned()
         }
@@ -134,25 +134,26 @@ fn alert_words(alert: AlertDescription) -> String {
     let why = match alert {
         AlertDescription::UnknownCA => "does not trust the CA of this side's certificate",
         AlertDescription::CertificateExpired => {
-            "finds this side's certificate expired, or not valid yet: compare the clocks"
+            "rejects this side's certificate: it has expired or is not valid yet; compare the \
+             clocks"
         }
         AlertDescription::CertificateRequired => "requires a client's certificate",
         // For a node, this alert results from `NotThisNode`.
         AlertDescription::CertificateUnknown => {
-            "refuses this side's certificate: it is not that of the node which it looked for"
+            "rejects this side's certificate: it does not belong to the expected node"
         }
         AlertDescription::UnsupportedCertificate => {
-            "finds this side's certificate not made for this side of a connection"
+            "rejects this side's certificate: it is not made for this side of a connection"
         }
         AlertDescription::BadCertificate => {
-            "refuses this side's certificate: it is for another name, or cannot be read"
+            "rejects this side's certificate: it is for another name, or cannot be read"
         }
-        AlertDescription::AccessDenied => "refuses this side's certificate",
+        AlertDescription::AccessDenied => "rejects this side's certificate",
         AlertDescription::DecryptError => "could not check this side's signature",
-        AlertDescription::ProtocolVersion => "speaks no version of TLS that this side speaks",
-        AlertDescription::HandshakeFailure => "has no way of encrypting in common with this side",
+        AlertDescription::ProtocolVersion => "supports no TLS version that this side supports",
+        AlertDescription::HandshakeFailure => "has no cipher suite in common with this side",
         AlertDescription::DecodeError | AlertDescription::UnexpectedMessage => {
-            "did not understand this side's TLS"
+            "could not parse this side's TLS messages"
         }
         other => return format!("it ended the connection: {other:?}"),
     };

@@ -80,7 +80,8 @@ impl TokenFile {
                 Look::Taken => tracing::info!("access: a new bootstrap token is in force"),
                 // Logged once for each reason.
                 Look::Refused(error) if look != last => tracing::warn!(
-                    "access: the bootstrap token in force stays, its file cannot be used: {error}"
+                    "access: the bootstrap token file cannot be used, the token in force is kept: \
+                     {error}"
                 ),
                 Look::Refused(_) | Look::Same => {}
             }

@@ -56,7 +56,7 @@ fn request(scope: &str) -> CreateAccess {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_a_token_s_id_and_not_its_secret_is_a_stranger() {
+async fn a_caller_with_the_id_of_a_token_but_not_its_secret_is_rejected() {
     let door = Door::new();
     let (id, token) = door.create(request("read")).await;
     assert_eq!(door.shows(&token), Ok(Caller::Token(id)));
@@ -132,7 +132,7 @@ async fn a_token_ends_by_the_node_s_own_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_permits_what_it_was_made_for() {
+async fn a_token_permits_the_requests_in_its_scope() {
     let door = Door::new();
     let (id, _) = door.create(request("allocate:order.")).await;
     let permits = |need, name| door.access.permits(Caller::Token(id), need, name);

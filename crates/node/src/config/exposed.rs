@@ -37,14 +37,14 @@ fn open(config: &Config) -> Vec<String> {
             open.push(format!("{clients} without TLS (tls.cert, tls.key)"));
         } else if tls.client_ca.is_none() && !config.auth.enabled {
             open.push(format!(
-                "{clients} whoever they are (tls.client_ca or auth.enabled)"
+                "{clients} without authentication (tls.client_ca or auth.enabled)"
             ));
         }
     }
     if is_exposed(peer) && tls.peer_cert.is_none() {
         open.push(format!(
-            "peer.listen = {peer} takes what any machine sends as a node \
-             (tls.peer_cert, tls.peer_key, tls.peer_ca)"
+            "peer.listen = {peer} accepts peer messages from any machine (tls.peer_cert, \
+             tls.peer_key, tls.peer_ca)"
         ));
     }
     open

@@ -161,22 +161,24 @@ table! {
         threads: usize, Number, Some("0"), |given| number(given, 0..=1024),
             "worker threads, 0 = one per core";
         insecure: bool, Switch, Some("false"), switch,
-            "serve other machines without TLS, or without knowing who they are";
+            "serve other machines without TLS or without authentication";
     }
     http: HttpSection {
         listen: SocketAddr, Text, Some("0.0.0.0:7400"), address,
-            "where clients are served, HOST:PORT";
+            "the address for clients, HOST:PORT";
         advertise: String, Text, None, url, "this node's client address as others reach it, a URL";
         hosts: Vec<String>, List, Some(""), hosts,
             "more host names that requests may be sent to";
         max_count: u32, Number, Some("10000"), |given| number(given, 1..=10_000),
-            "most IDs or expanded values per request";
+            "the maximum number of IDs or expanded values per request";
         request_timeout: Duration, Text, Some("3s"), |given| duration(given, 10..=30 * SECOND),
             "how long a request may take";
+        hot_path: bool, Switch, Some("true"), switch,
+            "whether the most frequent requests are read without the HTTP library";
     }
     peer: PeerSection {
         listen: SocketAddr, Text, Some("0.0.0.0:7401"), address,
-            "where the other nodes connect, HOST:PORT";
+            "the address for the other nodes, HOST:PORT";
         advertise: String, Text, None, host_port,
             "this node's peer address as others reach it, HOST:PORT";
         peers: Vec<(String, String)>, List, Some(""), peers,
@@ -195,33 +197,35 @@ table! {
         // up the window. A window of more than an hour would reserve a worker for that long after
         // each crash.
         window: Duration, Text, Some("30s"), |given| duration(given, SECOND..=HOUR),
-            "how far ahead a node may mint without the cluster";
+            "how long a node may mint without contact to the cluster";
         max_backward_wait: Duration, Text, Some("50ms"), |given| duration(given, 0..=MINUTE),
-            "clock rollbacks up to this are waited for";
+            "the node waits out clock rollbacks up to this duration";
         on_rollback: OnRollback, Text, Some("refuse"), |given| one_of(
             given,
             &[("refuse", OnRollback::Refuse), ("continue", OnRollback::Continue)],
             "\"refuse\" or \"continue\"",
         ), "\"refuse\", or \"continue\" in logical time";
         max_forward_jump: Duration, Text, Some("1s"), |given| duration(given, 10..=MINUTE),
-            "a longer clock jump is not trusted at once";
+            "a clock jump longer than this is not trusted immediately";
         max_peer_skew: Duration, Text, Some("500ms"), |given| duration(given, 10..=MINUTE),
-            "largest tolerated difference of two clocks";
+            "the largest tolerated difference between two clocks";
         // The layout `default` has this many workers. A layout with fewer workers limits itself.
         workers: u32, Number, Some("1"), |given| number(given, 1..=1024),
             "workers that this node may lease per layout, on demand";
     }
     tls: TlsSection {
         cert: Option<PathBuf>, Text, None, file,
-            "this node's certificate for clients, a PEM file; with it clients are served over TLS alone";
+            "this node's certificate for clients, a PEM file; clients are then served over TLS \
+             only";
         key: Option<PathBuf>, Text, None, file, "its private key, a PEM file";
         client_ca: Option<PathBuf>, Text, None, file,
-            "the CAs of clients' certificates, a PEM file; with it clients must show one";
+            "the CAs of clients' certificates, a PEM file; clients must then present a certificate";
         peer_cert: Option<PathBuf>, Text, None, file,
             "this node's certificate for the other nodes, a PEM file";
         peer_key: Option<PathBuf>, Text, None, file, "its private key, a PEM file";
         peer_ca: Option<PathBuf>, Text, None, file,
-            "the CAs of this cluster's nodes, a PEM file; with these three nodes meet over TLS alone";
+            "the CAs of this cluster's nodes, a PEM file; with these three keys, nodes connect \
+             over TLS only";
     }
     auth: AuthSection {
         enabled: bool, Switch, Some("false"), switch, "whether clients need a token";
@@ -240,21 +244,23 @@ table! {
         tenant_share: Share, Text, Some("25%"), share,
             "the part of each bounded resource that one access token (without tokens: one address) may hold";
         keys: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_KEYS as u64),
-            "idempotency keys in the cluster beyond which this node begins no more";
+            "the number of idempotency keys in the cluster above which this node begins no new \
+             ones";
         key_bytes: u64, Number, Some("268435456"),
             |given| number(given, 1 << 20..=MAX_KEY_BYTES_IN_ALL),
-            "bytes of their results beyond which this node begins no more";
+            "the bytes of their results above which this node begins no new ones";
         tokens: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_ONE_TIME as u64),
-            "one-time tokens in the cluster beyond which this node issues no more";
+            "the number of one-time tokens in the cluster above which this node issues no new ones";
         sequences: u64, Number, Some("100000"), |given| number(given, 1..=10_000_000),
-            "sequences, deleted ones included, beyond which this node creates no other";
+            "the number of sequences, including deleted ones, above which this node creates no \
+             new ones";
         answer_ttl: Duration, Text, Some("24h"), |given| duration(given, MINUTE..=MAX_TTL_MS),
-            "how long the answer to a request with an Idempotency-Key is kept";
+            "how long the response to a request with an Idempotency-Key is stored";
         // The upper limits are those of the replicated state, whatever a node permits.
         locks: u32, Number, Some("100000"), |given| number(given, 1..=MAX_LOCKS as u64),
-            "locks in use beyond which this node makes no other";
+            "the number of locks in use above which this node creates no new ones";
         lock_waiters: u32, Number, Some("1024"), |given| number(given, 1..=MAX_WAITERS as u64),
-            "how many may wait for a lock before this node adds no other";
+            "the maximum number of requests that wait for one lock";
     }
     log: LogSection {
         level: &'static str, Text, Some("info"), |given| one_of(

@@ -78,13 +78,14 @@ impl Layers {
         let mut warnings = Vec::new();
         if config.tls.cert.is_some() && config.http.advertise.starts_with(&base_url("")) {
             warnings.push(format!(
-                "http.advertise = {} is no {TLS_SCHEME} address, and this node serves clients over TLS",
+                "http.advertise = {} is not an {TLS_SCHEME} address, but this node serves clients \
+                 over TLS",
                 config.http.advertise
             ));
         }
         if config.auth.bootstrap_token_file.is_some() && !config.auth.enabled {
-            let warning =
-                "auth.bootstrap_token_file is set and auth.enabled is not: nobody needs a token";
+            let warning = "auth.bootstrap_token_file is set, but auth.enabled is not: tokens are not \
+                 required";
             warnings.push(warning.to_owned());
         }
         match config.peer.peers.len() {
@@ -93,7 +94,7 @@ impl Layers {
                 config.peer.peers.push(own);
             }
             many @ (2 | 4 | 6) => warnings.push(format!(
-                "{many} voters can lose no more nodes than {}: prefer an odd number",
+                "{many} voters tolerate no more lost nodes than {}: prefer an odd number",
                 many - 1
             )),
             _ => {}
@@ -109,7 +110,7 @@ impl Layers {
         if let (Some(name), Some(from)) = (name, from)
             && name.origin.is_beside(&from.origin)
         {
-            let allowed = "node.name_from is given beside it, and only one of them can be";
+            let allowed = "node.name_from is set too; set only one of them";
             return Err(self.0.refusal("node.name", allowed));
         }
         match from {
@@ -117,7 +118,7 @@ impl Layers {
                 if from.text != "hostname" {
                     return Err(self
                         .0
-                        .refusal("node.name_from", "\"hostname\" is the only choice"));
+                        .refusal("node.name_from", "the only allowed value is \"hostname\""));
                 }
                 let (origin, text) = (from.origin.clone(), first_label(hostname).to_owned());
                 self.0.set("node.name", origin, text);
@@ -157,18 +158,19 @@ impl Layers {
         if config.raft.election.0 < heartbeat * HEARTBEATS_PER_ELECTION {
             let heartbeat = humantime::format_duration(heartbeat);
             let allowed = format!(
-                "the shortest has to be at least {HEARTBEATS_PER_ELECTION} heartbeats (of {heartbeat})"
+                "the shortest must be at least {HEARTBEATS_PER_ELECTION} heartbeats (of \
+                 {heartbeat})"
             );
             return Err(self.0.refusal("raft.election", &allowed));
         }
         if config.segment.min > config.segment.max {
             return Err(self
                 .0
-                .refusal("segment.min", "it has to be at most segment.max"));
+                .refusal("segment.min", "it must be at most segment.max"));
         }
         if config.auth.enabled && config.auth.bootstrap_token_file.is_none() {
-            let allowed =
-                "it takes auth.bootstrap_token_file: without a token nobody could do anything";
+            let allowed = "it requires auth.bootstrap_token_file: without a token every request would be \
+                 rejected";
             return Err(self.0.refusal("auth.enabled", allowed));
         }
         self.check_ports(config)?;
@@ -182,12 +184,12 @@ impl Layers {
             http.ip() == peer.ip() || http.ip().is_unspecified() || peer.ip().is_unspecified();
         // For port 0, the system chooses a free port each time.
         if http.port() != 0 && http.port() == peer.port() && shares_interface {
-            let allowed = format!("clients are served there ({http}): give another port");
+            let allowed = format!("clients already use this address ({http}): set another port");
             return Err(self.0.refusal("peer.listen", &allowed));
         }
         let advertised = authority(&config.http.advertise);
         if http.port() != 0 && advertised == Some(&config.peer.advertise) {
-            let allowed = "peers are to reach this node there: give the port for clients";
+            let allowed = "this is the address for peers: set the port for clients";
             return Err(self.0.refusal("http.advertise", allowed));
         }
         Ok(())
@@ -211,11 +213,12 @@ impl Layers {
             if let (Some((given, _)), Some((missing, _))) = (given, missing) {
                 return Err(self
                     .0
-                    .refusal(given, &format!("{missing} belongs to it, and is not set")));
+                    .refusal(given, &format!("{missing} is required too, and is not set")));
             }
         }
         if tls.client_ca.is_some() && tls.cert.is_none() {
-            let allowed = "it takes tls.cert and tls.key: only then are clients served over TLS";
+            let allowed = "it requires tls.cert and tls.key, without which clients are not served \
+                over TLS";
             return Err(self.0.refusal("tls.client_ca", allowed));
         }
         Ok(())

@@ -35,7 +35,7 @@ impl LogFormat {
 
 fn text(given: &Given) -> Checked<&str> {
     match given.text.as_str() {
-        "" => Err("it may not be empty".to_owned()),
+        "" => Err("it must not be empty".to_owned()),
         text => Ok(text),
     }
 }
@@ -73,7 +73,7 @@ pub(super) fn hosts(given: &Given) -> Checked<Vec<String>> {
             Ok(text.to_owned())
         } else {
             Err(format!(
-                "{text:?} is not a host name: without scheme, port and path"
+                "{text:?} is not a host name: omit scheme, port and path"
             ))
         }
     };
@@ -142,10 +142,10 @@ pub(super) fn durations(given: &Given) -> Checked<(Duration, Duration)> {
     if min < SHORTEST_ELECTION || max > LONGEST_ELECTION {
         let shortest = humantime::format_duration(SHORTEST_ELECTION);
         let longest = humantime::format_duration(LONGEST_ELECTION);
-        return Err(format!("both are from {shortest} to {longest}"));
+        return Err(format!("both must be from {shortest} to {longest}"));
     }
     if min >= max {
-        return Err("the shortest has to be less than the longest".to_owned());
+        return Err("the shortest must be less than the longest".to_owned());
     }
     Ok((min, max))
 }
@@ -194,7 +194,7 @@ pub(super) fn peers(given: &Given) -> Checked<Vec<(String, String)>> {
         }
         for (other, known) in &peers {
             if other == name {
-                return Err(format!("{name} is there twice"));
+                return Err(format!("{name} is listed twice"));
             }
             if known == address {
                 return Err(format!("{other} and {name} have the same address"));
@@ -204,6 +204,6 @@ pub(super) fn peers(given: &Given) -> Checked<Vec<(String, String)>> {
     }
     match peers.len() {
         0..=7 => Ok(peers),
-        many => Err(format!("{many} nodes; 1, 3 or 5 are right, 7 the most")),
+        many => Err(format!("{many} nodes; use 1, 3 or 5, and at most 7")),
     }
 }

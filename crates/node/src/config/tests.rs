@@ -87,7 +87,7 @@ fn a_flag_beats_the_environment_beats_the_file() {
 }
 
 #[test]
-fn what_is_shown_can_be_read_again() {
+fn the_shown_configuration_can_be_parsed_again() {
     let text = "[node]\nname = \"n2\"\n[peer]\npeers = [\"n1=a:1\", \"n2=b:2\", \"n3=c:3\"]";
     let mut first = file(text).unwrap();
     let mut second = file(&show(&first.config.entries, true)).unwrap();
@@ -109,7 +109,7 @@ fn an_unknown_key_names_the_nearest() {
 }
 
 #[test]
-fn values_that_cannot_work_are_refused_with_what_is_allowed() {
+fn invalid_values_are_refused_with_the_allowed_values() {
     let with = |text: &str| refusal(&format!("[node]\nname = \"n1\"\n{text}"));
     assert!(with("[http]\nmax_count = 10001").contains("from 1 to 10000"));
     assert!(with("[http]\nmax_count = 0").contains("from 1 to 10000"));
@@ -133,19 +133,19 @@ fn keys_that_cannot_be_together_are_refused() {
             "[http]\nlisten = \"{http}\"\n[peer]\nlisten = \"{peer}\""
         ))
     };
-    let taken = "clients are served there";
+    let taken = "clients already use this address";
     assert!(ports("0.0.0.0:7400", "0.0.0.0:7400").contains(taken));
     assert!(ports("[::]:7400", "127.0.0.1:7400").contains(taken));
     assert_eq!(ports("127.0.0.1:7400", "127.0.0.2:7400"), "");
     assert_eq!(ports("127.0.0.1:0", "127.0.0.1:0"), "");
     let advertised = "[http]\nadvertise = \"http://a:7401\"\n[peer]\nadvertise = \"a:7401\"";
-    assert!(with(advertised).contains("give the port for clients"));
+    assert!(with(advertised).contains("set the port for clients"));
     let both = refusal("[node]\nname = \"n1\"\nname_from = \"hostname\"");
     assert!(both.contains("only one of them"), "{both}");
 }
 
 #[test]
-fn limits_are_those_of_what_the_values_are_for() {
+fn limits_match_the_purpose_of_the_values() {
     let with = |text: &str| refusal(&format!("[node]\nname = \"n1\"\n{text}"));
     assert!(with("[segment]\nmax = 1000000001").contains("from 1 to 1000000000"));
     assert_eq!(with("[segment]\nmax = 1000000000"), "");
@@ -168,7 +168,7 @@ fn limits_are_those_of_what_the_values_are_for() {
 }
 
 #[test]
-fn an_address_that_nobody_can_reach_is_refused() {
+fn an_unreachable_address_is_refused() {
     let with = |text: &str| refusal(&format!("[node]\nname = \"n1\"\n{text}"));
     for wrong in [
         "banana split",
@@ -248,11 +248,11 @@ fn a_bootstrap_file_that_no_node_would_take_is_not_written() {
         bootstrap_file("n1", &hosts).unwrap_err().to_string()
     };
     let many = of("n1 n2 n3 n4 n5 n6 n7 n8");
-    assert!(many.contains("8 nodes; 1, 3 or 5 are right"), "{many}");
+    assert!(many.contains("8 nodes; use 1, 3 or 5"), "{many}");
     let same = of("n1=a n2=a n3=c");
     assert!(same.contains("have the same address"), "{same}");
     let port = of("n1:7400 n2 n3");
-    assert!(port.contains("clients are served there"), "{port}");
+    assert!(port.contains("clients already use this address"), "{port}");
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn the_host_names_the_node_unless_a_stronger_layer_does() {
     };
     assert_eq!(named(Origin::Flag("name".to_owned())), "n1");
     assert_eq!(named(Origin::Default), "host");
-    assert!(refusal("[node]\nname_from = \"dns\"").contains("the only choice"));
+    assert!(refusal("[node]\nname_from = \"dns\"").contains("the only allowed value"));
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn the_contract_and_the_state_have_one_rule_for_names() {
 }
 
 #[test]
-fn a_certificate_goes_with_its_key_and_clients_are_told_of_https() {
+fn a_certificate_needs_its_key_and_an_https_address() {
     let resolve = |keys: &[(&str, &str)]| {
         let mut text = String::from("[node]\nname = \"n1\"\n[tls]\n");
         for (key, path) in keys {
@@ -354,14 +354,17 @@ fn a_certificate_goes_with_its_key_and_clients_are_told_of_https() {
     );
     assert_eq!(
         resolve(&[key]).unwrap_err(),
-        "tls.key = /tls/n1.key (seqd.toml): tls.cert belongs to it, and is not set"
+        "tls.key = /tls/n1.key (seqd.toml): tls.cert is required too, and is not set"
     );
     let alone = resolve(&[("client_ca", "/tls/ca.crt")]).unwrap_err();
-    assert!(alone.contains("it takes tls.cert and tls.key"), "{alone}");
+    assert!(
+        alone.contains("it requires tls.cert and tls.key"),
+        "{alone}"
+    );
     assert!(
         resolve(&[cert, ("key", "")])
             .unwrap_err()
-            .contains("may not be empty")
+            .contains("must not be empty")
     );
 }
 
@@ -393,12 +396,12 @@ fn a_node_that_anybody_could_talk_to_is_refused_unless_it_is_permitted() {
     }
     let peers = check(own, peers_all, "").unwrap_err();
     assert!(
-        peers.starts_with("peer.listen = 0.0.0.0:3 takes what any machine sends"),
+        peers.starts_with("peer.listen = 0.0.0.0:3 accepts peer messages from any machine"),
         "{peers}"
     );
     let unknown = check(all, peers_all, "# tls").unwrap_err();
     assert!(
-        unknown.contains("whoever they are (tls.client_ca or auth.enabled)"),
+        unknown.contains("without authentication (tls.client_ca or auth.enabled)"),
         "{unknown}"
     );
     assert!(!unknown.contains("peer.listen = "), "{unknown}");

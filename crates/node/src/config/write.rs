@@ -28,12 +28,12 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
         if validate_name(label).is_err() || !is_host_port(&address) {
             let allowed = format!(
                 "give HOST or NAME=HOST, with :PORT if it is not {PEER_PORT}, such as n1.example \
-                 or n1=10.0.0.1:9000; an IPv6 address with a port stands in brackets"
+                 or n1=10.0.0.1:9000; put an IPv6 address with a port in brackets"
             );
             return refuse(item, &allowed);
         }
         if peers.iter().any(|(known, _)| *known == label) {
-            let allowed = format!("{label} is there twice: give the names as NAME=HOST");
+            let allowed = format!("{label} is listed twice: give the names as NAME=HOST");
             return refuse(item, &allowed);
         }
         peers.push((label, address));
@@ -41,7 +41,7 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
     let Some((_, own)) = peers.iter().find(|(label, _)| *label == name) else {
         let names: Vec<&str> = peers.iter().map(|(label, _)| *label).collect();
         let names = names.join(", ");
-        let allowed = format!("{name} is none of the peers {names}: give it as NAME=HOST");
+        let allowed = format!("{name} is not one of the peers {names}: give it as NAME=HOST");
         return refuse(&hosts.join(","), &allowed);
     };
     let (host, port) = own.rsplit_once(':').unwrap_or((own, ""));

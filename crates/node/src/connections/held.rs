@@ -136,6 +136,11 @@ impl Entry {
         }
     }
 
+    /// Returns whether no request is being answered.
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.is_idle()
+    }
+
     fn event(&self) {
         let event = self.0.shared.events.fetch_add(1, Ordering::Relaxed);
         self.0.since.store(event, Ordering::Relaxed);

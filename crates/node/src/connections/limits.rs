@@ -8,12 +8,17 @@ use hyper::server::conn::http1::Builder;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioTimer;
 
+use super::head::IsHot;
+
 /// The limits of a connection and of the heads of its requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HttpLimits {
     pub(crate) head_bytes: usize,
     pub(crate) headers: usize,
-    /// The longest time for a head, including the wait on an idle connection; `None` for no limit.
+    /// The requests that are read without hyper; `None` for none.
+    pub(crate) hot: Option<IsHot>,
+    /// The longest time on an idle connection, and for a head; `None` for no limit. Without hot
+    /// requests, it is one wait for both.
     pub(crate) head_wait: Option<Duration>,
     /// The longest time until the first byte of a new connection.
     pub(crate) first_byte: Duration,

@@ -5,7 +5,7 @@
 //! corresponding option of hyper has no limit, and withholds responses while the next request is
 //! incomplete.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -31,15 +31,16 @@ const NO_HTTP_2: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\nconnection
 const NO_BODY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
 /// The most bytes of responses that are held back. A longer response is written directly.
-const TOGETHER: usize = 32 * 1024;
+pub(super) const TOGETHER: usize = 32 * 1024;
 
 pub(super) struct Paced<S> {
     stream: S,
     entry: Entry,
     unreadable: Unreadable,
     write_wait: Duration,
-    /// Responses that are not written yet, at most [`TOGETHER`] bytes.
-    held: BytesMut,
+    /// Responses that are not written yet: those of hyper up to [`TOGETHER`] bytes, and those to hot
+    /// requests up to the first that exceeds it.
+    pub(super) held: BytesMut,
     /// Whether bytes were held since the last flush.
     is_new: bool,
     /// Whether the bytes of the last read contain more than the head of one request.
@@ -135,8 +136,21 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
             }
             self.held.advance(written);
         }
+        if self.held.capacity() > TOGETHER {
+            self.held = BytesMut::new();
+        }
         self.is_new = false;
         Poll::Ready(Ok(()))
+    }
+
+    /// Writes all responses that are held back.
+    pub(super) fn poll_flush_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_write_held(cx))?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    pub(super) async fn flush_held(&mut self) -> io::Result<()> {
+        poll_fn(|cx| self.poll_flush_held(cx)).await
     }
 }
 
@@ -221,8 +235,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
             cx.waker().wake_by_ref();
             return Poll::Ready(Ok(()));
         }
-        ready!(self.poll_write_held(cx))?;
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.poll_flush_held(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -250,6 +263,7 @@ mod tests {
     const LIMITS: HttpLimits = HttpLimits {
         head_bytes: 32 * 1024,
         headers: 64,
+        hot: None,
         head_wait: Some(Duration::from_secs(100)),
         first_byte: Duration::from_secs(5),
         write_wait: Duration::from_secs(10),

@@ -3,76 +3,26 @@
 //! It uses hyper instead of `axum::serve` for the bounds on heads. It supports HTTP/1 only: no
 //! client of a node uses HTTP/2, and both together would add half a megabyte to the binary.
 
-use std::convert::Infallible;
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::{Body, Incoming};
-use hyper::header::{CONNECTION, HeaderValue};
-use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::GracefulShutdown;
+use bytes::Bytes;
+use hyper::Request;
+use hyper::body::Body;
+use hyper::server::conn::http1::Builder;
 use seqd_net::Acceptor;
-use seqd_state::Tenant;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::held::{Entry, Held, Pause};
+use super::exchange::{Answered, ClientConnection, Exchange, Received};
+use super::handed;
+use super::held::Held;
+use super::hot::{Hot, Then};
 use super::limits::{HttpLimits, Unreadable};
 use super::paced::Paced;
-
-/// An extension of a request: its connection.
-#[derive(Clone, Debug)]
-pub(crate) struct ClientConnection {
-    entry: Entry,
-    is_reserved: bool,
-    is_first: bool,
-}
-
-impl ClientConnection {
-    /// The address of the client; `None` if the network has no addresses.
-    #[must_use]
-    pub(crate) fn address(&self) -> Option<IpAddr> {
-        self.entry.from()
-    }
-
-    /// Returns whether it has a reserved place, because it arrived while no other connection could
-    /// be closed. Only one of its requests is answered.
-    #[must_use]
-    pub(crate) fn is_reserved(&self) -> bool {
-        self.is_reserved
-    }
-
-    /// Returns whether its address had no other connection when it arrived. Recorded only for
-    /// connections in reserved places.
-    #[must_use]
-    pub(crate) fn is_first(&self) -> bool {
-        self.is_first
-    }
-
-    /// Charges the connection to the tenant of its latest request.
-    pub(crate) fn charge(&self, tenant: Tenant) {
-        self.entry.charge(tenant);
-    }
-
-    /// Allows the connection to be closed in favour of others while the request waits.
-    #[must_use]
-    pub(crate) fn pause(&self) -> Pause {
-        self.entry.pause()
-    }
-}
-
-/// An extension of a response: its body is read as it is sent, so that only a piece of it is in
-/// memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Streamed;
-
-/// The future response to a request. It is boxed, so that an idle connection needs no memory for
-/// it.
-pub(crate) type Answered<B> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
 
 /// Answers the requests of all connections, and unreadable heads with `unreadable`. When `stop`
 /// yields a grace period, accepts no more connections, lets requests in flight finish for that
@@ -87,11 +37,11 @@ pub(crate) async fn serve<S, B>(
     stop: impl Future<Output = Duration> + Send,
 ) -> bool
 where
-    S: Fn(Request<Incoming>) -> Answered<B> + Clone + Send + Sync + 'static,
+    S: Fn(Request<Received>, ClientConnection) -> Answered<B> + Clone + Send + Sync + 'static,
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + Unpin + 'static,
 {
     let builder = limits.builder();
-    let graceful = GracefulShutdown::new();
+    let (stopping, is_stopping) = watch::channel(false);
     // Connections that outlast the grace period are dropped with this set.
     let mut connections = JoinSet::new();
     let mut held = Held::new(acceptor.most(), limits.unsent_bytes);
@@ -107,42 +57,58 @@ where
         };
         while connections.try_join_next().is_some() {}
         let has_place = held.make_place();
-        let (answer, entry) = (answer.clone(), held.entry(stream.from()));
+        let entry = held.entry(stream.from());
         let is_first = !has_place && held.is_first(&entry);
-        let own = entry.clone();
-        let service = service_fn(move |mut request| {
-            request.extensions_mut().insert(ClientConnection {
-                entry: own.clone(),
-                is_reserved: !has_place,
-                is_first,
-            });
-            let (answering, answered) = (own.begin(), answer(request));
-            async move {
-                let answer: Response<_> = answered.await;
-                let is_streamed = answer.extensions().get::<Streamed>().is_some();
-                let mut response = answer.map(|body| answering.with(body, is_streamed));
-                if !has_place {
-                    let close = HeaderValue::from_static("close");
-                    response.headers_mut().insert(CONNECTION, close);
-                }
-                Ok::<_, Infallible>(response)
-            }
-        });
-        let unreadable = Arc::clone(&unreadable);
-        let stream = Paced::new(stream, &limits, entry.clone(), unreadable);
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let watched = graceful.watch(connection);
+        let client = ClientConnection::new(entry.clone(), !has_place, is_first);
+        let exchange = Exchange::new(answer.clone(), client);
+        let stream = Paced::new(stream, &limits, entry.clone(), Arc::clone(&unreadable));
+        let (builder, mut is_stopping) = (builder.clone(), is_stopping.clone());
         let task = connections.spawn(async move {
-            if let Err(error) = watched.await {
+            let stop = pin!(async {
+                // An error means that the port has ended without a stop, which ends this task.
+                let _ = is_stopping.wait_for(|is_stopping| *is_stopping).await;
+            });
+            if let Err(error) = connection(stream, &limits, &builder, &exchange, stop).await {
                 tracing::debug!("connection: {error}");
             }
         });
         held.add(task, &entry);
     };
     drop(acceptor);
-    let is_drained = tokio::time::timeout(grace, graceful.shutdown())
-        .await
-        .is_ok();
+    stopping.send_replace(true);
+    let all = async { while connections.join_next().await.is_some() {} };
+    let is_drained = tokio::time::timeout(grace, all).await.is_ok();
     connections.shutdown().await;
     is_drained
+}
+
+/// Serves one connection: hot requests here, and others with hyper.
+async fn connection<T, S, B>(
+    stream: Paced<T>,
+    limits: &HttpLimits,
+    builder: &Builder,
+    exchange: &Exchange<S>,
+    mut stop: Pin<&mut impl Future<Output = ()>>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+    S: Fn(Request<Received>, ClientConnection) -> Answered<B>,
+    B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Unpin + 'static,
+{
+    let Some(is_hot) = limits.hot else {
+        let begin = (stream, Bytes::new());
+        handed::serve(begin, (builder, false), exchange, stop).await?;
+        return Ok(());
+    };
+    let mut hot = Hot::new(stream, is_hot, limits.head_wait);
+    while hot.serve(exchange, stop.as_mut()).await? == Then::HandOver {
+        let begin = (hot.stream, hot.bytes.freeze());
+        let returned = handed::serve(begin, (builder, true), exchange, stop.as_mut()).await?;
+        let Some((stream, bytes)) = returned else {
+            break;
+        };
+        hot = Hot::new(stream, is_hot, limits.head_wait);
+        hot.bytes = bytes;
+    }
+    Ok(())
 }

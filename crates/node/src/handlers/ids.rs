@@ -51,13 +51,16 @@ impl IdRequest {
         let is_plain = query.format.is_none() && query.pad.is_none() && query.id_prefix.is_none();
         let numeric = query.numeric.unwrap_or(false);
         if numeric && !is_plain {
-            return Err(invalid("numeric goes without format, pad and id_prefix"));
+            return Err(invalid(
+                "numeric cannot be combined with format, pad or id_prefix",
+            ));
         }
         if numeric && bits > NUMERIC_BITS {
             let detail = format!(
-                "IDs of the layout {name} have {bits} bits: numbers above 2^53 lose digits"
+                "IDs of the layout {name} have {bits} bits: numbers above 2^53 lose precision in \
+                 JSON"
             );
-            return Err(invalid(detail).with_hint("leave numeric out, or take layout=js53"));
+            return Err(invalid(detail).with_hint("omit numeric, or use layout=js53"));
         }
         let text = if is_plain {
             None

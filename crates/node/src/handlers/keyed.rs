@@ -62,6 +62,24 @@ where
     }
 }
 
+/// Serves a request with a handler that [`keyed`] would wrap. Most requests have no key and need no
+/// other future.
+pub(super) async fn direct<H, F>(
+    handler: H,
+    node: Arc<Services>,
+    mut request: Request,
+) -> Result<Response, Problem>
+where
+    H: Fn(Arc<Services>, Request) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Response, Problem>> + Send + 'static,
+{
+    let serving = request.serving();
+    if request.key.is_none() {
+        return serving.scope(handler(node, request)).await;
+    }
+    serving.scope(keyed(handler)(node, request)).await
+}
+
 /// `GET /v1/id`. Most requests have no key and need no allocation here.
 pub(super) async fn one_id(node: Arc<Services>, mut request: Request) -> Result<Response, Problem> {
     if request.key.is_none() {
@@ -126,7 +144,7 @@ where
         if bytes.len() <= MAX_ANSWER_BYTES {
             return Ok((stored, bytes));
         }
-        let detail = format!("an answer of {} bytes cannot be kept", bytes.len());
+        let detail = format!("a response of {} bytes cannot be stored", bytes.len());
         Err(internal(&detail))
     });
     let problem = match fitting {
@@ -138,8 +156,8 @@ where
             match kept.await {
                 Ok(()) => return Ok(stored.answer()),
                 Err(error @ (ServiceError::Full(_) | ServiceError::Overloaded { .. })) => {
-                    let hint =
-                        "nothing was kept, and what it took stays a gap; ask for less at once";
+                    let hint = "the response was not stored, and its values remain a gap; send less in \
+                         one request";
                     Problem::from(error).with_hint(hint)
                 }
                 Err(error) => return Err(not_kept(error)),
@@ -155,7 +173,7 @@ where
 
 /// The error for an answer that was not stored. It is not sent: the values that it took stay a gap.
 fn not_kept(error: ServiceError) -> Problem {
-    let detail = format!("the answer was not kept: {error}");
+    let detail = format!("the response was not stored: {error}");
     let problem = match error {
         ServiceError::Refused(Refusal::Keys(KeyRefusal::ClaimLost { .. })) => {
             Problem::new(ErrorCode::InProgress, detail).with_retry_after_ms(100)
@@ -163,7 +181,7 @@ fn not_kept(error: ServiceError) -> Problem {
         ServiceError::Refused(_) => Problem::from(error),
         _ => Problem::new(ErrorCode::OutcomeUnknown, detail),
     };
-    problem.with_hint("repeat the request with the same key: it is answered once")
+    problem.with_hint("retry the request with the same key: it takes effect at most once")
 }
 
 /// Refuses a request with a key whose count exceeds the room of a stored answer, before anything is
@@ -174,7 +192,8 @@ pub(super) fn few_with_key(request: &Request, count: Option<u64>) -> Result<(), 
         return Ok(());
     }
     let detail = format!(
-        "count is 1 to {MAX_COUNT_WITH_KEY} with an Idempotency-Key, as the answer is kept, not {count}"
+        "count is 1 to {MAX_COUNT_WITH_KEY} with an Idempotency-Key, because the response is \
+         stored, not {count}"
     );
     let problem = Problem::new(ErrorCode::CountTooLarge, detail);
     Err(problem.with_extra("limit", MAX_COUNT_WITH_KEY))

@@ -29,7 +29,7 @@ pub(super) async fn readyz(node: Arc<Services>, request: Request) -> Result<Resp
     let readiness = match query.for_what.as_deref() {
         None => node.health.readiness(),
         Some("ids") => node.health.readiness_for_ids(),
-        Some(_) => return Err(invalid("for is ids, or left out for everything")),
+        Some(_) => return Err(invalid("for must be ids, or omitted to check everything")),
     };
     let checks: Vec<Check> = readiness.checks.iter().map(to_api).collect();
     if let Some(problem) = not_ready(&readiness) {
@@ -132,9 +132,9 @@ pub(super) async fn problem(_: Arc<Services>, request: Request) -> Result<Respon
         return Response::json(&page);
     }
     let again = if page.retryable {
-        "It certainly had no effect: repeat it here or at another node."
+        "The request certainly had no effect: retry it on this node or on another."
     } else {
-        "Repeating it unchanged does not help, or is not safe."
+        "A retry of the unchanged request does not help, or is not safe."
     };
     Ok(Response::text(format!(
         "{}: {}\nHTTP status {}, exit code {}\nwhen: {}\nwhat to do: {}\n{again}\n",

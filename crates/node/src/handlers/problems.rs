@@ -69,16 +69,16 @@ impl From<ServiceError> for Problem {
 }
 
 /// Advice if a quorum is missing.
-const NO_QUORUM: &str = "start the members that are down, or fix the network to them: \
-     `seqd status` shows which; IDs go on meanwhile as long as /readyz?for=ids answers 200";
+const NO_QUORUM: &str = "start the members that are down, or repair the network to them: `seqd \
+    status` lists them; IDs stay available while /readyz?for=ids returns 200";
 
 const OTHER_NODE: &str = "ask another node";
 
-const ALL_TOKENS: &str = "seqd access list shows all";
+const ALL_TOKENS: &str = "`seqd access list` lists all tokens";
 
-const LEASE_LOST: &str = "stop minting with it and take another: POST /v1/workers";
+const LEASE_LOST: &str = "stop minting with this worker and lease another: POST /v1/workers";
 
-const NOT_HELD: &str = "stop what the lock protects; another may be at it";
+const NOT_HELD: &str = "stop the work that the lock protects; another holder may have begun it";
 
 fn millis(ms: u64) -> u32 {
     u32::try_from(ms.max(1)).unwrap_or(u32::MAX)
@@ -102,27 +102,30 @@ fn propose(problem: Problem, error: &ProposeError) -> Problem {
     match error {
         ProposeError::NoQuorum { .. } => problem.with_hint(NO_QUORUM),
         ProposeError::OutcomeUnknown { .. } => {
-            problem.with_hint("it may or may not have happened: look before you repeat it")
+            problem.with_hint("the change may or may not have taken effect: check before you retry")
         }
         ProposeError::Overloaded { .. } | ProposeError::OverloadedBytes { .. } => {
             problem.with_retry_after_ms(100)
         }
         ProposeError::NoRoom { .. } => problem.with_retry_after_ms(1000).with_hint(
-            "make room on the disk, or free what the cluster keeps: docs/DAY-TWO.md, disk space",
+            "free disk space, or delete keys, tokens or sequences of the cluster: \
+             docs/DAY-TWO.md, disk space",
         ),
-        ProposeError::TooLarge { .. } => problem.with_hint("send less at once"),
+        ProposeError::TooLarge { .. } => problem.with_hint("send less in one request"),
         ProposeError::Stopping | ProposeError::NodeRemoved => problem.with_hint(OTHER_NODE),
-        ProposeError::AboveLevel { .. } => {
-            problem.with_hint("start every member with the newer program: the level rises then")
-        }
+        ProposeError::AboveLevel { .. } => problem.with_hint(
+            "start every member with the newer program; the level rises after \
+                that",
+        ),
     }
 }
 
 fn refused(problem: Problem, refusal: &Refusal) -> Problem {
     match refusal {
-        Refusal::Cluster(ClusterRefusal::RestorationNotStamped { .. }) => {
-            problem.with_hint("check the clock of the leader (chronyc tracking); its log says why")
-        }
+        Refusal::Cluster(ClusterRefusal::RestorationNotStamped { .. }) => problem.with_hint(
+            "check the clock of the leader (chronyc tracking); its log has the \
+                reason",
+        ),
         Refusal::Workers(WorkerRefusal::WorkersExhausted { retry_after_ms, .. }) => {
             problem.with_retry_after_ms(millis(*retry_after_ms))
         }
@@ -135,9 +138,10 @@ fn refused(problem: Problem, refusal: &Refusal) -> Problem {
             .with_extra("until", rfc3339(*until)),
         Refusal::Access(AccessRefusal::NotFound { .. }) => problem.with_hint(ALL_TOKENS),
         Refusal::Workers(WorkerRefusal::LeaseLost { .. }) => problem.with_hint(LEASE_LOST),
-        Refusal::Keys(KeyRefusal::ClaimLost { .. }) => {
-            problem.with_hint("begin the key again: it says whether somebody has completed it")
-        }
+        Refusal::Keys(KeyRefusal::ClaimLost { .. }) => problem.with_hint(
+            "begin the key again: the response shows whether another caller has \
+                completed it",
+        ),
         Refusal::Locks(LockRefusal::Held {
             holder,
             retry_after_ms,
@@ -145,19 +149,20 @@ fn refused(problem: Problem, refusal: &Refusal) -> Problem {
         }) => with_holder(problem, holder.as_deref()).with_retry_after_ms(millis(*retry_after_ms)),
         Refusal::Locks(LockRefusal::Lost { .. }) => problem.with_hint(NOT_HELD),
         Refusal::Locks(LockRefusal::NotHeld { name, .. }) => {
-            problem.with_hint(format!("seqd lock get {name} shows who holds it"))
+            problem.with_hint(format!("`seqd lock get {name}` shows the holder"))
         }
         Refusal::Locks(LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks) => {
             problem.with_retry_after_ms(1000)
         }
-        Refusal::Locks(LockRefusal::TermsDiffer { .. }) => {
-            problem.with_hint("draw another nonce for each acquisition, or repeat it as it was")
-        }
+        Refusal::Locks(LockRefusal::TermsDiffer { .. }) => problem.with_hint(
+            "use a new nonce for each acquisition, or repeat the request \
+                unchanged",
+        ),
         Refusal::Layouts(LayoutRefusal::Exists { name }) => problem.with_hint(format!(
-            "seqd layout explain {name} shows the one that there is"
+            "`seqd layout explain {name}` shows the existing layout"
         )),
         Refusal::Sequences(SequenceRefusal::SequenceExists { name, .. }) => {
-            problem.with_hint(format!("seqd seq get {name} shows the one that there is"))
+            problem.with_hint(format!("`seqd seq get {name}` shows the existing sequence"))
         }
         _ => problem,
     }
@@ -179,9 +184,9 @@ fn mint(problem: Problem, error: &MintError) -> Problem {
             .with_retry_after_ms(millis(*by_ms))
             .with_extra("behind_ms", *by_ms)
             .with_extra("until", rfc3339(*until))
-            .with_hint("ask another node; this one serves again when its clock is right"),
+            .with_hint("use another node; this node serves again when its clock is correct"),
         MintError::ClockSkewed { .. } => {
-            problem.with_hint("ask another node; check this one's clock (chronyc tracking)")
+            problem.with_hint("use another node; check this node's clock (chronyc tracking)")
         }
         // The lease is this node's own.
         MintError::Propose(ProposeError::OutcomeUnknown { .. })
@@ -195,7 +200,7 @@ fn mint(problem: Problem, error: &MintError) -> Problem {
         | MintError::TickFull { ms }
         | MintError::Crowded { ms, .. } => problem.with_retry_after_ms(millis(*ms)),
         MintError::LayoutFull { .. } => {
-            problem.with_hint("it decodes only; mint with another layout")
+            problem.with_hint("its IDs can only be decoded; mint with another layout")
         }
         MintError::Stopping => problem.with_hint(OTHER_NODE),
     }
@@ -216,7 +221,7 @@ fn member(problem: Problem, error: &MemberError) -> Problem {
 fn snapshot(problem: Problem, error: &SnapshotError) -> Problem {
     match error {
         SnapshotError::Propose(ProposeError::NoQuorum { .. }) => {
-            problem.with_hint("?stale=1 gives what this node has")
+            problem.with_hint("?stale=1 returns the state of this node")
         }
         SnapshotError::Propose(error) => propose(problem, error),
         SnapshotError::Busy { .. } | SnapshotError::Disk { .. } => problem,
@@ -233,11 +238,11 @@ fn sequence(problem: Problem, error: &SequenceError) -> Problem {
             (Some(near), true) => format!("did you mean {near}? if not: seqd seq create {name}"),
             (Some(near), false) => format!("did you mean {near}?"),
             (None, true) => format!("seqd seq create {name}"),
-            (None, false) => "seqd seq list shows all".to_owned(),
+            (None, false) => "`seqd seq list` lists all sequences".to_owned(),
         }),
         SequenceError::StartMissing { .. } => problem.with_hint(
-            "give the first value that was never handed out, or min (descending: max) if the name \
-             was never used: seqd seq create NAME --start VALUE",
+            "set start to the first value that was never handed out, or to min (descending: max) \
+             if the name was never used: seqd seq create NAME --start VALUE",
         ),
         SequenceError::NotTogether => {
             problem.with_hint("repeat the request: it is served from the new pass")
@@ -265,7 +270,7 @@ const MAX_KEY_RETRY_MS: u64 = 1000;
 
 fn key(problem: Problem, error: &KeyError) -> Problem {
     match error {
-        KeyError::NotFound(_) => problem.with_hint("it was never begun, or it has expired"),
+        KeyError::NotFound(_) => problem.with_hint("the key was never begun, or it has expired"),
         KeyError::InProgress {
             claim_ms, attempt, ..
         } => problem
@@ -275,7 +280,7 @@ fn key(problem: Problem, error: &KeyError) -> Problem {
             .with_extra("claim_expires_in_ms", *claim_ms),
         KeyError::Mismatch { .. } => problem
             .with_extra("state", "mismatch")
-            .with_hint("take a new key for each thing that is to be done once"),
+            .with_hint("use a new key for each operation"),
         KeyError::NotAnAnswer { .. } => problem,
     }
 }
@@ -283,7 +288,7 @@ fn key(problem: Problem, error: &KeyError) -> Problem {
 fn lock(problem: Problem, error: &LockError) -> Problem {
     match error {
         LockError::NotWithdrawn(_) => {
-            problem.with_hint("ask again with the same nonce, or let its ttl pass")
+            problem.with_hint("retry with the same nonce, or wait until its ttl has passed")
         }
         LockError::AccessEnded(why) => refusal(*why),
         LockError::NotTheHolder { holder, .. } => {

@@ -1,4 +1,4 @@
-//! The router of the clients' port, and a fast path to the most frequent operation.
+//! The router of the clients' port, and a shorter way to the hot operations.
 
 use std::sync::Arc;
 
@@ -8,9 +8,10 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use seqd_api::{Method, Typed as _, op};
 
-use super::keyed::one_id;
+use super::keyed::{direct, one_id};
 use super::table::table;
-use crate::connections::{Answered, Unreadable};
+use super::{ids, sequences};
+use crate::connections::{Answered, ClientConnection, Unreadable};
 use crate::http::{Context, Endpoint, Stranger, build};
 use crate::services::Services;
 
@@ -19,16 +20,76 @@ use crate::services::Services;
 pub(crate) struct Router {
     stranger: Arc<Stranger>,
     router: axum::Router,
-    id: Arc<Endpoint<Services>>,
+    hot: Arc<Endpoints>,
+}
+
+/// The endpoints of the hot operations. The router has them, too, for other spellings of a path.
+struct Endpoints {
+    get_id: Arc<Endpoint<Services>>,
+    post_id: Arc<Endpoint<Services>>,
+    get_ids: Arc<Endpoint<Services>>,
+    post_ids: Arc<Endpoint<Services>>,
+    next: Arc<Endpoint<Services>>,
+}
+
+/// A hot operation.
+enum Hot<'a> {
+    Id(&'a Arc<Endpoint<Services>>),
+    Ids(&'a Arc<Endpoint<Services>>),
+    Next(&'a Arc<Endpoint<Services>>, String),
+}
+
+impl Endpoints {
+    fn of(&self, method: &http::Method, path: &str) -> Option<Hot<'_>> {
+        let is_post = match *method {
+            http::Method::GET => false,
+            http::Method::POST => true,
+            _ => return None,
+        };
+        let by_method = |get, post| if is_post { post } else { get };
+        if path == op::GetId::ROW.path {
+            return Some(Hot::Id(by_method(&self.get_id, &self.post_id)));
+        }
+        if path == op::GetIds::ROW.path {
+            return Some(Hot::Ids(by_method(&self.get_ids, &self.post_ids)));
+        }
+        let name = next_name(path).filter(|_| is_post)?;
+        Some(Hot::Next(&self.next, name.to_owned()))
+    }
+}
+
+/// The name in the path of `next`, if it is not percent-encoded.
+fn next_name(path: &str) -> Option<&str> {
+    let (before, after) = op::NextValues::ROW.path.split_once("{name}")?;
+    let name = path.strip_prefix(before)?.strip_suffix(after)?;
+    (!name.is_empty() && !name.contains(['/', '%'])).then_some(name)
 }
 
 impl Router {
     pub(crate) fn new(context: Context, services: &Arc<Services>) -> Router {
         let context = Arc::new(context);
+        let endpoint = |row, method| Endpoint::new(&context, services, row, method);
+        let hot = Endpoints {
+            get_id: endpoint(op::GetId::ROW, Method::Get),
+            post_id: endpoint(op::GetId::ROW, Method::Post),
+            get_ids: endpoint(op::GetIds::ROW, Method::Get),
+            post_ids: endpoint(op::GetIds::ROW, Method::Post),
+            next: endpoint(op::NextValues::ROW, Method::Post),
+        };
         Router {
             stranger: Stranger::new(&context),
             router: build(table(), &context, services),
-            id: Endpoint::new(&context, services, op::GetId::ROW, Method::Get),
+            hot: Arc::new(hot),
+        }
+    }
+
+    /// Returns whether a request for this path is hot: an ID, IDs, or values of a sequence.
+    pub(crate) fn is_hot(method: &http::Method, path: &str) -> bool {
+        let is_id = || path == op::GetId::ROW.path || path == op::GetIds::ROW.path;
+        match *method {
+            http::Method::GET => is_id(),
+            http::Method::POST => is_id() || next_name(path).is_some(),
+            _ => false,
         }
     }
 
@@ -38,28 +99,60 @@ impl Router {
         Arc::new(move |status| stranger.unreadable(status))
     }
 
-    /// Answers a request. `GET /v1/id` bypasses the router, whose boxes and clones cost as much as
-    /// the ID. The router also has the path, for the other methods.
+    /// Answers a request. Hot operations bypass the router, whose boxes and clones cost as much as
+    /// an ID.
     ///
     /// Each branch boxes its own future, so a box has room for one branch only.
-    pub(crate) fn answer(&self, mut request: http::Request<Body>) -> Answered<Body> {
+    pub(crate) fn answer(
+        &self,
+        mut request: http::Request<Body>,
+        connection: ClientConnection,
+    ) -> Answered<Body> {
         let stranger = Arc::clone(&self.stranger);
-        if *request.method() == http::Method::GET && request.uri().path() == op::GetId::ROW.path {
-            let id = Arc::clone(&self.id);
-            return Box::pin(async move {
-                match stranger.refuse(&mut request).await {
-                    Some(refused) => refused,
-                    None => id.serve(request, one_id).await,
-                }
-            });
-        }
-        let router = self.router.clone();
-        Box::pin(async move {
-            if let Some(refused) = stranger.refuse(&mut request).await {
-                return refused;
+        match self.hot.of(request.method(), request.uri().path()) {
+            Some(Hot::Id(endpoint)) => {
+                let endpoint = Arc::clone(endpoint);
+                Box::pin(async move {
+                    match stranger.admit(&mut request, connection).await {
+                        Ok(sender) => endpoint.serve(request, sender, one_id).await,
+                        Err(refused) => *refused,
+                    }
+                })
             }
-            let Ok(response) = TowerToHyperService::new(router).call(request).await;
-            response
-        })
+            Some(Hot::Ids(endpoint)) => {
+                let endpoint = Arc::clone(endpoint);
+                Box::pin(async move {
+                    let sender = match stranger.admit(&mut request, connection).await {
+                        Ok(sender) => sender,
+                        Err(refused) => return *refused,
+                    };
+                    let many = |node, request| direct(ids::many, node, request);
+                    endpoint.serve(request, sender, many).await
+                })
+            }
+            Some(Hot::Next(endpoint, name)) => {
+                let endpoint = Arc::clone(endpoint);
+                Box::pin(async move {
+                    let sender = match stranger.admit(&mut request, connection).await {
+                        Ok(sender) => sender,
+                        Err(refused) => return *refused,
+                    };
+                    let next = |node, request| direct(sequences::next, node, request);
+                    endpoint.serve_named(request, sender, name, next).await
+                })
+            }
+            None => {
+                let router = self.router.clone();
+                Box::pin(async move {
+                    let sender = match stranger.admit(&mut request, connection).await {
+                        Ok(sender) => sender,
+                        Err(refused) => return *refused,
+                    };
+                    request.extensions_mut().insert(sender);
+                    let Ok(response) = TowerToHyperService::new(router).call(request).await;
+                    response
+                })
+            }
+        }
     }
 }

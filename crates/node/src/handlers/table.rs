@@ -96,7 +96,12 @@ fn sequences_and_segments() -> Vec<R> {
         R::json(op::ReturnSegment, |s, c| async move {
             let name = sequence_name(c.name())?;
             let grant = c.path.get(1).and_then(|text| text.parse().ok());
-            let grant = grant.ok_or_else(|| invalid("the path ends in the grant, a number"))?;
+            let grant = grant.ok_or_else(|| {
+                invalid(
+                    "the path must end in the number of the \
+                grant",
+                )
+            })?;
             let returned = s.segments.give_back(name, grant, &c.fields, c.deadline);
             Ok::<_, Problem>(returned.await?)
         }),

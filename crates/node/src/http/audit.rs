@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use axum::body::Body;
 use axum::http::{self, HeaderValue, StatusCode};
 
+use super::sender::Sender;
 use crate::access::Caller;
 use crate::connections::ClientConnection;
 
@@ -26,16 +27,22 @@ pub(super) struct Audit {
 }
 
 impl Audit {
-    pub(super) fn of(request: &http::Request<Body>, request_id: &HeaderValue) -> Self {
-        let extensions = request.extensions();
+    pub(super) fn of(
+        request: &http::Request<Body>,
+        sender: &Sender,
+        request_id: &HeaderValue,
+    ) -> Self {
         let target = request.uri().path_and_query();
         Self {
             method: request.method().clone(),
             target: target.map_or_else(String::new, |target| {
                 plain(&without_secret(target.as_str()))
             }),
-            caller: extensions.get().copied().unwrap_or_default(),
-            from: extensions.get().and_then(ClientConnection::address),
+            caller: sender.caller,
+            from: sender
+                .connection
+                .as_ref()
+                .and_then(ClientConnection::address),
             request_id: request_id.clone(),
             status: None,
         }

@@ -20,6 +20,7 @@ mod request;
 mod request_key;
 mod response;
 mod router;
+mod sender;
 mod server;
 mod serving;
 mod stored;

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::lanes::Slot;
 use super::request_key::RequestKey;
+use super::sender::Sender;
 use super::serving::Serving;
 use crate::access::Caller;
 use crate::connections::ClientConnection;
@@ -50,6 +51,16 @@ fn no_room() -> Problem {
     let detail = "the bodies of other requests of this client, or of all clients, take all the \
                   memory that there is for them";
     Problem::new(ErrorCode::Overloaded, detail).with_hint("send fewer large bodies at once")
+}
+
+/// The origin of the parameters of a path.
+pub(super) enum PathOf {
+    /// The path has none.
+    None,
+    /// The router has matched the path.
+    Router,
+    /// The only parameter, which is not percent-encoded.
+    Name(String),
 }
 
 #[derive(Debug)]
@@ -88,23 +99,21 @@ impl Request {
 
     /// Reads a request. `timeout` is the configured one. `permit` is called with the name in the
     /// path before any of the body is held in memory.
-    pub(crate) async fn read(
-        request: http::Request<Body>,
+    pub(super) async fn read(
+        (request, sender): (http::Request<Body>, Sender),
         media: Media,
-        has_path: bool,
+        path: PathOf,
         timeout: Duration,
         bodies: &Bodies,
         permit: impl Fn(Caller, &str) -> Result<(), Problem>,
     ) -> Result<Request, Problem> {
         let (mut parts, body) = request.into_parts();
-        let caller: Caller = parts.extensions.get().copied().unwrap_or_default();
-        let connection: Option<ClientConnection> = parts.extensions.remove();
-        let address = connection.as_ref().and_then(ClientConnection::address);
-        let tenant = caller.tenant(address);
-        let path = if has_path {
-            path_of(&mut parts).await?
-        } else {
-            Vec::new()
+        let tenant = sender.tenant();
+        let Sender { caller, connection } = sender;
+        let path = match path {
+            PathOf::None => Vec::new(),
+            PathOf::Router => path_of(&mut parts).await?,
+            PathOf::Name(name) => vec![name],
         };
         permit(caller, path.first().map_or("", String::as_str))?;
         let mut query = query_of(&parts)?;
@@ -322,9 +331,9 @@ mod tests {
             .body(Body::from(body))
             .unwrap();
         Request::read(
-            request,
+            (request, Sender::default()),
             Media::Json,
-            false,
+            PathOf::None,
             TIMEOUT,
             &Bodies::new(Share::WHOLE),
             anyone,
@@ -384,9 +393,9 @@ mod tests {
         let bodies = Bodies::new(Share::WHOLE);
         let announced = http::Request::post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES + 1);
         let large = Request::read(
-            announced.body(Body::empty()).unwrap(),
+            (announced.body(Body::empty()).unwrap(), Sender::default()),
             Media::Json,
-            false,
+            PathOf::None,
             TIMEOUT,
             &bodies,
             anyone,
@@ -394,8 +403,8 @@ mod tests {
         assert_eq!(code(large.await), "body-too-large");
         let chunked = post("/x").header(TRANSFER_ENCODING, "chunked");
         let body = Body::from(vec![b' '; MAX_BODY_BYTES + 1]);
-        let chunked = chunked.body(body).unwrap();
-        let large = Request::read(chunked, Media::Json, false, TIMEOUT, &bodies, anyone);
+        let chunked = (chunked.body(body).unwrap(), Sender::default());
+        let large = Request::read(chunked, Media::Json, PathOf::None, TIMEOUT, &bodies, anyone);
         assert_eq!(code(large.await), "body-too-large");
     }
 
@@ -405,10 +414,12 @@ mod tests {
         let request = |token: u64| {
             let body = Body::from(vec![b' '; MAX_BODY_BYTES]);
             let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES).body(body);
-            let mut request = request.unwrap();
-            let caller = Caller::Token(seqd_state::AccessId(token));
-            request.extensions_mut().insert(caller);
-            Request::read(request, Media::Json, false, TIMEOUT, &bodies, anyone)
+            let sender = Sender {
+                caller: Caller::Token(seqd_state::AccessId(token)),
+                connection: None,
+            };
+            let request = (request.unwrap(), sender);
+            Request::read(request, Media::Json, PathOf::None, TIMEOUT, &bodies, anyone)
         };
         let mut held = Vec::new();
         while let Ok(read) = request(1).await {
@@ -427,9 +438,9 @@ mod tests {
             let body = Body::from(vec![b' '; MAX_BODY_BYTES]);
             let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES).body(body);
             Request::read(
-                request.unwrap(),
+                (request.unwrap(), Sender::default()),
                 Media::Json,
-                false,
+                PathOf::None,
                 TIMEOUT,
                 &bodies,
                 anyone,

@@ -11,7 +11,6 @@ use axum::body::Body;
 use axum::http::{self, StatusCode};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use seqd_api::{ErrorCode, Method, Need, Operation, Plan, Problem, Scope, Typed};
-use seqd_state::Tenant;
 use tokio::time::Instant;
 
 use super::audit::Audit;
@@ -21,24 +20,24 @@ use super::gate;
 use super::hold_back::hold_back;
 use super::lanes;
 use super::negotiate::choose;
-use super::request::{Request, is_without_body};
+use super::request::{PathOf, Request, is_without_body};
 use super::response::Response;
+use super::sender::Sender;
 use crate::access::{Access, Caller};
-use crate::connections::ClientConnection;
 
 /// Refuses a request on a connection in a reserved place, unless it is about the node's health or
 /// the caller may use the reserve.
 fn has_place(
     access: &Access,
-    caller: Caller,
+    Sender { caller, connection }: &Sender,
     request: &http::Request<Body>,
 ) -> Result<(), Problem> {
-    let connection = request.extensions().get::<ClientConnection>();
+    let connection = connection.as_ref();
     let Some(connection) = connection.filter(|connection| connection.is_reserved()) else {
         return Ok(());
     };
     if !request.uri().path().starts_with("/v1/")
-        || access.may_use_reserve(caller, connection.is_first())
+        || access.may_use_reserve(*caller, connection.is_first())
     {
         return Ok(());
     }
@@ -179,11 +178,12 @@ where
         for method in [Some(operation.method), also].into_iter().flatten() {
             let endpoint = Endpoint::new(context, state, operation, method);
             let handler = Arc::clone(&handler);
-            let serve = move |request: http::Request<Body>| {
+            let serve = move |mut request: http::Request<Body>| {
                 let (endpoint, handler) = (Arc::clone(&endpoint), Arc::clone(&handler));
                 async move {
+                    let sender = Sender::take(&mut request);
                     endpoint
-                        .serve(request, |state, mut read| {
+                        .serve(request, sender, |state, mut read| {
                             let serving = read.serving();
                             serving.scope(handler(state, read))
                         })
@@ -228,19 +228,15 @@ fn refusing(
     refuse: impl Fn(&http::Request<Body>) -> Response + Clone + Send + Sync + 'static,
 ) -> impl Fn(http::Request<Body>) -> Refusing + Clone + Send + Sync + 'static {
     let exit = Arc::new(Exit::new(context, path, "other"));
-    move |request| {
+    move |mut request| {
         let started = Instant::now();
         let id = exit.context.request_ids.of(request.headers());
         let refused = refuse(&request).without_reading(request.headers());
         let exit = Arc::clone(&exit);
-        let caller: Caller = request.extensions().get().copied().unwrap_or_default();
-        let connection: Option<ClientConnection> = request.extensions().get().cloned();
+        let sender = Sender::take(&mut request);
         Box::pin(async move {
-            let is_busy = exit
-                .context
-                .lanes
-                .ask(tenant_of(caller, connection.as_ref()));
-            hold_back("", is_busy, connection.as_ref()).await;
+            let is_busy = exit.context.lanes.ask(sender.tenant());
+            hold_back("", is_busy, sender.connection.as_ref()).await;
             exit.finish(refused, id, started)
         })
     }
@@ -272,9 +268,45 @@ impl<S> Endpoint<S> {
         })
     }
 
+    /// Serves a request that the router has matched.
     pub(crate) async fn serve<H, F>(
         &self,
         request: http::Request<Body>,
+        sender: Sender,
+        handler: H,
+    ) -> http::Response<Body>
+    where
+        H: FnOnce(Arc<S>, Request) -> F,
+        F: Future<Output = Result<Response, Problem>>,
+    {
+        let path = match self.has_path {
+            true => PathOf::Router,
+            false => PathOf::None,
+        };
+        self.serve_path(request, sender, path, handler).await
+    }
+
+    /// Serves a request with this name in its path, which is not percent-encoded.
+    pub(crate) async fn serve_named<H, F>(
+        &self,
+        request: http::Request<Body>,
+        sender: Sender,
+        name: String,
+        handler: H,
+    ) -> http::Response<Body>
+    where
+        H: FnOnce(Arc<S>, Request) -> F,
+        F: Future<Output = Result<Response, Problem>>,
+    {
+        self.serve_path(request, sender, PathOf::Name(name), handler)
+            .await
+    }
+
+    async fn serve_path<H, F>(
+        &self,
+        request: http::Request<Body>,
+        sender: Sender,
+        path: PathOf,
         handler: H,
     ) -> http::Response<Body>
     where
@@ -284,11 +316,10 @@ impl<S> Endpoint<S> {
         let started = Instant::now();
         let context = &self.exit.context;
         let id = context.request_ids.of(request.headers());
-        let caller: Caller = request.extensions().get().copied().unwrap_or_default();
-        let audit = self.is_audited().then(|| Audit::of(&request, &id));
-        let connection: Option<ClientConnection> = request.extensions().get().cloned();
+        let caller = sender.caller;
+        let audit = (self.is_audited()).then(|| Audit::of(&request, &sender, &id));
         let has_body = !is_without_body(request.headers());
-        let (response, is_let_in) = match self.read(request).await {
+        let (response, is_let_in) = match self.read(request, sender.clone(), path).await {
             Ok(request) => {
                 let served = handler(Arc::clone(&self.state), request);
                 let served = while_let_in(&context.access, caller, served).await;
@@ -299,9 +330,9 @@ impl<S> Endpoint<S> {
         // Rare paths are boxed, because everything in the future of a request adds to the size of
         // every request.
         if let Err(problem) = &response {
-            let tenant = tenant_of(caller, connection.as_ref());
-            let is_busy = !is_let_in && context.lanes.ask(tenant);
-            Box::pin(hold_back(&problem.code, is_busy, connection.as_ref())).await;
+            let is_busy = !is_let_in && context.lanes.ask(sender.tenant());
+            let connection = sender.connection.as_ref();
+            Box::pin(hold_back(&problem.code, is_busy, connection)).await;
         }
         let response = response.unwrap_or_else(|problem| {
             let problem = bearer::without_names(&context.access, caller, problem);
@@ -326,13 +357,17 @@ impl<S> Endpoint<S> {
         )
     }
 
-    async fn read(&self, request: http::Request<Body>) -> Result<Request, Problem> {
+    async fn read(
+        &self,
+        request: http::Request<Body>,
+        sender: Sender,
+        path: PathOf,
+    ) -> Result<Request, Problem> {
         let context = &self.exit.context;
         gate::check_length(request.uri())?;
         context.hosts.check(&request)?;
         context.closing.check(request.uri().path())?;
-        let caller = request.extensions().get().copied().unwrap_or_default();
-        has_place(&context.access, caller, &request)?;
+        has_place(&context.access, &sender, &request)?;
         let takes_key = self.operation.takes_key;
         let (method, headers) = (request.method(), request.headers());
         gate::check(method, headers, takes_key, &context.cluster)?;
@@ -342,7 +377,7 @@ impl<S> Endpoint<S> {
         let need = self.operation.need;
         let permit = |caller, name: &str| bearer::check(&context.access, caller, need, name);
         let mut request =
-            Request::read(request, media, self.has_path, timeout, bodies, permit).await?;
+            Request::read((request, sender), media, path, timeout, bodies, permit).await?;
         // Checked again, because the token may have been revoked while the body was read. A change
         // of the cluster must not rely on a token whose revocation only other nodes have applied.
         if self.is_audited() {
@@ -366,10 +401,6 @@ impl<S> Endpoint<S> {
         }
         Ok(request)
     }
-}
-
-fn tenant_of(caller: Caller, connection: Option<&ClientConnection>) -> Tenant {
-    caller.tenant(connection.and_then(ClientConnection::address))
 }
 
 /// Serves a request until its caller's token is revoked or expires. The handler is then dropped as

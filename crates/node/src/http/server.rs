@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http;
-use hyper::body::Incoming;
 use seqd_net::{Acceptor, Listen};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::connections::{self, Answered, HttpLimits, Unreadable};
+use crate::connections::{
+    self, Answered, ClientConnection, HttpLimits, IsHot, Received, Unreadable,
+};
 use crate::descriptors::CLIENTS;
 
 pub(super) const LIMITS: HttpLimits = HttpLimits {
     // Generous for cookies, tokens and tracing, but small for an attacker.
     head_bytes: 16 * 1024,
     headers: 64,
+    hot: None,
     // Longer than the pools of common clients keep an idle connection.
     head_wait: Some(Duration::from_secs(100)),
     // A client connects because it has a request.
@@ -28,6 +30,15 @@ pub(super) const LIMITS: HttpLimits = HttpLimits {
     // A hundred and fifty of the largest responses.
     unsent_bytes: 32 << 20,
 };
+
+/// The body of a request for the router.
+pub(super) fn body_of(received: Received) -> Body {
+    match received {
+        Received::Whole(bytes) if bytes.is_empty() => Body::empty(),
+        Received::Whole(bytes) => Body::from(bytes),
+        Received::Streamed(body) => Body::new(body),
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -41,9 +52,14 @@ impl Server {
         listener: Box<dyn Listen>,
         answer: A,
         unreadable: Unreadable,
+        hot: Option<IsHot>,
     ) -> io::Result<Server>
     where
-        A: Fn(http::Request<Body>) -> Answered<Body> + Clone + Send + Sync + 'static,
+        A: Fn(http::Request<Body>, ClientConnection) -> Answered<Body>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
     {
         let acceptor = Acceptor::open(listener, CLIENTS)?;
         let addr = acceptor.addr();
@@ -52,9 +68,12 @@ impl Server {
             let grace = stopping.wait_for(Option::is_some).await;
             grace.ok().and_then(|grace| *grace).unwrap_or_default()
         };
-        let answer = move |request: http::Request<Incoming>| answer(request.map(Body::new));
+        let answer = move |request: http::Request<Received>, connection| {
+            answer(request.map(body_of), connection)
+        };
+        let limits = HttpLimits { hot, ..LIMITS };
         let task = tokio::spawn(async move {
-            if !connections::serve(acceptor, LIMITS, answer, unreadable, grace).await {
+            if !connections::serve(acceptor, limits, answer, unreadable, grace).await {
                 tracing::warn!("requests in flight were cut");
             }
         });

@@ -15,6 +15,7 @@ use super::context::{Context, Exit};
 use super::hold_back::hold_back;
 use super::hosts;
 use super::response::{Response, body_of};
+use super::sender::Sender;
 use crate::access::Caller;
 use crate::connections::ClientConnection;
 
@@ -27,11 +28,16 @@ impl Stranger {
         Arc::new(Stranger(Exit::new(context, "unknown", "other")))
     }
 
-    /// Returns the refusal, or `None` for an admitted request, to which it adds the caller.
-    pub(crate) async fn refuse(
+    /// Returns the sender of an admitted request. The request is borrowed for writing only because
+    /// its body cannot be shared between threads.
+    ///
+    /// # Errors
+    /// The response to a refused request.
+    pub(crate) async fn admit(
         &self,
         request: &mut http::Request<Body>,
-    ) -> Option<http::Response<Body>> {
+        connection: ClientConnection,
+    ) -> Result<Sender, Box<http::Response<Body>>> {
         let started = Instant::now();
         let context = &self.0.context;
         let admitted = hosts::check_form(request).and_then(|()| {
@@ -39,22 +45,19 @@ impl Stranger {
             bearer::admit(&context.access, path, headers).map_err(bearer::refusal)
         });
         let refused = match admitted {
-            Ok(Caller::Anyone) => return None,
             Ok(caller) => {
-                let extensions = request.extensions_mut();
-                if let Some(connection) = extensions.get::<ClientConnection>() {
+                if !matches!(caller, Caller::Anyone) {
                     connection.charge(caller.tenant(None));
                 }
-                extensions.insert(caller);
-                return None;
+                let connection = Some(connection);
+                return Ok(Sender { caller, connection });
             }
             Err(refused) => refused,
         };
-        let connection: Option<ClientConnection> = request.extensions().get().cloned();
-        Box::pin(hold_back(&refused.code, false, connection.as_ref())).await;
+        Box::pin(hold_back(&refused.code, false, Some(&connection))).await;
         let id = context.request_ids.of(request.headers());
         let refused = bearer::response(&refused).without_reading(request.headers());
-        Some(self.0.finish(refused, id, started))
+        Err(Box::new(self.0.finish(refused, id, started)))
     }
 
     /// The response to an unreadable head.

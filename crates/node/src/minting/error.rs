@@ -11,7 +11,7 @@ use crate::times::rfc3339;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MintError {
     #[error(
-        "the clock is {by_ms} ms behind the last ID of this node; IDs again from {}",
+        "the clock is {by_ms} ms behind the last ID of this node; it issues IDs again from {}",
         rfc3339(*until)
     )]
     ClockBehind {
@@ -41,15 +41,17 @@ pub(crate) enum MintError {
         rfc3339(*at)
     )]
     WindowEnded { at: WallMs },
-    #[error("this node's window begins in {ms} ms, behind that of the worker's last holder")]
+    #[error(
+        "this node's window begins in {ms} ms, after the window of the worker's previous holder"
+    )]
     WindowBegins { ms: u64 },
     #[error("the IDs of this tick are used up; the next tick begins in {ms} ms")]
     TickFull { ms: u64 },
-    #[error("others wait for {ids} IDs of this layout already, which takes about {ms} ms")]
+    #[error("other requests already wait for {ids} IDs of this layout, which takes about {ms} ms")]
     Crowded { ids: u64, ms: u64 },
-    #[error("the layout's time field is full since {}", rfc3339(*since))]
+    #[error("the layout's time field has been full since {}", rfc3339(*since))]
     LayoutFull { since: WallMs },
-    #[error("the clock stands before the layout's epoch")]
+    #[error("the clock is before the layout's epoch")]
     BeforeEpoch,
     #[error("this node is stopping")]
     Stopping,
@@ -59,8 +61,7 @@ impl MintError {
     /// The reason why no window is requested while the clock may be wrong.
     pub(crate) fn clock_unknown() -> MintError {
         MintError::NoLeaseYet {
-            detail: "this node does not know yet whether its clock agrees with its peers'"
-                .to_owned(),
+            detail: "this node has not compared its clock with its peers' clocks yet".to_owned(),
         }
     }
 
@@ -76,20 +77,22 @@ impl MintError {
                     if ahead_ms < 0 { "behind" } else { "ahead of" },
                 );
                 format!(
-                    "this node's clock is {by_ms} ms {way} a majority of the cluster's clocks: correct \
-                     it, and look at its time service (chrony, ntpd, systemd-timesyncd)"
+                    "this node's clock is {by_ms} ms {way} a majority of the cluster's clocks: \
+                     correct the clock, and check its time service (chrony, ntpd, \
+                     systemd-timesyncd)"
                 )
             }
             ClockVerdict::Split => {
-                "no majority of the cluster's clocks agrees, so this node's may be \
-                                    wrong: `seqd status` shows how far they are apart; correct them"
+                "no majority of the cluster's clocks agrees, so this node's may be wrong: `seqd \
+                                    status` shows their differences; correct the clocks"
                     .to_owned()
             }
             ClockVerdict::ForwardJump { by_ms } => format!(
-                "the clock jumped {by_ms} ms ahead; it is trusted once it has been steady a while"
+                "the clock jumped {by_ms} ms ahead; it is trusted again after it has been steady \
+                 for a while"
             ),
             ClockVerdict::Good | ClockVerdict::Wait { .. } => {
-                "the clock was looked at again and is right".to_owned()
+                "the clock was checked again and is correct".to_owned()
             }
         };
         MintError::ClockSkewed { detail }
@@ -136,7 +139,7 @@ impl MintError {
 fn unanswered(error: &ProposeError) -> String {
     match error {
         ProposeError::OutcomeUnknown { detail } => {
-            format!("no answer from the cluster about this node's lease: {detail}")
+            format!("no response from the cluster about this node's lease: {detail}")
         }
         error => error.to_string(),
     }

@@ -168,7 +168,7 @@ impl Keeper {
                 Err(MintError::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { .. }))) => {
                     tracing::warn!(
                         layout = seat.layout.name(),
-                        "the lease is lost; taking another"
+                        "the lease is lost; leasing another worker"
                     );
                     if let Some((_, Some(last))) = seat.close() {
                         self.clock.used(seat.layout.wall_at(last));
@@ -275,7 +275,7 @@ impl Keeper {
         tracing::warn!(
             layout = seat.layout.name(),
             why,
-            "the worker was not given back and stays taken for a window"
+            "the worker was not released and stays reserved for a window"
         );
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Result<LastTick, Stop> {
         if is_newer(&error) {
             return Err(Stop::unusable(&path, &error));
         }
-        tracing::warn!("{}: {error}; going on without it", path.display());
+        tracing::warn!("{}: {error}; continuing without the file", path.display());
         Ok(LastTick::default())
     })
 }
@@ -73,7 +73,7 @@ fn look(disk: &dyn Disk, data_dir: &Path) -> io::Result<LastTick> {
         return Ok(LastTick::default());
     };
     let mark = StoredMark::found(WallMs(record.last_minted_ms), WallMs(record.ahead_ms));
-    let backwards = "its first time is not below its second";
+    let backwards = "its first time is not before its second";
     let mark = mark.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, backwards))?;
     Ok(LastTick {
         mark: Some(mark),
@@ -150,7 +150,7 @@ impl LastTickWriter {
                         // Logged once, not four times per second.
                         Err(error) if !failed => {
                             failed = true;
-                            tracing::warn!("{FILE} cannot be written: {error}; minting goes on");
+                            tracing::warn!("{FILE} cannot be written: {error}; minting continues");
                         }
                         Err(_) => {}
                     }
@@ -168,7 +168,7 @@ impl LastTickWriter {
         let deadline = tokio::time::Instant::now() + STOP_WAIT;
         while !self.thread.is_finished() {
             if tokio::time::Instant::now() > deadline {
-                tracing::warn!("{FILE} was not written at the stop: the disk does not answer");
+                tracing::warn!("{FILE} was not written at shutdown: the disk does not respond");
                 return;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_nobody_can_have_written_counts_as_none() {
+    fn an_impossible_mark_counts_as_none() {
         let folder = tempfile::tempdir().unwrap();
         let backwards = StoredMark {
             last_minted: WallMs(NOON),

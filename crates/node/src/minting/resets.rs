@@ -64,7 +64,7 @@ impl Minters {
                     is_ahead = true;
                     let layout = minter.layout().name();
                     let worker = window.map(|window| window.worker.0);
-                    tracing::warn!(layout, worker, "the worker was given up by a reset");
+                    tracing::warn!(layout, worker, "a reset gave up the worker");
                     seat.wake.notify_one();
                 }
             }
@@ -76,7 +76,7 @@ impl Minters {
         };
         if clock.forget_past(limit) {
             is_ahead = true;
-            tracing::warn!("the mark ahead of the clock was forgotten by a reset");
+            tracing::warn!("a reset discarded the mark that was ahead of the clock");
         }
         if !is_ahead {
             self.obeyed_reset.store(number, Ordering::Relaxed);

@@ -186,7 +186,7 @@ async fn without_a_quorum_it_mints_until_the_window_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_small_rollback_is_waited_for_and_a_large_one_refused_until_it_is_over() {
+async fn a_small_rollback_is_waited_out_and_a_large_one_refused_until_it_ends() {
     let story = Story::begin();
     story.mint(1).await.unwrap();
     story.clock.step(-10_000);
@@ -211,7 +211,7 @@ async fn a_small_rollback_is_waited_for_and_a_large_one_refused_until_it_is_over
 }
 
 #[tokio::test(start_paused = true)]
-async fn continue_goes_on_in_logical_time() {
+async fn continue_mints_in_logical_time() {
     let policy = ClockPolicy {
         on_rollback: OnRollback::Continue,
         ..ClockPolicy::default()

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_sleeps_for_no_less_than_asked_and_again_after_a_sleep_that_was_given_up() {
+    async fn it_sleeps_at_least_as_long_as_requested_and_again_after_a_cancelled_sleep() {
         let mut timer = TickTimer::default();
         let long = Some(Duration::from_secs(3600));
         let given_up = tokio::time::timeout(Duration::from_millis(1), timer.sleep(0, long)).await;

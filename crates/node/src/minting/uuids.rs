@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_tail_goes_on_in_the_next_millisecond() {
+    fn a_full_tail_continues_in_the_next_millisecond() {
         let full = Last {
             ms: 7,
             low: (1 << RANDOM_BITS) - 1,

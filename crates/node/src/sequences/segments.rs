@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentPolicy};
 use seqd_state::{
-    Command, GrantToken, Outcome, Refusal, Revision, SegmentGrant, SequenceCommand, SequenceName,
-    SequenceOutcome, SequenceRecord, SequenceRefusal, ValueRange,
+    Command, Epoch, GrantToken, Outcome, Refusal, Revision, SegmentGrant, SegmentSizes,
+    SequenceCommand, SequenceName, SequenceOutcome, SequenceRecord, SequenceRefusal, State,
+    ValueRange,
 };
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::slot::{NextError, SequenceBuffer, Taken};
@@ -40,6 +42,24 @@ pub(crate) struct Served {
     pub(crate) increment: i64,
 }
 
+/// The fields of a record that a request needs.
+#[derive(Clone, Copy, Debug)]
+struct Defined {
+    epoch: Epoch,
+    progression: Progression,
+    sizes: SegmentSizes,
+}
+
+impl Defined {
+    fn of(record: &SequenceRecord) -> Self {
+        Self {
+            epoch: record.epoch,
+            progression: record.definition.progression,
+            sizes: record.definition.segment,
+        }
+    }
+}
+
 pub(crate) struct SegmentBuffers {
     replica: Arc<dyn Replica>,
     metrics: Arc<Metrics>,
@@ -68,8 +88,8 @@ impl SegmentBuffers {
         deadline: Instant,
     ) -> Result<Served, NextError> {
         loop {
-            let slot = self.slot(name)?;
-            let served = self.next_from(&slot, name, count, contiguous, deadline);
+            let (slot, defined) = self.defined_slot(name)?;
+            let served = self.next_from(&slot, defined, name, count, contiguous, deadline);
             if let Some(served) = served.await? {
                 return Ok(served);
             }
@@ -81,23 +101,35 @@ impl SegmentBuffers {
     async fn next_from(
         self: &Arc<Self>,
         slot: &Arc<SequenceBuffer>,
+        defined: Defined,
         name: &SequenceName,
         count: u64,
         contiguous: bool,
         deadline: Instant,
     ) -> Result<Option<Served>, NextError> {
         let _waiting = slot.enter(MAX_WAITING).ok_or(NextError::Overloaded)?;
-        let turn = timeout_at(deadline, slot.turn.lock()).await;
-        let _turn = turn.map_err(|_| no_refill(slot))?;
-        let mut refills = slot.refills();
+        let mut known = Some(defined);
+        let _turn = match slot.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(_) => {
+                known = None;
+                let turn = timeout_at(deadline, slot.turn.lock()).await;
+                turn.map_err(|_| no_refill(slot))?
+            }
+        };
+        // Subscribed to once there is something to wait for.
+        let mut refills = None;
         let mut looked_at = None;
         loop {
-            refills.borrow_and_update();
+            if let Some(refills) = &mut refills {
+                watch::Receiver::borrow_and_update(refills);
+            }
             // Looked up after each wait, since an advance may have voided the granted range.
-            let record = self.record(name).ok_or(NextError::NotFound)?;
-            let progression = record.definition.progression;
-            self.metrics.abandoned(slot.observe_epoch(record.epoch));
-            slot.set_policy(policy(&record));
+            let known = known.take().or_else(|| self.defined(name));
+            let defined = known.ok_or(NextError::NotFound)?;
+            let progression = defined.progression;
+            let voided = slot.observe(defined.epoch, defined.sizes, policy);
+            self.metrics.abandoned(voided);
             if self.stopping.load(Ordering::Acquire) {
                 return Err(NextError::Stopping);
             }
@@ -114,7 +146,7 @@ impl SegmentBuffers {
             match found {
                 Taken::Ready(ranges, abandoned) => {
                     self.metrics.abandoned(abandoned);
-                    self.metrics.allocated(name.as_str(), count);
+                    slot.allocated.inc_by(count);
                     let served = match values(&ranges, &progression) {
                         Some(served) => served,
                         None => self.values_beyond(name, slot, &ranges, deadline).await?,
@@ -124,6 +156,10 @@ impl SegmentBuffers {
                 Taken::Retired => return Ok(None),
                 Taken::Missing => {}
             }
+            let Some(refills) = &mut refills else {
+                refills = Some(slot.refills());
+                continue;
+            };
             match timeout_at(deadline, refills.changed()).await {
                 Err(_) => return Err(no_refill(slot)),
                 Ok(_) if slot.is_retired() => return Ok(None),
@@ -157,12 +193,15 @@ impl SegmentBuffers {
         if !is_exhausted || self.replica.read(deadline).await.is_err() {
             return Err(error);
         }
-        let record = self.record(name).ok_or(NextError::NotFound)?;
-        let is_empty = record.remaining() == Some(0);
-        if is_empty || *looked_at == Some(record.revision) {
+        let record = peek(self.replica.as_ref(), |state| {
+            let record = state.sequence(name)?;
+            Some((record.remaining() == Some(0), record.revision))
+        });
+        let (is_empty, revision) = record.flatten().ok_or(NextError::NotFound)?;
+        if is_empty || *looked_at == Some(revision) {
             return Err(error);
         }
-        *looked_at = Some(record.revision);
+        *looked_at = Some(revision);
         slot.forget_error();
         Ok(())
     }
@@ -178,13 +217,13 @@ impl SegmentBuffers {
     ) -> Result<Served, NextError> {
         let read = self.replica.read(deadline).await;
         read.map_err(|_| no_refill(slot))?;
-        let record = self.record(name).ok_or(NextError::NotFound)?;
-        values(ranges, &record.definition.progression).ok_or(NextError::NotFound)
+        let defined = self.defined(name).ok_or(NextError::NotFound)?;
+        values(ranges, &defined.progression).ok_or(NextError::NotFound)
     }
 
     /// Discards the buffered ranges of an epoch below `epoch`, before this node applies the log
     /// entry.
-    pub(crate) fn discard(&self, name: &SequenceName, epoch: seqd_state::Epoch) {
+    pub(crate) fn discard(&self, name: &SequenceName, epoch: Epoch) {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get(name) {
             self.metrics.abandoned(slot.observe_epoch(epoch));
@@ -220,15 +259,25 @@ impl SegmentBuffers {
         give_back(self.replica.as_ref(), tails, deadline).await;
     }
 
-    fn record(&self, name: &SequenceName) -> Option<SequenceRecord> {
-        peek(self.replica.as_ref(), |state| state.sequence(name).cloned()).flatten()
+    fn defined(&self, name: &SequenceName) -> Option<Defined> {
+        let look = |state: &State| state.sequence(name).map(Defined::of);
+        peek(self.replica.as_ref(), look).flatten()
     }
 
+    #[cfg(test)]
     pub(super) fn slot(&self, name: &SequenceName) -> Result<Arc<SequenceBuffer>, NextError> {
-        let record = self.record(name);
+        self.defined_slot(name).map(|(slot, _)| slot)
+    }
+
+    /// The slot of a sequence, and its definition.
+    fn defined_slot(
+        &self,
+        name: &SequenceName,
+    ) -> Result<(Arc<SequenceBuffer>, Defined), NextError> {
+        let defined = self.defined(name);
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         // Looked up again under the lock, so that the slot of a re-created sequence is not retired.
-        let Some(record) = record.or_else(|| self.record(name)) else {
+        let Some(defined) = defined.or_else(|| self.defined(name)) else {
             // A deleted sequence leaves no state on this node, and no waiting callers.
             if let Some(slot) = slots.remove(name) {
                 self.metrics.abandoned(slot.retire());
@@ -236,11 +285,13 @@ impl SegmentBuffers {
             return Err(NextError::NotFound);
         };
         if let Some(slot) = slots.get(name) {
-            return Ok(Arc::clone(slot));
+            return Ok((Arc::clone(slot), defined));
         }
-        let slot = Arc::new(SequenceBuffer::new(policy(&record), record.epoch));
+        let Defined { epoch, sizes, .. } = defined;
+        let allocated = self.metrics.allocated_by(name.as_str());
+        let slot = Arc::new(SequenceBuffer::new(policy(&sizes), sizes, epoch, allocated));
         slots.insert(name.clone(), Arc::clone(&slot));
-        Ok(slot)
+        Ok((slot, defined))
     }
 
     fn refill(
@@ -299,8 +350,7 @@ impl SegmentBuffers {
     clippy::expect_used,
     reason = "both bounds are made to be at least 1 and in order"
 )]
-fn policy(record: &SequenceRecord) -> SegmentPolicy {
-    let sizes = &record.definition.segment;
+fn policy(sizes: &SegmentSizes) -> SegmentPolicy {
     let min = sizes.min.max(1);
     let target = Duration::from_millis(sizes.target_ms);
     SegmentPolicy::new(min, sizes.max.max(min), target).expect("1 <= min <= max")
@@ -401,7 +451,7 @@ async fn give_back(replica: &dyn Replica, mut tails: Vec<Tail>, deadline: Instan
                             _ => OTHER_OUTCOME.to_owned(),
                         };
                         let sequence = tail.name.as_str();
-                        tracing::info!(sequence, why, "the end of a range was not taken back");
+                        tracing::info!(sequence, why, "the unused end of a range was not returned");
                     }
                 }
             }

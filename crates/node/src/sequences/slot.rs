@@ -4,9 +4,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use prometheus_client::metrics::counter::Counter;
 use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentBuffer, SegmentPolicy, Tail};
 use seqd_raft::ProposeError;
-use seqd_state::{Epoch, GrantToken, Refusal, SegmentGrant, SequenceRefusal};
+use seqd_state::{Epoch, GrantToken, Refusal, SegmentGrant, SegmentSizes, SequenceRefusal};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -69,6 +70,8 @@ struct Inner {
     latest: Option<(GrantToken, IndexRange)>,
     /// The epoch of the staged indices.
     epoch: Epoch,
+    /// The sizes that the policy of the buffer has.
+    sizes: SegmentSizes,
     error: Option<(Instant, NextError)>,
     is_retired: bool,
 }
@@ -81,6 +84,8 @@ pub(super) struct SequenceBuffer {
     inner: Mutex<Inner>,
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) waiting: AtomicUsize,
+    /// Counts the issued values.
+    pub(super) allocated: Counter,
     /// Incremented after each refill, whatever its result.
     refilled: watch::Sender<u64>,
 }
@@ -95,13 +100,19 @@ impl Drop for Waiting<'_> {
 }
 
 impl SequenceBuffer {
-    pub(super) fn new(policy: SegmentPolicy, epoch: Epoch) -> SequenceBuffer {
+    pub(super) fn new(
+        policy: SegmentPolicy,
+        sizes: SegmentSizes,
+        epoch: Epoch,
+        allocated: Counter,
+    ) -> SequenceBuffer {
         let buffer = SegmentBuffer::new(policy);
         let inner = Inner {
             buffer,
             staged: Staged::default(),
             latest: None,
             epoch,
+            sizes,
             error: None,
             is_retired: false,
         };
@@ -109,6 +120,7 @@ impl SequenceBuffer {
             inner: Mutex::new(inner),
             turn: tokio::sync::Mutex::new(()),
             waiting: AtomicUsize::new(0),
+            allocated,
             refilled: watch::Sender::new(0),
         }
     }
@@ -127,20 +139,23 @@ impl SequenceBuffer {
 
     /// Discards the indices of an epoch below the applied one. Returns their number.
     pub(super) fn observe_epoch(&self, epoch: Epoch) -> u64 {
-        let mut inner = self.lock();
-        if epoch <= inner.epoch {
-            return 0;
-        }
-        inner.epoch = epoch;
-        inner.latest = None;
-        let before = inner.buffer.available();
-        inner.buffer.discard_below_epoch(epoch);
-        before - inner.buffer.available() + inner.staged.clear()
+        self.lock().observe_epoch(epoch)
     }
 
-    /// Applies the segment sizes of the definition, which differ if the sequence was re-created.
-    pub(super) fn set_policy(&self, policy: SegmentPolicy) {
-        self.lock().buffer.set_policy(policy);
+    /// Like [`SequenceBuffer::observe_epoch`]. Also applies the segment sizes of the definition,
+    /// which differ if the sequence was changed or re-created.
+    pub(super) fn observe(
+        &self,
+        epoch: Epoch,
+        sizes: SegmentSizes,
+        policy: fn(&SegmentSizes) -> SegmentPolicy,
+    ) -> u64 {
+        let mut inner = self.lock();
+        if inner.sizes != sizes {
+            inner.sizes = sizes;
+            inner.buffer.set_policy(policy(&sizes));
+        }
+        inner.observe_epoch(epoch)
     }
 
     /// Ends the slot of a deleted sequence: it stays empty, and its waiting callers look the
@@ -281,6 +296,17 @@ impl SequenceBuffer {
 }
 
 impl Inner {
+    fn observe_epoch(&mut self, epoch: Epoch) -> u64 {
+        if epoch <= self.epoch {
+            return 0;
+        }
+        self.epoch = epoch;
+        self.latest = None;
+        let before = self.buffer.available();
+        self.buffer.discard_below_epoch(epoch);
+        before - self.buffer.available() + self.staged.clear()
+    }
+
     /// The tail, if everything unused of the latest grant has left the buffer.
     fn staged_tail(&self) -> Option<Tail<GrantToken>> {
         let (token, granted) = self.latest?;

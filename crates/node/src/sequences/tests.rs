@@ -216,7 +216,7 @@ async fn contiguous_values_skip_what_does_not_reach() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_is_told_and_loses_nothing() {
+async fn the_end_of_a_sequence_is_reported_and_loses_nothing() {
     let story = Story::begin(Some(25), (10, 1000));
     assert_eq!(story.next(20).await.unwrap().len(), 20);
     match story.next(6).await {
@@ -232,7 +232,7 @@ async fn the_end_is_told_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_quorum_the_buffer_lasts_and_then_it_says_so_at_once() {
+async fn without_a_quorum_the_buffer_is_used_up_and_then_requests_fail_immediately() {
     let story = Story::begin(None, (100, 1000));
     story.next(1).await.unwrap();
     story.replica.set_quorum(false);
@@ -269,7 +269,7 @@ async fn a_deleted_sequence_is_gone_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clean_stop_gives_back_what_was_gathered_for_a_caller_that_got_nothing() {
+async fn a_clean_stop_returns_values_gathered_for_a_caller_that_got_none() {
     let story = Story::begin(None, (100, 100));
     story.next(1).await.unwrap();
     // The second segment is requested after a tenth is used, but it is not granted.
@@ -287,7 +287,7 @@ async fn a_clean_stop_gives_back_what_was_gathered_for_a_caller_that_got_nothing
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_waited_over_a_deletion_join_the_queue_of_the_sequence_created_anew() {
+async fn waiters_during_a_deletion_join_the_queue_of_the_recreated_sequence() {
     let story = Arc::new(Story::begin(None, (10, 10)));
     story.next(1).await.unwrap();
     let old = story.segments.slot(&story.name).unwrap();
@@ -337,7 +337,7 @@ async fn those_who_waited_over_a_deletion_join_the_queue_of_the_sequence_created
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sequence_created_anew_has_its_own_sizes() {
+async fn a_recreated_sequence_has_its_own_sizes() {
     let story = Story::begin(None, (10, 10));
     story.next(1).await.unwrap();
     // The refill in flight still requests a size of the earlier definition.

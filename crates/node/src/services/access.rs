@@ -129,7 +129,7 @@ impl AccessService {
         let permissions = wanted.scopes.unwrap_or_default();
         if permissions.is_empty() {
             let rule = seqd_api::scope::PERMISSION_RULE;
-            return Err(invalid(format!("scopes: one at least, each {rule}")));
+            return Err(invalid(format!("scopes: at least one, each {rule}")));
         }
         let now = self.clock.wall();
         let expires_ms = match wanted.ttl_ms {

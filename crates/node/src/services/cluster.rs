@@ -134,7 +134,7 @@ impl ClusterService {
             }
             ChangeOfMembers::Update { name, peer, http } => {
                 let new: Vec<String> = peer.into_iter().chain(http).collect();
-                format!("{name} is reached at {}", new.join(" and "))
+                format!("the addresses of {name} become {}", new.join(" and "))
             }
             ChangeOfMembers::Promote { name } => {
                 let after = quorum_with(&cluster, &name, true);
@@ -153,7 +153,7 @@ impl ClusterService {
             ChangeOfMembers::MoveLeader { .. } => {
                 let now = cluster.leader.unwrap_or_else(|| "nobody".to_owned());
                 let then = leader.unwrap_or_default();
-                format!("{then} leads; now it is {now}")
+                format!("{then} was the leader; the leader is now {now}")
             }
         };
         Ok(Plan::new(effect, None))

@@ -89,23 +89,23 @@ pub(crate) enum SequenceError {
         for_use: bool,
     },
     #[error(
-        "start: this cluster was restored and its backup has no sequence {name}: one that was made \
-         after the backup would begin again at its first value"
+        "start: this cluster was restored and its backup has no sequence {name}: if the sequence \
+         was created after the backup, it would begin again at its first value"
     )]
     StartMissing { name: SequenceName },
-    #[error("the sequence {name} exists, as it is defined here")]
+    #[error("the sequence {name} already exists with this definition")]
     Exists { name: SequenceName },
     #[error("the sequence exists, but could not be read: {0}")]
     CreatedUnread(Box<ServiceError>),
     #[error("the sequence was changed, but could not be read: {0}")]
     ChangedUnread(Box<ServiceError>),
-    #[error("the sequence began again at its end: the values do not lie together and stay a gap")]
+    #[error("the sequence began a new pass: the values are not contiguous and remain a gap")]
     NotTogether,
-    #[error("{unused} is more than was ever granted of {name}")]
+    #[error("unused = {unused} is more than the number of values that were ever granted of {name}")]
     MoreThanGranted { unused: u64, name: SequenceName },
-    #[error("{grant} is no grant of {name} that was made over HTTP in this cluster")]
+    #[error("{grant} is not a grant of {name} that was made over HTTP in this cluster")]
     UnknownGrant { name: SequenceName, grant: u128 },
-    #[error("this node's range of {name} is used up, and no other came: {detail}")]
+    #[error("this node's range of {name} is used up, and it received no other: {detail}")]
     NoRefill { name: SequenceName, detail: String },
 }
 
@@ -120,7 +120,7 @@ pub(crate) enum LeaseError {
     },
     #[error(
         "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers, \
-         and limits.tenant_share ({share}%) leaves it no more; the next of its leases ends in \
+         and limits.tenant_share ({share}%) permits no more; its next lease ends in \
          {retry_after_ms} ms"
     )]
     Share {
@@ -131,7 +131,7 @@ pub(crate) enum LeaseError {
         share: u8,
         retry_after_ms: u64,
     },
-    #[error("the lease of worker {worker} in {layout} is over")]
+    #[error("the lease of worker {worker} in {layout} has ended")]
     Over { layout: String, worker: u32 },
 }
 
@@ -139,22 +139,22 @@ pub(crate) enum LeaseError {
 pub(crate) enum KeyError {
     #[error("there is no key {0}")]
     NotFound(String),
-    #[error("another caller goes on with the key {key}")]
+    #[error("another caller works on the key {key}")]
     InProgress {
         key: String,
         /// The remaining time of the claim.
         claim_ms: u64,
         attempt: u64,
     },
-    #[error("something else was begun under the key {key}")]
+    #[error("another request was begun under the key {key}")]
     Mismatch { key: String },
-    #[error("the key {key} is kept, but with what is no answer")]
+    #[error("the key {key} exists, but its result is not a stored response")]
     NotAnAnswer { key: String },
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OneTimeError {
-    #[error("there is no such one-time token, or it is over")]
+    #[error("there is no such one-time token, or it has expired")]
     NotFound,
     #[error("another request consumed the token")]
     Used,
@@ -166,7 +166,7 @@ pub(crate) enum LockError {
     #[error("the claim may not have ended: {0}")]
     NotWithdrawn(ProposeError),
     /// The caller's token was revoked, or expired, while it waited.
-    #[error("the access of the caller ended while it waited: {0:?}")]
+    #[error("the access of the caller ended while the request waited: {0:?}")]
     AccessEnded(NotLetIn),
     /// The token belongs to another owner, or no holder has it.
     #[error("the lock {name} is not held with token {token}")]

@@ -156,7 +156,7 @@ impl HealthService {
                 Check::new("leader", None, format!("{} leads; {voters}", leader.name))
             }
             _ => {
-                let detail = format!("no leader with contact to a quorum; {voters}");
+                let detail = format!("no leader has contact with a quorum; {voters}");
                 Check::new("leader", Some(Unready::NoLeader), detail)
             }
         };
@@ -168,8 +168,8 @@ impl HealthService {
             status.behind()
         );
         let (unfit, disk) = if status.disk_hangs {
-            let why = "the disk hangs: a write of the log has not returned; this node does not lead \
-                       meanwhile";
+            let why = "the disk hangs: a write of the log has not returned; this node does not \
+                lead until it returns";
             (Some(Unready::DiskHangs), why)
         } else if status.disk_low {
             let why = "the disk is nearly full: only the reserve is left, writes are refused";

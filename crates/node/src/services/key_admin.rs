@@ -30,8 +30,8 @@ pub(super) fn tenant_of(text: Option<&str>) -> Result<Option<Tenant>, RequestErr
     let read = |text: &str| {
         Tenant::parse(text).ok_or_else(|| {
             RequestError::invalid(
-                "tenant is operator, token: and an ID of `seqd access list`, or address: and an \
-                 address",
+                "tenant must be `operator`, `token:` and an ID from `seqd access list`, or \
+                 `address:` and an address",
             )
         })
     };
@@ -104,7 +104,7 @@ fn of_request(text: &str) -> Result<KeyName, RequestError> {
         let space = KeySpace::Requests { access };
         Some(KeyName { space, key })
     });
-    read.ok_or_else(|| RequestError::invalid("cursor is not one of this list"))
+    read.ok_or_else(|| RequestError::invalid("cursor does not belong to this list"))
 }
 
 /// The state of a key at this time.
@@ -184,8 +184,8 @@ impl KeyService {
         let more = if next.is_some() { " or more" } else { "" };
         Ok(Plan::new(
             format!(
-                "deletes {count}{more} keys, {unfinished} of them without a result: whoever begins one of \
-                 them again is told to go on, also where it was done"
+                "deletes {count}{more} keys, {unfinished} of them without a result: a caller that \
+                 begins one of them again gets a claim, even if the work was already done"
             ),
             None,
         ))
@@ -217,7 +217,8 @@ impl KeyService {
             .look(&users(key))
             .ok_or_else(|| KeyError::NotFound(key.to_owned()))?;
         let effect = format!(
-            "deletes the key {key} ({}, for {} ms yet): whoever begins it again is told to go on",
+            "deletes the key {key} ({}, for another {} ms): a caller that begins it again gets a \
+             claim",
             state_of(&record, now).as_str(),
             time.left(record.until),
         );
@@ -237,7 +238,8 @@ impl KeyService {
 fn which(query: &KeysQuery) -> Result<Wanted, RequestError> {
     if query.prefix.is_none() && query.tenant.is_none() {
         return Err(RequestError::invalid(
-            "prefix or tenant is missing: which keys to delete; prefix= with nothing behind it is all",
+            "prefix or tenant is missing: it selects the keys to delete; an empty prefix= selects \
+             all keys",
         ));
     }
     Wanted::read(query)

@@ -106,7 +106,8 @@ impl KeyService {
 }
 
 fn crowded() -> ServiceError {
-    let detail = "as many requests with a key as may be are being served, of this client or of all";
+    let detail = "too many requests with a key are being served, for this client or for all \
+        clients";
     ServiceError::overloaded(detail, 100)
 }
 

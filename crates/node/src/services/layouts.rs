@@ -93,7 +93,7 @@ impl LayoutService {
         let effect = if created {
             format!("creates the layout {name}, which can never be changed or removed")
         } else {
-            format!("nothing: {name} is there already, with the same definition")
+            format!("nothing: {name} already exists with the same definition")
         };
         let mut plan = Plan::new(effect, None);
         plan.layout = Some(self.explained(&layout));
@@ -234,7 +234,7 @@ fn defined(wanted: CreateLayout) -> Result<Layout, RequestError> {
     ];
     let order = orders.into_iter().find(|known| order_text(*known) == order);
     let order = order.ok_or_else(|| {
-        RequestError::invalid("order is tick-worker-sequence or tick-sequence-worker")
+        RequestError::invalid("order must be tick-worker-sequence or tick-sequence-worker")
     })?;
     let epoch = time("epoch", wanted.epoch.as_deref().unwrap_or(DEFAULT_EPOCH))?;
     let layout = Layout::new(LayoutSpec {
@@ -259,7 +259,9 @@ fn first_sequence(text: &str) -> Result<FirstSequence, RequestError> {
         text => text.strip_prefix("random:").and_then(below),
     };
     found.ok_or_else(|| {
-        RequestError::invalid("first_sequence is spread, zero, or random:N for one below N")
+        RequestError::invalid(
+            "first_sequence must be spread, zero, or random:N for a number below N",
+        )
     })
 }
 
@@ -316,7 +318,7 @@ fn spread(layout: &Layout, query: &LayoutQuery) -> Result<Spread, RequestError> 
     }
     let counted = layout.remainders(rate, modulus);
     let counted = counted.ok_or_else(|| {
-        RequestError::invalid("the layout's time field ends before the IDs could be counted")
+        RequestError::invalid("the layout's time field ends before that many IDs could be issued")
     })?;
     Ok(Spread {
         rate,
@@ -335,7 +337,7 @@ fn warnings(layout: &Layout, now: WallMs) -> Vec<String> {
     let end = rfc3339(ends);
     if ends <= now {
         warnings.push(format!(
-            "its time field is full since {end}: it decodes only"
+            "its time field has been full since {end}: its IDs can only be decoded"
         ));
     } else if ends.0 - now.0 < SHORT_LIFE_MS {
         warnings.push(format!(
@@ -345,8 +347,8 @@ fn warnings(layout: &Layout, now: WallMs) -> Vec<String> {
     let workers = layout.workers();
     if workers < FEW_WORKERS {
         warnings.push(format!(
-            "{workers} workers are few: each start takes another one, and one that did not end \
-             cleanly stays taken for a window"
+            "{workers} workers are few: each start leases another worker, and a worker that was \
+             not released stays reserved for a window"
         ));
     }
     let firsts = match spec.first_sequence {
@@ -356,8 +358,8 @@ fn warnings(layout: &Layout, now: WallMs) -> Vec<String> {
     };
     if firsts < FEW_FIRSTS && firsts < layout.sequences() {
         warnings.push(format!(
-            "IDs that are made at a low rate have sequences below {firsts}, so they share remainders: \
-             id mod N leaves most shards empty"
+            "IDs issued at a low rate have sequence numbers below {firsts}, so they share \
+             remainders: id mod N leaves most shards empty"
         ));
     }
     if layout.ids_per_second() < 1000 {

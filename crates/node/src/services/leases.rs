@@ -196,8 +196,9 @@ impl WorkerService {
     ) -> Result<Named, ServiceError> {
         let layout = layouts::find_anywhere(&*self.replica, layout, deadline).await?;
         let owner = owner_of(owner)?;
-        let missing =
-            || RequestError::invalid("lease is missing: it is in the answer that granted it");
+        let missing = || {
+            RequestError::invalid("lease is missing: it is in the response that granted the worker")
+        };
         let lease = lease.ok_or_else(missing)?;
         let workers = layout.workers();
         let number = worker.parse().ok().filter(|worker| *worker < workers);

@@ -144,8 +144,9 @@ impl LockService {
             };
             let others = held.saturating_sub(1);
             Some(format!(
-                "ends {held} holds of the lock {name} ({of_whom}, and {others} others); {waiting} wait \
-                 for it, and the next is granted it at once, while a former holder may still act"
+                "ends {held} holds of the lock {name} ({of_whom}, and {others} others); {waiting} \
+                 requests wait for it, and the next is granted the lock immediately, while a \
+                 former holder may still act"
             ))
         });
         let not_held = || LockRefusal::NotHeld {
@@ -285,6 +286,6 @@ fn to_api(hold: seqd_state::BrokenHold) -> BrokenHold {
 }
 
 fn token_of(token: Option<u64>) -> Result<FencingToken, RequestError> {
-    let missing = || RequestError::invalid("token is missing: it is in the answer to acquire");
+    let missing = || RequestError::invalid("token is missing: it is in the response to acquire");
     token.map(FencingToken).ok_or_else(missing)
 }

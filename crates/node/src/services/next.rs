@@ -4,12 +4,13 @@ use seqd_api::{Next, NextRequest, Range};
 use seqd_raft::ProposeError;
 use seqd_state::{
     Draw, DrawFrom, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome,
-    ValueRange,
+    SequenceRecord, ValueRange,
 };
 use tokio::time::Instant;
 
 use super::error::{SequenceError, ServiceError, count_within, unexpected};
 use super::sequences::{SequenceService, mode_of};
+use crate::replica::peek;
 use crate::sequences::NextError;
 
 /// The most segments that one request may use: each is a log entry, and the caller waits for all.
@@ -17,6 +18,24 @@ const MAX_RANGES: u64 = 256;
 
 /// Ranges, and the distance from one value to the next.
 type Values = (Vec<ValueRange>, i64);
+
+/// The fields of a record that every draw needs.
+struct Drawn {
+    mode: SequenceMode,
+    longest_pass: u64,
+    segment_max: u64,
+}
+
+impl Drawn {
+    fn of(record: &SequenceRecord) -> Self {
+        let definition = &record.definition;
+        Self {
+            mode: definition.mode,
+            longest_pass: definition.progression.longest_pass(),
+            segment_max: definition.segment.max,
+        }
+    }
+}
 
 impl SequenceService {
     /// Takes the next values. With `is_listed` the response lists each value, not only ranges.
@@ -35,16 +54,17 @@ impl SequenceService {
         };
         let count = count_within(request.count, limit)?;
         let contiguous = request.contiguous.unwrap_or(false);
-        let record = match self.local(name) {
-            Some(record) => record,
+        let local = peek(&*self.replica, |state| state.sequence(name).map(Drawn::of));
+        let drawn = match local.flatten() {
+            Some(drawn) => drawn,
             // It may have been created a moment ago through another node.
-            None => self.current(name, deadline).await?,
+            None => Drawn::of(&self.current(name, deadline).await?),
         };
-        let mode = record.definition.mode;
+        let mode = drawn.mode;
         // One range lies within one pass, and within one segment.
-        let mut range = record.definition.progression.longest_pass();
+        let mut range = drawn.longest_pass;
         if mode == SequenceMode::Segment {
-            range = range.min(record.definition.segment.max);
+            range = range.min(drawn.segment_max);
             count_within(Some(count), range.saturating_mul(MAX_RANGES))?;
         }
         if contiguous {

@@ -27,7 +27,7 @@ struct Wanted {
 impl Wanted {
     fn read(query: &TokensQuery) -> Result<Wanted, RequestError> {
         let page = PageRequest::read(query.limit, query.cursor.as_deref())?;
-        let foreign = || RequestError::invalid("cursor is not one of this list");
+        let foreign = || RequestError::invalid("cursor does not belong to this list");
         let after = page.after.as_deref();
         let after = after.map(|text| read_id(text).ok_or_else(foreign));
         Ok(Wanted {
@@ -119,7 +119,8 @@ impl OneTimeService {
         let more = if next.is_some() { " or more" } else { "" };
         Ok(Plan::new(
             format!(
-                "deletes {count}{more} one-time tokens, {unused} of them unused: nobody consumes them"
+                "deletes {count}{more} one-time tokens, {unused} of them unused: they can no \
+                 longer be consumed"
             ),
             None,
         ))
@@ -157,7 +158,7 @@ impl OneTimeService {
             "unused"
         };
         let ms = time.left(record.until);
-        let effect = format!("deletes the one-time token {text} ({used}, for {ms} ms yet)");
+        let effect = format!("deletes the one-time token {text} ({used}, for another {ms} ms)");
         Ok(Plan::new(effect, None))
     }
 
@@ -174,7 +175,7 @@ impl OneTimeService {
 fn which(query: &TokensQuery) -> Result<Wanted, RequestError> {
     if query.tenant.is_none() {
         return Err(RequestError::invalid(
-            "tenant is missing: whose tokens to delete",
+            "tenant is missing: it selects the tokens to delete",
         ));
     }
     Wanted::read(query)

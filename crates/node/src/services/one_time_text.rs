@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_token_is_none() {
+    fn a_malformed_token_is_refused() {
         let long = "0".repeat(34);
         let above = "z".repeat(33);
         for text in ["", "0", &long, &above, &"-".repeat(33), &"é".repeat(33)] {

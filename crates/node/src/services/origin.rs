@@ -31,7 +31,7 @@ impl IdService {
             Err(_) if found.origin == "nobody" => Found {
                 origin: "unknown",
                 detail: "this node has no contact with a quorum, so there may be leases that it \
-                         does not know"
+                    has not recorded"
                     .to_owned(),
                 holder: None,
             },
@@ -60,7 +60,7 @@ impl IdService {
         if at.0 > reach_ms {
             found.origin = "ahead";
             found.detail = format!(
-                "its time, {}, lies {} ms ahead of this node's clock: {}",
+                "its time, {}, is {} ms ahead of this node's clock: {}",
                 rfc3339(at),
                 at.0 - now.0,
                 found.detail
@@ -103,16 +103,16 @@ fn of_state(state: &State, layout: &Layout, parts: &Parts, origin: Origin) -> Fo
         Origin::Nobody => Found {
             origin: "nobody",
             detail: format!(
-                "nobody held worker {worker} of {name} then: the ID was not made by this cluster in \
-                 this layout"
+                "no lease held worker {worker} of {name} at that time: the ID was not issued by \
+                 this cluster in this layout"
             ),
             holder: None,
         },
         Origin::Unknown { known_from } => Found {
             origin: "unknown",
             detail: match known_from {
-                Some(from) => format!("leases from before {} are not known", rfc3339(from)),
-                None => "leases from that time are not known".to_owned(),
+                Some(from) => format!("leases from before {} are not recorded", rfc3339(from)),
+                None => "leases from that time are not recorded".to_owned(),
             },
             holder: None,
         },

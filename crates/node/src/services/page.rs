@@ -87,7 +87,7 @@ fn name(cursor: &str) -> Result<String, RequestError> {
     let bytes: Option<Vec<u8>> = (0..cursor.len()).step_by(2).map(byte).collect();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     let text = text.filter(|text| !text.is_empty());
-    text.ok_or_else(|| RequestError::invalid("cursor is not one that a page before has given"))
+    text.ok_or_else(|| RequestError::invalid("cursor does not come from an earlier page"))
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_looks_at_so_many_records_and_says_where_it_stopped() {
+    fn a_request_reads_a_bounded_number_of_records_and_returns_a_cursor() {
         let even = |number: &usize, _: ()| number.is_multiple_of(2).then_some(*number);
         let records = |count| (0..count).map(|number| (number, ()));
         assert_eq!(collect(records(5), 2, even), (vec![0, 2], Some(2)));

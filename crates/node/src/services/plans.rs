@@ -100,20 +100,20 @@ impl SequenceService {
                 format!("creates the sequence {name}; its next value is {will_be}")
             }
             SequenceOutcome::Created { .. } => {
-                format!("nothing: {name} is there already, with the same definition")
+                format!("nothing: {name} already exists with the same definition")
             }
             SequenceOutcome::Updated { changed: true, .. } => {
                 format!("changes the definition of {name}; its next value stays {will_be}")
             }
             SequenceOutcome::Updated { .. } => {
-                format!("nothing: {name} is defined so already")
+                format!("nothing: {name} already has this definition")
             }
             SequenceOutcome::Deleted { .. } => format!(
-                "deletes the sequence {name} (next value {was}); its definition and mark are kept, so the same \
-                 name goes on above the mark"
+                "deletes the sequence {name} (next value {was}); its definition and high-water \
+                 mark are kept, so a sequence with the same name continues above the mark"
             ),
             SequenceOutcome::Advanced { .. } => {
-                format!("moves {name} forward: the next value is {will_be}, it was {was}")
+                format!("moves {name} forward: the next value becomes {will_be}; it was {was}")
             }
             other => return Err(unexpected(&other)),
         };

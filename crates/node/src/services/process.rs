@@ -32,6 +32,10 @@ pub(super) fn read(scrape: &mut Scrape) {
     if let Ok(limits) = process.limits()
         && let LimitValue::Value(most) = limits.max_open_files.soft_limit
     {
-        scrape.process("process_max_fds", "Open files at most", most as f64);
+        scrape.process(
+            "process_max_fds",
+            "Maximum number of open files",
+            most as f64,
+        );
     }
 }

@@ -124,8 +124,8 @@ fn effect(reset: &WorkersReset) -> String {
         let (layout, until, workers) = (&of.layout, &of.until, workers.join(", "));
         match of.free {
             0 => format!(
-                "layout {layout}: workers {workers} stay unusable until {until}, and no other is free; \
-                 create a layout under another name (seqd layout create) and mint with that"
+                "layout {layout}: workers {workers} stay unusable until {until}, and no other \
+                 worker is free; create another layout (seqd layout create) and mint with it"
             ),
             free => format!(
                 "layout {layout}: workers {workers} stay unusable until {until}; the node leases one of \
@@ -135,8 +135,8 @@ fn effect(reset: &WorkersReset) -> String {
     });
     let each: Vec<String> = each.collect();
     format!(
-        "{name} gives up what it minted ahead of the clock, and mints in the present again. Its next IDs \
-         are smaller than those. {}",
+        "{name} gives up the windows that are ahead of the clock and mints at the current time \
+         again. Its next IDs are smaller than the IDs that it minted ahead of the clock. {}",
         each.join(". ")
     )
 }

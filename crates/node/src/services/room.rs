@@ -20,7 +20,7 @@ pub(crate) enum NoRoom {
     },
     #[error(
         "this client holds {held} of the {used} {what}: limits.tenant_share ({}%) of \
-         limits.{limit_name} ({limit}) leaves it no more{note}",
+         limits.{limit_name} ({limit}) permits no more{note}",
         .share.percent()
     )]
     Share {
@@ -33,8 +33,8 @@ pub(crate) enum NoRoom {
         note: &'static str,
     },
     #[error(
-        "{own_rows} records of this client are among the {rows} that wait for the next checkpoint, \
-         which is written first"
+        "{rows} records wait for the next checkpoint, {own_rows} of them of this client; retry \
+         after it is written"
     )]
     Behind { own_rows: u64, rows: u64 },
 }

@@ -109,8 +109,8 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
             minter.layout().workers().saturating_sub(live(minter)),
         ))
     });
-    let help =
-        "When no worker is left, if leases go on growing as within a day; none while they do not";
+    let help = "When no worker is left, if leases keep growing at the rate of the last day; absent while \
+         they do not grow";
     each("workers_exhaustion_timestamp_seconds", help, &|minter| {
         let (layout, counts) = (minter.layout(), &node.worker_counts);
         let left = counts.run_out_in(layout.name(), live(minter), layout.workers())?;
@@ -179,7 +179,7 @@ fn sequences(node: &MetricsService, scrape: &mut Scrape) {
         .filter_map(|(name, ratio)| Some((label(name.as_str()), (*ratio)?)));
     scrape.by_label(
         "sequence_remaining_ratio",
-        "The part of a sequence that is left; of `other` the least",
+        "The remaining part of a sequence; for `other` the smallest",
         ratios.chain(least.map(|least| (label("other"), least))),
     );
     scrape.one(
@@ -194,9 +194,9 @@ fn locks(node: &MetricsService, scrape: &mut Scrape) {
     scrape.one("locks_held", "Holds of locks", counts.holders as f64);
     let help = "Requests that wait for a lock, at any node";
     scrape.one("lock_waiters", help, counts.waiters as f64);
-    let help = "Grants of locks that this node applied since it began";
+    let help = "Grants of locks that this node applied since it started";
     scrape.count("lock_grants", help, counts.granted);
-    let help = "Holds of locks that ran out, as this node applied them since it began";
+    let help = "Expired holds of locks that this node applied since it started";
     scrape.count("lock_expiries", help, counts.expired);
 }
 
@@ -223,12 +223,12 @@ fn raft(node: &MetricsService, scrape: &mut Scrape) {
     );
     scrape.one(
         "raft_committed_index",
-        "The last committed entry, as the leader last named it to this node",
+        "The last committed entry that the leader reported to this node",
         status.committed as f64,
     );
     scrape.one(
         "raft_purged_index",
-        "The last entry that the log has no longer: a node that lacks it is sent a snapshot",
+        "The last purged entry of the log: a node without this entry receives a snapshot",
         status.purged as f64,
     );
     scrape.one(
@@ -278,7 +278,7 @@ fn clocks(status: &Status, scrape: &mut Scrape) {
     let split = status.agreement == Some(Agreement::Split);
     scrape.one(
         "clocks_split",
-        "1 where no majority of the voters' clocks agrees, so that this node makes no IDs",
+        "1 if no majority of the voters' clocks agrees, so that this node issues no IDs",
         flag(split),
     );
     let clock_of = |member: &MemberStatus| status.clocks.get(&member.id).copied();
@@ -289,7 +289,8 @@ fn clocks(status: &Status, scrape: &mut Scrape) {
     });
     scrape.by_label(
         "clock_wrong",
-        "1 where a majority of the voters' clocks agrees without that of this member, or of this node",
+        "1 if the clock of this member, or of this node, differs from a majority of the voters' \
+         clocks",
         wrong,
     );
     let drifts = others()
@@ -321,7 +322,7 @@ fn storage(node: &MetricsService, scrape: &mut Scrape) {
     );
     scrape.one(
         "raft_disk_stalled_seconds",
-        "For how long the write of the log that is under way has been",
+        "The age of the current write of the log",
         stats.stalled_seconds,
     );
     scrape.count(

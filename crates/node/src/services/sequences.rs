@@ -215,7 +215,8 @@ impl SequenceService {
             Mode::Ordered => SequenceMode::Ordered,
         };
         if mode == SequenceMode::Ordered && progression.cycle() {
-            let detail = "cycle: the values of an ordered sequence increase, so it cannot cycle";
+            let detail = "cycle: the values of an ordered sequence always increase, so it cannot \
+                cycle";
             return Err(RequestError::invalid(detail).into());
         }
         let segment = match (mode, segment) {
@@ -361,7 +362,7 @@ pub(super) fn target_ms(text: &str) -> Result<u64, RequestError> {
     let parsed = humantime::parse_duration(text).map(milliseconds);
     parsed.map_err(|_| {
         let text: String = text.chars().take(80).collect();
-        let detail = format!("segment.target: {text:?} is no duration such as \"1m\"");
+        let detail = format!("segment.target: {text:?} is not a duration such as \"1m\"");
         RequestError::Invalid(detail)
     })
 }

@@ -11,7 +11,7 @@ use super::sequences::{SequenceService, target_ms};
 
 /// The fields that may change, for messages.
 const MAY_CHANGE: &str =
-    "description and segment, and the end that it runs to: max, or min of a descending one";
+    "description, segment, and the limit: max, or min of a descending sequence";
 
 impl SequenceService {
     /// Changes the given fields of a definition; with `if_revision`, only at that revision.
@@ -56,7 +56,7 @@ pub(super) fn update(
         ("cycle", cycle.is_some()),
     ];
     if let Some((field, _)) = fixed.iter().find(|(_, is_given)| *is_given) {
-        let detail = format!("{field}: it stays as it was made; what may change is {MAY_CHANGE}");
+        let detail = format!("{field}: it cannot be changed; only these can: {MAY_CHANGE}");
         return Err(RequestError::Invalid(detail));
     }
     let SegmentSpec {
@@ -73,7 +73,7 @@ pub(super) fn update(
         description,
     };
     if change == DefinitionChange::default() {
-        let detail = format!("nothing is given that is to change: it may be {MAY_CHANGE}");
+        let detail = format!("no change is given; these can be changed: {MAY_CHANGE}");
         return Err(RequestError::Invalid(detail));
     }
     Ok(SequenceCommand::Update {

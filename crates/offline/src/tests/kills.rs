@@ -171,7 +171,7 @@ fn a_killed_recovery_is_brought_to_its_end() {
 }
 
 #[test]
-fn what_is_left_of_a_finished_recovery_does_not_finish_the_next() {
+fn remains_of_a_finished_recovery_do_not_finish_the_next() {
     let fixture = Fixture::new();
     leave_rest(&fixture.root());
     let dir = tempfile::tempdir().unwrap();

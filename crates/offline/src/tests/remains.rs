@@ -32,7 +32,7 @@ fn assert_refused(root: &Path, parts: &[&str]) {
 }
 
 #[test]
-fn a_log_that_is_lost_or_older_than_the_checkpoint_is_no_base_for_a_recovery() {
+fn a_log_that_is_lost_or_older_than_the_checkpoint_is_refused_by_a_recovery() {
     let older = Fixture::of(Plan {
         last: Some(APPLIED - 10),
         ..Plan::default()
@@ -113,7 +113,7 @@ fn a_snapshot_that_the_disk_does_not_give_back_is_passed_over_and_reported() {
 }
 
 #[test]
-fn what_a_recovery_could_not_check_is_reported_before_anybody_agrees() {
+fn unchecked_facts_of_a_recovery_are_reported_before_the_confirmation() {
     let fixture = Fixture::new();
     let root = fixture.root();
     assert_eq!(planned(&root).takeover().notes, Vec::<String>::new());
@@ -144,7 +144,7 @@ fn without_snapshots(plan: Plan) -> Fixture {
 }
 
 #[test]
-fn a_checkpoint_that_reaches_the_log_stands_for_snapshots_that_are_all_bad() {
+fn a_checkpoint_that_reaches_the_log_replaces_snapshots_that_are_all_bad() {
     let sound = Fixture::new();
     let whole = planned(&sound.root()).takeover().clone();
     let fixture = without_snapshots(Plan::default());
@@ -159,7 +159,7 @@ fn a_checkpoint_that_reaches_the_log_stands_for_snapshots_that_are_all_bad() {
     assert_eq!(takeover.former_members, whole.former_members);
     assert_eq!(takeover.unproven_entries, whole.unproven_entries);
     assert_eq!(takeover.notes.len(), 3, "{:#?}", takeover.notes);
-    assert!(takeover.notes[2].contains("begins with the checkpoint"));
+    assert!(takeover.notes[2].contains("is taken from the checkpoint"));
     recovering.carry_out(SAID).unwrap();
     assert_recovered(&root);
 
@@ -172,7 +172,7 @@ fn a_checkpoint_that_reaches_the_log_stands_for_snapshots_that_are_all_bad() {
 }
 
 #[test]
-fn a_checkpoint_that_cannot_stand_for_the_snapshots_is_no_base_for_a_recovery() {
+fn a_checkpoint_that_cannot_replace_the_snapshots_is_refused_by_a_recovery() {
     let older = without_snapshots(Plan {
         last: Some(APPLIED - 1),
         ..Plan::default()
@@ -188,7 +188,7 @@ fn a_checkpoint_that_cannot_stand_for_the_snapshots_is_no_base_for_a_recovery() 
         purged: Some(APPLIED + 1),
         ..Plan::default()
     });
-    let refused = "its snapshots end before, and its checkpoint ends at 80";
+    let refused = "its snapshots end before that entry, and its checkpoint ends at 80";
     assert_refused(&behind.root(), &["entry 82", refused]);
 }
 
@@ -214,7 +214,7 @@ fn a_refusal_names_the_snapshot_that_can_be_restored_and_none_that_cannot() {
 }
 
 #[test]
-fn what_an_earlier_recovery_kept_is_not_mixed_with_what_this_one_would_keep() {
+fn content_kept_by_an_earlier_recovery_is_not_mixed_with_that_of_this_one() {
     let fixture = Fixture::new();
     let root = fixture.root();
     fs::create_dir(root.join(OLD)).unwrap();
@@ -324,7 +324,7 @@ impl Tap for Unsynced {
 }
 
 #[test]
-fn what_is_moved_away_is_durably_away_before_the_new_folder_moves_in() {
+fn the_old_content_is_durably_moved_before_the_new_folder_moves_in() {
     let fixture = Fixture::new();
     let root = fixture.root();
     let tap = Arc::new(Unsynced::default());

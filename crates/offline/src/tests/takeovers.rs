@@ -81,7 +81,7 @@ fn half_built(root: &Path) {
 }
 
 #[test]
-fn a_planned_recovery_leaves_what_it_finds_as_it_was() {
+fn a_planned_recovery_changes_nothing() {
     type Left = fn(&Path);
     let found: [(&str, Left); 3] = [
         ("a half-built new folder", half_built),
@@ -107,7 +107,7 @@ fn a_planned_recovery_leaves_what_it_finds_as_it_was() {
 }
 
 #[test]
-fn a_folder_whose_recovery_is_planned_is_used_by_nobody_else() {
+fn a_folder_whose_recovery_is_planned_is_locked() {
     let fixture = Fixture::new();
     let root = fixture.root();
     let recovering = planned(&root);
@@ -131,7 +131,7 @@ fn a_folder_without_a_lock_that_is_used_after_the_plan_is_left_as_it_is() {
     let refused = recovering.carry_out(SAID).unwrap_err();
     assert_eq!(refused.code, "folder-in-use");
     assert!(
-        refused.message.contains("since it was looked at"),
+        refused.message.contains("since this command read it"),
         "{refused}"
     );
     assert!(files(&root) == before);

@@ -76,7 +76,7 @@ fn a_copy_of_a_folder_that_was_started_since_is_refused_whatever_it_shows() {
 }
 
 #[test]
-fn what_a_start_acknowledged_is_not_held_against_itself() {
+fn an_acknowledgement_of_a_start_is_not_held_against_the_same_start() {
     let mut table = Table::default();
     let began = synced(leader(5, 2), Some((5, 60)));
     table.note_start(A, start(1, 10));
@@ -86,7 +86,7 @@ fn what_a_start_acknowledged_is_not_held_against_itself() {
 }
 
 #[test]
-fn what_an_earlier_start_acknowledged_is_held_against_a_running_one_too() {
+fn an_acknowledgement_of_an_earlier_start_is_held_against_a_running_one_too() {
     // A returned with an old copy while only B was up, which had no record. C has a record of more.
     let began = synced(leader(5, 2), Some((5, 60)));
     let mut c = Table::default();
@@ -145,7 +145,7 @@ fn of_twins_the_first_stays_and_neither_s_acknowledgements_are_forgotten() {
 }
 
 #[test]
-fn a_table_is_bounded_and_forgets_who_is_gone() {
+fn a_table_is_bounded_and_drops_removed_members() {
     let mut table = Table::default();
     for node in 0..10_000 {
         table.note_start(node, start(1, 1));

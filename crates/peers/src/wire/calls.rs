@@ -246,7 +246,7 @@ impl Calls {
                 Frame::Rejection { call: 0, text } => {
                     Err(Ended::Unused(Rejection::parse(&text).into()))
                 }
-                _ => Err(broken("the peer does not open the connection")),
+                _ => Err(broken("the peer did not open the connection")),
             };
         }
         match frame {
@@ -272,7 +272,7 @@ impl Calls {
                 self.window.give(bytes);
                 Ok(None)
             }
-            _ => Err(broken("the peer sends what only a caller sends")),
+            _ => Err(broken("the peer sent a frame that only a caller sends")),
         }
     }
 
@@ -281,7 +281,7 @@ impl Calls {
         if let Some(call) = inner.calls.get_mut(&number) {
             call.touched = Instant::now();
             if call.reply.is_some() && call.answer.len() + part.bytes.len() > MESSAGE_BYTES {
-                let why = "the answer is larger than a message may be".to_owned();
+                let why = "the response is larger than the maximum of a message".to_owned();
                 if let Some(reply) = call.reply.take() {
                     let _ = reply.send(Err(CallError::Broken(why)));
                 }

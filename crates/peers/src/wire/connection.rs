@@ -184,7 +184,7 @@ async fn run(dial: Arc<dyn Dial>, addr: String, link: Link, calls: Arc<Calls>, e
             (Ended::Unused(CallError::Refused), 0)
         }
         Ok(Err(error)) => (unsent(error.to_string()), 0),
-        Err(_) => (unsent("no answer to connect".to_owned()), 0),
+        Err(_) => (unsent("no response to connect".to_owned()), 0),
     };
     calls.end(&ended, accepted);
 }
@@ -224,7 +224,7 @@ async fn receive<S: AsyncRead + AsyncWrite>(
             Ok(None) => {}
             Ok(Some(credit)) => {
                 if urgent.try_send(credit).is_err() {
-                    return Ended::Broken("the peer takes no credits".to_owned());
+                    return Ended::Broken("the peer does not read credits".to_owned());
                 }
             }
             Err(ended) => return ended,

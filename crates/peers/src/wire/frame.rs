@@ -203,12 +203,12 @@ impl Frame {
                 Self::Credit { call, bytes }
             }
             CANCEL => Self::Cancel { call },
-            _ => return Err(invalid("a frame of no known kind")),
+            _ => return Err(invalid("a frame of an unknown kind")),
         };
         if bytes.is_empty() {
             Ok(frame)
         } else {
-            Err(invalid("a frame with bytes behind its end"))
+            Err(invalid("a frame with bytes after its end"))
         }
     }
 }
@@ -223,7 +223,7 @@ fn read_part(bytes: &mut Bytes) -> io::Result<Part> {
     let is_last = match bytes.try_get_u8()? {
         0 => false,
         1 => true,
-        _ => return Err(invalid("a part that is neither the last nor another")),
+        _ => return Err(invalid("a part with invalid flags")),
     };
     let bytes = std::mem::take(bytes);
     Ok(Part { is_last, bytes })

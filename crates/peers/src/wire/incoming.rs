@@ -147,17 +147,17 @@ impl Incoming {
         let mut calls = self.calls();
         calls.last_frame = Instant::now();
         if calls.is_stuck {
-            return Err(io::Error::other("the peer takes no credits"));
+            return Err(io::Error::other("the peer does not read credits"));
         }
         let unreturned = calls.unreturned + u64::from(cost);
         let Some(open) = calls.open.get_mut(&call).filter(|open| !open.is_cut) else {
             return Ok(());
         };
         let Some(sender) = &open.parts else {
-            return Err(io::Error::other("a part behind a call's last one"));
+            return Err(io::Error::other("a part after the last one of a call"));
         };
         if unreturned > self.window {
-            return Err(io::Error::other("more bytes than the window has"));
+            return Err(io::Error::other("more bytes than the window allows"));
         }
         let Some(room) = self.place.room(cost) else {
             // The handler has not received the whole call and does not process it.
@@ -276,7 +276,7 @@ impl Sender {
             return Ok(());
         }
         let Some(name) = name_of() else {
-            let why = format!("the name of node {id} is not known here: say hello first");
+            let why = format!("the name of node {id} is unknown here: send a hello first");
             return Err(Rejection::new(RejectionCode::Unintroduced, why));
         };
         self.check_name(&name)?;
@@ -288,7 +288,9 @@ impl Sender {
     pub fn check_name(&self, name: &str) -> Result<(), Rejection> {
         match self.0.certified() {
             Some(certified) if certified != name => {
-                let why = format!("the certificate is that of {certified}, the message of {name}");
+                let why = format!(
+                    "the certificate belongs to {certified}, but the message is from {name}"
+                );
                 Err(Rejection::new(RejectionCode::WrongCertificate, why))
             }
             _ => Ok(()),
@@ -381,7 +383,7 @@ impl Body {
         if self.place.admit() {
             return Ok(());
         }
-        let why = "all places of members are taken";
+        let why = "all connection slots for members are taken";
         Err(Rejection::new(RejectionCode::NotRunning, why))
     }
 }

@@ -25,7 +25,8 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Returns the response of a port with TLS to a peer without TLS: a rejection of its connection.
 #[must_use]
 pub fn answer_without_tls() -> Vec<u8> {
-    let why = "this node speaks TLS with its peers, and you do not: set tls.peer_cert there too";
+    let why = "this node uses TLS with its peers, but the caller does not: set tls.peer_cert \
+        there too";
     let text = Rejection::new(RejectionCode::WrongCertificate, why).to_string();
     let mut bytes = BytesMut::new();
     let encoded = FrameCodec::new().encode(&Frame::Rejection { call: 0, text }, &mut bytes);

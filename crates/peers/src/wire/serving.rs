@@ -69,7 +69,8 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
     tokio::select! {
         biased;
         () = served => {}
-        () = evicted => tracing::debug!("a connection without a member's message made room"),
+        () = evicted => tracing::debug!("a connection without a message from a member was closed \
+            to free a slot"),
     }
 }
 
@@ -86,7 +87,7 @@ async fn run<S: AsyncRead + AsyncWrite>(
     let first = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
     let link = match first.transpose()? {
         Some(Frame::Opening { version, link }) => link_of(version, link),
-        Some(_) => return Err(io::Error::other("the first frame opens nothing")),
+        Some(_) => return Err(io::Error::other("the first frame is not an opening")),
         None => return Ok(()),
     };
     let link = match link {
@@ -175,7 +176,7 @@ async fn receive<S: AsyncRead + AsyncWrite>(
             Frame::Part { call, part } => incoming.part(call, part)?,
             Frame::Credit { call: 0, bytes } if window.returned(bytes.into()) => {}
             Frame::Cancel { call } => incoming.cancel(call),
-            _ => return Err(io::Error::other("a frame that a caller does not send")),
+            _ => return Err(io::Error::other("a frame that callers do not send")),
         }
     }
 }
@@ -228,11 +229,11 @@ impl WaitingCall {
             Ok(Ok(answer)) => answer,
             // The sender abandoned the call, or its body was interrupted.
             Ok(Err(_)) => {
-                let why = "no room for more messages of peers";
+                let why = "no memory for more messages from peers";
                 rejected(RejectionCode::NotRunning, why.to_owned())
             }
             Err(_) => {
-                let why = "the time for an answer is over";
+                let why = "the time limit for a response has passed";
                 rejected(RejectionCode::Malformed, why.to_owned())
             }
         };

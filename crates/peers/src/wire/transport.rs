@@ -27,7 +27,7 @@ pub enum CallError {
     #[error("{0}")]
     Unwritable(String),
     /// It was sent, and no response arrived in time.
-    #[error("no answer in time")]
+    #[error("no response in time")]
     NoAnswer,
     /// It was sent, and the response did not arrive in full.
     #[error("{0}")]

@@ -30,7 +30,7 @@ pub(crate) async fn prepare_all(context: &NodeContext, identity: &Identity) -> R
                 Ok(Taken::Yes { .. }) => {}
                 Ok(Taken::Used) => {
                     // The cluster was founded earlier, so this empty log is a lost one.
-                    return Err(wiped(context, &identity.cluster_id, "its log is gone"));
+                    return Err(wiped(context, &identity.cluster_id, "its log is missing"));
                 }
                 Ok(Taken::No { why }) => failures.push(format!("{}: {why}", founder.name)),
                 Err(error) => failures.push(format!("{} {error}", founder.peer)),
@@ -41,8 +41,8 @@ pub(crate) async fn prepare_all(context: &NodeContext, identity: &Identity) -> R
         }
         context.set_phase(Phase::Waiting {
             reason: format!(
-                "waiting for quorum: founding cluster {} ({}). Nothing was stored in it yet: if a \
-                 peer will not come back, every node's folder may be emptied",
+                "waiting for quorum: founding cluster {} ({}). Nothing was stored in the cluster \
+                 yet: if a peer will not return, the folders of all nodes may be emptied",
                 identity.cluster_id,
                 failures.join(", ")
             ),
@@ -63,7 +63,7 @@ pub(crate) async fn initialize(
     let cluster = identity.cluster_id.as_str();
     tracing::info!(
         cluster,
-        "all have their identities and the log has begun: the cluster is founded"
+        "all nodes have their identities, and the log has begun: the cluster is founded"
     );
     finish(context)
 }

@@ -32,7 +32,7 @@ pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identi
         tracing::info!(
             cluster,
             node,
-            "the folder is this node's own: it starts again"
+            "the folder belongs to this node: the node starts again"
         );
         return Ok(identity);
     }
@@ -59,7 +59,8 @@ pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identi
                 };
                 tracing::info!(
                     cluster = identity.cluster_id,
-                    "all listed nodes are empty and list the same: this node founds the cluster"
+                    "all listed nodes are empty and list the same nodes: this node founds the \
+                     cluster"
                 );
                 return context
                     .take_identity(identity)
@@ -108,7 +109,7 @@ fn check_identity(context: &NodeContext, identity: &Identity) -> Result<(), Stop
     let has_log = context.folder.has_log();
     let has_log = has_log.map_err(|e| Stop::unusable(&context.folder.wal(), &e))?;
     if !has_log && !identity.founder {
-        return Err(wiped(context, &identity.cluster_id, "its log is gone"));
+        return Err(wiped(context, &identity.cluster_id, "its log is missing"));
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
         };
     }
     let how = if joins {
-        "this node was added to the cluster, and has its identity"
+        "this node was added to the cluster and has received its identity"
     } else {
         "the founder gave this node its identity"
     };

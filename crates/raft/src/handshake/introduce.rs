@@ -97,7 +97,7 @@ pub(crate) fn check_start(
             node = theirs.node,
             level = level.0,
             %levels,
-            "a node whose program does not support the cluster's level is refused"
+            "a node is refused because its program does not support the cluster's level"
         );
         return Ok(Verdict::LeftBehind { level });
     }
@@ -111,7 +111,7 @@ pub(crate) fn check_start(
                 node = theirs.node,
                 boot = theirs.start.boot,
                 %stale,
-                "a node shows less than it has acknowledged and is refused"
+                "a node is refused because its folder contains less than it has acknowledged"
             );
             let why = stale.to_string();
             Ok(Verdict::Stale { why })

@@ -93,12 +93,12 @@ fn unfit(detail: String) -> ChangeRefusal {
 fn check_place(seen: &Seen, name: &str, peer: &str) -> Result<(), ChangeRefusal> {
     let members = seen.nodes();
     if let Some(member) = members.values().find(|m| m.name == name || m.peer == peer) {
-        let detail = format!("{} at {} is a member already", member.name, member.peer);
+        let detail = format!("{} at {} is already a member", member.name, member.peer);
         return Err(refused(MemberError::AlreadyExists { detail }));
     }
     if members.len() >= MEMBERS {
         return Err(unfit(format!(
-            "the cluster has {MEMBERS} members, which is the most there may be"
+            "the cluster has {MEMBERS} members, which is the maximum"
         )));
     }
     Ok(())
@@ -107,7 +107,7 @@ fn check_place(seen: &Seen, name: &str, peer: &str) -> Result<(), ChangeRefusal>
 async fn greet(context: &NodeContext, name: &str, peer: &str) -> Result<HelloReply, ChangeRefusal> {
     let hello = hello::hello_to(context, peer).await.map_err(|e| {
         unfit(format!(
-            "{peer} does not answer ({e}); start seqd there first"
+            "{peer} does not respond ({e}); start seqd there first"
         ))
     })?;
     if hello.name != name {
@@ -133,7 +133,7 @@ fn own_id(
             if is_own(cluster_id) && replica.is_removed(*node) =>
         {
             Err(unfit(format!(
-                "{name} holds an ID that was given up; empty its folder and start it again"
+                "{name} has an ID that is no longer valid; empty its folder and start it again"
             )))
         }
         Standing::Prepared { cluster_id, node } if is_own(cluster_id) => Ok(Some(*node)),
@@ -220,7 +220,7 @@ async fn allocate(
         }
         Some(Outcome::Refused(refusal)) => Err(unfit(refusal.to_string())),
         _ => Err(refused(
-            ProposeError::unknown("the answer was not one to this command").into(),
+            ProposeError::unknown("the response does not belong to this command").into(),
         )),
     }
 }

@@ -53,9 +53,10 @@ pub(super) fn show(
 ) -> Result<Changed, ChangeRefusal> {
     let members = status::members(context, replica);
     let found: Option<MemberStatus> = members.into_iter().find(|member| member.name == name);
-    found.map(Box::new).map(Changed::Member).ok_or_else(|| {
-        refused(ProposeError::unknown("the membership changed again meanwhile").into())
-    })
+    found
+        .map(Box::new)
+        .map(Changed::Member)
+        .ok_or_else(|| refused(ProposeError::unknown("the membership has changed again").into()))
 }
 
 /// Completes the second step of a change of voters whose first leader ended between the steps.

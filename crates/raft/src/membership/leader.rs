@@ -32,7 +32,7 @@ pub(super) fn target(
         None => best_transfer_target(context, replica),
     };
     target.ok_or_else(|| {
-        let detail = "no other voter can be reached that could lead".to_owned();
+        let detail = "no other voter that could lead can be reached".to_owned();
         refused(MemberError::Unfit { detail })
     })
 }
@@ -50,7 +50,7 @@ pub(super) async fn move_leader(
     }
     let leader = replica.leader().and_then(|id| replica.member(id));
     if replica.leader() != Some(target) {
-        let detail = "leadership was not transferred; it may still be".to_owned();
+        let detail = "leadership was not transferred yet; the transfer may still happen".to_owned();
         return Err(refused(ProposeError::unknown(detail).into()));
     }
     Ok(leader.map(|member| member.name).unwrap_or_default())

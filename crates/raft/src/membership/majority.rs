@@ -87,8 +87,8 @@ impl Seen {
             let alive = config.len() - silent.len();
             if alive < needed && !is_out!(MajorityAnswers) {
                 return Err(format!(
-                    "of {} voters {needed} must answer, and {alive} do: {}; bring a node back \
-                     first",
+                    "of {} voters, {needed} must respond, but only {alive} do: {}; bring a node \
+                     back first",
                     config.len(),
                     silent.join(", ")
                 ));
@@ -113,9 +113,9 @@ pub(super) fn silence(
     match replica.silence_of(node) {
         Some(_) if is_reachable && replica.answers_now(node) => None,
         Some(since) => Some(format!(
-            "{name} does not answer: its last answer was {} ms ago",
+            "{name} does not respond: its last response was {} ms ago",
             since.as_millis()
         )),
-        None => Some(format!("{name} has not answered this leader yet")),
+        None => Some(format!("{name} has not responded to this leader yet")),
     }
 }

@@ -158,7 +158,7 @@ async fn here(
         Ok(Ok(changed)) => changed,
         Ok(Err(error)) => Err(refused(ProposeError::unknown(error.to_string()).into())),
         Err(_) => {
-            let why = "the change was not finished within the deadline and goes on";
+            let why = "the change was not finished within the deadline and continues";
             Err(refused(ProposeError::unknown(why).into()))
         }
     }
@@ -189,13 +189,14 @@ async fn promote(
     if let Some(why) = silence(context, replica, node, name)
         && !is_out!(LearnerAnswers)
     {
-        let detail = format!("{why}; it can be promoted once it does");
+        let detail = format!("{why}; it can be promoted after it responds");
         return Err(refused(MemberError::LearnerLagging { detail }));
     }
     let lag = replica.lag_of(node);
     if lag > MAY_LAG {
         let detail = format!(
-            "{name} is {lag} entries behind; it can be promoted once that is {MAY_LAG} or less"
+            "{name} is {lag} entries behind; it can be promoted when it is at most {MAY_LAG} \
+             entries behind"
         );
         return Err(refused(MemberError::LearnerLagging { detail }));
     }
@@ -251,8 +252,7 @@ async fn remove(
         ChangeRefusal::Member(_) if votes => {
             // One step has already taken effect, so the error must not state that nothing was
             // changed.
-            let why =
-                format!("{name} does not vote any more, but is still a member; remove it again");
+            let why = format!("{name} no longer votes, but is still a member; remove it again");
             refused(ProposeError::unknown(why).into())
         }
         refusal => refusal,

@@ -54,7 +54,7 @@ pub(super) async fn update(
     if after.peer != before.peer {
         let mut others = seen.nodes().iter().filter(|(id, _)| **id != node);
         if let Some((_, other)) = others.find(|(_, other)| other.peer == after.peer) {
-            let detail = format!("{} is at {} already", other.name, other.peer);
+            let detail = format!("{} already has the address {}", other.name, other.peer);
             return Err(refused(MemberError::AlreadyExists { detail }));
         }
         if node == replica.node && seen.voters().len() > 1 {
@@ -95,7 +95,7 @@ async fn check_answers(
     let unfit = |detail: String| refused(MemberError::Unfit { detail });
     let answer = hello::hello_to(context, peer).await.map_err(|error| {
         unfit(format!(
-            "{peer} does not answer ({error}); {name} has to run there first"
+            "{peer} does not respond ({error}); start {name} there first"
         ))
     })?;
     let is_it = match &answer.standing {
@@ -112,7 +112,7 @@ async fn check_answers(
         return Ok(());
     }
     Err(unfit(format!(
-        "the node at {peer} is {}, and not this cluster's {name}",
+        "the node at {peer} is {}, not this cluster's {name}",
         answer.name
     )))
 }

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_transfer_goes_on_only_behind_bytes_of_the_same_snapshot() {
+    async fn a_transfer_continues_only_after_bytes_of_the_same_snapshot() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("7-1.snap");
         let bytes = vec![7; 2 * CHUNK + 1];

@@ -214,11 +214,11 @@ impl ProposalBatcher {
             // The group was dropped. The caller's answer depends on whether it had been sent.
             Ok(Err(_)) if fate.abandon() => Err(ForwardRefusal::Propose(ProposeError::Stopping)),
             Ok(Err(_)) => Err(ForwardRefusal::Propose(ProposeError::unknown(
-                "this node stopped before the answer came",
+                "this node stopped before the response arrived",
             ))),
             Err(_) if fate.abandon() => Err(ForwardRefusal::Propose(ProposeError::no_leader())),
             Err(_) => Err(ForwardRefusal::Propose(ProposeError::unknown(
-                "no answer within the deadline",
+                "no response within the deadline",
             ))),
         }
     }
@@ -261,7 +261,7 @@ impl ProposalBatcher {
         let count = commands.len();
         if count > MAX_COMMANDS_PER_ENTRY {
             return too_large(format!(
-                "{count} commands at once; {MAX_COMMANDS_PER_ENTRY} are allowed"
+                "{count} commands at once; at most at most {MAX_COMMANDS_PER_ENTRY} are allowed"
             ));
         }
         let frames = commands.iter().map(|command| command.frame_bytes());
@@ -269,7 +269,8 @@ impl ProposalBatcher {
         let bytes = bytes.map_err(|error| not_proposed(&error))?;
         if bytes > PROPOSAL_BYTES {
             return too_large(format!(
-                "the commands have {bytes} bytes; {PROPOSAL_BYTES} are allowed at once"
+                "the commands have {bytes} bytes; at most at most {PROPOSAL_BYTES} are allowed at \
+                 once"
             ));
         }
         let place = self.places.take(tenant, 1);

@@ -70,11 +70,12 @@ pub(crate) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeErr
         tokio::time::sleep_until(next.min(deadline)).await;
         let Some(left) = replica.contact_left() else {
             return ProposeError::unknown(
-                "it was sent, and the contact with a quorum was lost before the answer came",
+                "the command was sent, but the contact with a quorum was lost before the response \
+                 arrived",
             );
         };
         if Instant::now() >= deadline {
-            return ProposeError::unknown("no answer within the deadline");
+            return ProposeError::unknown("no response within the deadline");
         }
         look = left;
     }
@@ -101,8 +102,8 @@ pub(crate) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Ro
                         return Route::Here(leading);
                     }
                     return Route::Nowhere(ProposeError::NoQuorum {
-                        detail: "this node leads, but no quorum has answered it for an election \
-                                 time"
+                        detail: "this node leads, but has received no response from a quorum for \
+                            an election timeout"
                             .to_owned(),
                     });
                 }

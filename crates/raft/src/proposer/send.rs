@@ -220,7 +220,7 @@ pub(super) async fn forward(
         Err(CallError::Unwritable(detail)) => Some(Err(ProposeError::TooLarge { detail })),
         Err(error) if error.is_unsent() || is_out!(UnknownStaysUnknown) => None,
         Err(error) => {
-            let detail = format!("the leader's answer was lost: {error}");
+            let detail = format!("the leader's response was lost: {error}");
             Some(Err(ProposeError::unknown(detail)))
         }
     }

@@ -243,7 +243,7 @@ async fn a_group_that_cannot_be_written_is_refused_and_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_is_bounded_by_bytes() {
+async fn waiting_proposals_are_bounded_by_bytes() {
     let mut cluster = Cluster::planned(3);
     cluster.start(0).await.unwrap();
     let raft = cluster.raft(0);

@@ -54,7 +54,7 @@ pub(super) async fn read_index(service: &Service, body: Opened) -> Result<Bytes,
     sealed(service, body, |_, message: ReadIndex| async move {
         let limit = Duration::from_millis(message.timeout_ms);
         let read = tokio::time::timeout(limit, service.batcher.read_point_here()).await;
-        let read = read.map_err(|_| not_running("no quorum answered in time"))?;
+        let read = read.map_err(|_| not_running("no quorum responded in time"))?;
         Ok(ReadIndexReply(read))
     })
     .await
@@ -111,7 +111,7 @@ pub(super) async fn hello(
     check_sender(context, sender, &hello).inspect_err(warn_of_certificate)?;
     let confirmed = confirm_members(service, &hello).await;
     let reply = introduce::answer_hello(context, &hello);
-    let mut reply = reply.ok_or_else(|| not_running("this node opens its log"))?;
+    let mut reply = reply.ok_or_else(|| not_running("this node is opening its log"))?;
     if let (Some(theirs), Verdict::Welcome, true) =
         (&hello.identity, &reply.verdict, sender.is_certified())
     {

@@ -35,8 +35,8 @@ pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rej
             if !message.entries.is_empty() && context.disk.space.is_at_floor() {
                 let (free, _) = context.disk.space.bytes();
                 return Err(not_running(format!(
-                    "the disk of this node is full ({free} bytes free): it takes no entries until \
-                     there is room"
+                    "the disk of this node is full ({free} bytes free): it accepts no entries \
+                     until there is room"
                 )));
             }
             let entries: Result<Vec<_>, _> = message

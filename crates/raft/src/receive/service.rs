@@ -158,7 +158,7 @@ pub(super) fn replica(service: &Service) -> Result<&Arc<Replica>, Rejection> {
     service
         .node
         .replica()
-        .ok_or_else(|| not_running("this node's Raft does not run yet"))
+        .ok_or_else(|| not_running("this node's Raft is not running yet"))
 }
 
 pub(super) fn open<M: Versioned>(body: &[u8]) -> Result<M, Rejection> {

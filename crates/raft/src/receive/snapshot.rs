@@ -34,7 +34,7 @@ const HEAD_BYTES: usize = 64 << 10;
 async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Rejection> {
     match tokio::time::timeout(CHUNK_LIMIT, body.next()).await {
         Ok(chunk) => chunk,
-        Err(_) => Err(malformed("no bytes of the snapshot for too long")),
+        Err(_) => Err(malformed("no bytes of the snapshot arrived in time")),
     }
 }
 

@@ -81,22 +81,22 @@ fn ten_minutes(link: Link, sync: Duration) {
 const FAST: Duration = Duration::from_millis(1);
 
 #[test]
-fn disks_of_120_ms_elect_nobody() {
+fn disks_of_120_ms_cause_no_election() {
     ten_minutes(LAN, Duration::from_millis(120));
 }
 
 #[test]
-fn round_trips_of_100_ms_elect_nobody() {
+fn round_trips_of_100_ms_cause_no_election() {
     ten_minutes(far(0), FAST);
 }
 
 #[test]
-fn losses_of_2_percent_elect_nobody() {
+fn losses_of_2_percent_cause_no_election() {
     ten_minutes(Link { lost: 20, ..LAN }, FAST);
 }
 
 #[test]
-fn round_trips_of_100_ms_with_losses_of_2_percent_elect_nobody() {
+fn round_trips_of_100_ms_with_losses_of_2_percent_cause_no_election() {
     ten_minutes(far(20), FAST);
 }
 

@@ -219,7 +219,7 @@ async fn answers_get_lost(cluster: &Arc<Cluster>) -> Result<(), Violation> {
 }
 
 #[test]
-fn what_is_proposed_again_is_carried_out_twice() {
+fn a_command_that_is_proposed_again_is_applied_twice() {
     is_caught_by("carried out once", Guard::UnknownStaysUnknown, || {
         let scene = Scene {
             link: Link {

@@ -109,7 +109,7 @@ fn cost_of(loss: Loss, nodes: usize) -> (Duration, Duration, Duration) {
 }
 
 #[test]
-fn a_silent_leader_is_replaced_within_a_second_and_who_waits_is_told() {
+fn a_silent_leader_is_replaced_within_a_second_and_waiters_get_an_error() {
     for loss in [Loss::Cut, Loss::Deaf, Loss::Paused, Loss::Dark] {
         for nodes in [3, 5] {
             let (median, most, told) = cost_of(loss, nodes);
@@ -121,7 +121,7 @@ fn a_silent_leader_is_replaced_within_a_second_and_who_waits_is_told() {
 }
 
 #[test]
-fn a_leader_whose_process_has_ended_is_replaced_before_its_lease_is_over() {
+fn a_leader_whose_process_has_ended_is_replaced_before_its_lease_ends() {
     for nodes in [3, 5] {
         let (median, most, told) = cost_of(Loss::Ended, nodes);
         // The leader's lease is 600 ms, the middle of the election timeouts.
@@ -144,7 +144,7 @@ pub(super) async fn value(cluster: &Arc<Cluster>, node: usize) -> i64 {
 }
 
 #[test]
-fn a_follower_whose_connections_to_the_leader_are_refused_deposes_nobody() {
+fn a_follower_whose_connections_to_the_leader_are_refused_deposes_no_leader() {
     Scene::near(3, 7).play(async |cluster| {
         let leader = leader_of_all_but(cluster, None).await;
         let (refused, other) = ((leader + 1) % 3, (leader + 2) % 3);
@@ -164,7 +164,7 @@ fn a_follower_whose_connections_to_the_leader_are_refused_deposes_nobody() {
 /// The callers give up while their groups are being tried, or have disconnected. The groups must
 /// end on their own.
 #[test]
-fn a_follower_that_was_refused_serves_nobody_late_and_goes_on_once_it_is_not() {
+fn a_refused_follower_serves_no_late_request_and_continues_once_accepted() {
     let round_trip = Duration::from_millis(50);
     let scene = Scene {
         link: Link::far(round_trip),
@@ -244,7 +244,7 @@ impl tracing::Subscriber for RunsForLeader {
 }
 
 #[test]
-fn leadership_that_is_to_go_to_a_silent_node_stays_and_holds_nobody_up() {
+fn a_transfer_to_a_silent_node_fails_and_delays_no_request() {
     Scene::near(3, 8).play(async |cluster| {
         let leader = leader_of_all_but(cluster, None).await;
         let silent = (leader + 1) % 3;
@@ -271,7 +271,7 @@ fn leadership_that_is_to_go_to_a_silent_node_stays_and_holds_nobody_up() {
 }
 
 #[test]
-fn an_isolated_leader_answers_what_waits_and_then_at_once() {
+fn an_isolated_leader_answers_waiting_requests_and_then_each_at_once() {
     let scene = Scene::near(3, 9);
     scene.play(async |cluster| {
         let leader = leader_of_all_but(cluster, None).await;
@@ -311,7 +311,7 @@ fn an_isolated_leader_answers_what_waits_and_then_at_once() {
 }
 
 #[test]
-fn what_only_the_leader_s_disk_has_is_not_acknowledged() {
+fn an_entry_on_the_leader_s_disk_alone_is_not_acknowledged() {
     Scene::near(3, 10).play(async |cluster| {
         let leader = leader_of_all_but(cluster, None).await;
         let others: Vec<usize> = (0..3).filter(|node| *node != leader).collect();

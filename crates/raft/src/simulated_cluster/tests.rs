@@ -129,7 +129,7 @@ fn a_failed_log_is_passed_by_no_checkpoint_in_seed_73() {
 /// Two groups whose callers have given up must not be tried forever, because they would occupy the
 /// places of all others.
 #[test]
-fn what_nobody_waits_for_is_not_tried_for_ever_in_seed_401037() {
+fn an_abandoned_proposal_is_not_retried_for_ever_in_seed_401037() {
     assert_eq!(run_caught(401_037, &Plan::new(401_037)).violation, None);
 }
 

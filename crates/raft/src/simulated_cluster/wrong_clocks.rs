@@ -90,7 +90,7 @@ async fn clocks_known(cluster: &Cluster, nodes: usize) {
 }
 
 #[test]
-fn a_leader_whose_clock_is_set_hands_over_and_nobody_else_notices() {
+fn a_leader_whose_clock_is_set_hands_over_without_other_effects() {
     for nodes in [3, 5] {
         let scene = Scene::near(nodes, nodes as u64);
         scene.play(async |cluster| {
@@ -255,7 +255,7 @@ fn refused_for_its_clock<T: std::fmt::Debug>(granted: &Result<T, ProposeError>) 
 
 /// The state after a start: too few clocks are known.
 #[test]
-fn a_leader_that_does_not_know_its_clock_grants_no_window_and_all_else() {
+fn a_leader_that_does_not_know_its_clock_grants_everything_except_windows() {
     let scene = Scene::near(3, 1);
     scene.play(async |cluster| {
         clocks_known(cluster, scene.nodes).await;

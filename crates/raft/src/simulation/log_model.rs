@@ -89,8 +89,8 @@ impl LogModel {
                 Some(change) => allowed.apply(change),
                 None => {
                     return Err(format!(
-                        "the log is none of those that may be left: found {}, acknowledged were \
-                         {}, with all that was pending it would be {}",
+                        "the log is not one of those that may be left: found {}, acknowledged \
+                         were {}, with all that was pending it would be {}",
                         summary(&found),
                         summary(&self.acknowledged),
                         summary(&self.now)

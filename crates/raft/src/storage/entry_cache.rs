@@ -83,7 +83,7 @@ mod tests {
     use crate::types;
 
     #[test]
-    fn what_begins_in_front_of_the_cache_is_not_served_from_it() {
+    fn a_read_that_begins_before_the_cache_is_not_served_from_it() {
         let mut cache = EntryCache::default();
         for index in 1..10 {
             cache.push(Entry::new_blank(types::log_id(1, index)), 1);

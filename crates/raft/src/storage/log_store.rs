@@ -315,7 +315,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                 if let Some(last) = memory.last.filter(|last| last.index() + 1 != index) {
                     let gap = Err(io::Error::new(
                         io::ErrorKind::InvalidInput,
-                        format!("entry {index} was to follow entry {}", last.index()),
+                        format!("entry {index} does not follow entry {}", last.index()),
                     ));
                     return (self.shared.failure).keep("an entry could not be written", gap);
                 }

@@ -166,7 +166,7 @@ pub(crate) fn open_storage(
     tracing::info!(
         log_ms = log_read.as_millis() as u64,
         state_ms = (began.elapsed() - log_read).as_millis() as u64,
-        "the folder is read"
+        "the folder was read"
     );
     let newest = kept.valid.first();
     let newest = newest.map(|file| types::log_id(file.term, file.index));
@@ -222,7 +222,8 @@ fn check_complete(
         return Err(corrupt(
             kept,
             &format!(
-                "the checkpoint holds entry {} and the log ends at {}: the log was lost or is older",
+                "the checkpoint contains entry {}, but the log ends at {}: the log was lost or is \
+                 older",
                 loaded.position.map_or(0, |id| id.index()),
                 log.last().map_or(0, |id| id.index()),
             ),
@@ -233,7 +234,7 @@ fn check_complete(
         .map(|id| id.index())
         .max(kept.valid.first().map(|file| file.index));
     if log.purged().map(|id| id.index()) > covered {
-        let gap = "the log begins after what the checkpoint and the snapshots hold";
+        let gap = "the log begins after the end of the checkpoint and of the snapshots";
         return Err(corrupt(kept, gap));
     }
     Ok(())
@@ -308,7 +309,8 @@ fn load(
     };
     let moved_to = moved_to.map(|path| path.display().to_string());
     let moved_to = moved_to.as_deref();
-    tracing::warn!(%why, moved_to, "the checkpoint is not usable and is rebuilt from snapshot and log");
+    tracing::warn!(%why, moved_to, "the checkpoint cannot be used and is rebuilt from snapshot \
+        and log");
     if let Some(file) = kept.valid.first() {
         let (state, store) = snapshot_file::load(file, place).map_err(state_failed)?;
         let (position, membership) =
@@ -322,7 +324,7 @@ fn load(
         });
     }
     if log.purged().is_some() {
-        let gone = "no valid snapshot is left, and the log was purged";
+        let gone = "there is no valid snapshot, and the log was purged";
         return Err(corrupt(kept, gone));
     }
     let store = checkpoint::create_empty(place).map_err(state_failed)?;

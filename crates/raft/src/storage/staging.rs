@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_comes_back_in_order_and_merged() {
+    fn waiting_requests_are_returned_in_order_and_merged() {
         let dir = tempfile::tempdir().unwrap();
         let disk: Arc<dyn Disk> = Arc::new(OsDisk);
         std::fs::write(dir.path().join(FILE_NAME), "left over").unwrap();

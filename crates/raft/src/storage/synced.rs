@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_is_synced_is_named_and_only_under_a_synced_vote() {
+    async fn only_synced_entries_are_reported_and_only_under_a_synced_vote() {
         let dir = tempfile::tempdir().unwrap();
         let (mut log, synced) = opened(dir.path());
         let (voted, leads) = (types::vote(1, 1, false), types::vote(1, 1, true));

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_named_by_its_length_and_checksum() {
+    fn kept_bytes_are_identified_by_their_length_and_checksum() {
         let dir = tempfile::tempdir().unwrap();
         let (folder, unfinished) = begun(dir.path());
         assert_eq!(unfinished.kept(), (7, crc32c::crc32c(b"onemore")));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_adds_nothing_to_what_was_applied_is_removed_unless_it_is_being_received() {
+    fn an_outdated_snapshot_is_removed_unless_it_is_being_received() {
         let dir = tempfile::tempdir().unwrap();
         let (folder, unfinished) = begun(dir.path());
         unfinished.remove_obsolete(4);

@@ -104,7 +104,7 @@ async fn hand_over(context: &NodeContext, replica: &Replica, clocks: &Clocks) {
     if !clocks.is_right(target) {
         return;
     }
-    tracing::warn!("this node's clock is wrong: it transfers its leadership");
+    tracing::warn!("this node's clock is wrong: the node transfers its leadership");
     let patience = context.settings.election.1;
     let _ = timeout(patience, leader::transfer_leadership(replica, target)).await;
 }
@@ -121,8 +121,8 @@ impl Logged {
         let is_split = clocks.agreement == Agreement::Split;
         if is_split && !self.is_split {
             tracing::warn!(
-                "no majority of the clocks agrees, so nobody can say which is wrong; the nodes that \
-                 disagree make no IDs"
+                "no majority of the clocks agrees, so the wrong clock cannot be determined; the \
+                 nodes that disagree issue no IDs"
             );
         }
         self.is_split = is_split;
@@ -141,11 +141,11 @@ impl Logged {
                         member,
                         own,
                         ahead_ms,
-                        "a clock is wrong: a majority of the clocks agrees without it; correct it"
+                        "a clock is wrong: it differs from a majority of the clocks; correct it"
                     );
                 }
                 (Some(Standing::Wrong { .. }), Standing::Right) => {
-                    tracing::info!(member = name(), "the clock is right again");
+                    tracing::info!(member = name(), "the clock is correct again");
                 }
                 _ => continue,
             }

@@ -42,7 +42,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
             tracing::error!(
                 stalled_ms,
                 "the disk hangs: a write or sync of the log has not returned; this node does not \
-                 lead meanwhile"
+                 lead until it returns"
             );
             step_back(&context, &replica).await;
         } else {

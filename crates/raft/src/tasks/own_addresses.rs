@@ -49,7 +49,10 @@ pub(crate) async fn update(
                     Err(why) => {
                         pause = (pause * 2).min(LONGEST);
                         if logged.as_ref() != Some(&why) {
-                            tracing::warn!(why, "the membership keeps this node's addresses");
+                            tracing::warn!(
+                                why,
+                                "this node's addresses could not be updated in the membership"
+                            );
                             logged = Some(why);
                         }
                     }
@@ -95,7 +98,7 @@ async fn send(
     // A leader that does not reach this node at its old address sends it nothing, so this node
     // cannot determine which member leads.
     let timeout_ms = u64::try_from(LIMIT.as_millis()).unwrap_or(u64::MAX);
-    let mut why = "no member is known to lead".to_owned();
+    let mut why = "no leader is known".to_owned();
     for (id, member) in replica.members() {
         if id == replica.node {
             continue;

@@ -36,7 +36,7 @@ pub(crate) async fn keep(context: Arc<NodeContext>) {
                 failed = false;
             }
             Err(error) if !failed => {
-                tracing::warn!(%error, "the file `peers` was not written; it is tried again");
+                tracing::warn!(%error, "the file `peers` was not written; it will be retried");
                 failed = true;
             }
             Err(_) => {}

@@ -137,7 +137,7 @@ fn changes(
             (None, true) => "a member that votes",
             (None, false) => "a member that does not vote",
             (Some((_, false)), true) => "the member votes from now on",
-            (Some((_, true)), false) => "the member does not vote any more",
+            (Some((_, true)), false) => "the member no longer votes",
             (Some(_), _) => continue,
         };
         lines.push((name.clone(), line));
@@ -180,7 +180,7 @@ mod tests {
         // An emptied node rejoins under its name with another ID.
         let now = members(&[(1, "n1", false), (3, "n3", true), (4, "n2", false)]);
         let expected = [
-            ("n1", "the member does not vote any more"),
+            ("n1", "the member no longer votes"),
             ("n3", "the member votes from now on"),
             ("n2", "a member that does not vote"),
             ("n2", "the member was removed"),

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_that_lacks_what_is_gone_keeps_nothing() {
+    fn a_follower_that_lacks_purged_entries_keeps_nothing() {
         let large = Log {
             snapshot_bytes: 400 << 20,
             ..LOG
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_snapshot_that_was_sent_is_kept_within_the_bound() {
+    fn the_log_after_a_sent_snapshot_is_kept_within_the_bound() {
         let others = [follower(509_000, None), follower(0, 400_000)];
         let kept = upto(&LOG, &others);
         assert_eq!(kept, Some(400_000), "purged behind a snapshot on its way");

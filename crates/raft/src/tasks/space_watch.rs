@@ -82,7 +82,8 @@ fn log_change(context: &NodeContext) {
         tracing::error!(
             free,
             reserve,
-            "the disk is nearly full: writes of clients are refused until there is room; IDs go on"
+            "the disk is nearly full: writes of clients are refused until there is room; IDs stay \
+             available"
         );
     } else {
         tracing::info!(free, reserve, "the disk has room again: writes are served");

@@ -39,7 +39,7 @@ impl RestorationStamp {
             let name = replica.member(voter).map_or(String::new(), |m| m.name);
             match context.peer(voter).clock() {
                 None => {
-                    self.log(&name, format!("the clock of {name} is not known yet"));
+                    self.log(&name, format!("the clock of {name} is not measured yet"));
                     return None;
                 }
                 Some(measured) if !context.is_within(measured, skew_ms) => {
@@ -67,7 +67,7 @@ impl RestorationStamp {
     fn log(&mut self, what: &str, reason: String) {
         if self.logged.as_deref() != Some(what) {
             self.logged = Some(what.to_owned());
-            tracing::warn!(%reason, "this cluster was restored, and cannot begin yet");
+            tracing::warn!(%reason, "this cluster was restored and cannot begin yet");
         }
     }
 }

@@ -280,7 +280,7 @@ async fn a_survivor_names_no_leader_and_refuses_within_the_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_answers_what_peers_have_asked() {
+async fn a_stop_answers_the_requests_of_peers() {
     let (mut cluster, leader, follower) = pair().await;
     let target = cluster.raft(leader).status().node_id.unwrap().0;
     let context = &cluster.raft(follower).node().context;

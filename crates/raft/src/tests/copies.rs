@@ -86,7 +86,7 @@ async fn assert_refused_for_good(cluster: &mut Cluster, at: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn peers_that_were_stopped_meanwhile_know_it_from_their_disks() {
+async fn peers_that_were_stopped_meanwhile_read_it_from_their_disks() {
     let (mut cluster, follower) = worked().await;
     let leader = cluster.leader().expect("there is a leader");
     for victim in [leader, follower] {
@@ -111,7 +111,7 @@ async fn peers_that_were_stopped_meanwhile_know_it_from_their_disks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_that_nobody_knew_better_stops_when_the_one_who_does_comes_up() {
+async fn an_old_copy_stops_when_a_peer_with_newer_knowledge_starts() {
     let (mut cluster, victim) = worked().await;
     let (away, witness) = ((victim + 1) % 3, (victim + 2) % 3);
     cluster.stop(away).await;
@@ -148,7 +148,7 @@ async fn an_older_log_and_state_under_the_newest_start_number_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_from_when_the_node_was_alone_does_not_go_on_alone() {
+async fn a_copy_from_when_the_node_was_alone_does_not_continue_alone() {
     let mut cluster = Cluster::new(1).await;
     cluster.create_orders(0).await;
     cluster.stop(0).await;

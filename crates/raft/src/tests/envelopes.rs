@@ -108,7 +108,7 @@ async fn a_question_is_taken_only_from_the_latest_start_of_a_member_and_by_its_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_is_taken_only_from_the_latest_start_of_the_one_that_was_asked() {
+async fn a_response_is_accepted_only_from_the_latest_start_of_the_called_node() {
     let mut cluster = Cluster::new(3).await;
     cluster.create_orders(0).await;
     let right = envelope(&cluster, (0, 2));

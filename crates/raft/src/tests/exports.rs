@@ -24,7 +24,7 @@ async fn bytes_of(export: Export) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_export_holds_what_was_acknowledged_and_leaves_nothing() {
+async fn an_export_contains_all_acknowledged_writes_and_leaves_no_file() {
     let mut cluster = Cluster::new(3).await;
     cluster.ready().await;
     let snapshots = cluster.spots[2].folder.join("snap");

@@ -226,7 +226,7 @@ fn assert_values(state: &State) {
 }
 
 #[test]
-fn a_folder_of_version_1_opens_and_holds_what_it_held() {
+fn a_folder_of_version_1_opens_with_its_content() {
     let (_dir, root) = folder_of_version_1();
     assert_opens(&root, false);
 }

@@ -101,7 +101,7 @@ async fn a_leader_that_is_removed_is_replaced_before_it_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_that_reaches_nobody_raises_no_term() {
+async fn a_follower_that_reaches_no_peer_raises_no_term() {
     let (mut cluster, cut) = cut::cluster().await;
     let leader = cluster.leader().expect("there is a leader");
     let at = (leader + 1) % 3;

@@ -70,7 +70,7 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
     let stop = stopped(cluster.raft(follower)).await;
     assert_ends(&stop, 9, "newer-format");
     assert!(
-        stop.message.contains("put the newer program back"),
+        stop.message.contains("install the newer program again"),
         "{}",
         stop.message
     );
@@ -83,7 +83,7 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_of_a_newer_program_is_refused_as_such_and_ends_nobody() {
+async fn a_request_of_a_newer_program_is_refused_as_such_and_stops_no_node() {
     let (mut cluster, leader, follower) = pair().await;
     let question = ReadIndex { timeout_ms: 1_000 };
     let both = (follower, leader);
@@ -199,7 +199,7 @@ async fn the_level_rises_once_the_last_member_supports_it_and_an_older_program_i
     let stop = stopped(cluster.raft(2)).await;
     assert_ends(&stop, 9, "newer-format");
     let wanted = format!(
-        "this program supports levels {OLD}, the cluster is at {}: put the newer program back",
+        "this program supports levels {OLD}, the cluster is at {}: install the newer program again",
         NEXT.newest
     );
     assert_eq!(stop.message, wanted);
@@ -291,7 +291,7 @@ async fn a_member_that_is_away_holds_the_level_also_if_it_supported_the_next_one
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_earlier_start_of_a_member_reported_does_not_raise_the_level() {
+async fn a_report_of_an_earlier_start_of_a_member_does_not_raise_the_level() {
     let mut cluster = held_by_the_last_learner().await;
     stop_first_learner(&mut cluster).await;
     restart(&mut cluster, 2, NEXT).await;

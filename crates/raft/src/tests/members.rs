@@ -198,7 +198,7 @@ async fn leadership_is_not_moved_to_a_node_that_does_not_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_that_lost_its_majority_goes_on_once_enough_voters_answer() {
+async fn a_change_that_lost_its_majority_continues_once_enough_voters_respond() {
     let (mut cluster, cut, leader, learner, addr) = with_a_learner().await;
     let at = cluster.leader().expect("there is a leader");
     let (one, other) = ((at + 1) % 3, (at + 2) % 3);

@@ -28,7 +28,7 @@ fn begin(number: usize) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_thousands_of_keys_took_that_ended_at_once_is_free_within_seconds() {
+async fn the_space_of_thousands_of_keys_that_end_together_is_free_within_seconds() {
     let mut cluster = Cluster::new(1).await;
     cluster.ready().await;
     wait("the cluster has keys", || async {

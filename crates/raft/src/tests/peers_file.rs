@@ -68,7 +68,7 @@ async fn two_writes_of_the_file_at_once_leave_one_of_them_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_the_stop_nobody_writes_the_file_any_more() {
+async fn after_the_stop_the_file_is_not_written() {
     let mut cluster = Cluster::new(1).await;
     cluster.ready().await;
     let raft = cluster.raft(0).clone();

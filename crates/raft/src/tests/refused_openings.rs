@@ -185,7 +185,7 @@ fn a_snapshot_of_a_newer_program_refuses_the_start_before_the_checkpoint_is_touc
         (9, "newer-format"),
         "{refused:?}"
     );
-    let way_out = "this program knows versions up to 1; put the newer program back";
+    let way_out = "this program supports versions up to 1; install the newer program again";
     assert!(refused.message.contains(way_out), "{refused:?}");
     assert!(root.join("state-1").is_dir());
     fs::write(&file, of_this_version).unwrap();

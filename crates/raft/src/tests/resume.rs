@@ -59,7 +59,7 @@ async fn is_cut(way: &Way) {
 
 /// The leader takes four newer snapshots while one is being sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_gets_a_snapshot_finds_the_log_behind_it() {
+async fn the_log_after_a_snapshot_is_kept_for_its_receiver() {
     let mut cluster = leader().await;
     let raft = cluster.raft(0);
     let len = snapshot_len(raft).await;
@@ -92,7 +92,7 @@ async fn who_gets_a_snapshot_finds_the_log_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transfer_that_is_cut_goes_on_where_it_was() {
+async fn an_interrupted_transfer_continues_where_it_was() {
     let mut cluster = leader().await;
     let len = snapshot_len(cluster.raft(0)).await;
     // If it were sent from its beginning each time, it would be cut twice.
@@ -107,7 +107,7 @@ async fn a_transfer_that_is_cut_goes_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_has_a_newer_snapshot_goes_on_with_the_one_that_was_cut() {
+async fn a_leader_with_a_newer_snapshot_continues_the_interrupted_transfer() {
     let mut cluster = leader().await;
     let raft = cluster.raft(0);
     let len = snapshot_len(raft).await;
@@ -150,7 +150,7 @@ async fn a_leader_that_keeps_the_snapshot_no_more_sends_another_from_its_beginni
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_ends_in_the_middle_of_a_transfer_gets_it_anew() {
+async fn a_receiver_that_ends_during_a_transfer_receives_it_again() {
     let mut cluster = leader().await;
     let (learner, way) = learner(&cluster, 1, true).await;
     is_cut(&way).await;
@@ -167,7 +167,7 @@ async fn a_receiver_that_ends_in_the_middle_of_a_transfer_gets_it_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_ends_in_the_middle_of_a_transfer_goes_on_with_it_at_its_next_start() {
+async fn a_leader_that_ends_during_a_transfer_continues_it_at_its_next_start() {
     let mut cluster = leader().await;
     let len = snapshot_len(cluster.raft(0)).await;
     let (learner, way) = learner(&cluster, 1, true).await;

@@ -253,7 +253,7 @@ async fn sent(cluster: &Cluster, from: usize, to: usize, body: Vec<u8>) -> Rejec
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_without_room_is_refused_and_its_receiver_goes_on_living() {
+async fn a_snapshot_without_room_is_refused_and_its_receiver_keeps_running() {
     let (mut cluster, leader, follower) = pair().await;
     let body = announced(&cluster, leader, follower, u64::MAX);
     let refused = sent(&cluster, leader, follower, body).await;

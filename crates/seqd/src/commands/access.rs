@@ -62,7 +62,7 @@ pub(crate) async fn run(command: AccessCommand, session: &Session) -> Result<u8,
 }
 
 async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
-    let too_many = |_| Failure::usage("--rate: it is 1 to 1000000 requests a second");
+    let too_many = |_| Failure::usage("--rate: must be 1 to 1000000 requests per second");
     for scope in &args.scopes {
         note_unfit(scope, session);
     }
@@ -96,7 +96,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     let listed = &created.listed;
     let until = listed.expires.as_deref().unwrap_or("it is revoked");
     session.note(&format!(
-        "token {} permits {} until {until}; it is shown this once",
+        "token {} permits {} until {until}; it is not shown again",
         listed.id,
         listed.scopes.join(", ")
     ));
@@ -108,8 +108,9 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
             .and_then(|()| file.sync_all());
         written.map_err(|error| {
             let id = &listed.id;
-            Failure::failed(format!("cannot write {}: {error}", path.display()))
-                .with_hint(format!("nobody has the token: seqd access revoke {id}"))
+            Failure::failed(format!("cannot write {}: {error}", path.display())).with_hint(format!(
+                "the token was not stored: revoke it with `seqd access revoke {id}`"
+            ))
         })?;
         let mut report = Report::new(listed)?
             .with_columns(&["id", "file"])
@@ -142,7 +143,8 @@ fn note_unfit(scope: &Permission, session: &Session) {
         && let Err(error) = validate_name(&scope.prefix)
     {
         session.note(&format!(
-            "{scope}: no sequence has a name that begins so, only locks and keys can: {error}"
+            "{scope}: only names of locks and keys can begin with this prefix, not names of \
+             sequences: {error}"
         ));
     }
 }

@@ -77,7 +77,9 @@ fn read_file(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     let read = file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text)?;
     if read as u64 > MAX_CONFIG_BYTES {
-        let why = format!("it has more than {MAX_CONFIG_BYTES} bytes, so it is no configuration");
+        let why = format!(
+            "it is larger than {MAX_CONFIG_BYTES} bytes, the maximum of a configuration file"
+        );
         return Err(io::Error::other(why));
     }
     Ok(text)

@@ -55,7 +55,7 @@ pub(crate) fn run(command: DataCommand, session: &Session) -> Result<u8, Failure
 fn inspect(folder: &Path, session: &Session) -> Result<u8, Failure> {
     let report = inspect_folder(folder).map_err(Failure::from)?;
     if let Some(why) = &report.unlocked {
-        session.note(&format!("looked at without a lock: {why}"));
+        session.note(&format!("read without a lock: {why}"));
     }
     Report::facts(&report, facts(&report))?.print(session.format)?;
     match report.problems.first() {
@@ -138,13 +138,16 @@ fn identity(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
             let what = if own.joined { "joined" } else { "founded by" };
             facts.push((what, own.members.join(", ")));
             if own.founding {
-                facts.push(("bootstrap", "begun and not finished".to_owned()));
+                facts.push(("bootstrap", "begun but not finished".to_owned()));
             }
             if !own.ancestors.is_empty() {
                 facts.push(("ancestors", own.ancestors.join(", ")));
             }
         }
-        None => facts.push(("node", "none yet: it is no member of a cluster".to_owned())),
+        None => facts.push((
+            "node",
+            "none yet: the node is not a member of a cluster".to_owned(),
+        )),
     }
     if let Some(boot) = report.boot {
         facts.push(("starts", boot.to_string()));
@@ -177,7 +180,7 @@ fn log(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
     for segment in &log.segments {
         let entries = match (segment.first, segment.last) {
             (Some(first), Some(last)) => format!("entries {first} to {last}"),
-            _ => "no entry of use".to_owned(),
+            _ => "no usable entry".to_owned(),
         };
         let used = display::bytes(segment.used);
         facts.push((

@@ -47,7 +47,7 @@ pub(crate) async fn run(args: DecodeArgs, session: &Session) -> Result<u8, Failu
                 .await
                 .map_err(Failure::from),
             Err(error) => Err(Failure::usage(error.to_string())
-                .with_hint("--format dec, hex, b62 or crockford sets how it is written")),
+                .with_hint("set the format of the ID with --format dec, hex, b62 or crockford")),
         };
         match parts {
             Ok(parts) => found.push(parts),
@@ -75,7 +75,7 @@ fn from_stdin() -> Result<Vec<String>, Failure> {
         .read_to_string(&mut text);
     let read = read.map_err(|error| Failure::failed(format!("cannot read stdin: {error}")))?;
     if read as u64 > MAX_STDIN_BYTES {
-        let why = format!("stdin has more than {MAX_STDIN_BYTES} bytes");
+        let why = format!("stdin is larger than {MAX_STDIN_BYTES} bytes");
         return Err(Failure::usage(why).with_hint("seqd verify-ids reads files of any size"));
     }
     Ok(text.split_whitespace().map(str::to_owned).collect())

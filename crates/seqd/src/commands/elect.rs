@@ -82,7 +82,7 @@ async fn watch(name: &str, session: &Session) -> Result<u8, Failure> {
                 reader = print(&lock, session)?;
             }
             Err(error) => {
-                session.note(&format!("{error}; asking again"));
+                session.note(&format!("{error}; retrying"));
                 tokio::time::sleep(AGAIN).await;
             }
         }

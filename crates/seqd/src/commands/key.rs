@@ -114,7 +114,7 @@ pub(crate) struct BeginArgs {
 }
 
 fn json(text: &str) -> Result<JsonText, String> {
-    let told = |error| format!("{error}; a text stands in quotes: '\"paid\"'");
+    let told = |error| format!("{error}; put a text in quotes: '\"paid\"'");
     JsonText::new(text.to_owned()).map_err(told)
 }
 

@@ -188,7 +188,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     session.note(&if is_new {
         format!("created {name}: seqd id --layout {name}")
     } else {
-        format!("{name} was there already, with the same definition")
+        format!("{name} already exists with the same definition")
     });
     warn(&layout, session);
     facts(&layout, &[])?.print(session.format)?;
@@ -236,7 +236,7 @@ async fn explain(name: &str, rate: u64, moduli: &[u32], session: &Session) -> Re
 
 fn facts(layout: &Layout, spreads: &[String]) -> Result<Report, Failure> {
     let fits = if layout.fits_53_bits {
-        "yes: exact as a number of JavaScript"
+        "yes: exact as a JavaScript number"
     } else {
         "no: a string in JSON"
     };

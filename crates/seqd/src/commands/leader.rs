@@ -25,7 +25,7 @@ pub(crate) async fn run(command: LeaderCommand, session: &Session) -> Result<u8,
         LeaderCommand::Show => {
             let cluster = session.client.cluster().await?;
             let Some(leader) = cluster.leader else {
-                let detail = format!("{} knows of no leader", cluster.node);
+                let detail = format!("{} reports that the cluster has no leader", cluster.node);
                 return Err(Failure::of(
                     exit::UNAVAILABLE,
                     ErrorCode::NoQuorum.as_str(),

@@ -227,12 +227,12 @@ fn standing(seen: &Result<Cluster, Error>, name: &str) -> String {
         Err(error) => return error.to_string(),
     };
     let Some(member) = cluster.members.iter().find(|member| member.name == name) else {
-        return "it is not a member".to_owned();
+        return "the node is not a member".to_owned();
     };
     let (role, state) = (member.role.as_str(), member.state.as_str());
     match member.lag_entries {
-        Some(lag) if lag > 0 => format!("it is a {role}, {state}, {lag} entries behind"),
-        _ => format!("it is a {role}, {state}"),
+        Some(lag) if lag > 0 => format!("the node is a {role}, {state}, {lag} entries behind"),
+        _ => format!("the node is a {role}, {state}"),
     }
 }
 
@@ -260,16 +260,16 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_how_the_member_stands() {
+    fn a_wait_reports_the_state_of_the_member() {
         let mut seen = cluster(["ready", "waiting", "ready"]);
         seen.members[1].lag_entries = Some(12);
         let seen = Ok(seen);
         assert_eq!(
             standing(&seen, "n2"),
-            "it is a follower, waiting, 12 entries behind"
+            "the node is a follower, waiting, 12 entries behind"
         );
-        assert_eq!(standing(&seen, "n3"), "it is a follower, ready");
-        assert_eq!(standing(&seen, "n9"), "it is not a member");
+        assert_eq!(standing(&seen, "n3"), "the node is a follower, ready");
+        assert_eq!(standing(&seen, "n9"), "the node is not a member");
     }
 
     #[test]

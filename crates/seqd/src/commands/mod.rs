@@ -1,6 +1,7 @@
 //! The commands, one file per command.
 
 pub(crate) mod access;
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod data;

@@ -101,7 +101,7 @@ pub(crate) async fn elect(args: ElectRunArgs, session: &Session) -> Result<u8, F
                 ..
             } => return Ok(code_of(signal)),
             Ended::Lost { lost, asked: None } => {
-                session.note(&format!("{lost}; running for it again"))
+                session.note(&format!("{lost}; acquiring it again"))
             }
         }
     }
@@ -132,7 +132,7 @@ fn code_of(signal: Signal) -> u8 {
 
 impl From<LockLost> for Failure {
     fn from(lost: LockLost) -> Self {
-        let detail = format!("the command was ended: {lost}");
+        let detail = format!("the command was stopped: {lost}");
         Self::of(exit::CONFLICT, "lease-lost", detail)
     }
 }
@@ -157,7 +157,7 @@ impl Run {
         let grace = args.grace.unwrap_or(args.ttl / 6);
         if grace > args.ttl / 3 {
             let detail =
-                "--grace is a third of --ttl at most: a renewal may be under way until then";
+                "--grace must be at most a third of --ttl: a renewal may be under way until then";
             return Err(Failure::usage(detail));
         }
         Ok(Self {
@@ -212,7 +212,7 @@ impl Run {
         let released = tokio::time::timeout(RELEASED, guard.release()).await;
         if let Ok(Err(error)) = released {
             session.note(&format!(
-                "{} was not given back and runs out by itself: {error}",
+                "{} was not released and expires by itself: {error}",
                 self.name
             ));
         }
@@ -279,7 +279,9 @@ fn on_lost(words: &[String]) -> Result<OnLost, Failure> {
         [word] if word == "kill" => Ok(OnLost::Kill),
         [word] if word == "term" => Ok(OnLost::Term),
         [word, command] if word == "run" => Ok(OnLost::Run(command.clone())),
-        _ => Err(Failure::usage("--on-lost is `kill`, `term` or `run CMD`")),
+        _ => Err(Failure::usage(
+            "--on-lost must be `kill`, `term` or `run CMD`",
+        )),
     }
 }
 

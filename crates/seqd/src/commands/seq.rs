@@ -213,7 +213,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         session.verbose_note(&format!("created {}", args.name));
     } else {
         session.note(&format!(
-            "{} was there already, with the same definition",
+            "{} already exists with the same definition",
             args.name
         ));
     }
@@ -305,8 +305,8 @@ async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
     }
     let sequence = session.client.sequence(name).await?;
     let effect = format!(
-        "deletes sequence {name} ({}, next value {}); its definition and mark are kept, so the \
-         same name goes on above the mark",
+        "deletes sequence {name} ({}, next value {}); its definition and high-water mark are \
+         kept, so a sequence with the same name continues above the mark",
         sequence.mode.as_str(),
         or_dash(sequence.next),
     );
@@ -326,7 +326,7 @@ fn warn_unconfirmed(members: &[String], session: &Session) {
     if !members.is_empty() {
         let names = members.join(", ");
         session.note(&format!(
-            "not confirmed yet by {names}: older values may still come from there"
+            "not confirmed yet by {names}, which may still return older values"
         ));
     }
 }

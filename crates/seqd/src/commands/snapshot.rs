@@ -213,7 +213,7 @@ fn verify(file: &Path, session: &Session) -> Result<u8, Failure> {
             format!("{}: {error}", file.display()),
         ))
     })?;
-    let summary = format!("{} is sound", file.display());
+    let summary = format!("{} is valid", file.display());
     let (cell, more) = (("sound", true.to_string()), json!({"sound": true}));
     report_of(&summary, file, cell, more, &report, sha256)?.print(session.format)?;
     Ok(exit::OK)

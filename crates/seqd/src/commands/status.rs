@@ -75,7 +75,7 @@ async fn look(session: &Session) -> Result<(Report, u8), Failure> {
 /// The text for a node that is not a member yet, with the reason.
 async fn not_yet(node: &str, client: &Client) -> String {
     let why = match client.ready().await {
-        Ok(_) => "it has just begun to serve".to_owned(),
+        Ok(_) => "the node has just begun to serve".to_owned(),
         Err(Error::Problem(problem)) => problem.detail.into_string(),
         Err(error) => error.to_string(),
     };
@@ -206,11 +206,11 @@ fn runs_out(layout: &LayoutLife, now: Timestamp) -> String {
     let mut lines = String::new();
     match seconds_to(&layout.exhausted_at) {
         Some(seconds) if seconds <= 0 => lines.push_str(&format!(
-            "\nlayout {name} is FULL since {}: it makes no IDs any more.",
+            "\nlayout {name} is FULL since {}: it issues no more IDs.",
             layout.exhausted_at
         )),
         Some(seconds) if seconds <= SECONDS_PER_YEAR => lines.push_str(&format!(
-            "\nlayout {name} ENDS at {}, in {} days: it makes no IDs from then on; let programs use another \
+            "\nlayout {name} ENDS at {}, in {} days: it issues no IDs after that; use another \
              layout.",
             layout.exhausted_at,
             seconds / SECONDS_PER_DAY
@@ -225,8 +225,8 @@ fn runs_out(layout: &LayoutLife, now: Timestamp) -> String {
         && seconds <= MONTH * SECONDS_PER_DAY
     {
         lines.push_str(&format!(
-            "\nworkers of layout {name} RUN OUT: {free} are free, and none in {} days if leases go on growing \
-             as they do.",
+            "\nworkers of layout {name} RUN OUT: {free} are free, and none in {} days if the \
+             number of leases keeps growing at this rate.",
             seconds.max(0) / SECONDS_PER_DAY
         ));
     }
@@ -237,17 +237,21 @@ fn runs_out(layout: &LayoutLife, now: Timestamp) -> String {
 fn wrong_clocks(cluster: &Cluster) -> String {
     let wrong = cluster.members.iter().filter_map(|member| {
         let ahead_ms = member.clock_ahead_ms?;
-        let (by, way) = (ahead_ms.abs() / 1000.0, if ahead_ms < 0.0 { "behind" } else { "ahead of" });
+        let (by, way) = (
+            ahead_ms.abs() / 1000.0,
+            if ahead_ms < 0.0 { "behind" } else { "ahead of" },
+        );
         Some(format!(
-            "\nclock WRONG: that of {} is {by:.3} s {way} the majority's; it makes no IDs until that is \
-             corrected (look at its time service: chrony, ntpd, systemd-timesyncd).",
+            "\nclock WRONG: the clock of {} is {by:.3} s {way} the majority's; the node issues no \
+             IDs until the clock is corrected (check its time service: chrony, ntpd, \
+             systemd-timesyncd).",
             member.name
         ))
     });
     let lines: String = wrong.collect();
     if lines.is_empty() && cluster.clocks == ClockAgreement::Split {
-        return "\nclocks DISAGREE: no majority of them agrees, so no node that knows makes IDs; compare them \
-                with a clock that is right."
+        return "\nclocks DISAGREE: no majority of them agrees, so the nodes that detect it issue \
+            no IDs; compare the clocks with a correct one."
             .to_owned();
     }
     lines
@@ -343,7 +347,7 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
     }
 
     #[test]
-    fn what_runs_out_has_a_line_before_it_does() {
+    fn a_resource_that_runs_out_has_a_line_before_it_does() {
         let mut cluster = cluster();
         let lines = |cluster: &Cluster, now: &str| {
             let now = now.parse().unwrap();
@@ -351,18 +355,17 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
             text.lines().skip(5).map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(lines(&cluster, "2094-09-06T00:00:00Z"), [""; 0]);
-        let ends = "layout default ENDS at 2095-09-07T15:47:35.552Z, in 31 days: it makes no IDs from then \
-                    on; let programs use another layout.";
+        let ends = "layout default ENDS at 2095-09-07T15:47:35.552Z, in 31 days: it issues no IDs \
+            after that; use another layout.";
         assert_eq!(lines(&cluster, "2095-08-07T00:00:00Z"), [ends]);
         let last = lines(&cluster, "2095-09-07T15:47:34.552Z");
         assert!(last[0].contains("in 0 days"), "{last:?}");
-        let full =
-            "layout default is FULL since 2095-09-07T15:47:35.552Z: it makes no IDs any more.";
+        let full = "layout default is FULL since 2095-09-07T15:47:35.552Z: it issues no more IDs.";
         assert_eq!(lines(&cluster, "2095-09-07T15:47:35.552Z"), [full]);
 
         cluster.layouts[0].workers_exhausted_at = Some("2026-12-01T00:00:00Z".to_owned());
-        let out = "workers of layout default RUN OUT: 1021 are free, and none in 10 days if leases go on \
-                   growing as they do.";
+        let out = "workers of layout default RUN OUT: 1021 are free, and none in 10 days if the \
+            number of leases keeps growing at this rate.";
         assert_eq!(lines(&cluster, "2026-11-21T00:00:00Z"), [out]);
         assert_eq!(lines(&cluster, "2026-10-21T00:00:00Z"), [""; 0]);
     }
@@ -390,7 +393,7 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
     }
 
     #[test]
-    fn a_lost_quorum_is_called_so_with_who_is_missing() {
+    fn a_lost_quorum_is_reported_with_the_missing_members() {
         let mut lost = cluster();
         (lost.leader, lost.quorum) = (None, Quorum::of(3, 1));
         lost.members[1].state = MemberState::Unreachable;

@@ -96,10 +96,12 @@ impl TakeoverArgs {
 }
 
 fn floor(text: &str) -> Result<(String, i64), String> {
-    let (name, value) = text.rsplit_once('=').ok_or("a floor is NAME=VALUE")?;
+    let (name, value) = text
+        .rsplit_once('=')
+        .ok_or("a floor must have the form NAME=VALUE")?;
     let value = value
         .parse()
-        .map_err(|_| format!("{value:?} is no value of a sequence"))?;
+        .map_err(|_| format!("{value:?} is not a sequence value"))?;
     Ok((name.to_owned(), value))
 }
 
@@ -163,19 +165,22 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         Recovery::Planned(recovering) => recovering,
         Recovery::Unfinished(_) if says_how_far => {
             return Err(Failure::usage(
-                "an earlier recovery of this folder was interrupted when its outcome, with the \
-                 floors, the margin and the time that were given then, was certain: they cannot be changed; \
-                 repeat the command without --floor, --margin and --written to finish it",
+                "an earlier recovery of this folder was interrupted after its floors, margin and \
+                 time had taken effect: they cannot be changed; repeat the command without \
+                 --floor, --margin and --written to finish it",
             ));
         }
         Recovery::Unfinished(unfinished) => {
             let mut effect = format!(
-                "finishes the recovery of {} that was interrupted: its new content is whole, and \
-                 takes the place of the old one, which is kept aside",
+                "finishes the interrupted recovery of {}: its new content is complete and \
+                 replaces the old content, which is kept",
                 data_dir.display()
             );
             if let Some(consent) = unfinished.consent().map_err(Failure::from)? {
-                let _ = write!(effect, "; this was agreed to when it began:\n{consent}");
+                let _ = write!(
+                    effect,
+                    "; this was confirmed when the recovery began:\n{consent}"
+                );
             }
             if session.may_go_on(&effect)? {
                 let kept = unfinished.finish().map_err(Failure::from)?;
@@ -186,7 +191,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
     };
     let takeover = recovering.takeover().clone();
     let what = format!(
-        "makes what {} still has a new cluster of one node",
+        "makes a new cluster of one node from the remaining content of {}",
         data_dir.display()
     );
     let effect = effect(&what, &takeover);
@@ -208,7 +213,7 @@ fn check(name: Option<&str>, peer: Option<&str>, http: Option<&str>) -> Result<S
     }
     if let Some(http) = http.filter(|http| !is_node_url(http)) {
         let sample = base_url(format_args!("n1.example:{HTTP_PORT}"));
-        let detail = format!("--http {http:?}: it is a URL without a path, such as {sample}");
+        let detail = format!("--http {http:?}: expected a URL without a path, such as {sample}");
         return Err(Failure::usage(detail));
     }
     let Some(peer) = peer else {
@@ -217,7 +222,7 @@ fn check(name: Option<&str>, peer: Option<&str>, http: Option<&str>) -> Result<S
     match peer.rsplit_once(':') {
         Some((host, _)) if is_host_port(peer) => Ok(host.to_owned()),
         _ => Err(Failure::usage(format!(
-            "--peer {peer:?}: it is {HOST_PORT_RULE}"
+            "--peer {peer:?}: expected {HOST_PORT_RULE}"
         ))),
     }
 }
@@ -261,16 +266,16 @@ fn whose(takeover: &Takeover) -> Vec<(&'static str, String)> {
     let age = match u64::try_from(*age_ms) {
         Ok(age_ms) => format!("{} ago", seconds(age_ms)),
         Err(_) => format!(
-            "{} ahead of this clock: nothing is granted before it has come; if a leader's clock was wrong, \
-             give the right time with --written",
+            "{} ahead of this clock: nothing is granted before that time; if a leader's clock was \
+             wrong, give the correct time with --written",
             seconds(age_ms.unsigned_abs())
         ),
     };
     let fate = match ancestors.as_slice() {
-        [] => "are left alone: a rehearsal".to_owned(),
-        [_] => "are refused as superseded, and stop for good".to_owned(),
+        [] => "are not affected: this is a rehearsal".to_owned(),
+        [_] => "are rejected as superseded and stop permanently".to_owned(),
         [_, more @ ..] => format!(
-            "are refused as superseded, and stop for good; so are those of {}",
+            "are rejected as superseded and stop permanently; so are those of {}",
             more.join(", ")
         ),
     };
@@ -301,11 +306,11 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
         ..
     } = takeover;
     let lost =
-        "what was acknowledged after that: sequences that were made, changed or deleted, members";
+        "everything acknowledged after that: created, changed or deleted sequences, and members";
     let mut lines = vec![("may be lost", lost.to_owned())];
     if *unproven_entries > 0 {
         let more = format!(
-            "entries that are not known to be committed: its last {unproven_entries}; they count"
+            "entries that may not be committed: the last {unproven_entries}; they are kept"
         );
         lines.push(("may be more", more));
     }
@@ -319,7 +324,8 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
         "leases and grants get tokens above all earlier ones; earlier leases and grants are void";
     lines.push(("IDs", ids));
     if *wall_ms_is_given {
-        let given = "the state's own time is set aside: what is said of IDs rests on the time that was given";
+        let given = "the time of the state is ignored: the statement about IDs depends on the \
+            given time";
         lines.push(("time", given.to_owned()));
     }
     lines.push(("tokens", tokens.to_owned()));
@@ -331,12 +337,11 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
 fn guarantee(sequences: &[SequenceTakeover]) -> String {
     let by_margin = sequences.iter().any(|sequence| sequence.margin.is_some());
     match (sequences.is_empty(), by_margin) {
-        (true, _) => "there are none; one that was made since must be made with its --start",
-        (false, false) => "none repeats a value before its floor, NEXT below; beyond it they may",
+        (true, _) => "there are none; create a sequence that was made since then with its --start",
+        (false, false) => "no value before the floor (NEXT below) is repeated; later values may be",
         (false, true) => {
-            "none repeats a value before NEXT below; beyond it they may. A margin is NOT a \
-             guarantee: EXPECTED is what the average rate since the cluster began gives for the \
-             time since"
+            "no value before NEXT below is repeated; later values may be. A margin is NOT a \
+             guarantee: EXPECTED is computed from the average rate since the cluster began"
         }
     }
     .to_owned()
@@ -399,7 +404,9 @@ fn of_sequences(report: Report, takeover: &Takeover) -> Report {
 fn keep_private(folder: &Path) -> Result<(), Failure> {
     private::keep(folder).map_err(|error| {
         let folder = folder.display();
-        Failure::failed(format!("{folder} cannot be closed to other users: {error}"))
+        Failure::failed(format!(
+            "cannot remove the access of other users to {folder}: {error}"
+        ))
     })
 }
 

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_as_it_was() {
+    fn the_end_of_a_node_is_reported_with_its_cause() {
         let text = |raw| end_text("n2", Some(ExitStatus::from_raw(raw)), Some("code=corrupt"));
         assert_eq!(text(9), "n2 was killed (signal 9)");
         assert_eq!(text(0), "n2 has stopped");

@@ -55,7 +55,7 @@ impl NodePlan {
 /// A turn in choosing ports, which ends when it is dropped. All demos of the same executable share
 /// one lock.
 pub(crate) fn take_turn() -> Result<File, Failure> {
-    let failed = |error: io::Error| Failure::failed(format!("cannot take a turn: {error}"));
+    let failed = |error: io::Error| Failure::failed(format!("cannot run the demo: {error}"));
     let executable = std::env::current_exe()
         .and_then(File::open)
         .map_err(failed)?;
@@ -167,9 +167,7 @@ fn config_text(
     is_secure: bool,
 ) -> Result<String, Failure> {
     let Some(data) = data.to_str() else {
-        return Err(Failure::usage(
-            "the demo's folder has a name that is not UTF-8",
-        ));
+        return Err(Failure::usage("the name of the demo's folder is not UTF-8"));
     };
     // A JSON string is also a TOML basic string.
     let quoted = serde_json::Value::from(data);

@@ -79,7 +79,9 @@ async fn ready(fleet: &Fleet) -> Result<ReadyCluster, Failure> {
             }
         }
         if Instant::now() >= deadline {
-            return Err(Failure::failed("the nodes are ready and know no leader"));
+            return Err(Failure::failed(
+                "the nodes are ready, but there is no leader",
+            ));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -84,10 +84,10 @@ pub(crate) async fn run(args: GuardianArgs) -> Result<u8, Failure> {
         .with("SIGUSR1", SignalKind::user_defined1())?
         .with("SIGUSR2", SignalKind::user_defined2())?;
     let stream = UnixStream::connect(&args.control).await;
-    let stream = stream.map_err(|error| Failure::failed(format!("no holder: {error}")))?;
+    let stream = stream.map_err(|error| Failure::failed(format!("cannot hold it: {error}")))?;
     let (mut control, ends) = (Control::new(stream), ends(&args));
     if ends.killed.is_over() {
-        let detail = "the hold was over before the command began";
+        let detail = "the hold expired before the command began";
         return Err(Failure::of(exit::CONFLICT, "lease-lost", detail));
     }
     let (program, arguments) = (&args.command[0], &args.command[1..]);
@@ -154,7 +154,7 @@ impl Guard {
                 ended = child.wait() => {
                     self.end_rest().await;
                     return ended.map(code_of).map_err(|error| {
-                        Failure::failed(format!("the command is out of sight: {error}"))
+                        Failure::failed(format!("the command cannot be watched: {error}"))
                     });
                 }
                 line = control.next(), if has_holder => match line {

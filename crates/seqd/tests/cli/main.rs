@@ -58,7 +58,7 @@ fn next_prints_a_value_a_line() {
 }
 
 #[test]
-fn the_deadline_is_told_to_the_server() {
+fn the_deadline_is_sent_to_the_server() {
     let stub = Stub::new(vec![("GET /v1/id", 200, ID.to_owned())]);
     run(&stub, &["--timeout", "2s", "id"]);
     assert_eq!(stub.asked(), ["GET /v1/id?timeout_ms=2000"]);
@@ -121,7 +121,7 @@ fn a_change_that_is_not_answered_is_unknown_and_an_id_is_not() {
 }
 
 #[test]
-fn a_destructive_command_says_its_effect_and_needs_a_yes() {
+fn a_destructive_command_prints_its_effect_and_needs_a_yes() {
     // The response to the dry run and to the removal.
     let change = r#"{"dry_run":true,"effect":"removes n3 for good: quorum 3/3 -> 2/2, can lose 0 nodes",
         "name":"n3","id":"3","role":null,"quorum":{"voters":2,"reachable":2,"can_lose":0}}"#;
@@ -142,7 +142,7 @@ fn a_destructive_command_says_its_effect_and_needs_a_yes() {
 }
 
 #[test]
-fn a_dry_run_asks_the_server_for_its_check_alone() {
+fn a_dry_run_only_requests_the_check_of_the_server() {
     let plan = r#"{"dry_run":true,"effect":"removes n3 for good","sequence":null}"#;
     let route = "DELETE /v1/cluster/members/n3";
     let stub = Stub::new(vec![(route, 200, plan.to_owned())]);
@@ -156,7 +156,7 @@ fn a_dry_run_asks_the_server_for_its_check_alone() {
 }
 
 #[test]
-fn a_command_without_a_dry_run_refuses_it_and_asks_nobody() {
+fn a_command_without_a_dry_run_refuses_it_and_sends_nothing() {
     let stub = Stub::new(Vec::new());
     for line in [
         "seq next order",
@@ -175,7 +175,7 @@ fn a_command_without_a_dry_run_refuses_it_and_asks_nobody() {
 }
 
 #[test]
-fn decode_reads_stdin_and_goes_on_after_a_bad_id() {
+fn decode_reads_stdin_and_continues_after_a_bad_id() {
     let parts = r#"{"id":"7","layout":"default","time":"2026-01-01T00:00:00.000Z","unix_ms":1,
         "tick":"0","datacenter":null,"worker":0,"sequence":7,"hex":"7","base62":"00000000007",
         "crockford":"0000000000007","holder":null}"#;
@@ -195,12 +195,12 @@ fn decode_reads_stdin_and_goes_on_after_a_bad_id() {
 }
 
 #[test]
-fn create_is_silent_and_says_when_it_was_there() {
+fn create_is_silent_and_reports_an_existing_sequence() {
     let sequence = r#"{"name":"order","mode":"strict","start":"1","increment":"1","min":"1",
         "max":"9","cycle":false,"next":"1","allocated":"0","remaining":"9"}"#;
     for (status, said) in [
         (201, ""),
-        (200, "order was there already, with the same definition\n"),
+        (200, "order already exists with the same definition\n"),
     ] {
         let stub = Stub::new(vec![(
             "PUT /v1/sequences/order",
@@ -279,7 +279,7 @@ fn config_init_prints_a_file_that_check_accepts() {
 }
 
 #[test]
-fn an_interrupted_recovery_is_told_again_and_cannot_be_changed() {
+fn an_interrupted_recovery_is_announced_again_and_cannot_be_changed() {
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("successor");
     std::fs::create_dir(&inside).unwrap();
@@ -299,7 +299,10 @@ fn an_interrupted_recovery_is_told_again_and_cannot_be_changed() {
     }
     let (code, stdout, stderr) = recover(&["--dry-run"]);
     assert_eq!((code, stdout.as_str()), (0, ""), "{stderr}");
-    assert!(stderr.starts_with("finishes the recovery of "), "{stderr}");
+    assert!(
+        stderr.starts_with("finishes the interrupted recovery of "),
+        "{stderr}"
+    );
     let again = "agreed to when it began:\nmakes it\n  IDs  unique\ndry run:";
     assert!(stderr.contains(again), "{stderr}");
     assert!(inside.join("said").is_file(), "nothing was done");
@@ -318,7 +321,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn what_a_takeover_could_not_check_is_in_what_is_agreed_to() {
+fn unchecked_facts_of_a_takeover_are_part_of_the_confirmation() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../raft/tests/golden/data-v1");
     let folder = tempfile::tempdir().unwrap();
     copy(&golden, folder.path());

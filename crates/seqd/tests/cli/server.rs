@@ -113,7 +113,7 @@ fn is_raw(text: &str) -> bool {
 }
 
 #[test]
-fn a_log_for_programs_is_json_with_what_an_operator_looks_for() {
+fn a_log_for_programs_is_json_with_the_facts_that_operators_need() {
     let mut server = Server::start("json", "info");
     server.until("worker leased");
     server.signal("TERM");
@@ -129,7 +129,7 @@ fn a_log_for_programs_is_json_with_what_an_operator_looks_for() {
     let expected = [
         r#""message":"seqd starts","version":"#,
         r#""message":"addresses","clients":"127.0.0.1:0""#,
-        "configuration in force beside the defaults: node.name = ",
+        "configuration that differs from the defaults: node.name = ",
         "this node founds the cluster",
         "the cluster is founded",
         "this node runs",
@@ -147,7 +147,7 @@ fn a_hangup_reloads_the_level_and_ends_nothing() {
     let mut server = Server::start("text", "info");
     server.until("worker leased");
     server.signal("HUP");
-    server.until("SIGHUP: nothing was reloaded: the log's level is as before");
+    server.until("SIGHUP: nothing was reloaded: the log level is unchanged");
     write_config(server.folder.path(), "loud");
     server.signal("HUP");
     server.until("SIGHUP: nothing was reloaded: log.level = loud");
@@ -155,7 +155,7 @@ fn a_hangup_reloads_the_level_and_ends_nothing() {
         write_config(server.folder.path(), level);
         server.signal("HUP");
         server.until_last(&format!(
-            "SIGHUP: the log's level was reloaded level={level:?}"
+            "SIGHUP: the log level was reloaded level={level:?}"
         ));
     }
     server.signal("TERM");

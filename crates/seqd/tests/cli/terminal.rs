@@ -55,7 +55,7 @@ fn a_watch_ends_with_its_reader() {
 }
 
 #[test]
-fn a_node_that_is_no_member_yet_is_shown_with_what_it_waits_for() {
+fn a_node_that_is_not_a_member_yet_is_shown_with_the_reason() {
     let nobody = r#"{"cluster_id":null,"node":"n1","applied":0,"digest":"","leader":null,"term":0,
         "quorum":{"voters":0,"reachable":0,"can_lose":0},"members":[]}"#;
     let waits = r#"{"status":503,"code":"no-quorum","detail":"waiting for quorum: seen 1/3 (b:1 refused)","retryable":true}"#;
@@ -70,7 +70,7 @@ fn a_node_that_is_no_member_yet_is_shown_with_what_it_waits_for() {
 }
 
 #[test]
-fn what_a_server_sends_cannot_move_the_cursor() {
+fn text_from_a_server_cannot_move_the_cursor() {
     let evil = r#"{"name":"a","mode":"strict","start":"1","increment":"1","min":"1","max":"9",
         "cycle":false,"next":"1","allocated":"0","remaining":"9","description":"\u001b[2J\u009bH\nnext  99"}"#;
     let problem = r#"{"status":404,"code":"not-found","detail":"\u001b[31mnone","retryable":false,"hint":"\u0007"}"#;
@@ -92,7 +92,7 @@ fn what_a_server_sends_cannot_move_the_cursor() {
 }
 
 #[test]
-fn a_value_that_cannot_be_read_is_answered_with_what_is_allowed() {
+fn an_unreadable_value_is_answered_with_the_allowed_values() {
     let cases = [
         ("--timeout 5 id", "with its unit, such as 3s or 500ms"),
         ("id -n x", "a whole number, such as 100"),

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_token_cannot_be_is_refused() {
+    fn an_invalid_token_is_refused() {
         let mut state = founded();
         let long = "x".repeat(MAX_PREFIX_BYTES + 1);
         for permissions in [

@@ -164,7 +164,7 @@ impl FrameTable for ClusterOutcome {
 pub enum ClusterRefusal {
     #[error("the cluster is not founded yet")]
     NotFounded,
-    #[error("the cluster {cluster_id} is founded already")]
+    #[error("the cluster {cluster_id} is already founded")]
     AlreadyFounded { cluster_id: String },
     #[error("{0}")]
     InvalidFounding(FoundingError),
@@ -181,15 +181,16 @@ pub enum ClusterRefusal {
         registered: Option<u64>,
     },
     #[error(
-        "this cluster was restored and its leader has not stamped its start time yet: it waits \
-         until its clock is past the backup's ({} ms) and agrees with the other voters'",
+        "this cluster was restored and its leader has not set the start time yet: the leader \
+         waits until its clock is past the backup's time ({} ms) and agrees with the other \
+         voters' clocks",
         .backup_wall_ms.0
     )]
     RestorationNotStamped {
         #[serde(with = "crate::foreign::wall_ms")]
         backup_wall_ms: WallMs,
     },
-    #[error("the restored cluster cannot begin at {} ms: it is {} to {} ms", .wall_ms.0, .from.0, .to.0)]
+    #[error("the restored cluster cannot begin at {} ms: allowed are {} to {} ms", .wall_ms.0, .from.0, .to.0)]
     StampOutOfRange {
         #[serde(with = "crate::foreign::wall_ms")]
         wall_ms: WallMs,
@@ -201,7 +202,7 @@ pub enum ClusterRefusal {
     #[error("this cluster was not restored")]
     NotRestored,
     #[error(
-        "the level was asked of the members of {asked}, and they changed{}",
+        "the levels were collected from the members of {asked}, but the members changed{}",
         changed_at(.membership)
     )]
     MembershipChanged {
@@ -233,11 +234,11 @@ impl FrameTable for ClusterRefusal {
 pub enum FoundingError {
     #[error("a cluster is founded by 1 to {MAX_FOUNDERS} members")]
     FounderCount,
-    #[error("founders have different names and different IDs from 1 to {MAX_FOUNDER_ID}")]
+    #[error("founders must have different names, and different IDs from 1 to {MAX_FOUNDER_ID}")]
     Founders,
-    #[error("the window is 1 to {MAX_WINDOW_MS} ms")]
+    #[error("the window must be 1 to {MAX_WINDOW_MS} ms")]
     Window,
-    #[error("the peers' skew is at most {MAX_PEER_SKEW_MS} ms")]
+    #[error("the peers' skew must be at most {MAX_PEER_SKEW_MS} ms")]
     PeerSkew,
 }
 

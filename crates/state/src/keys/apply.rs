@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_is_told_to_go_on_and_the_one_who_takes_over_has_the_next_number() {
+    fn one_caller_gets_the_claim_and_a_takeover_gets_the_next_number() {
         let mut state = founded();
         let (claim, attempt) = first(&apply(&mut state, 0, begin("k", "a")));
         assert_eq!(attempt, 1);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_over_is_unknown_before_its_row_is_dropped() {
+    fn an_expired_key_is_unknown_before_its_row_is_dropped() {
         let mut state = founded();
         let keys: Vec<String> = (0..=PASSED_PER_ENTRY)
             .map(|at| format!("{at:05}"))

@@ -119,15 +119,18 @@ pub enum KeyRefusal {
          completed or expired, or the claim is wrong"
     )]
     ClaimLost { name: KeyName },
-    #[error("there are {MAX_KEYS} keys, the most that a cluster keeps")]
+    #[error("there are {MAX_KEYS} keys, which is the maximum of a cluster")]
     TooManyKeys,
-    #[error("the keys and their results have {MAX_KEY_BYTES_IN_ALL} bytes, the most that are kept")]
+    #[error(
+        "the keys and their results have {MAX_KEY_BYTES_IN_ALL} bytes, which is the maximum of a \
+         cluster"
+    )]
     TooManyBytes,
     #[error("a key has 1 to {MAX_KEY_BYTES} printable ASCII characters")]
     InvalidKey,
-    #[error("a key lives {MIN_TTL_MS} to {MAX_TTL_MS} ms, {ttl_ms} were asked for")]
+    #[error("the ttl of a key must be {MIN_TTL_MS} to {MAX_TTL_MS} ms, not {ttl_ms}")]
     InvalidTtl { ttl_ms: u64 },
-    #[error("a claim lives {MIN_CLAIM_TTL_MS} to {MAX_CLAIM_TTL_MS} ms, {ttl_ms} were asked for")]
+    #[error("the ttl of a claim must be {MIN_CLAIM_TTL_MS} to {MAX_CLAIM_TTL_MS} ms, not {ttl_ms}")]
     InvalidClaimTtl { ttl_ms: u64 },
     #[error(
         "a fingerprint has at most {MAX_FINGERPRINT_BYTES} bytes and a nonce {MAX_NONCE_BYTES}"
@@ -138,7 +141,7 @@ pub enum KeyRefusal {
          {MAX_ANSWER_BYTES} of a request's)"
     )]
     InvalidResult { limit: u64 },
-    #[error("1 to {MAX_REMOVED} keys are removed at once, {count} were asked for")]
+    #[error("1 to {MAX_REMOVED} keys can be removed at once, not {count}")]
     InvalidCount { count: u64 },
 }
 

@@ -37,10 +37,10 @@ pub enum LayoutOutcome {
 /// The reason why a [`LayoutCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum LayoutRefusal {
-    #[error("there is a layout {name} with another definition, and a layout never changes")]
+    #[error("the layout {name} exists with another definition, and a layout never changes")]
     Exists { name: String },
     #[error(
-        "the epoch ({epoch_ms} ms) lies after the cluster's clock ({} ms): nothing could be minted",
+        "the epoch ({epoch_ms} ms) is after the cluster's clock ({} ms): no IDs could be minted",
         .wall_ms.0
     )]
     EpochAhead {
@@ -49,7 +49,7 @@ pub enum LayoutRefusal {
         #[serde(with = "crate::foreign::wall_ms")]
         wall_ms: WallMs,
     },
-    #[error("there are {MAX_LAYOUTS} layouts, the most that a cluster keeps")]
+    #[error("there are {MAX_LAYOUTS} layouts, which is the maximum of a cluster")]
     TooMany,
     #[error(
         "the time field is full at {} ms, and a new layout must last a day past the cluster's clock \

@@ -172,24 +172,23 @@ pub enum LockRefusal {
     /// lease discloses nothing.
     #[error("no hold of the lock {name} has this lease: the hold ended, or the lease is wrong")]
     Lost { name: LockName },
-    #[error("the lock {name} is in use with {permits} permits, {asked} were asked for")]
+    #[error("the lock {name} is in use with {permits} permits, not {asked}")]
     PermitsDiffer {
         name: LockName,
         asked: u32,
         permits: u32,
     },
-    #[error("{MAX_WAITERS} wait for the lock {name}, which is the most")]
+    #[error("{MAX_WAITERS} requests wait for the lock {name}, which is the maximum")]
     TooManyWaiters { name: LockName },
     #[error(
-        "a cluster keeps {MAX_LOCKS} locks with {MAX_CLAIMS} holders and waiters at most: it has so \
-         many"
+        "the cluster has the maximum of {MAX_LOCKS} locks or of {MAX_CLAIMS} holders and waiters"
     )]
     TooManyLocks,
     #[error("{0}")]
     Invalid(LockProblem),
     #[error(
-        "the nonce stands for an acquisition of the lock {name} with other terms: its ttl_ms, \
-         lock_delay_ms, permits and shared are to be the same"
+        "the nonce belongs to an acquisition of the lock {name} with other terms: ttl_ms, \
+         lock_delay_ms, permits and shared must be the same"
     )]
     TermsDiffer { name: LockName },
     #[error("the lock {name} is not held{}", with_token(*.token))]
@@ -215,7 +214,7 @@ impl FrameTable for LockRefusal {
 fn held_by(holder: &Option<Box<LockHolder>>) -> String {
     match holder {
         Some(holder) => format!("held by {} with token {}", holder.owner, holder.token),
-        None => "delayed behind a hold that ran out".to_owned(),
+        None => "in its lock delay after an expired hold".to_owned(),
     }
 }
 
@@ -236,9 +235,9 @@ pub enum LockProblem {
     LockDelay,
     #[error("permits are 1 to {MAX_HOLDERS}")]
     Permits,
-    #[error("a lock that is shared has one permit: those that share it need none")]
+    #[error("a shared lock has one permit: its holders need no more")]
     SharedPermits,
-    #[error("a request is numbered from 1")]
+    #[error("requests are numbered from 1")]
     Attempt,
 }
 

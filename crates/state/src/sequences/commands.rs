@@ -196,7 +196,9 @@ pub enum SequenceRefusal {
         name: SequenceName,
         revision: Revision,
     },
-    #[error("the sequence {name} was deleted; it can come back only with the definition it had")]
+    #[error(
+        "the sequence {name} was deleted; it can be created again only with its former definition"
+    )]
     DefinitionDiffers {
         name: SequenceName,
         kept: Box<SequenceDefinition>,
@@ -214,13 +216,13 @@ pub enum SequenceRefusal {
         name: SequenceName,
         mode: SequenceMode,
     },
-    #[error("the sequence {name} has {remaining} values left, {asked} were asked for")]
+    #[error("the sequence {name} has {remaining} values left, but {asked} were requested")]
     SequenceExhausted {
         name: SequenceName,
         asked: u64,
         remaining: u64,
     },
-    #[error("{count} values were asked for; 1 to {limit} are allowed")]
+    #[error("{count} values were requested; 1 to {limit} are allowed")]
     CountOutOfRange { count: u64, limit: u64 },
     #[error("the sequence {name} is past {to}{}", next_value(.next))]
     WouldGoBackwards {
@@ -238,7 +240,10 @@ pub enum SequenceRefusal {
         min: i64,
         max: i64,
     },
-    #[error("grant {token} of the sequence {name} is not its latest, or the sequence moved since")]
+    #[error(
+        "grant {token} of the sequence {name} is not its latest, or the sequence has moved since \
+         then"
+    )]
     GrantSuperseded {
         name: SequenceName,
         token: GrantToken,
@@ -249,7 +254,7 @@ pub enum SequenceRefusal {
         run_start: u64,
         next: u64,
     },
-    #[error("{bound} of the sequence {name} stays: {why}")]
+    #[error("{bound} of the sequence {name} cannot be changed: {why}")]
     BoundStays {
         name: SequenceName,
         bound: Bound,

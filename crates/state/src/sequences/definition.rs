@@ -98,19 +98,19 @@ impl std::fmt::Display for Bound {
 /// The reason why a bound of a sequence cannot change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum BoundError {
-    #[error("the sequence cycles: where a pass ends decides which value stands at an index")]
+    #[error("the sequence cycles, and the end of a pass determines the value at each index")]
     Cycles,
-    #[error("the sequence does not run towards it")]
+    #[error("the sequence does not move towards this bound")]
     NotTheEnd,
-    #[error("it is {now}, and moves only on from there: values beyond it may be granted")]
+    #[error("it is {now} and can only be extended: values up to it may already be granted")]
     Narrower { now: i64 },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum DefinitionError {
-    #[error("segment sizes are 1 to {MAX_GRANT_SIZE}, the smallest not above the largest")]
+    #[error("segment sizes must be 1 to {MAX_GRANT_SIZE}, and the smallest at most the largest")]
     SegmentSizes,
-    #[error("a segment's target is 1 to {MAX_SEGMENT_TARGET_MS} ms")]
+    #[error("a segment's target must be 1 to {MAX_SEGMENT_TARGET_MS} ms")]
     SegmentTarget,
     #[error("an ordered sequence cannot cycle: its values would not increase")]
     OrderedCycles,

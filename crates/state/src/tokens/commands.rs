@@ -63,15 +63,13 @@ pub enum OneTimeOutcome {
 /// The reason why a [`OneTimeCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum OneTimeRefusal {
-    #[error("there is a one-time token {id} already")]
+    #[error("one-time token {id} already exists")]
     Exists { id: OneTimeId },
-    #[error("there are {MAX_ONE_TIME} one-time tokens, the most that a cluster keeps")]
+    #[error("there are {MAX_ONE_TIME} one-time tokens, which is the maximum of a cluster")]
     TooMany,
-    #[error(
-        "1 to {MAX_ISSUED} one-time tokens are issued or removed at once, {count} were asked for"
-    )]
+    #[error("1 to {MAX_ISSUED} one-time tokens can be issued or removed at once, not {count}")]
     InvalidCount { count: u64 },
-    #[error("a one-time token lives {MIN_TTL_MS} to {MAX_TTL_MS} ms, {ttl_ms} were asked for")]
+    #[error("the ttl of a one-time token must be {MIN_TTL_MS} to {MAX_TTL_MS} ms, not {ttl_ms}")]
     InvalidTtl { ttl_ms: u64 },
     #[error("a nonce has at most {MAX_NONCE_BYTES} bytes")]
     InvalidNonce,

@@ -128,14 +128,17 @@ pub enum WorkerRefusal {
         #[serde(with = "crate::foreign::wall_ms")]
         wall_ms: WallMs,
     },
-    #[error("the time field of layout {layout} is full since {} ms; it decodes only", .since.0)]
+    #[error(
+        "the time field of layout {layout} has been full since {} ms; its IDs can only be decoded",
+        .since.0
+    )]
     LayoutExhausted {
         layout: String,
         #[serde(with = "crate::foreign::wall_ms")]
         since: WallMs,
     },
     #[error(
-        "no worker of layout {layout} is free{}; the next may be in {retry_after_ms} ms",
+        "no worker of layout {layout} is free{}; one may be free in {retry_after_ms} ms",
         kept_back(*.reserved)
     )]
     WorkersExhausted {
@@ -183,8 +186,8 @@ pub enum WorkerRefusal {
         fence: Tick,
     },
     #[error(
-        "this cluster was restored: windows of layout {layout} begin in {retry_after_ms} ms, past \
-         all that were granted before"
+        "this cluster was restored: windows of layout {layout} begin in {retry_after_ms} ms, \
+         after all windows that were granted earlier"
     )]
     WindowsBeginLater {
         layout: String,
@@ -212,7 +215,7 @@ impl FrameTable for WorkerRefusal {
 fn kept_back(reserved: u32) -> String {
     match reserved {
         0 => String::new(),
-        reserved => format!(" for clients, as {reserved} are kept back for the nodes"),
+        reserved => format!(" for clients, because {reserved} are reserved for the nodes"),
     }
 }
 

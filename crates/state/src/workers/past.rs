@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lease_whose_window_ended_first_is_forgotten_first() {
+    fn the_lease_whose_window_ended_first_is_dropped_first() {
         let (mut leases, mut start) = (Table::default(), Table::default());
         let mut index = PastIndex::default();
         let mut past = Past {

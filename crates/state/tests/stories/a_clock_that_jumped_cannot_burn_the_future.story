@@ -15,7 +15,7 @@ take default owner=b fence=1001
 > worker 1 of default, lease 5, ticks from 1000 to 1001
 # A layout whose time field is full, and a layout that does not exist.
 take uid-generator owner=a fence=5
-> refused: the time field of layout uid-generator is full since 1732137856000 ms; it decodes only
+> refused: the time field of layout uid-generator has been full since 1732137856000 ms; its IDs can only be decoded
 take none owner=a fence=5
 > refused: there is no layout none
 # Long ticks: 10 ms each, with an epoch a year earlier.

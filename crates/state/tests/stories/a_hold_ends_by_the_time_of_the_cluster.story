@@ -26,7 +26,7 @@ renew-lock jobs owner=a token=4 ttl=500
 > refused: no hold of the lock jobs has this lease: the hold ended, or the lease is wrong
 # An expired hold is followed by a delay; a released hold is not.
 lock jobs owner=b nonce=2
-> refused: the lock jobs is delayed behind a hold that ran out; try again in 300 ms
+> refused: the lock jobs is in its lock delay after an expired hold; try again in 300 ms
 lock jobs owner=b nonce=2 wait=1000
 > waiting behind 0 until 3001
 show-deadline

@@ -6,14 +6,14 @@ layout short 39
 layout short 39
 > there already
 layout short 38
-> refused: there is a layout short with another definition, and a layout never changes
+> refused: the layout short exists with another definition, and a layout never changes
 take short owner=a fence=3000
 > worker 0 of short, lease 4, ticks from 5 to 3000
 # A preset does not change either.
 layout default 39
-> refused: there is a layout default with another definition, and a layout never changes
+> refused: the layout default exists with another definition, and a layout never changes
 restart
 layout short 39
 > there already
 layout short 38
-> refused: there is a layout short with another definition, and a layout never changes
+> refused: the layout short exists with another definition, and a layout never changes

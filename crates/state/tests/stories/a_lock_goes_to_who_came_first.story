@@ -28,7 +28,7 @@ renew-lock jobs token=4 ttl=500
 > refused: no hold of the lock jobs has this lease: the hold ended, or the lease is wrong
 # The client of b's first request disconnects, but a retry belongs to the same claim and keeps it.
 lock jobs owner=b nonce=2 attempt=2 ttl=600
-> refused: the nonce stands for an acquisition of the lock jobs with other terms: its ttl_ms, lock_delay_ms, permits and shared are to be the same
+> refused: the nonce belongs to an acquisition of the lock jobs with other terms: ttl_ms, lock_delay_ms, permits and shared must be the same
 lock jobs owner=b nonce=2 attempt=2 ttl=500
 > held with token 5 until 1601
 withdraw-lock jobs nonce=2

@@ -24,7 +24,7 @@ lock jobs owner=a nonce=1 permits=2 ; lock jobs owner=b nonce=2 permits=2 ; lock
 > held with token 9 until 2001
 > waiting behind 0 until 1500
 lock jobs owner=d nonce=4 permits=3
-> refused: the lock jobs is in use with 2 permits, 3 were asked for
+> refused: the lock jobs is in use with 2 permits, not 3
 lock jobs owner=d nonce=4 permits=0
 > refused: permits are 1 to 1024
 unlock jobs owner=b token=9
@@ -37,7 +37,7 @@ restore c2
 show-lock jobs
 > the lock jobs is free
 lock jobs owner=a nonce=1
-> refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225601000 ms) and agrees with the other voters'
+> refused: this cluster was restored and its leader has not set the start time yet: the leader waits until its clock is past the backup's time (1767225601000 ms) and agrees with the other voters' clocks
 time 2000 2000
 stamp 2000
 > stamped at 2000

@@ -18,13 +18,13 @@ restore c2 margin=1000 ancestor=c1
 > order: index 100 to 1100, next value 101 to 1101
 # No number is drawn and no worker is leased until the first leader has stamped the start time.
 take js53 owner=x fence=42000
-> refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225610000 ms) and agrees with the other voters'
+> refused: this cluster was restored and its leader has not set the start time yet: the leader waits until its clock is past the backup's time (1767225610000 ms) and agrees with the other voters' clocks
 grant order 10
-> refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225610000 ms) and agrees with the other voters'
+> refused: this cluster was restored and its leader has not set the start time yet: the leader waits until its clock is past the backup's time (1767225610000 ms) and agrees with the other voters' clocks
 join n2
-> refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225610000 ms) and agrees with the other voters'
+> refused: this cluster was restored and its leader has not set the start time yet: the leader waits until its clock is past the backup's time (1767225610000 ms) and agrees with the other voters' clocks
 stamp 9999
-> refused: the restored cluster cannot begin at 1767225609999 ms: it is 1767225610000 to 8796093022207 ms
+> refused: the restored cluster cannot begin at 1767225609999 ms: allowed are 1767225610000 to 8796093022207 ms
 time 12000 12000
 stamp 12000
 > stamped at 12000
@@ -38,11 +38,11 @@ start 7 boot=1
 # The old windows end at most at 12000 + window + 4 skews. New windows begin after that, also for
 # workers and layouts that were never used.
 take js53 owner=n1 node=7 boot=1 fence=42000
-> refused: this cluster was restored: windows of layout js53 begin in 32001 ms, past all that were granted before
+> refused: this cluster was restored: windows of layout js53 begin in 32001 ms, after all windows that were granted earlier
 take default owner=n1 node=7 boot=1 fence=42000
-> refused: this cluster was restored: windows of layout default begin in 32001 ms, past all that were granted before
+> refused: this cluster was restored: windows of layout default begin in 32001 ms, after all windows that were granted earlier
 take sonyflake owner=n1 node=7 boot=1 fence=3153607000
-> refused: this cluster was restored: windows of layout sonyflake begin in 32010 ms, past all that were granted before
+> refused: this cluster was restored: windows of layout sonyflake begin in 32010 ms, after all windows that were granted earlier
 # No lease of the old cluster can be extended or released.
 extend js53 0 lease=4 fence=43000
 > refused: lease 4 does not hold worker 0 of layout js53; it was released or never taken
@@ -53,14 +53,14 @@ release js53 1 lease=5 last=11000
 restart
 time 44000 44000
 take default owner=n1 node=7 boot=1 fence=74000
-> refused: this cluster was restored: windows of layout default begin in 1 ms, past all that were granted before
+> refused: this cluster was restored: windows of layout default begin in 1 ms, after all windows that were granted earlier
 time 44001 44001
 take default owner=n1 node=7 boot=1 fence=74001
 > worker 0 of default, lease 1853070363328512001, ticks from 44001 to 74001
 take js53 owner=n1 node=7 boot=1 fence=74001
 > worker 2 of js53, lease 1853070363328512002, ticks from 44001 to 74001
 take sonyflake owner=n1 node=7 boot=1 fence=3153607000
-> refused: this cluster was restored: windows of layout sonyflake begin in 9 ms, past all that were granted before
+> refused: this cluster was restored: windows of layout sonyflake begin in 9 ms, after all windows that were granted earlier
 time 44010 44010
 take sonyflake owner=n1 node=7 boot=1 fence=3153607000
 > worker 0 of sonyflake, lease 1853070363328512003, ticks from 3153604401 to 3153607000

@@ -28,18 +28,18 @@ show order
 > next value 101, 100 allocated, 9223372036854775707 remain; run from 0 with token 4
 # Every sequence needs a floor or a margin.
 restore c2
-> refused: it is not known how far these sequences came after the backup: bill, down, gone, order, round; give a floor for each, or a margin for all others
+> refused: it is unknown which values of these sequences were granted after the backup: bill, down, gone, order, round; give a floor for each, or a margin for all others
 restore c2 order=500 bill=150
-> refused: it is not known how far these sequences came after the backup: down, gone, round; give a floor for each, or a margin for all others
+> refused: it is unknown which values of these sequences were granted after the backup: down, gone, round; give a floor for each, or a margin for all others
 restore c2 order=500 nobody=1 margin=0
 > refused: the backup has no sequence nobody
 # A value does not identify the pass of a cycling sequence.
 restore c2 round=3 margin=10
-> refused: a value does not say in which pass of a cycling sequence it is: give a margin for round
+> refused: a value does not identify the pass of a cycling sequence: give a margin for round
 # A floor beyond the value that would follow the last one is a mistake. That value, like a margin
 # past the end, uses up the sequence. A sequence without a value left does not change.
 restore c2 bill=201 margin=10
-> refused: the floor is beyond the value that would follow the last of bill; give that value if none is left
+> refused: the floor is beyond the value after the last one of bill; give that value if none is left
 restore c2 bill=200 margin=90 order=50
 > restored, node 7
 > bill: index 10 to 100, next value 110 to none
@@ -54,11 +54,11 @@ stamp 5000
 > stamped at 5000
 # Old tokens cannot return anything.
 return order token=4 unused=50
-> refused: grant 4 of the sequence order is not its latest, or the sequence moved since
+> refused: grant 4 of the sequence order is not its latest, or the sequence has moved since then
 grant order 10 after=4
 > values 101 to 110 by 1: indices 100 + 10, run from 100, token 1853070355988480001, epoch 2
 next bill
-> refused: the sequence bill has 0 values left, 1 were asked for
+> refused: the sequence bill has 0 values left, but 1 were requested
 next round*2
 > values 3 to 4
 grant down 1
@@ -77,9 +77,9 @@ restore c3 margin=0
 > order: index 110 to 110, next value 111 to 111
 > round: index 99 to 99, next value 5 to 5
 grant order 1
-> refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225600000 ms) and agrees with the other voters'
+> refused: this cluster was restored and its leader has not set the start time yet: the leader waits until its clock is past the backup's time (1767225600000 ms) and agrees with the other voters' clocks
 stamp 4999
-> refused: the restored cluster cannot begin at 1767225604999 ms: it is 1767225605000 to 8796093022207 ms
+> refused: the restored cluster cannot begin at 1767225604999 ms: allowed are 1767225605000 to 8796093022207 ms
 stamp 5000
 > stamped at 5000
 grant order 1

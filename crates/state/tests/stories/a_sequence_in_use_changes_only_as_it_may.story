@@ -14,9 +14,9 @@ grant order 60 after=4
 update order max=200
 > unchanged, revision 2
 update order max=199
-> refused: max of the sequence order stays: it is 200, and moves only on from there: values beyond it may be granted
+> refused: max of the sequence order cannot be changed: it is 200 and can only be extended: values up to it may already be granted
 update order min=-5
-> refused: min of the sequence order stays: the sequence does not run towards it
+> refused: min of the sequence order cannot be changed: the sequence does not move towards this bound
 return order token=5 unused=80
 > 40 returned, next index 80
 show order
@@ -27,16 +27,16 @@ update order smallest=5 largest=50 about=orders revision=2
 update order smallest=5 revision=2
 > refused: the sequence order has revision 3, not 2
 update order smallest=500
-> refused: segment sizes are 1 to 1000000000, the smallest not above the largest
+> refused: segment sizes must be 1 to 1000000000, and the smallest at most the largest
 update order target=0
-> refused: a segment's target is 1 to 86400000 ms
+> refused: a segment's target must be 1 to 86400000 ms
 # An exhausted sequence continues.
 create strict short max=3
 > created, revision 1, epoch 1
 next short*3
 > values 1 to 3
 next short
-> refused: the sequence short has 0 values left, 1 were asked for
+> refused: the sequence short has 0 values left, but 1 were requested
 update short max=5
 > updated, revision 2
 next short*2
@@ -53,14 +53,14 @@ update down min=-5
 next down
 > values -4 to -4
 update down min=-4
-> refused: min of the sequence down stays: it is -5, and moves only on from there: values beyond it may be granted
+> refused: min of the sequence down cannot be changed: it is -5 and can only be extended: values up to it may already be granted
 update down max=5
-> refused: max of the sequence down stays: the sequence does not run towards it
+> refused: max of the sequence down cannot be changed: the sequence does not move towards this bound
 # A cycling sequence keeps both bounds.
 create strict round max=5 cycle=yes
 > created, revision 1, epoch 1
 update round max=6
-> refused: max of the sequence round stays: the sequence cycles: where a pass ends decides which value stands at an index
+> refused: max of the sequence round cannot be changed: the sequence cycles, and the end of a pass determines the value at each index
 update round max=5
 > unchanged, revision 1
 update round about=again

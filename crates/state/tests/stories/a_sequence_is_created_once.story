@@ -11,10 +11,10 @@ create strict order start=5
 create strict order about=other
 > refused: the sequence order exists with another definition
 create segment sizes smallest=0
-> refused: segment sizes are 1 to 1000000000, the smallest not above the largest
+> refused: segment sizes must be 1 to 1000000000, and the smallest at most the largest
 create segment sizes smallest=10 largest=9
-> refused: segment sizes are 1 to 1000000000, the smallest not above the largest
+> refused: segment sizes must be 1 to 1000000000, and the smallest at most the largest
 create segment sizes largest=1000000001
-> refused: segment sizes are 1 to 1000000000, the smallest not above the largest
+> refused: segment sizes must be 1 to 1000000000, and the smallest at most the largest
 create segment sizes target=0
-> refused: a segment's target is 1 to 86400000 ms
+> refused: a segment's target must be 1 to 86400000 ms

@@ -10,11 +10,11 @@ extend js53 0 lease=4 fence=31536001000
 # A backup taken at this point carries the wrong time. The operator gives the time at which it was
 # written.
 restore c2 written=31536000001
-> refused: the state was not written at 1798761600001 ms: it is 0 to 1798761600000 ms
+> refused: the state cannot have been written at 1798761600001 ms: allowed are 0 to 1798761600000 ms
 restore c2
 > restored, node 5
 stamp 3000
-> refused: the restored cluster cannot begin at 1767225603000 ms: it is 1798761600000 to 8796093022207 ms
+> refused: the restored cluster cannot begin at 1767225603000 ms: allowed are 1798761600000 to 8796093022207 ms
 restore c3 written=3000
 > restored, node 6
 stamp 3000
@@ -25,7 +25,7 @@ take js53 owner=c fence=70000
 > worker 1 of js53, lease 1853070353891328001, ticks from 40000 to 70000
 # A time before the stamp of a restored cluster is refused.
 restore c4 written=2999
-> refused: the state was not written at 1767225602999 ms: it is 1767225603000 to 1767225640000 ms
+> refused: the state cannot have been written at 1767225602999 ms: allowed are 1767225603000 to 1767225640000 ms
 # The time is that of the last entry: a later correct time replaces a wrong one.
 time 31536000000 40001
 take js53 owner=d fence=31536001000

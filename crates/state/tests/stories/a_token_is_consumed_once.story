@@ -21,11 +21,11 @@ consume 8
 consume 9 secret=7
 > unknown
 issue 10 9 ttl=5000
-> refused: there is a one-time token 9 already
+> refused: one-time token 9 already exists
 consume 10
 > unknown
 issue 11 11 ttl=5000
-> refused: there is a one-time token 11 already
+> refused: one-time token 11 already exists
 restart
 time 31536000000 4999
 consume 7 nonce=a

@@ -9,11 +9,11 @@ grant order 100
 advance order 500
 > next value 500, index 499, epoch 2
 return order token=4 unused=10
-> refused: grant 4 of the sequence order is not its latest, or the sequence moved since
+> refused: grant 4 of the sequence order is not its latest, or the sequence has moved since then
 show order
 > next value 500, 499 allocated, 9223372036854775308 remain; run none
 grant order 10
 > values 500 to 509 by 1: indices 499 + 10, run from 499, token 5, epoch 2
 # A return inside an older run stays refused, also with the token of that run.
 return order token=4 unused=10
-> refused: grant 4 of the sequence order is not its latest, or the sequence moved since
+> refused: grant 4 of the sequence order is not its latest, or the sequence has moved since then

@@ -23,7 +23,7 @@ advance short 10
 advance short 11
 > refused: the sequence short has no value at or beyond 11 within 1 to 10
 next short*4
-> refused: the sequence short has 1 values left, 4 were asked for
+> refused: the sequence short has 1 values left, but 4 were requested
 advance short 10
 > next value 10, index 3, epoch 3
 next short

@@ -26,5 +26,5 @@ create strict bit min=0 max=1 cycle=yes
 > created, revision 1, epoch 1
 next bit*128 bit*129 bit*5
 > values 0 to 1, 0 to 1, ... (64 ranges), 0 to 1
-> refused: 129 values were asked for; 1 to 128 are allowed
+> refused: 129 values were requested; 1 to 128 are allowed
 > values 0 to 1, 0 to 1, 0 to 0

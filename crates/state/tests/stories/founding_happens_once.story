@@ -10,6 +10,6 @@ found c1
 > founded
 # A different founding is refused.
 found c2
-> refused: the cluster c1 is founded already
+> refused: the cluster c1 is already founded
 found c1 window=10000
-> refused: the cluster c1 is founded already
+> refused: the cluster c1 is already founded

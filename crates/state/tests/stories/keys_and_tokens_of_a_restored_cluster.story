@@ -17,7 +17,7 @@ consume 7
 consume 8
 > unknown
 begin done for=x
-> refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225601000 ms) and agrees with the other voters'
+> refused: this cluster was restored and its leader has not set the start time yet: the leader waits until its clock is past the backup's time (1767225601000 ms) and agrees with the other voters' clocks
 show-key done
 > attempt 1, until 61001, result paid
 complete open claim=5 result=paid

@@ -14,7 +14,7 @@ show order
 > next value 301, 300 allocated, 9223372036854775507 remain; run from 200 with token 6
 # A returns with the token of its refill. B's grant has superseded it, so the return is refused.
 return order token=5 unused=50
-> refused: grant 5 of the sequence order is not its latest, or the sequence moved since
+> refused: grant 5 of the sequence order is not its latest, or the sequence has moved since then
 # B returns everything that it holds, and nothing that A holds.
 return order token=6 unused=150
 > refused: index 150 is outside the run from 200 to 300

@@ -44,16 +44,16 @@ take js53 owner=w28 fence=30000 ; take js53 owner=w29 fence=30000 ; take js53 ow
 # All leases are live. The worker of a live lease is never granted.
 time 10000 10000
 take js53 owner=x fence=40000
-> refused: no worker of layout js53 is free; the next may be in 20000 ms
+> refused: no worker of layout js53 is free; one may be free in 20000 ms
 # Released, but with its fence ahead.
 release js53 9 lease=13
 > released at 30000
 take js53 owner=x fence=40000
-> refused: no worker of layout js53 is free; the next may be in 20000 ms
+> refused: no worker of layout js53 is free; one may be free in 20000 ms
 release js53 7 lease=11 last=12499
 > released at 12500
 take js53 owner=x fence=40000
-> refused: no worker of layout js53 is free; the next may be in 2500 ms
+> refused: no worker of layout js53 is free; one may be free in 2500 ms
 time 12500 11000
 take js53 owner=x fence=40000
 > worker 7 of js53, lease 36, ticks from 12500 to 40000
@@ -63,7 +63,7 @@ time 1000 50000
 take js53 owner=x fence=30000
 > worker 0 of js53, lease 37, ticks from 1000 to 30000
 take js53 owner=y fence=30000
-> refused: no worker of layout js53 is free; the next may be in 29000 ms
+> refused: no worker of layout js53 is free; one may be free in 29000 ms
 # The least recently used free worker is chosen: worker 9 was used after all others, and 7 and 0
 # were granted again.
 time 60000 50001

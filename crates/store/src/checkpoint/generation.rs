@@ -115,7 +115,7 @@ pub(super) fn open_within<R: TakeRows>(
     };
     let folder = data_dir.join(folder_name(generation));
     if disk.kind(&folder)? != Some(Kind::Folder) {
-        let why = format!("{} is gone", folder_name(generation));
+        let why = format!("{} is missing", folder_name(generation));
         return Ok(Opened::SetAside {
             why,
             moved_to: None,

@@ -223,7 +223,8 @@ impl Tally {
             rows,
             digest: found,
         } = self;
-        let why = format!("its {rows} rows have digest {found:032x}, recorded was {digest:032x}");
+        let why =
+            format!("its {rows} rows have digest {found:032x}, but {digest:032x} was recorded");
         Err(io::Error::new(io::ErrorKind::InvalidData, why))
     }
 }

@@ -61,7 +61,7 @@ impl Witness {
             return Ok(());
         }
         let holds = found.map_or("no checkpoint".to_owned(), |at| format!("index {at}"));
-        let why = format!("it holds {holds}, and index {noted} had been synced");
+        let why = format!("it contains {holds}, but index {noted} had been synced");
         Err(io::Error::new(io::ErrorKind::InvalidData, why))
     }
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_note_says_nothing() {
+    fn a_damaged_note_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let witness = Witness::open(&OsDisk, dir.path()).unwrap();
         witness.note(u64::MAX).unwrap();

@@ -65,7 +65,10 @@ pub fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
     let footer = reader.decode(&footer).map_err(|error| {
         // Its checksum was not verified, so its version is not reliable.
         if is_newer(&error) {
-            invalid(path, "the footer is damaged, or of a newer program")
+            invalid(
+                path,
+                "the footer is damaged, or was written by a newer program",
+            )
         } else {
             error
         }
@@ -146,7 +149,7 @@ impl SnapshotReader {
             1 => (FrameKind::Header, MAX_HEADER_BYTES),
             2 => (FrameKind::Block, MAX_BLOCK_BYTES),
             3 => (FrameKind::Footer, MAX_FOOTER_BYTES),
-            other => return Err(self.wrong(format!("no frame has kind {other}"))),
+            other => return Err(self.wrong(format!("unknown kind of frame {other}"))),
         };
         let length = u32::from_le_bytes(length) as usize;
         if length > limit {
@@ -272,7 +275,7 @@ impl Rows {
         let path = &self.reader.path;
         if self.tally.rows != footer.rows {
             let why = format!(
-                "{} rows where {} were recorded",
+                "{} rows, but {} were recorded",
                 self.tally.rows, footer.rows
             );
             return Err(invalid(path, why));
@@ -285,7 +288,7 @@ impl Rows {
         if behind.map_err(|error| self.reader.unread(error))? != 0 {
             return Err(invalid(
                 &self.reader.path,
-                "there is something behind the footer",
+                "there are bytes after the footer",
             ));
         }
         Ok(())

@@ -59,7 +59,7 @@ fn check(
         return Ok(());
     }
     let why = format!(
-        "{} has {free} bytes free, and {bytes} more have to leave {left}",
+        "{} has {free} bytes free; after {bytes} more, {left} must remain",
         folder.display()
     );
     Err(io::Error::new(io::ErrorKind::StorageFull, why))

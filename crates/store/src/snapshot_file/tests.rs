@@ -103,7 +103,7 @@ proptest! {
 }
 
 #[test]
-fn the_file_says_what_it_is_of() {
+fn the_file_names_its_cluster_and_node() {
     let dir = temp();
     let rows = some_rows(10);
     let file = write(dir.path(), 12, &rows);
@@ -207,7 +207,7 @@ fn a_cut_or_longer_file_is_found() {
         verify(&OsDisk, &file.path)
             .unwrap_err()
             .to_string()
-            .contains("behind the footer")
+            .contains("after the footer")
     );
 }
 

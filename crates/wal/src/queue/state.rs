@@ -153,7 +153,7 @@ impl State {
             let follows = next.is_none_or(|next| next == *index);
             if !follows || (next.is_none() && !self.marks.accepts(*index)) || *index == u64::MAX {
                 let next = next.unwrap_or(self.marks.next);
-                return Op::Refused(format!("entry {index} does not follow, {next} is the next"));
+                return Op::Refused(format!("entry {index} does not follow: {next} is next"));
             }
             next = Some(index + 1);
         }

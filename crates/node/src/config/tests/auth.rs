@@ -9,7 +9,7 @@ fn resolve(keys: &str) -> Result<Resolved, String> {
 }
 
 #[test]
-fn tokens_take_a_file_and_tell_who_clients_are() {
+fn tokens_need_a_file_and_authenticate_clients() {
     let file = "bootstrap_token_file = \"/etc/seqd/token\"\n";
     let alone = resolve("[auth]\nenabled = true\n").unwrap_err();
     assert!(

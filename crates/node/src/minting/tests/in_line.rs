@@ -9,7 +9,7 @@ use crate::http::Serving;
 /// A second has 25,600 IDs of this layout, so seven of the twelve requests can be served within
 /// three seconds.
 #[tokio::test(start_paused = true)]
-async fn who_wants_many_ids_of_a_slow_layout_is_served_in_turn_or_refused_at_once() {
+async fn large_requests_to_a_slow_layout_are_served_in_turn_or_refused_at_once() {
     let story = Arc::new(Story::begin());
     let slow = story.minters.of("sonyflake").unwrap();
     let begin = Instant::now();

@@ -84,7 +84,7 @@ async fn no_lease_is_taken_before_the_clock_is_known() {
     let refused = story.code().await;
     assert_eq!(refused, Some(ErrorCode::NoWorkerYet), "a lease was taken");
     let words = story.mint(1).await.unwrap_err().to_string();
-    assert!(words.contains("its clock agrees"), "{words}");
+    assert!(words.contains("has not compared its clock"), "{words}");
     story.hears(&said, agreement(0, Some(0)));
     story.pass(300).await;
     story.mint(1).await.unwrap();

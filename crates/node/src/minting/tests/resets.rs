@@ -38,7 +38,7 @@ impl Story {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reset_lets_a_node_mint_in_the_present_after_its_clock_was_ten_years_ahead() {
+async fn after_a_reset_a_node_mints_at_the_current_time_although_its_clock_was_ten_years_ahead() {
     let story = Story::begin();
     let mut ids: Vec<u64> = story.mint(100).await.unwrap();
     story.set_clocks(TEN_YEARS_MS);
@@ -68,7 +68,7 @@ async fn a_reset_lets_a_node_mint_in_the_present_after_its_clock_was_ten_years_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reset_gives_up_only_what_lies_ahead_of_a_windows_reach() {
+async fn a_reset_gives_up_only_windows_that_no_correct_clock_can_have() {
     let story = Story::begin();
     story.mint(1).await.unwrap();
     let held = story.held();

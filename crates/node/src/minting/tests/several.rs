@@ -130,7 +130,7 @@ async fn a_few_full_ticks_lease_no_further_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_is_idle_for_a_minute_is_given_back_and_leased_again_at_need() {
+async fn a_worker_idle_for_a_minute_is_released_and_leased_again_on_demand() {
     let story = Arc::new(Story::holding_up_to(2));
     story.mint(1).await.unwrap();
     let before = by_worker(&story.load(300).await);

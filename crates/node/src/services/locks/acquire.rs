@@ -159,7 +159,7 @@ impl LockService {
         }
         let place = self.waits.take(tenant, 1);
         place.map(Some).ok_or_else(|| {
-            let most = "as many requests of this client, or of all clients, as may be";
+            let most = "too many requests of this client, or of all clients,";
             full(format!("{most} wait for locks at this node"))
         })
     }
@@ -186,7 +186,7 @@ impl LockService {
         let why = peek(&*self.replica, |state| {
             match state.lock(asked.name.as_str()) {
                 None => (state.lock_counts().locks >= u64::from(locks)).then(|| {
-                    format!("{locks} locks are in use, the most that limits.locks permits")
+                    format!("{locks} locks are in use, which is the maximum (limits.locks)")
                 }),
                 Some(lock) => {
                     let is_new = lock.claim(&asked.owner, asked.nonce).is_none();
@@ -195,7 +195,8 @@ impl LockService {
                     is_full.then(|| {
                         let name = &asked.name;
                         format!(
-                            "{waiters} wait for {name}, the most that limits.lock_waiters permits"
+                            "{waiters} requests wait for {name}, which is the maximum \
+                             (limits.lock_waiters)"
                         )
                     })
                 }

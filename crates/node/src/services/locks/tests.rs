@@ -136,7 +136,7 @@ fn code<T: std::fmt::Debug>(result: Result<T, ServiceError>) -> ErrorCode {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_answered_in_turn_and_no_earlier() {
+async fn waiters_are_answered_in_turn_and_not_earlier() {
     let story = Story::begin();
     let first = story.acquire("a", 0).await.unwrap();
     assert!((9_990..=10_000).contains(&first.expires_in_ms), "{first:?}");
@@ -283,7 +283,7 @@ async fn a_request_that_is_repeated_is_the_same_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_of_the_node_are_told_before_anything_is_proposed() {
+async fn limits_of_the_node_are_checked_before_anything_is_proposed() {
     let story = Story::begin();
     story.acquire("a", 0).await.unwrap();
     let _waits = (story.wait("b").await, story.wait("c").await);
@@ -372,7 +372,7 @@ async fn a_claim_that_cannot_be_withdrawn_is_not_known_to_have_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_cannot_be_read_is_withdrawn_before_its_client_is_told_so() {
+async fn an_unreadable_claim_is_withdrawn_before_its_client_receives_the_error() {
     let story = Story::begin();
     story.acquire("a", 0).await.unwrap();
     let waits = story.wait("b").await;
@@ -434,7 +434,7 @@ async fn a_nonce_with_other_terms_is_another_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_quorum_nobody_is_told_that_it_holds_a_lock() {
+async fn without_a_quorum_no_client_receives_a_lock() {
     let story = Story::begin();
     story.replica.set_quorum(false);
     assert_eq!(code(story.acquire("a", 0).await), ErrorCode::NoQuorum);

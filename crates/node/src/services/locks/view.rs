@@ -57,7 +57,7 @@ impl LockService {
     ) -> Result<(), ServiceError> {
         let place = self.watchers.take(Serving::current_tenant(), 1);
         let _place = place.ok_or_else(|| {
-            let most = "as many requests of this client, or of all clients, as may be";
+            let most = "too many requests of this client, or of all clients,";
             full(format!("{most} watch locks at this node"))
         })?;
         let _pause = Serving::pause();
@@ -142,13 +142,13 @@ fn wait_of(query: &LockQuery) -> Result<Option<(u64, Duration)>, RequestError> {
     let Some(wait_ms) = query.wait_ms else {
         return match query.other_than {
             Some(_) => Err(RequestError::invalid(
-                "other_than needs wait_ms: how long to wait",
+                "other_than requires wait_ms: the time to wait",
             )),
             None => Ok(None),
         };
     };
     let token = query.other_than.ok_or_else(|| {
-        RequestError::invalid("wait_ms needs other_than: the token of the holder, or 0 of none")
+        RequestError::invalid("wait_ms requires other_than: the token of the holder, or 0 for none")
     })?;
     if wait_ms > MOST_WATCH_MS {
         let detail = format!("wait_ms is 0 to {MOST_WATCH_MS}, not {wait_ms}");

@@ -36,7 +36,7 @@ fn of_request(key: &str) -> KeyName {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_caller_goes_on_and_the_others_are_given_its_result() {
+async fn one_caller_gets_the_claim_and_the_others_get_its_result() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
     let first = keys
@@ -81,7 +81,7 @@ async fn one_caller_goes_on_and_the_others_are_given_its_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_over_is_followed_and_lost() {
+async fn an_expired_claim_is_taken_over_and_lost() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
     let first = keys
@@ -193,7 +193,7 @@ async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_quorum_nobody_is_told_to_go_on() {
+async fn without_a_quorum_no_caller_gets_a_claim() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
     replica.set_quorum(false);
@@ -306,7 +306,7 @@ async fn answers_with_a_key_stay_within_the_share_of_their_tenant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_taken_over_is_charged_to_who_goes_on_with_it() {
+async fn a_key_that_is_taken_over_is_charged_to_its_new_claimant() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
     let [first, second] = [1, 2].map(|id| Tenant::of_token(AccessId(id)));

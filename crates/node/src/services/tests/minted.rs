@@ -60,7 +60,7 @@ async fn ids_are_minted_within_the_count_and_show_their_holder() {
 
 /// A node without a quorum may lack leases, so it must not answer that an ID has no origin.
 #[tokio::test(start_paused = true)]
-async fn that_nobody_made_an_id_is_answered_with_a_quorum_alone() {
+async fn an_unissued_id_is_reported_only_with_a_quorum() {
     let story = Story::begin();
     let ids = story.ids();
     let minted = ids.one(&ids.minter(None).unwrap(), soon()).await.unwrap();

@@ -32,7 +32,7 @@ fn a_message_is_taken_from_the_node_of_the_certificate_alone() {
     let wrong = n2.check_id(3, || name_of(3)).unwrap_err();
     assert_eq!(
         wrong.to_string(),
-        "wrong-certificate: the certificate is that of n2, the message of n3"
+        "wrong-certificate: the certificate belongs to n2, but the message is from n3"
     );
     assert_eq!(code(n2.check_id(2, || name_of(2))), None);
     // The names are looked up once, and the result for one ID does not apply to another.
@@ -47,7 +47,7 @@ fn a_message_is_taken_from_the_node_of_the_certificate_alone() {
 }
 
 #[test]
-fn before_the_handshake_is_over_a_sender_has_no_name() {
+fn before_the_handshake_has_finished_a_sender_has_no_name() {
     let place = Places::new().enter(None, Some(Certified::default())).0;
     let nobody = Sender(Arc::clone(&place));
     let early = nobody.check_id(2, || name_of(2));
@@ -55,7 +55,7 @@ fn before_the_handshake_is_over_a_sender_has_no_name() {
 }
 
 #[test]
-fn without_tls_a_sender_is_whom_its_envelope_names() {
+fn without_tls_a_sender_has_the_name_in_its_envelope() {
     let anybody = sender(None);
     assert_eq!(code(anybody.check_id(2, || unreachable!())), None);
     assert_eq!(code(anybody.check_name("n1")), None);

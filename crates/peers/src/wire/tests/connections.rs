@@ -88,7 +88,7 @@ async fn the_log_is_handled_in_the_order_in_which_it_was_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_bytes_move_is_not_cut_and_one_that_stands_still_is() {
+async fn a_call_that_makes_progress_is_not_cut_and_a_stalled_call_is() {
     let (served, _stop) = Network::new().serve(&TestHandler::new());
     let dialer = &served.dialer;
     let limit = Limit::Progress {
@@ -164,7 +164,7 @@ async fn without_credit_no_more_than_the_window_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_sent_is_distinguished_from_what_may_have_been_read() {
+async fn an_unsent_message_is_distinguished_from_one_that_may_have_been_read() {
     let mut network = Network::new();
     let dialer = Arc::clone(&network.dialer);
     let one = |body: Bytes| {

@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_bit_or_a_cut_is_no_frame(frame in frames(), at in any::<prop::sample::Index>(), bit in 0_u32..8) {
+    fn a_frame_with_a_changed_bit_or_a_cut_is_refused(frame in frames(), at in any::<prop::sample::Index>(), bit in 0_u32..8) {
         let bytes = encoded(&frame);
         let at = at.index(bytes.len());
         let mut changed = bytes.clone();

@@ -38,7 +38,7 @@ fn far_of(handler: &Arc<TestHandler>, places: &Arc<Places>) -> (Far, Arc<Watched
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_opening_is_closed_at_once() {
+async fn a_connection_without_an_opening_is_closed_at_once() {
     let handler = TestHandler::new();
     let began = Instant::now();
     for bytes in [
@@ -73,7 +73,7 @@ async fn a_newer_version_or_link_is_refused_as_such() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_route_of_a_newer_program_is_refused_and_the_connection_goes_on() {
+async fn a_route_of_a_newer_program_is_refused_and_the_connection_stays_open() {
     let (mut far, _stop) = far_of(&TestHandler::new(), &Places::new());
     far.open(Link::Control).await;
     assert!(matches!(far.read().await, Some(Frame::Opening { .. })));
@@ -183,7 +183,7 @@ async fn of_a_stranger_little_is_held_and_the_rest_is_not_read() {
 
 /// Endless messages without an envelope are held only up to the limit of a stranger, on every link.
 #[tokio::test(start_paused = true)]
-async fn what_is_taken_of_a_stranger_is_little_too() {
+async fn the_bytes_accepted_from_a_stranger_are_bounded() {
     for link in Link::ALL {
         let (handler, places) = (TestHandler::new(), Places::new());
         let (mut far, _stop) = far_of(&handler, &places);
@@ -303,7 +303,7 @@ async fn bytes_that_are_held_for_all_connections_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_answers_what_is_under_way_and_closes() {
+async fn a_stop_answers_calls_in_progress_and_closes() {
     let handler = TestHandler::new();
     let (served, stop) = Network::new().serve(&handler);
     let dialer = &served.dialer;

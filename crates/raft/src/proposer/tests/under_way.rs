@@ -8,7 +8,7 @@ use crate::membership::leader::best_transfer_target;
 use crate::tests::cut;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_under_way_is_waited_for_until_its_deadline() {
+async fn a_group_in_progress_is_awaited_until_its_deadline() {
     let mut cluster = Cluster::new(1).await;
     cluster.create_orders(0).await;
     let replica = cluster.raft(0).node().replica().unwrap();
@@ -17,13 +17,13 @@ async fn what_is_under_way_is_waited_for_until_its_deadline() {
     let waited = timeout(Duration::from_secs(10), given_up(replica, due)).await;
     let unknown = waited.expect("a group is waited for beyond its deadline");
     assert!(Instant::now() >= due);
-    let within = ProposeError::unknown("no answer within the deadline");
+    let within = ProposeError::unknown("no response within the deadline");
     assert_eq!(unknown, within);
     cluster.stop_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_stops_answers_what_is_under_way_before_it_hands_over() {
+async fn a_stopping_leader_answers_groups_in_progress_before_it_hands_over() {
     let (mut cluster, cut) = cut::cluster().await;
     let at = cluster.leader().expect("there is a leader");
     let raft = cluster.raft(at).clone();

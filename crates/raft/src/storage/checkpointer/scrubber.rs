@@ -48,13 +48,14 @@ impl Scrubber {
             return;
         };
         let path = file.path.display();
-        tracing::warn!(%path, node, why, "a snapshot could not be sent; it is read in full");
+        tracing::warn!(%path, node, why, "a snapshot could not be sent; it is now verified in \
+            full");
         let (checkpointer, file) = (self.checkpointer.clone(), file.clone());
         platform::spawn(async move {
             let path = file.path.display().to_string();
             match checkpointer.scrub(file).await {
                 Ok(true) => {}
-                Ok(false) => tracing::info!(path, "the snapshot is sound, or not kept any more"),
+                Ok(false) => tracing::info!(path, "the snapshot is valid, or is no longer kept"),
                 Err(error) => tracing::error!(path, %error, "the snapshot could not be replaced"),
             }
             tokio::time::sleep(PAUSE).await;
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sound_snapshot_stays_and_one_that_is_gone_is_no_harm() {
+    async fn a_valid_snapshot_stays_and_a_missing_one_does_no_harm() {
         let bench = Bench::new();
         let checkpointer = started(&bench);
         let file = built(&checkpointer).await;

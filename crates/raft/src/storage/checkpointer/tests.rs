@@ -220,7 +220,7 @@ impl Tap for Full {
 }
 
 #[test]
-fn an_export_is_written_anew_and_is_no_kept_snapshot_that_turned_bad() {
+fn an_export_is_written_from_the_state_and_not_copied_from_a_damaged_snapshot() {
     let bench = Bench::new();
     bench.load.grow(9);
     let store = checkpoint::create_empty(&bench.place()).unwrap();

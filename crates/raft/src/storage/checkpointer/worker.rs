@@ -127,7 +127,7 @@ fn older_kept(disk: &dyn Disk, snapshots: &Path) -> io::Result<u64> {
 impl CheckpointWorker {
     pub(super) fn run(mut self, inbox: &mpsc::Receiver<Job>, size: &AtomicU64) {
         if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-            tracing::warn!(%error, "the checkpoint thread keeps its priority");
+            tracing::warn!(%error, "the priority of the checkpoint thread could not be lowered");
         }
         let (mut measured, mut wait) = (Instant::now(), EVERY);
         loop {
@@ -210,7 +210,7 @@ impl CheckpointWorker {
         match self.build() {
             // A write that did not fit remains an error, and so do the changes that it lost.
             Err(error) if snapshot_file::is_refusal(&error) && self.lost.check().is_ok() => {
-                tracing::warn!(%error, "no room for a snapshot: it is tried again");
+                tracing::warn!(%error, "no room for a snapshot: it will be retried");
                 snapshot_file::keep_newest(&*self.place.disk, &self.snapshots)?;
                 Ok(None)
             }
@@ -253,7 +253,7 @@ impl CheckpointWorker {
     pub(crate) fn export(&mut self) -> io::Result<Exported> {
         self.checkpoint()?;
         if self.written.is_none() {
-            return Err(io::Error::other("nothing was applied yet"));
+            return Err(io::Error::other("no entry was applied yet"));
         }
         // Rows take less space in a snapshot than in the store.
         let disk = &*self.place.disk;
@@ -292,7 +292,8 @@ impl CheckpointWorker {
         let caught_up = self.catch_up(staging);
         let caught_up = self.lost.note(caught_up);
         if let Err(error) = &caught_up {
-            tracing::error!(%error, "what was applied during a snapshot did not reach the checkpoint");
+            tracing::error!(%error, "the entries that were applied during a snapshot are missing \
+                in the checkpoint");
         }
         caught_up
     }
@@ -308,7 +309,7 @@ impl CheckpointWorker {
         }
         let needed = file.len.saturating_mul(snapshot_file::FRESH_STORE_PER_ROW);
         if let Err(error) = snapshot_file::check_room(disk, &self.snapshots, needed) {
-            tracing::warn!(%error, bytes, "the checkpoint is not rebuilt smaller");
+            tracing::warn!(%error, bytes, "the checkpoint could not be compacted");
             return Ok(());
         }
         let (drain, pace) = (&self.drain, &mut self.pace);
@@ -323,13 +324,13 @@ impl CheckpointWorker {
         match rebuilt {
             Ok(store) => self.store = store,
             Err(NotMade::Unchanged(error)) if error.kind() == io::ErrorKind::StorageFull => {
-                tracing::warn!(%error, bytes, "the checkpoint is not rebuilt smaller");
+                tracing::warn!(%error, bytes, "the checkpoint could not be compacted");
                 return Ok(());
             }
             Err(not_made) => return Err(not_made.into()),
         }
         let smaller = self.store.disk_bytes();
-        tracing::info!(bytes, smaller, "the checkpoint was rebuilt smaller");
+        tracing::info!(bytes, smaller, "the checkpoint was compacted");
         Ok(())
     }
 

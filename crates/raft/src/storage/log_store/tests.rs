@@ -99,7 +99,7 @@ async fn others_go_on() {
 }
 
 #[tokio::test]
-async fn a_hung_disk_holds_up_only_those_who_wait_for_it() {
+async fn a_hung_disk_delays_only_requests_that_wait_for_it() {
     let dir = tempfile::tempdir().unwrap();
     let tap = Arc::new(Held::default());
     let options = WalOptions {

@@ -55,10 +55,7 @@ impl Folder {
         for name in names {
             for path in [self.cert(name), self.key(name)] {
                 if path.symlink_metadata().is_ok() {
-                    let why = format!(
-                        "{} is there already, and is not overwritten",
-                        path.display()
-                    );
+                    let why = format!("{} already exists and is not overwritten", path.display());
                     let hint = "give another --dir, or renew: seqd tls renew";
                     return Err(Failure::of(exit::CONFLICT, "already-exists", why).with_hint(hint));
                 }
@@ -86,7 +83,7 @@ impl Folder {
     pub(crate) fn authority(&self) -> Result<Authority, Failure> {
         let read = |path: PathBuf| {
             fs::read_to_string(&path).map_err(|error| {
-                let hint = "--dir is a folder that `seqd tls init` made, with its ca.key";
+                let hint = "--dir must be a folder from `seqd tls init`, with its ca.key";
                 cannot("read", &path, &error).with_hint(hint)
             })
         };

@@ -103,7 +103,8 @@ fn subjects(args: &InitArgs) -> Result<Vec<(String, Subject)>, Failure> {
         };
         if !is_host(host) {
             let why = format!(
-                "--nodes: {item:?} is no NAME=HOST: the host is a name or an address, without a port"
+                "--nodes: {item:?} is not NAME=HOST: the host is a name or an address, without a \
+                 port"
             );
             return Err(Failure::usage(why));
         }
@@ -127,8 +128,7 @@ fn subjects(args: &InitArgs) -> Result<Vec<(String, Subject)>, Failure> {
             return Err(Failure::usage(format!("{name}: a name is {NAME_RULE}")));
         }
         if name == CA || subjects[..at].iter().any(|(other, _)| other == name) {
-            let why =
-                format!("{name} is there twice: each node and client needs a name of its own");
+            let why = format!("{name} is listed twice: each node and client needs its own name");
             return Err(Failure::usage(why).with_hint("give the names of nodes as NAME=HOST"));
         }
     }
@@ -148,7 +148,7 @@ fn people(args: &InitArgs, subjects: &[(String, Subject)], until: &str) -> Strin
     let dir = args.dir.display();
     let mut text = format!(
         "{dir}: a CA of {CA_DAYS} days, certificates until {until}\n\n\
-         keep   ca.key   away from the nodes: who has it can make itself any node\n"
+         keep   ca.key   away from the nodes: its owner can impersonate any node\n"
     );
     for (name, subject) in subjects {
         let _ = match subject {

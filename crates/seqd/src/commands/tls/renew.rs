@@ -37,9 +37,9 @@ pub(super) fn run(args: &RenewArgs, format: Format) -> Result<u8, Failure> {
     }
     if names.is_empty() {
         let why = match &args.node {
-            Some(one) => format!("{} is not there", folder.cert(one).display()),
+            Some(one) => format!("{} does not exist", folder.cert(one).display()),
             None => format!(
-                "{} has no certificates of nodes or clients",
+                "{} contains no certificates of nodes or clients",
                 args.dir.display()
             ),
         };
@@ -77,7 +77,7 @@ pub(super) fn run(args: &RenewArgs, format: Format) -> Result<u8, Failure> {
     }
     let mut people = report.table();
     people
-        .push_str("copy each certificate and its key to the place of the old ones: a node takes\n");
+        .push_str("copy each certificate and its key to the place of the old ones: a node loads\n");
     people.push_str("them within ten seconds, without a restart\n");
     report.with_people(people).print(format)?;
     Ok(exit::OK)

@@ -21,10 +21,10 @@ fn a_record_that_does_not_fit_the_rows_sets_the_folder_aside() {
         .unwrap();
     close(store);
     let (why, moved_to) = set_aside(dir.path());
-    assert!(why.contains("recorded was"), "{why}");
+    assert!(why.contains("was recorded"), "{why}");
     assert_eq!(moved_to, Some(dir.path().join("state-bad")));
     assert!(moved_to.unwrap().join("db").exists());
-    assert!(set_aside(dir.path()).0.contains("gone"));
+    assert!(set_aside(dir.path()).0.contains("missing"));
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn a_snapshot_whose_header_or_footer_cannot_be_read_is_not_listed() {
 }
 
 #[test]
-fn what_the_machine_cannot_do_is_reported_and_sets_nothing_aside() {
+fn a_failure_of_the_machine_is_reported_and_sets_nothing_aside() {
     for errno in [Errno::MFILE, Errno::ACCESS, Errno::NOMEM] {
         let (dir, newest) = two_snapshots();
         let disk = refusing(&newest, 1, errno);

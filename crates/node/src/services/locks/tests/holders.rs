@@ -143,7 +143,7 @@ async fn a_waiter_whose_token_was_revoked_is_not_granted_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_is_over_is_not_verified_although_no_entry_has_ended_it() {
+async fn an_expired_hold_is_not_verified_although_no_entry_has_ended_it() {
     let story = Story::begin();
     let first = story.acquire("a", 0).await.unwrap();
     sleep(Duration::from_millis(first.expires_in_ms + 1)).await;

@@ -5,8 +5,6 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
-use super::error::GenerateError;
-
 /// The first wait after a failure. It doubles up to [`MOST`].
 const FIRST: Duration = Duration::from_millis(300);
 
@@ -20,15 +18,15 @@ const LONGEST_ASKED: Duration = Duration::from_secs(5);
 /// The wait after a permanent refusal.
 const FOR_GOOD: Duration = Duration::from_secs(10);
 
-/// The waits of one generator.
+/// The waits of one generator or allocator.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     failures: u32,
     drawn: u64,
 }
 
 impl Pace {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // The keys of a hasher are random in each process and differ between hashers.
         let drawn = RandomState::new().build_hasher().finish();
         Self { failures: 0, drawn }
@@ -36,14 +34,14 @@ impl Pace {
 
     /// After a success: slightly before `due`, so that generators that started together drift
     /// apart.
-    pub(super) fn after_success(&mut self, due: Duration) -> Duration {
+    pub(crate) fn after_success(&mut self, due: Duration) -> Duration {
         self.failures = 0;
         due.mul_f64(0.85 + 0.15 * self.draw())
     }
 
-    /// After a failure. `asked` is the wait that the response requests.
-    pub(super) fn after(&mut self, error: &GenerateError, asked: Option<Duration>) -> Duration {
-        if error.is_for_good() {
+    /// After a failure, which may be permanent. `asked` is the wait that the response requests.
+    pub(crate) fn after(&mut self, is_for_good: bool, asked: Option<Duration>) -> Duration {
+        if is_for_good {
             return FOR_GOOD.mul_f64(1.0 + 0.25 * self.draw());
         }
         let doubled = FIRST * 2_u32.pow(self.failures.min(4));
@@ -69,19 +67,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_to_a_bound_and_follow_what_was_asked_for() {
+    fn waits_double_to_a_bound_and_follow_retry_after() {
         let mut pace = Pace::new();
-        let error = GenerateError::NoLease { why: None };
         let mut waits = Vec::new();
         for _ in 0..20 {
-            waits.push(pace.after(&error, None));
+            waits.push(pace.after(false, None));
         }
         assert!(waits[0] >= FIRST && waits[0] < FIRST * 2, "{waits:?}");
         assert!(waits[19] >= MOST && waits[19] < MOST * 2, "{waits:?}");
-        let asked = pace.after(&error, Some(Duration::from_secs(60)));
+        let asked = pace.after(false, Some(Duration::from_secs(60)));
         assert!(asked >= LONGEST_ASKED && asked < LONGEST_ASKED * 2);
         let due = pace.after_success(Duration::from_secs(10));
         assert!(due > Duration::from_secs(8) && due <= Duration::from_secs(10));
-        assert!(pace.after(&error, None) < FIRST * 2);
+        assert!(pace.after(false, None) < FIRST * 2);
     }
 }

@@ -1,0 +1,139 @@
+//! The task of one allocator: requests the next segment in time, and returns unused values at the
+//! end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_api::GrantRequest;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::Closed;
+use super::error::{AllocateError, Failed, asked};
+use super::segments::Segments;
+use super::stock::{Stock, Tail};
+use crate::error::Error;
+use crate::pace::Pace;
+
+/// The pause between two attempts to return values.
+const AGAIN: Duration = Duration::from_millis(300);
+
+pub(super) struct Keeper<S> {
+    segments: S,
+    stock: Arc<Stock>,
+    pace: Pace,
+}
+
+impl<S: Segments> Keeper<S> {
+    pub(super) fn new(segments: S, stock: Arc<Stock>) -> Self {
+        Self {
+            segments,
+            stock,
+            pace: Pace::new(),
+        }
+    }
+
+    pub(super) async fn keep(mut self) {
+        // The first segment is fetched before the first call.
+        self.refill().await;
+        let stock = Arc::clone(&self.stock);
+        while !stock.is_closing() {
+            tokio::select! {
+                () = stock.wake.notified() => self.refill().await,
+                _ = stock.until_closing() => {}
+            }
+        }
+        let deadline = stock.until_closing().await;
+        let closed = self.give_back(stock.seal(), deadline).await;
+        stock.closed.send_replace(Some(closed));
+    }
+
+    /// Requests segments until none is needed. A request in progress is completed when the
+    /// allocator closes, so that its segment is returned.
+    async fn refill(&mut self) {
+        while !self.stock.is_closing()
+            && let Some(request) = self.stock.refill()
+        {
+            let wait = match self.segments.grant(&request).await {
+                Ok(grant) => match self.stock.granted(&grant) {
+                    Ok(()) => {
+                        self.pace.after_success(Duration::ZERO);
+                        continue;
+                    }
+                    Err(error) => {
+                        self.stock.failed(error, true);
+                        self.pace.after(true, None)
+                    }
+                },
+                Err(error) => match self.wait_after(error, &request) {
+                    Some(wait) => wait,
+                    None => continue,
+                },
+            };
+            tokio::select! {
+                () = sleep(wait) => {}
+                _ = self.stock.until_closing() => {}
+            }
+        }
+    }
+
+    /// Reports a failed request. `None` if it is repeated at once.
+    fn wait_after(&mut self, error: Error, request: &GrantRequest) -> Option<Duration> {
+        let failed = Failed::of(&error);
+        let asked = asked(&error);
+        if failed == Failed::Abandoned {
+            self.stock.abandon(request.size.unwrap_or_default());
+        }
+        // A restored cluster does not accept the grants of its predecessor.
+        if failed == Failed::Permanent && request.after.is_some() && self.stock.forget_grant() {
+            return None;
+        }
+        let is_permanent = failed == Failed::Permanent;
+        let why = Box::new(error);
+        let error = if is_permanent {
+            AllocateError::Refused(why)
+        } else {
+            AllocateError::Unavailable { why: Some(why) }
+        };
+        self.stock.failed(error, is_permanent);
+        Some(self.pace.after(is_permanent, asked))
+    }
+
+    /// Returns unused values. A request may be repeated, because a second return of the same values
+    /// is refused.
+    async fn give_back(&self, tail: Tail, deadline: Instant) -> Closed {
+        let Some(grant) = tail.grant else {
+            return Closed::default();
+        };
+        let mut unused = tail.unused;
+        let mut why = "no time was left".to_owned();
+        while Instant::now() < deadline {
+            match timeout_at(deadline, self.segments.give_back(grant, unused)).await {
+                Ok(Ok(returned)) => {
+                    return Closed {
+                        returned,
+                        lost: tail.unused + tail.lost - returned.min(tail.unused),
+                        why: None,
+                    };
+                }
+                Ok(Err(error)) => {
+                    why = error.to_string();
+                    let is_permanent = Failed::of(&error) == Failed::Permanent;
+                    // The segment before may belong to another run, which only the cluster knows.
+                    match (is_permanent, unused > tail.of_grant) {
+                        (true, true) => unused = tail.of_grant,
+                        (true, false) => break,
+                        (false, _) => {
+                            let _ = timeout_at(deadline, sleep(AGAIN)).await;
+                        }
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+        Closed {
+            returned: 0,
+            lost: tail.unused + tail.lost,
+            why: Some(why),
+        }
+    }
+}

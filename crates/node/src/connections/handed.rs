@@ -1,0 +1,205 @@
+//! Serves requests with hyper, beginning with bytes that were already read, and takes the
+//! connection back after a request that leaves nothing unread.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes, BytesMut};
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONNECTION, EXPECT, UPGRADE};
+use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
+use hyper::{Request, Version};
+use hyper_util::rt::TokioIo;
+use seqd_guards::is_out;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use super::exchange::{Answered, ClientConnection, Exchange, Received};
+use super::held::Entry;
+use super::paced::Paced;
+
+/// Whether hyper is between two requests.
+///
+/// After a response to a request without a body, hyper has read nothing of the connection but the
+/// heads in its buffer, which it returns. When it has flushed after that response, it has nothing
+/// to write either.
+struct Boundary {
+    entry: Entry,
+    /// The latest request has a response after which the connection may be taken back.
+    may_return: AtomicBool,
+    /// Nothing was read or written since a flush at which no request was being answered.
+    is_reached: AtomicBool,
+}
+
+/// The stream of hyper.
+struct Rewound<T> {
+    /// Bytes that were read before.
+    read: Bytes,
+    stream: Paced<T>,
+    boundary: Arc<Boundary>,
+}
+
+/// Returns whether hyper reads exactly the head of this request.
+fn is_head_only(request: &Request<Incoming>) -> bool {
+    let headers = request.headers();
+    let special = [CONNECTION, EXPECT, UPGRADE];
+    request.version() == Version::HTTP_11
+        && request.body().is_end_stream()
+        && !special.iter().any(|name| headers.contains_key(name))
+}
+
+/// Serves requests until the connection ends, or, if `returns`, until hot requests may follow.
+/// Returns the connection in that case, with the bytes that hyper has read and not served.
+pub(super) async fn serve<T, S, B>(
+    (stream, bytes): (Paced<T>, Bytes),
+    (builder, returns): (&Builder, bool),
+    exchange: &Exchange<S>,
+    mut stop: Pin<&mut impl Future<Output = ()>>,
+) -> hyper::Result<Option<(Paced<T>, BytesMut)>>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+    S: Fn(Request<Received>, ClientConnection) -> Answered<B>,
+    B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Unpin + 'static,
+{
+    let boundary = Arc::new(Boundary {
+        entry: exchange.entry().clone(),
+        may_return: AtomicBool::new(false),
+        is_reached: AtomicBool::new(false),
+    });
+    let service = service_fn(|request: Request<Incoming>| {
+        boundary.begin();
+        let is_head_only = returns && is_head_only(&request);
+        let answered = exchange.call(request.map(Received::Streamed));
+        let boundary = Arc::clone(&boundary);
+        async move {
+            let response = answered.await;
+            let may_return = is_head_only && !response.headers().contains_key(CONNECTION);
+            boundary.may_return.store(may_return, Ordering::Relaxed);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let stream = Rewound {
+        read: if is_out!(ReadBytesHandedOver) {
+            Bytes::new()
+        } else {
+            bytes
+        },
+        stream,
+        boundary: Arc::clone(&boundary),
+    };
+    let mut connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut is_stopping = false;
+    let ended = poll_fn(|cx| {
+        if !is_stopping && stop.as_mut().poll(cx).is_ready() {
+            is_stopping = true;
+            Pin::new(&mut connection).graceful_shutdown();
+        }
+        if let Poll::Ready(ended) = Pin::new(&mut connection).poll(cx) {
+            return Poll::Ready(Some(ended));
+        }
+        if !is_stopping && boundary.is_reached.load(Ordering::Relaxed) {
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    })
+    .await;
+    let parts = connection.into_parts();
+    let Rewound {
+        read, mut stream, ..
+    } = parts.io.into_inner();
+    if let Some(ended) = ended {
+        // After a request for an upgrade, hyper leaves its stream open, and responses in it.
+        if !stream.held.is_empty() {
+            let _ = stream.shutdown().await;
+        }
+        return ended.map(|()| None);
+    }
+    let mut bytes = BytesMut::new();
+    if !is_out!(ReadBytesTakenBack) {
+        bytes.extend_from_slice(&parts.read_buf);
+    }
+    bytes.extend_from_slice(&read);
+    Ok(Some((stream, bytes)))
+}
+
+impl Boundary {
+    fn begin(&self) {
+        self.may_return.store(false, Ordering::Relaxed);
+        self.is_reached.store(false, Ordering::Relaxed);
+    }
+
+    fn moved(&self) {
+        self.is_reached.store(false, Ordering::Relaxed);
+    }
+
+    fn flushed(&self) {
+        if self.entry.is_idle() && self.may_return.load(Ordering::Relaxed) {
+            self.is_reached.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Rewound<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.read.is_empty() {
+            let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+            if read.is_ready() {
+                self.boundary.moved();
+            }
+            return read;
+        }
+        self.boundary.moved();
+        let length = self.read.len().min(buffer.remaining());
+        buffer.put_slice(&self.read[..length]);
+        self.read.advance(length);
+        if self.read.is_empty() {
+            self.read = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Rewound<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.boundary.moved();
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.boundary.moved();
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.boundary.flushed();
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
