@@ -13,7 +13,8 @@ use crate::client::Client;
 /// Like [`crate::SequenceAllocator`], for threads. The thread `seqd-allocator` fetches segments and
 /// ends when the allocator is dropped, after unused values were returned.
 ///
-/// Any number of threads may share it by reference. A value in memory is drawn on the calling
+/// The client must not be used in another runtime, because its open connections belong to one. Any
+/// number of threads may share the allocator by reference. A value in memory is drawn on the calling
 /// thread. A call that waits blocks its thread, so it must not be made from a task of a tokio
 /// runtime.
 #[derive(Debug)]
