@@ -203,11 +203,6 @@ impl Check {
     fn draw(&self, world: &mut World, at: usize, term: u64, request: &Request) -> bool {
         let from = DrawFrom::Sequence(order());
         let draw = Draw { from, count: 1 };
-        let label = if self.has(Fault::WindowsKept) {
-            1
-        } else {
-            term
-        };
         let accepting = world.nodes.iter().filter(|node| node.voted <= term).count();
         let node = &mut world.nodes[at];
         if !node.windows.begin(term) {
