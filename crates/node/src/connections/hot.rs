@@ -101,8 +101,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
         }
     }
 
-    /// Serves hot requests in their order. `stop` ends when the port stops; it is not polled again
-    /// then, because the connection ends, too.
+    /// Serves hot requests in their order. `stop` ends when the port stops. It is polled only while
+    /// the connection waits for a request, because it has a lock that all connections share: a
+    /// stopping node has each response end its connection, before the port stops.
     pub(super) async fn serve<S, B>(
         &mut self,
         exchange: &Exchange<S>,
@@ -128,9 +129,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
                 return Ok(Then::Close);
             };
             let is_last = response.headers().contains_key(CONNECTION);
-            let is_stopping = poll_once(stop.as_mut()).await;
-            self.write(response, is_stopping && !is_last).await?;
-            if is_last || is_stopping {
+            self.write(response).await?;
+            if is_last {
                 break;
             }
             if self.stream.held.len() > TOGETHER {
@@ -193,7 +193,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
     }
 
     /// Appends a response in the form of hyper's. It is sent when the next bytes are read.
-    async fn write<B>(&mut self, response: Response<Answer<B>>, closes: bool) -> io::Result<()>
+    async fn write<B>(&mut self, response: Response<Answer<B>>) -> io::Result<()>
     where
         B: Body<Error: std::error::Error + Send + Sync + 'static> + Unpin,
     {
@@ -222,9 +222,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
             let length = whole.len().to_string();
             write_header(CONTENT_LENGTH.as_str(), length.as_bytes(), out);
         }
-        if closes {
-            write_header(CONNECTION.as_str(), b"close", out);
-        }
         write_header(DATE.as_str(), self.date.now().as_bytes(), out);
         out.put_slice(b"\r\n");
         out.put_slice(&whole);
@@ -243,8 +240,4 @@ fn write_header(name: &str, value: &[u8], out: &mut BytesMut) {
     out.put_slice(b": ");
     out.put_slice(value);
     out.put_slice(b"\r\n");
-}
-
-async fn poll_once(mut future: Pin<&mut impl Future<Output = ()>>) -> bool {
-    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
 }
