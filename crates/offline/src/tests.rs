@@ -266,7 +266,7 @@ fn parts_that_do_not_fit_each_other_are_reported() {
         &root,
         &["log and snapshots", "no file contains the entries before"],
     );
-    assert_bad(&root, &["state-1", "gone"]);
+    assert_bad(&root, &["state-1", "missing"]);
 }
 
 #[test]

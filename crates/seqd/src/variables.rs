@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn an_unknown_variable_names_the_nearest() {
         let text = refusal(&["PATH", "SEQD_HTTP_LISEN"]).unwrap();
-        assert!(text.contains("SEQD_HTTP_LISEN is not known"), "{text}");
+        assert!(text.contains("SEQD_HTTP_LISEN is unknown"), "{text}");
         assert!(text.contains("did you mean SEQD_HTTP_LISTEN?"), "{text}");
         let text = refusal(&["SEQD_BANANA_SPLIT"]).unwrap();
         assert!(text.contains("unset SEQD_BANANA_SPLIT"), "{text}");

@@ -204,7 +204,7 @@ fn a_node_that_needs_tokens_and_has_none_does_not_start() {
     let (code, words) = check();
     assert_eq!(code, Some(2), "{words}");
     assert!(
-        words.contains("it takes auth.bootstrap_token_file"),
+        words.contains("it requires auth.bootstrap_token_file"),
         "{words}"
     );
     let node = cluster.node_mut(0);

@@ -226,7 +226,7 @@ fn files_that_do_not_fit_are_refused_with_words() {
         ca: Some(n1.cert.clone()),
         ..n1.clone()
     };
-    says(refused(no_ca, "n1"), "n1, which is no CA");
+    says(refused(no_ca, "n1"), "n1, which is not a CA");
     let foreign = Folder::new();
     let other = Files {
         ca: Some(foreign.path("ca.crt")),

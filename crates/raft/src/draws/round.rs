@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use seqd_state::idgen::WallMs;
-use seqd_state::{Command, Draw, DrawFrom, DrawResult, Drawn, State, Windows};
+use seqd_state::{
+    Command, Draw, DrawFrom, DrawResult, Drawn, Refusal, SequenceRefusal, State, Windows,
+};
 use tokio::time::{Instant, timeout};
 
 use super::confirm::{FromSender, is_confirmed};
@@ -162,6 +164,8 @@ impl<'a> Leader<'a> {
         let core = self.replica.applied.read();
         let mut held = self.replica.windows.held();
         let windows = held.of_term(self.leading.term)?;
+        // The log may have granted the last values to a window that does not have them yet.
+        let is_extending = self.replica.windows.extending.try_lock().is_err();
         let mut lack = Lack::default();
         let mut last_from = None;
         for (draw, result) in draws.iter().zip(results) {
@@ -170,13 +174,13 @@ impl<'a> Leader<'a> {
             }
             *result = match draw_one(windows, &core.state, draw, now) {
                 Ok(DrawResult::Drawn(drawn)) => Some(Ok(drawn)),
-                Ok(DrawResult::Short) => {
+                Err(error) if !is_exhausted(&error) || !is_extending => Some(Err(error)),
+                Ok(DrawResult::Short) | Err(_) => {
                     lack.is_short = true;
                     let wanted = lack.wanted.entry(draw.from.clone()).or_default();
                     *wanted = wanted.saturating_add(draw.count);
                     None
                 }
-                Err(error) => Some(Err(error)),
             };
             if last_from.replace(&draw.from) == Some(&draw.from) {
                 continue;
@@ -245,6 +249,13 @@ impl<'a> Leader<'a> {
         }
         Ok(Some(commands))
     }
+}
+
+fn is_exhausted(error: &DrawError) -> bool {
+    let DrawError::Refused(Refusal::Sequences(refusal)) = error else {
+        return false;
+    };
+    matches!(refusal, SequenceRefusal::SequenceExhausted { .. })
 }
 
 fn draw_one(

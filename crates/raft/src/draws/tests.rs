@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use openraft::entry::RaftEntry;
 use seqd_state::{Command, DrawFrom, SequenceCommand, SequenceMode, SequenceName};
 use seqd_store::testing::create_sequence;
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 
 use super::*;
 use crate::Raft;
@@ -247,6 +247,34 @@ async fn a_caller_that_leaves_passes_the_round_on() {
         last = value;
     }
     assert!(left > 0, "no caller left within its round");
+    drop(raft);
+    cluster.stop_all().await;
+}
+
+/// The last values are granted in the log, and the window does not have them yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sequence_is_not_exhausted_while_its_window_is_extended() {
+    let mut cluster = ordered().await;
+    let raft = cluster.raft(cluster.leader().unwrap()).clone();
+    let extending = replica(&raft).windows.extending.lock().await;
+    let all = SequenceCommand::GrantWindow {
+        name: name(ORDER),
+        size: u64::MAX,
+        after: None,
+    };
+    // Each takes half of what is left.
+    for _ in 0..64 {
+        let grant = vec![Command::Sequences(all.clone())];
+        let _ = raft.propose(grant, deadline()).await;
+    }
+    let early = timeout(Duration::from_millis(300), draw(&raft, 1)).await;
+    assert!(early.is_err(), "refused during an extension: {early:?}");
+    drop(extending);
+    let refused = draw(&raft, 1).await.unwrap_err();
+    assert!(
+        matches!(refused, DrawError::Refused(_)),
+        "none is left: {refused:?}"
+    );
     drop(raft);
     cluster.stop_all().await;
 }

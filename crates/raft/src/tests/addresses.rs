@@ -68,7 +68,7 @@ async fn a_peer_address_is_taken_only_if_the_member_answers_there() {
     let Err(MemberError::Unfit { detail }) = nobody else {
         panic!("an address was taken at which nobody answers: {nobody:?}");
     };
-    assert!(detail.contains("does not answer"), "{detail}");
+    assert!(detail.contains("does not respond"), "{detail}");
     let taken = update(Some(cluster.spots[leader].addr.clone()), None).await;
     let Err(MemberError::AlreadyExists { .. }) = taken else {
         panic!("the address of another member was taken: {taken:?}");

@@ -71,7 +71,7 @@ async fn a_learner_that_does_not_answer_is_not_promoted() {
         let Err(MemberError::LearnerLagging { detail }) = promoted.await else {
             panic!("a learner that does not answer was promoted");
         };
-        assert!(detail.contains("does not answer"), "{detail}");
+        assert!(detail.contains("does not respond"), "{detail}");
     }
     assert_eq!(role_of(&leader, "n4"), Some(Role::Learner));
     assert_eq!(next(&leader, "orders").await, Some(1));
@@ -188,7 +188,7 @@ async fn leadership_is_not_moved_to_a_node_that_does_not_answer() {
     let Err(MemberError::Unfit { detail }) = moved else {
         panic!("{moved:?}");
     };
-    assert!(detail.contains("does not answer"), "{detail}");
+    assert!(detail.contains("does not respond"), "{detail}");
     assert_eq!(next(&leader, "orders").await, Some(1));
     assert_eq!((leader.status().term, cluster.leader()), (term, Some(at)));
     let moved = leader.leader_move(None, deadline()).await.unwrap();

@@ -230,7 +230,7 @@ fn input_without_an_end_is_refused() {
     let check = ["config", "check", "--config", "/dev/zero"];
     let (code, _, stderr) = texts(&seqd("x", &check, ""));
     assert_eq!(code, 2);
-    assert!(stderr.contains("more than 1048576 bytes"), "{stderr}");
+    assert!(stderr.contains("larger than 1048576 bytes"), "{stderr}");
     let (code, _, stderr) = texts(&seqd("x", &["decode"], &"7".repeat((16 << 20) + 1)));
     assert_eq!(code, 2);
     assert!(stderr.contains("more than 16777216 bytes"), "{stderr}");
@@ -303,7 +303,7 @@ fn an_interrupted_recovery_is_announced_again_and_cannot_be_changed() {
         stderr.starts_with("finishes the interrupted recovery of "),
         "{stderr}"
     );
-    let again = "agreed to when it began:\nmakes it\n  IDs  unique\ndry run:";
+    let again = "confirmed when the recovery began:\nmakes it\n  IDs  unique\ndry run:";
     assert!(stderr.contains(again), "{stderr}");
     assert!(inside.join("said").is_file(), "nothing was done");
 }

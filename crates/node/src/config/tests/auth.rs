@@ -13,7 +13,7 @@ fn tokens_need_a_file_and_authenticate_clients() {
     let file = "bootstrap_token_file = \"/etc/seqd/token\"\n";
     let alone = resolve("[auth]\nenabled = true\n").unwrap_err();
     assert!(
-        alone.starts_with("auth.enabled = true (seqd.toml): it takes auth.bootstrap_token_file"),
+        alone.starts_with("auth.enabled = true (seqd.toml): it requires auth.bootstrap_token_file"),
         "{alone}"
     );
     let off = resolve(&format!("[auth]\n{file}"))

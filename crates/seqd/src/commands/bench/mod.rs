@@ -27,25 +27,16 @@ const CHECKS: &str = "Exit code 7: a number was returned twice, or out of order.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Snowflake IDs
-    #[command(after_help = "Example: seqd bench ids -e n1,n2,n3 --clients 64 --duration 30s")]
     Ids(IdsArgs),
     /// Values of a segment sequence
-    #[command(after_help = "Example: seqd bench seq --count 100 -o json")]
     Seq(SequenceArgs),
     /// Values of a strict sequence
-    #[command(after_help = "Example: seqd bench strict -e n1,n2,n3 --rate 2000 --duration 1m")]
     Strict(SequenceArgs),
     /// Values of an ordered sequence
-    #[command(after_help = "Example: seqd bench ordered -e n1 --vs n2   (leader against follower)")]
     Ordered(SequenceArgs),
     /// Locks: cycles of acquire and release
-    #[command(after_help = "Example: seqd bench locks --clients 16 --names 1   (one lock for all)")]
     Locks(LocksArgs),
     /// Any HTTP endpoint that returns numbers
-    #[command(
-        after_help = "Example: seqd bench url https://old.example/next --method POST \
-                            --json-field data.id --vs https://new.example/next"
-    )]
     Url(UrlArgs),
 }
 

@@ -52,7 +52,7 @@ fn a_deleted_folder_is_gone_and_the_next_generation_has_a_new_number() {
     let dir = written(&rows);
     fs::remove_dir_all(dir.path().join("state-1")).unwrap();
     let (why, moved_to) = set_aside(dir.path());
-    assert_eq!((why.as_str(), moved_to), ("state-1 is gone", None));
+    assert_eq!((why.as_str(), moved_to), ("state-1 is missing", None));
     close(create_generation(&place(dir.path()), oks(&rows), &applied(9, &rows)).unwrap());
     assert_eq!(names(dir.path()), ["CURRENT", "state-2"]);
     let (_store, found, found_applied) = good(dir.path());
