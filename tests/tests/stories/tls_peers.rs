@@ -63,7 +63,7 @@ fn a_node_with_another_cluster_s_certificate_is_refused_and_both_sides_log_it() 
         &cluster,
         0,
         &[
-            "peers: no TLS with",
+            "peers: the TLS handshake with",
             unknown,
             "waiting for quorum: seen 2/3 (",
         ],
@@ -89,9 +89,13 @@ fn the_right_certificate_of_another_node_is_refused_and_both_sides_log_it() {
     certificates.meet_peers(other, "n9");
     cluster.start_all();
     let named = "its certificate belongs to n9, but n3 is expected there";
-    wait_for_words(&cluster, 0, &["peers: no TLS with", named, "seen 2/3 ("]);
+    wait_for_words(
+        &cluster,
+        0,
+        &["peers: the TLS handshake with", named, "seen 2/3 ("],
+    );
     let told = "it rejects this side's certificate: it does not belong to the expected node";
-    wait_for_words(&cluster, 2, &["peers' port: no TLS with", told]);
+    wait_for_words(&cluster, 2, &["peers' port: the TLS handshake with", told]);
 }
 
 #[test]
@@ -112,7 +116,7 @@ fn an_expired_certificate_is_refused_and_both_sides_log_it() {
         &cluster,
         0,
         &[
-            "peers: no TLS with",
+            "peers: the TLS handshake with",
             "its certificate expired on 2",
             "seen 2/3 (",
         ],
