@@ -17,7 +17,7 @@ use super::lock::FolderLock;
 use super::replay::Replayed;
 use super::reports::{Check, EntryId, FolderReport, Problem, Torn, unreadable_code};
 use super::snapshot::{SnapshotReport, read_snapshot};
-use seqd_store::folder::{DATA, FORMAT};
+use seqd_store::folder::FORMAT;
 use seqd_store::records::{self, PeersRecord};
 
 /// Verifies a folder and writes nothing to it. `on_check` is called with each completed check.
@@ -104,7 +104,9 @@ impl Checks<'_> {
                 format!("{name}, node {node} of cluster {cluster}"),
             );
         }
-        if report.identity.is_none() && DATA.iter().any(|data| self.root.join(data).is_dir()) {
+        let is_used = report.checkpoint.is_some()
+            || !(report.log.segments.is_empty() && report.snapshots.is_empty());
+        if report.identity.is_none() && is_used {
             let detail = "it was deleted: a node does not start with the data of this folder";
             self.bad("identity", detail);
         }

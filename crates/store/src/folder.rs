@@ -87,7 +87,7 @@ pub struct Folder {
 }
 
 /// The folders that a node fills once it has an identity.
-pub const DATA: [&str; 3] = ["wal", "state", "snap"];
+const DATA: [&str; 3] = ["wal", "state", "snap"];
 
 impl Folder {
     /// Creates or opens the folder and takes its lock.

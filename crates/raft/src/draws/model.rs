@@ -7,7 +7,6 @@
 //! it.
 
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use seqd_state::idgen::WallMs;
@@ -80,7 +79,7 @@ struct Node {
     round: Option<Round>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 struct World {
     nodes: [Node; NODES],
     groups: Vec<Group>,
@@ -92,36 +91,6 @@ struct World {
     requests: usize,
     elections: u64,
     restarts: usize,
-}
-
-impl World {
-    fn key(&self) -> impl Hash + PartialEq + '_ {
-        let counts = (self.requests, self.elections, self.restarts);
-        let answered = (self.answered, self.is_out_of_order);
-        (&self.nodes, &self.groups, self.granted, answered, counts)
-    }
-}
-
-impl PartialEq for World {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Hash for World {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.key().hash(hasher);
-    }
-}
-
-impl std::fmt::Debug for World {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{:?}, {:?}, answered {}",
-            self.nodes, self.groups, self.answered
-        )
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
