@@ -104,12 +104,6 @@ impl Checks<'_> {
                 format!("{name}, node {node} of cluster {cluster}"),
             );
         }
-        let is_used = report.checkpoint.is_some()
-            || !(report.log.segments.is_empty() && report.snapshots.is_empty());
-        if report.identity.is_none() && is_used {
-            let detail = "it was deleted: a node does not start with the data of this folder";
-            self.bad("identity", detail);
-        }
         if let Some(boot) = report.boot {
             self.ok("boot", format!("start number {boot}"));
         }

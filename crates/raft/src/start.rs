@@ -190,9 +190,6 @@ impl FolderOpen {
     pub(crate) fn open(options: Options) -> Result<(Self, Box<dyn Listen>), Stop> {
         let folder = driver::open_folder(options.disk, &options.data_dir)?;
         let identity = folder.identity()?;
-        if identity.is_none() {
-            folder.check_unused()?;
-        }
         let boot = folder.raise_boot()?;
         let mut nonce = [0; 8];
         platform::fill_random(&mut nonce)?;

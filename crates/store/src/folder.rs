@@ -86,9 +86,6 @@ pub struct Folder {
     lock: Option<File>,
 }
 
-/// The folders that a node fills once it has an identity.
-const DATA: [&str; 3] = ["wal", "state", "snap"];
-
 impl Folder {
     /// Creates or opens the folder and takes its lock.
     pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<Self, Stop> {
@@ -236,27 +233,6 @@ impl Folder {
 
     pub fn identity(&self) -> Result<Option<Identity>, Stop> {
         self.read_checked(&self.root.join("identity"))
-    }
-
-    /// Checks that a folder without an identity has no data either. The identity is written before
-    /// the first of these, so that it was deleted otherwise.
-    pub fn check_unused(&self) -> Result<(), Stop> {
-        let names = self.disk.list(&self.root);
-        let names = names.map_err(|e| Stop::unusable(&self.root, &e))?;
-        let Some(data) = DATA
-            .iter()
-            .find(|data| names.iter().any(|name| name == *data))
-        else {
-            return Ok(());
-        };
-        Err(Stop::new(
-            StopReason::ForeignFolder,
-            format!(
-                "{} holds {data} but no `identity` file, which was deleted; give this node an empty \
-                 folder, and if it was a member, remove it from the cluster first",
-                self.root.display()
-            ),
-        ))
     }
 
     /// Stores the identity durably.

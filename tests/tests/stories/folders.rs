@@ -1,6 +1,5 @@
 //! Data folders with which a node must not start: emptied, foreign, or in use.
 
-use seqd_tests::binary::run;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::damage::{copy_folder, flip_bit, row};
 use seqd_tests::loop_disk::{FileSystem, ROOMY, cannot_mount};
@@ -80,21 +79,6 @@ fn a_folder_of_another_program_is_refused() {
     std::fs::write(data.join("ibdata1"), "somebody else's").unwrap();
     cluster.node_mut(0).start();
     row("folder of another program").ends(cluster.node_mut(0));
-}
-
-#[test]
-fn a_folder_whose_identity_was_deleted_is_refused_and_not_called_sound() {
-    let mut cluster = Cluster::started(1);
-    let data = cluster.node(0).data();
-    cluster.node_mut(0).stop();
-    std::fs::remove_file(data.join("identity")).unwrap();
-    let folder = data.display().to_string();
-    let verified = run(&["data", "verify", "--data-dir", &folder]);
-    let checks = String::from_utf8_lossy(&verified.stdout);
-    assert!(!verified.status.success(), "{verified:?}");
-    assert!(checks.contains("identity"), "{verified:?}");
-    cluster.node_mut(0).start();
-    row("data without an identity").ends(cluster.node_mut(0));
 }
 
 #[test]

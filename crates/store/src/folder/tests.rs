@@ -57,18 +57,6 @@ fn boot_numbers_rise_and_identities_stay() {
 }
 
 #[test]
-fn data_without_an_identity_is_not_an_empty_folder() {
-    let dir = tempfile::tempdir().unwrap();
-    let folder = opened(dir.path()).unwrap();
-    assert_eq!(folder.check_unused(), Ok(()));
-    for data in DATA {
-        fs::create_dir(dir.path().join(data)).unwrap();
-        assert_eq!(folder.check_unused().unwrap_err().code(), "foreign-folder");
-        fs::remove_dir(dir.path().join(data)).unwrap();
-    }
-}
-
-#[test]
 fn a_flipped_bit_in_the_identity_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let folder = opened(dir.path()).unwrap();
