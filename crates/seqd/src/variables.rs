@@ -103,7 +103,7 @@ mod tests {
         let text = refusal(&["SEQD_BANANA_SPLIT"]).unwrap();
         assert!(text.contains("unset SEQD_BANANA_SPLIT"), "{text}");
         let text = refusal_of(&["SEQD_HTTP_PORT"], "7400").unwrap();
-        assert!(text.contains("SEQD_HTTP_PORT is not known"), "{text}");
+        assert!(text.contains("SEQD_HTTP_PORT is unknown"), "{text}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 use openraft::entry::RaftEntry;
+use seqd_state::idgen::Progression;
 use seqd_state::{Command, DrawFrom, SequenceCommand, SequenceMode, SequenceName};
 use seqd_store::testing::create_sequence;
 use tokio::time::{timeout, timeout_at};
@@ -257,24 +258,34 @@ async fn a_sequence_is_not_exhausted_while_its_window_is_extended() {
     let mut cluster = ordered().await;
     let raft = cluster.raft(cluster.leader().unwrap()).clone();
     let extending = replica(&raft).windows.extending.lock().await;
-    let all = SequenceCommand::GrantWindow {
-        name: name(ORDER),
-        size: u64::MAX,
-        after: None,
+    let order = raft.state(|state| state.sequence(&name(ORDER)).cloned());
+    let mut definition = order.unwrap().definition;
+    definition.progression = Progression::new(1, 1, 1, 8, false).unwrap();
+    let short: SequenceName = name("short");
+    let commands = [
+        SequenceCommand::Create {
+            name: short.clone(),
+            definition,
+            tenant: Tenant::OPERATOR,
+        },
+        SequenceCommand::GrantWindow {
+            name: short.clone(),
+            size: 8,
+            after: None,
+        },
+    ];
+    let commands = commands.map(Command::Sequences).into();
+    raft.propose(commands, deadline()).await.unwrap();
+    let from = DrawFrom::Sequence(short);
+    let draw = || {
+        let (from, count) = (from.clone(), 1);
+        raft.draw(Tenant::OPERATOR, Draw { from, count }, deadline())
     };
-    // Each takes half of what is left.
-    for _ in 0..64 {
-        let grant = vec![Command::Sequences(all.clone())];
-        let _ = raft.propose(grant, deadline()).await;
-    }
-    let early = timeout(Duration::from_millis(300), draw(&raft, 1)).await;
+    let early = timeout(Duration::from_millis(300), draw()).await;
     assert!(early.is_err(), "refused during an extension: {early:?}");
     drop(extending);
-    let refused = draw(&raft, 1).await.unwrap_err();
-    assert!(
-        matches!(refused, DrawError::Refused(_)),
-        "none is left: {refused:?}"
-    );
+    let refused = draw().await.unwrap_err();
+    assert!(matches!(refused, DrawError::Refused(_)), "{refused:?}");
     drop(raft);
     cluster.stop_all().await;
 }

@@ -233,7 +233,7 @@ fn input_without_an_end_is_refused() {
     assert!(stderr.contains("larger than 1048576 bytes"), "{stderr}");
     let (code, _, stderr) = texts(&seqd("x", &["decode"], &"7".repeat((16 << 20) + 1)));
     assert_eq!(code, 2);
-    assert!(stderr.contains("more than 16777216 bytes"), "{stderr}");
+    assert!(stderr.contains("larger than 16777216 bytes"), "{stderr}");
 }
 
 #[test]
