@@ -121,7 +121,7 @@ fn an_expired_certificate_is_refused_and_both_sides_log_it() {
             "seen 2/3 (",
         ],
     );
-    let told = "it finds this side's certificate expired";
+    let told = "it rejects this side's certificate: it has expired";
     wait_for_words(&cluster, 2, &[told, "certificate expires in 0 days"]);
     // A node that is started with an expired certificate refuses by itself.
     cluster.node_mut(2).kill();
