@@ -80,6 +80,18 @@ struct Slot<W> {
     due_at: W,
 }
 
+impl<W: Word> Slot<W> {
+    /// Reads the values of the segment in this slot.
+    #[inline]
+    fn values(&self) -> Values {
+        Values {
+            first: self.first.load(Acquire).cast_signed(),
+            increment: self.increment.load(Acquire).cast_signed(),
+            count: self.count.load(Acquire),
+        }
+    }
+}
+
 /// The current segment.
 #[derive(Debug)]
 pub(super) struct Lane<W> {
@@ -131,11 +143,7 @@ impl<W: Word> Lane<W> {
             let slot = self.slot(number);
             // Each is an acquiring load: a value of a later segment makes the number of the slot
             // visible that was written before it.
-            let values = Values {
-                first: slot.first.load(Acquire).cast_signed(),
-                increment: slot.increment.load(Acquire).cast_signed(),
-                count: slot.count.load(Acquire),
-            };
+            let values = slot.values();
             let due_at = slot.due_at.load(Acquire);
             if slot.number.load(Relaxed) != number {
                 // The slot has been reused: the drawn offsets stay unused.
@@ -159,11 +167,7 @@ impl<W: Word> Lane<W> {
     pub(super) fn draw_one(&self) -> Option<(i64, bool)> {
         let (number, offset) = split(self.word.fetch_add(1, AcqRel));
         let slot = self.slot(number);
-        let values = Values {
-            first: slot.first.load(Acquire).cast_signed(),
-            increment: slot.increment.load(Acquire).cast_signed(),
-            count: slot.count.load(Acquire),
-        };
+        let values = slot.values();
         let due_at = slot.due_at.load(Acquire);
         let is_drawn = offset < values.count && slot.number.load(Relaxed) == number;
         is_drawn.then(|| (values.at(offset), offset == due_at))
