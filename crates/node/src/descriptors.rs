@@ -27,7 +27,9 @@ const MOST: u64 = 65_536;
 pub struct Descriptors {
     /// Open files of the whole process.
     pub all: usize,
-    /// Connections of clients.
+    /// Connections of clients, to all ports.
+    for_clients: usize,
+    /// Connections of clients to one port, if there is no other.
     pub clients: usize,
     /// Connections to the peers' port, from peers and from strangers.
     pub peers: usize,
@@ -55,6 +57,11 @@ impl Descriptors {
         Self::of(usize::try_from(current).unwrap_or(usize::MAX))
     }
 
+    /// The connections of each of several ports for clients, which share the descriptors.
+    pub(crate) fn clients_of(&self, ports: usize) -> usize {
+        (self.for_clients / ports.max(1)).min(CLIENTS)
+    }
+
     fn of(all: usize) -> io::Result<Self> {
         if all < LEAST {
             return Err(io::Error::other(format!(
@@ -65,9 +72,11 @@ impl Descriptors {
         let peers = (all / 8).min(1025);
         // Five to each of at most 63 other nodes.
         let to_peers = (all / 16).min(315);
+        let for_clients = all - STORAGE - peers - to_peers;
         Ok(Self {
             all,
-            clients: (all - STORAGE - peers - to_peers).min(CLIENTS),
+            for_clients,
+            clients: for_clients.min(CLIENTS),
             peers,
         })
     }
@@ -87,6 +96,13 @@ mod tests {
         assert_eq!(of(512), (224, 64));
         assert_eq!(of(1024), (640, 128));
         assert_eq!(of(65_536), (CLIENTS, 1025));
+    }
+
+    #[test]
+    fn several_ports_share_the_descriptors_of_clients() {
+        let of = |all, ports| Descriptors::of(all).unwrap().clients_of(ports);
+        assert_eq!((of(1024, 1), of(1024, 2), of(1024, 3)), (640, 320, 213));
+        assert_eq!(of(65_536, 3), CLIENTS);
     }
 
     #[test]

@@ -7,14 +7,16 @@
 //!
 //! - `clock`, `clock_steps`, `config`, `connections`, `descriptors`, `durations`, `metrics`, `times`:
 //!   the environment, with clock, configuration, sockets and counters
-//! - `access`, `codes`, `http`, `ports`, `replica`, `tls`: authentication, the parsing of requests,
-//!   and consensus as a trait
+//! - `access`, `admission`, `codes`, `http`, `ports`, `replica`, `tls`: authentication, the checks that
+//!   every request passes, the parsing of requests, and consensus as a trait
 //! - `places`, `sequences`, `minting`: IDs and segments from memory
 //! - `runs_out`, `services`: each request, without HTTP
-//! - `handlers`, `report`: from HTTP to services and back
+//! - `problems`: the errors of services as clients see them
+//! - `handlers`, `protocols`, `report`: from HTTP and other protocols to services and back
 //! - `node`: start and stop
 
 mod access;
+mod admission;
 mod clock;
 mod clock_steps;
 mod codes;
@@ -34,6 +36,8 @@ mod minting;
 mod node;
 mod places;
 mod ports;
+mod problems;
+mod protocols;
 mod replica;
 mod report;
 mod runs_out;
@@ -53,6 +57,6 @@ pub use config::{Config, ConfigError, Layers, Resolved};
 pub use descriptors::Descriptors;
 pub use minting::last_tick::last_minted_ms;
 pub use node::{Node, Step};
-pub use ports::Ports;
+pub use ports::{Ports, ProtocolListeners};
 pub use seqd_raft::{Stop, StopReason};
 pub use tls::Tls;

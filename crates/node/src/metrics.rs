@@ -40,6 +40,29 @@ pub(crate) struct RouteLabel {
     pub(crate) route: &'static str,
 }
 
+/// The labels of a request of a protocol other than HTTP.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ProtocolLabels {
+    pub(crate) protocol: &'static str,
+    pub(crate) command: &'static str,
+    /// `ok`, or the code of the error.
+    pub(crate) code: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ProtocolLabel {
+    pub(crate) protocol: &'static str,
+}
+
+/// Requests of protocols other than HTTP.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProtocolMetrics {
+    pub(crate) requests: Family<ProtocolLabels, Counter<u64, AtomicU64>>,
+    pub(crate) durations: Family<ProtocolLabel, Durations>,
+    /// Scripts of Redis clients that are not among the known ones.
+    pub(crate) unknown_scripts: Counter,
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct SequenceLabel {
     sequence: String,
@@ -62,6 +85,7 @@ pub(crate) struct HttpMetrics {
 pub(crate) struct Metrics {
     registry: Registry,
     pub(crate) http: HttpMetrics,
+    pub(crate) protocols: ProtocolMetrics,
     allocated: Family<SequenceLabel, Counter>,
     allocated_labels: Mutex<std::collections::BTreeSet<String>>,
     refills: Family<ResultLabel, Counter>,
@@ -79,6 +103,7 @@ impl Metrics {
         let metrics = Metrics {
             registry: Registry::with_prefix(PREFIX),
             http,
+            protocols: ProtocolMetrics::default(),
             allocated: Family::default(),
             allocated_labels: Mutex::default(),
             refills: Family::default(),
@@ -107,6 +132,21 @@ impl Metrics {
             "http_request_duration_seconds",
             "Time from a request's head to its answer",
             self.http.durations.clone(),
+        );
+        registry.register(
+            "protocol_requests",
+            "Requests of protocols other than HTTP",
+            self.protocols.requests.clone(),
+        );
+        registry.register(
+            "protocol_request_duration_seconds",
+            "Time from a request of another protocol to its reply",
+            self.protocols.durations.clone(),
+        );
+        registry.register(
+            "redis_unknown_scripts",
+            "Scripts of Redis clients that this node does not recognise",
+            self.protocols.unknown_scripts.clone(),
         );
         registry.register(
             "sequence_allocated",

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
 use seqd_net::Listen;
 use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason};
@@ -15,14 +16,16 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::access::{Access, TokenFile};
+use crate::admission::Closing;
 use crate::config::Config;
-use crate::connections::IsHot;
+use crate::connections::{IsHot, Port};
 use crate::handlers::Router;
-use crate::http::{Closing, Context, Hosts, RequestIds, Server};
+use crate::http::{Context, Hosts, RequestIds, serve};
 use crate::metrics::Metrics;
 use crate::minting::last_tick::{self, LastTick, LastTickWriter};
 use crate::minting::{ClockWatch, Keeper, Minters};
 use crate::ports::Ports;
+use crate::protocols;
 use crate::replica::layout;
 use crate::report;
 use crate::runs_out;
@@ -62,7 +65,8 @@ pub struct Node {
 
 /// The parts that a stop takes, each once.
 struct Running {
-    server: Option<Server>,
+    /// The ports for clients; that of HTTP is first.
+    ports: Vec<Port>,
     marks: Option<LastTickWriter>,
     tasks: JoinSet<()>,
 }
@@ -80,6 +84,7 @@ impl Node {
                 disk,
                 http_listener,
                 peer_listener,
+                protocols: protocol_listeners,
             } = ports;
 
             let tls =
@@ -111,6 +116,7 @@ impl Node {
 
             // Serving: the segment buffers, the services, then HTTP.
             let metrics = Arc::new(Metrics::new());
+            let protocol_metrics = metrics.protocols.clone();
             let segments = SegmentBuffers::new(Arc::new(raft.clone()), Arc::clone(&metrics));
             let segments = Arc::new(segments);
             let window = config.clock.window;
@@ -129,12 +135,21 @@ impl Node {
             };
             let hot: Option<IsHot> = config.http.hot_path.then_some(Router::is_hot);
             let services = Arc::new(Services::new(config, &parts));
-            let (closing, lanes) = (context.closing(), context.lanes());
+            let admission = context.admission();
             let router = Router::new(context, &services);
             let (unreadable, answer) = (router.unreadable(), move |it, by| router.answer(it, by));
-            let server = Server::start(tls.at_clients_port(http_listener), answer, unreadable, hot)
+            let server = serve(tls.at_clients_port(http_listener), answer, unreadable, hot)
                 .map_err(|error| start_failed(format!("http.listen: {error}")))?;
             let addr = server.addr();
+            let mut ports = vec![server];
+            let others = protocols::start(
+                protocol_listeners,
+                &tls,
+                &services,
+                &admission,
+                &protocol_metrics,
+            );
+            ports.extend(others.map_err(|error| start_failed(error.to_string()))?);
 
             // The background tasks.
             let mut tasks = JoinSet::new();
@@ -146,10 +161,10 @@ impl Node {
             tasks.spawn(runs_out::watch(&parts));
             tasks.spawn(tls.keep_fresh(wall));
             tasks.spawn(access.keep_fresh());
-            tasks.spawn(lanes.keep());
+            tasks.spawn(admission.lanes.keep());
 
             let running = Mutex::new(Running {
-                server: Some(server),
+                ports,
                 marks: Some(marks),
                 tasks,
             });
@@ -160,7 +175,7 @@ impl Node {
                 minters,
                 segments,
                 services,
-                closing,
+                closing: admission.closing,
                 addr,
                 before,
                 running,
@@ -178,10 +193,11 @@ impl Node {
             self.raft.begin_stop();
             let mut running = self.running.lock().await;
             running.tasks.shutdown().await;
-            if let Some(server) = running.server.take() {
+            let ports = std::mem::take(&mut running.ports);
+            if !ports.is_empty() {
                 self.closing.begin();
                 tokio::time::sleep(LINGER).await;
-                server.stop(GRACE).await;
+                stop_all(ports, GRACE).await;
             }
             let Some(marks) = running.marks.take() else {
                 return;
@@ -205,9 +221,8 @@ impl Node {
                 _ => Stop::invariant("consensus ended without a reason".to_owned()),
             };
             self.services.health.stop();
-            if let Some(server) = self.running.lock().await.server.take() {
-                server.stop(GRACE_AT_FAILURE).await;
-            }
+            let ports = std::mem::take(&mut self.running.lock().await.ports);
+            stop_all(ports, GRACE_AT_FAILURE).await;
             stop
         })
     }
@@ -234,6 +249,11 @@ impl std::fmt::Debug for Node {
             .field("name", &self.services.node())
             .finish_non_exhaustive()
     }
+}
+
+/// Stops all ports at the same time.
+async fn stop_all(ports: Vec<Port>, grace: Duration) {
+    join_all(ports.into_iter().map(|port| port.stop(grace))).await;
 }
 
 fn options(

@@ -10,7 +10,7 @@ use seqd_raft::RoundRobin;
 use seqd_state::Tenant;
 use tokio::sync::oneshot;
 
-use crate::http::Serving;
+use crate::admission::Serving;
 
 /// Places that tenants receive in turn.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use seqd_disk::{Disk, OsDisk};
@@ -21,6 +21,14 @@ pub struct Ports {
     pub http_listener: Box<dyn Listen>,
     /// The peers' port, likewise.
     pub peer_listener: Box<dyn Listen>,
+    pub protocols: ProtocolListeners,
+}
+
+/// The ports of other protocols that the configuration enables.
+#[derive(Default)]
+pub struct ProtocolListeners {
+    pub redis: Option<Box<dyn Listen>>,
+    pub memcached: Option<Box<dyn Listen>>,
 }
 
 impl Ports {
@@ -34,11 +42,23 @@ impl Ports {
             let port: Box<dyn Listen> = Box::new(TcpPort::new(bound).with_most(most));
             Ok::<_, io::Error>(port)
         };
+        let (redis, memcached) = (config.redis.listen, config.memcached.listen);
+        let enabled = 1 + usize::from(redis.is_some()) + usize::from(memcached.is_some());
+        let clients = descriptors.clients_of(enabled);
+        let protocol = |address: Option<SocketAddr>, key| {
+            address
+                .map(|address| bind(address, key, clients))
+                .transpose()
+        };
         Ok(Ports {
             clock: Arc::new(OsClock),
             disk: Arc::new(OsDisk),
-            http_listener: bind(config.http.listen, "http.listen", descriptors.clients)?,
+            http_listener: bind(config.http.listen, "http.listen", clients)?,
             peer_listener: bind(config.peer.listen, "peer.listen", descriptors.peers)?,
+            protocols: ProtocolListeners {
+                redis: protocol(redis, "redis.listen")?,
+                memcached: protocol(memcached, "memcached.listen")?,
+            },
         })
     }
 }

@@ -13,7 +13,7 @@ use seqd_raft::{DrawError, ProposeError, Raft, Role, Turn};
 use seqd_state::{ClusterMs, Command, Draw, Drawn, NodeId, Outcome, State, Wait};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::http::Serving;
+use crate::admission::Serving;
 
 /// The interval at which a request checks whether this node has a state.
 pub(crate) const STATE_WAIT: Duration = Duration::from_millis(50);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use seqd_disk::{Disk, DiskFile, Kind, OsDisk, Tap, Tapped};
-use seqd_node::{Layers, Node, OsClock, Ports};
+use seqd_node::{Layers, Node, OsClock, Ports, ProtocolListeners};
 
 /// Blocks every call that reaches the disk.
 #[derive(Default)]
@@ -84,6 +84,7 @@ async fn start(folder: &Path, valve: &Arc<Valve>) -> Node {
         disk: Arc::new(Tapped { disk, tap }),
         http_listener: http_listener.into(),
         peer_listener: peer_listener.into(),
+        protocols: ProtocolListeners::default(),
     };
     Node::start(resolved.config, ports).await.unwrap()
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Client, Method, Response};
 use seqd_idgen::{WallClock, WallMs};
-use seqd_node::{Layers, Node, OsClock, Ports};
+use seqd_node::{Layers, Node, OsClock, Ports, ProtocolListeners};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -60,6 +60,7 @@ async fn start(folder: &Path, clock: &Arc<ShiftedClock>) -> Story {
         disk: Arc::new(seqd_disk::OsDisk),
         http_listener: http_listener.into(),
         peer_listener: peer_listener.into(),
+        protocols: ProtocolListeners::default(),
     };
     let node = Node::start(resolved.config, ports).await.unwrap();
     let url = format!("http://{}", node.http_addr());

@@ -22,17 +22,20 @@ pub fn check_exposed(config: &Config) -> Result<Option<String>, ConfigError> {
     }
     Err(ConfigError(format!(
         "{open}. Set [tls] (`seqd tls init` makes the certificates), or listen on 127.0.0.1 alone \
-         (http.listen, peer.listen), or permit it: --insecure, SEQD_INSECURE=true or \
+         (http.listen, peer.listen, redis.listen, memcached.listen), or permit it: --insecure, SEQD_INSECURE=true or \
          insecure = true under [node]"
     )))
 }
 
 /// Describes each port on which an unauthenticated machine could act as a client or as a node.
 fn open(config: &Config) -> Vec<String> {
-    let (http, peer, tls) = (config.http.listen, config.peer.listen, &config.tls);
+    let (peer, tls) = (config.peer.listen, &config.tls);
     let mut open = Vec::new();
-    if is_exposed(http) {
-        let clients = format!("http.listen = {http} serves other machines");
+    for (key, listen) in config
+        .clients_ports()
+        .filter(|(_, listen)| is_exposed(*listen))
+    {
+        let clients = format!("{key} = {listen} serves other machines");
         if tls.cert.is_none() {
             open.push(format!("{clients} without TLS (tls.cert, tls.key)"));
         } else if tls.client_ca.is_none() && !config.auth.enabled {

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use seqd_api::Mode;
 use seqd_idgen::OnRollback;
 use seqd_state::{
     MAX_GRANT_SIZE, MAX_KEY_BYTES_IN_ALL, MAX_KEYS, MAX_LOCKS, MAX_ONE_TIME, MAX_TTL_MS,
@@ -14,8 +15,8 @@ use seqd_state::{
 };
 
 use super::rules::{
-    LogFormat, address, any, duration, durations, file, host_port, hosts, name, number, one_of,
-    path, peers, share, switch, url,
+    CompatRoutes, LogFormat, address, any, compat_routes, duration, durations, file, host_port,
+    hosts, name, number, one_of, optional_address, path, peers, share, switch, url,
 };
 use super::values::{ConfigError, Given, Origin, Values};
 
@@ -261,6 +262,34 @@ table! {
             "the number of locks in use above which this node creates no new ones";
         lock_waiters: u32, Number, Some("1024"), |given| number(given, 1..=MAX_WAITERS as u64),
             "the maximum number of requests that wait for one lock";
+    }
+    redis: RedisSection {
+        listen: Option<SocketAddr>, Text, Some(""), optional_address,
+            "the address for clients of the Redis protocol, HOST:PORT; empty: none";
+        create: Option<Mode>, Text, Some("strict"), |given| one_of(
+            given,
+            &[
+                ("strict", Some(Mode::Strict)),
+                ("segment", Some(Mode::Segment)),
+                ("ordered", Some(Mode::Ordered)),
+                ("refuse", None),
+            ],
+            "strict, segment, ordered or refuse",
+        ), "what INCR of an unknown name creates: strict, segment, ordered or refuse";
+    }
+    memcached: MemcachedSection {
+        listen: Option<SocketAddr>, Text, Some(""), optional_address,
+            "the address for clients of the memcached protocol, HOST:PORT; empty: none";
+        layout: String, Text, Some("default"), name,
+            "the layout of the IDs that a get returns";
+    }
+    compat: CompatSection {
+        routes: Vec<CompatRoutes>, List, Some(""), compat_routes,
+            "routes of other systems on the clients' HTTP port: leaf, tinyid, cosid, katsubushi";
+        leaf_layout: String, Text, Some("leaf"), name,
+            "the layout of /api/snowflake/get, and of /id and /ids of katsubushi and CosId";
+        tinyid_tokens: Option<PathBuf>, Text, None, file,
+            "a file with the tokens of TinyID, lines TOKEN BIZTYPE; without it any is accepted";
     }
     log: LogSection {
         level: &'static str, Text, Some("info"), |given| one_of(

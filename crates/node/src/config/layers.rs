@@ -177,15 +177,16 @@ impl Layers {
         self.check_tls(config)
     }
 
-    /// Checks that clients and peers use different ports.
+    /// Checks that no two ports have one address.
     fn check_ports(&self, config: &Config) -> Result<(), ConfigError> {
         let (http, peer) = (config.http.listen, config.peer.listen);
-        let shares_interface =
-            http.ip() == peer.ip() || http.ip().is_unspecified() || peer.ip().is_unspecified();
-        // For port 0, the system chooses a free port each time.
-        if http.port() != 0 && http.port() == peer.port() && shares_interface {
-            let allowed = format!("clients already use this address ({http}): set another port");
-            return Err(self.0.refusal("peer.listen", &allowed));
+        let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
+        for (key, address) in config.clients_ports().chain([("peer.listen", peer)]) {
+            if let Some((other, _)) = taken.iter().find(|(_, other)| overlap(address, *other)) {
+                let allowed = format!("{other} already uses this address: set another port");
+                return Err(self.0.refusal(key, &allowed));
+            }
+            taken.push((key, address));
         }
         let advertised = authority(&config.http.advertise);
         if http.port() != 0 && advertised == Some(&config.peer.advertise) {
@@ -226,6 +227,17 @@ impl Layers {
 }
 
 impl Config {
+    /// The ports for clients, with their keys.
+    pub(super) fn clients_ports(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        let protocols = [
+            ("redis.listen", self.redis.listen),
+            ("memcached.listen", self.memcached.listen),
+        ];
+        let protocols = protocols.into_iter();
+        std::iter::once(("http.listen", self.http.listen))
+            .chain(protocols.filter_map(|(key, listen)| Some((key, listen?))))
+    }
+
     /// Returns whether `peer.advertise` was given, directly or as the node's own entry of
     /// `peer.peers`.
     pub(crate) fn is_peer_address_configured(&self) -> bool {
@@ -235,6 +247,14 @@ impl Config {
         given.is_some_and(|entry| entry.origin > Origin::Derived)
             || listed.clone().any(|(name, _)| *name == self.node.name)
     }
+}
+
+/// Returns whether two listening addresses cannot both be bound. For port 0, the system chooses a
+/// free port each time.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let shares_interface =
+        one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && shares_interface
 }
 
 /// A listening address as other machines reach it: `host` replaces "all interfaces".

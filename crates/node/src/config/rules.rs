@@ -161,6 +161,46 @@ pub(super) fn address(given: &Given) -> Checked<SocketAddr> {
         .ok_or_else(|| "HOST:PORT of this machine, such as 0.0.0.0:7400".to_owned())
 }
 
+/// An address, or `None` if the text is empty.
+pub(super) fn optional_address(given: &Given) -> Checked<Option<SocketAddr>> {
+    match given.text.as_str() {
+        "" => Ok(None),
+        _ => address(given).map(Some),
+    }
+}
+
+/// Another system whose routes the clients' HTTP port may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompatRoutes {
+    Leaf,
+    TinyId,
+    CosId,
+    Katsubushi,
+}
+
+/// Names of other systems, all different.
+pub(super) fn compat_routes(given: &Given) -> Checked<Vec<CompatRoutes>> {
+    let mut routes = Vec::new();
+    for item in given.items() {
+        let system = match item {
+            "leaf" => CompatRoutes::Leaf,
+            "tinyid" => CompatRoutes::TinyId,
+            "cosid" => CompatRoutes::CosId,
+            "katsubushi" => CompatRoutes::Katsubushi,
+            _ => {
+                return Err(format!(
+                    "{item:?} is not one of leaf, tinyid, cosid, katsubushi"
+                ));
+            }
+        };
+        if routes.contains(&system) {
+            return Err(format!("{item} is listed twice"));
+        }
+        routes.push(system);
+    }
+    Ok(routes)
+}
+
 /// A derived address passes unchecked: its port is 0 if the system chooses the listening port.
 pub(super) fn host_port(given: &Given) -> Checked<String> {
     let text = text(given)?;

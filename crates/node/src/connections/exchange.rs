@@ -10,7 +10,7 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response};
 use seqd_state::Tenant;
 
-use super::held::{Answer, Entry, Pause};
+use super::held::{Answer, Answering, Entry, Pause};
 
 /// The connection of a request.
 #[derive(Clone, Debug)]
@@ -52,6 +52,11 @@ impl ClientConnection {
     /// Charges the connection to the tenant of its latest request.
     pub(crate) fn charge(&self, tenant: Tenant) {
         self.entry.charge(tenant);
+    }
+
+    /// Counts a request as being answered until the result is dropped.
+    pub(crate) fn begin(&self) -> Answering {
+        self.entry.begin()
     }
 
     /// Allows the connection to be closed in favour of others while the request waits.

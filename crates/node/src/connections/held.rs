@@ -159,7 +159,7 @@ impl Entry {
     }
 
     /// Adds bytes of a response to the unsent bytes.
-    fn gave(&self, bytes: usize) {
+    pub(super) fn gave(&self, bytes: usize) {
         let shared = &self.0.shared;
         // In this order, so that the sum always includes the bytes of each connection.
         let before = shared.unsent.fetch_add(bytes, Ordering::Relaxed);
@@ -194,7 +194,8 @@ impl Drop for Pause {
 }
 
 /// Counts a request while it is answered.
-pub(super) struct Answering(Entry);
+#[must_use]
+pub(crate) struct Answering(Entry);
 
 impl Answering {
     /// Attaches the body of the response. The request counts as being answered until the body ends.

@@ -4,11 +4,9 @@
 //! half of the rest. Only reading and writing differ here: the request passes through the same
 //! [`Exchange`], and so through the same checks, limits and counters, as any other.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -16,49 +14,21 @@ use hyper::body::Body;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE};
 use hyper::{HeaderMap, Request, Response};
 use seqd_idgen::WallClock;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
+use super::buffered::Buffered;
 use super::exchange::{Answered, ClientConnection, Exchange, Received};
 use super::head::{IsHot, Next, next};
 use super::held::Answer;
-use super::paced::{Paced, TOGETHER};
+use super::paced::TOGETHER;
 use crate::clock::OsClock;
 use crate::times::http_date;
 
-/// The space for one read, as much as hyper begins with: about 80 pipelined requests.
-const READ: usize = 8 * 1024;
-
 /// The state of a connection while it serves hot requests.
 pub(super) struct Hot<T> {
-    pub(super) stream: Paced<T>,
-    /// Bytes that were read and not served yet.
-    pub(super) bytes: BytesMut,
+    pub(super) from: Buffered<T>,
     is_hot: IsHot,
-    idle: Idle,
     date: Date,
-}
-
-/// The timer of a connection that waits for a request.
-struct Idle {
-    longest: Option<Duration>,
-    timer: Option<Pin<Box<Sleep>>>,
-}
-
-impl Idle {
-    /// Begins another wait.
-    fn begin(&mut self) {
-        let (Some(longest), Some(timer)) = (self.longest, &mut self.timer) else {
-            self.timer = self.longest.map(|longest| Box::pin(sleep(longest)));
-            return;
-        };
-        timer.as_mut().reset(Instant::now() + longest);
-    }
-
-    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        let timer = self.timer.as_mut();
-        timer.is_some_and(|timer| timer.as_mut().poll(cx).is_ready())
-    }
 }
 
 /// The date of the latest response, which changes once a second.
@@ -88,15 +58,10 @@ pub(super) enum Then {
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
-    pub(super) fn new(stream: Paced<T>, is_hot: IsHot, longest_idle: Option<Duration>) -> Self {
+    pub(super) fn new(from: Buffered<T>, is_hot: IsHot) -> Self {
         Self {
-            stream,
-            bytes: BytesMut::new(),
+            from,
             is_hot,
-            idle: Idle {
-                longest: longest_idle,
-                timer: None,
-            },
             date: Date::default(),
         }
     }
@@ -114,18 +79,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
         B: Body<Error: std::error::Error + Send + Sync + 'static> + Unpin + 'static,
     {
         loop {
-            let request = match next(&mut self.bytes, self.is_hot) {
+            let request = match next(&mut self.from.bytes, self.is_hot) {
                 Next::Request(request) => request,
                 Next::Other => return Ok(Then::HandOver),
                 Next::Nothing => {
-                    if self.fill(stop.as_mut()).await? {
+                    if self.from.fill(stop.as_mut()).await? {
                         continue;
                     }
                     break;
                 }
             };
             let answered = pin!(exchange.call(request.map(Received::Whole)));
-            let Some(response) = self.while_connected(answered).await? else {
+            let Some(response) = self.from.while_connected(answered).await? else {
                 return Ok(Then::Close);
             };
             let is_last = response.headers().contains_key(CONNECTION);
@@ -133,63 +98,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
             if is_last {
                 break;
             }
-            if self.stream.held.len() > TOGETHER {
-                self.stream.flush_held().await?;
+            if self.from.stream.held.len() > TOGETHER {
+                self.from.stream.flush_held().await?;
             }
         }
-        self.stream.shutdown().await?;
+        self.from.stream.shutdown().await?;
         Ok(Then::Close)
-    }
-
-    /// Reads more bytes, after the responses are sent. Returns `false` at the end of the connection.
-    async fn fill(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> io::Result<bool> {
-        let mut is_waiting = false;
-        poll_fn(|cx| {
-            if let Poll::Ready(read) = self.poll_read(cx) {
-                return Poll::Ready(read.map(|bytes| bytes > 0));
-            }
-            if !is_waiting {
-                is_waiting = true;
-                self.idle.begin();
-            }
-            if stop.as_mut().poll(cx).is_ready() || self.idle.is_over(cx) {
-                return Poll::Ready(Ok(false));
-            }
-            Poll::Pending
-        })
-        .await
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // Not only written: TLS may keep the end of a response.
-        ready!(self.stream.poll_flush_held(cx))?;
-        self.bytes.reserve(READ);
-        pin!(self.stream.read_buf(&mut self.bytes)).poll(cx)
-    }
-
-    /// Waits for a response, while earlier responses are sent. Returns `None` if the client
-    /// disconnects first. This is detected as by hyper: if the client has sent nothing else.
-    async fn while_connected<R>(
-        &mut self,
-        mut answered: Pin<&mut impl Future<Output = R>>,
-    ) -> io::Result<Option<R>> {
-        poll_fn(|cx| {
-            if let Poll::Ready(response) = answered.as_mut().poll(cx) {
-                return Poll::Ready(Ok(Some(response)));
-            }
-            if !self.bytes.is_empty() {
-                return match self.stream.poll_flush_held(cx) {
-                    Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                    _ => Poll::Pending,
-                };
-            }
-            match self.poll_read(cx) {
-                Poll::Ready(Ok(0)) => Poll::Ready(Ok(None)),
-                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                _ => Poll::Pending,
-            }
-        })
-        .await
     }
 
     /// Appends a response in the form of hyper's. It is sent when the next bytes are read.
@@ -209,7 +123,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
                 false => [whole, piece].concat().into(),
             };
         }
-        let out = &mut self.stream.held;
+        let out = &mut self.from.stream.held;
         out.reserve(whole.len() + 512);
         out.put_slice(b"HTTP/1.1 ");
         out.put_slice(parts.status.as_str().as_bytes());

@@ -10,6 +10,36 @@ use hyper_util::rt::TokioTimer;
 
 use super::head::IsHot;
 
+/// The limits of the connections of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// The longest time until the first byte of a new connection; `None` for no limit.
+    pub(crate) first_byte: Option<Duration>,
+    /// The longest time in which a client may receive nothing of its response.
+    pub(crate) write_wait: Duration,
+    /// The most unsent bytes of responses of all clients together.
+    pub(crate) unsent_bytes: usize,
+}
+
+impl Bounds {
+    /// The limits of a port whose clients connect for a request.
+    pub(crate) const USUAL: Bounds = Bounds {
+        first_byte: Some(Duration::from_secs(10)),
+        // The time for which the reader of a snapshot may stall, and many times the longest pause
+        // of a link that loses packets.
+        write_wait: Duration::from_secs(60),
+        // A hundred and fifty of the largest responses.
+        unsent_bytes: 32 << 20,
+    };
+
+    /// The limits of a port whose clients keep connections in pools, connected before they are
+    /// needed. A connection that never sends a request is the first to be closed for others.
+    pub(crate) const POOLED: Bounds = Bounds {
+        first_byte: None,
+        ..Self::USUAL
+    };
+}
+
 /// The limits of a connection and of the heads of its requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HttpLimits {
@@ -20,12 +50,7 @@ pub(crate) struct HttpLimits {
     /// The longest time on an idle connection, and for a head; `None` for no limit. Without hot
     /// requests, it is one wait for both.
     pub(crate) head_wait: Option<Duration>,
-    /// The longest time until the first byte of a new connection.
-    pub(crate) first_byte: Duration,
-    /// The longest time in which a client may receive nothing of its response.
-    pub(crate) write_wait: Duration,
-    /// The most unsent bytes of responses of all clients together.
-    pub(crate) unsent_bytes: usize,
+    pub(crate) bounds: Bounds,
 }
 
 impl HttpLimits {

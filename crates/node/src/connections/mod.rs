@@ -1,10 +1,13 @@
-//! HTTP/1 on the connections of the clients' port, below the requests.
+//! The connections of a node's ports for clients, below the requests.
 //!
-//! [`serve`] serves each connection. [`hot`] reads the most frequent requests itself, with
-//! [`head`]; [`handed`] leaves all others to hyper. Both have them answered by [`exchange`].
-//! [`held`] closes connections if there are too many of them or too many unsent bytes of responses,
-//! [`paced`] closes stalled connections, and [`limits`] defines the limits.
+//! [`port`] accepts connections. [`held`] closes some if there are too many of them or too many
+//! unsent bytes of responses, [`paced`] closes stalled ones, and [`limits`] defines the limits.
+//! [`buffered`] reads and writes for protocols that need no library.
+//!
+//! [`serve`] is HTTP/1: [`hot`] reads the most frequent requests itself, with [`head`]; [`handed`]
+//! leaves all others to hyper. Both have them answered by [`exchange`].
 
+mod buffered;
 mod exchange;
 mod handed;
 mod head;
@@ -12,10 +15,14 @@ mod held;
 mod hot;
 mod limits;
 mod paced;
+mod port;
 mod serve;
 
+pub(crate) use buffered::Buffered;
 pub(crate) use exchange::{Answered, ClientConnection, Received, Streamed};
 pub(crate) use head::IsHot;
 pub(crate) use held::Pause;
-pub(crate) use limits::{HttpLimits, Unreadable};
-pub(crate) use serve::serve;
+pub(crate) use limits::{Bounds, HttpLimits, Unreadable};
+pub(crate) use paced::Paced;
+pub(crate) use port::{Port, Stopping};
+pub(crate) use serve::serve_http;

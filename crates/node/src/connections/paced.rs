@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::held::Entry;
-use super::limits::{HttpLimits, Unreadable};
+use super::limits::{Bounds, Unreadable};
 
 /// The first bytes of a client that uses HTTP/2 without an upgrade, and the response to it. Without
 /// this, hyper would close the connection without a response.
@@ -33,10 +33,11 @@ const NO_BODY: &[u8] = b"\r\ncontent-length: 0\r\n";
 /// The most bytes of responses that are held back. A longer response is written directly.
 pub(super) const TOGETHER: usize = 32 * 1024;
 
-pub(super) struct Paced<S> {
+pub(crate) struct Paced<S> {
     stream: S,
     entry: Entry,
-    unreadable: Unreadable,
+    /// `None` for a protocol other than HTTP.
+    unreadable: Option<Unreadable>,
     write_wait: Duration,
     /// Responses that are not written yet: those of hyper up to [`TOGETHER`] bytes, and those to hot
     /// requests up to the first that exceeds it.
@@ -54,19 +55,19 @@ pub(super) struct Paced<S> {
 impl<S> Paced<S> {
     pub(super) fn new(
         stream: S,
-        limits: &HttpLimits,
+        bounds: &Bounds,
         entry: Entry,
-        unreadable: Unreadable,
+        unreadable: Option<Unreadable>,
     ) -> Self {
         Self {
             stream,
             entry,
             unreadable,
-            write_wait: limits.write_wait,
+            write_wait: bounds.write_wait,
             held: BytesMut::new(),
             is_new: false,
             may_follow: false,
-            silent: Some(Box::pin(sleep(limits.first_byte))),
+            silent: bounds.first_byte.map(|longest| Box::pin(sleep(longest))),
             blocked: None,
         }
     }
@@ -143,6 +144,12 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
         Poll::Ready(Ok(()))
     }
 
+    /// Adds a response to those that are held back.
+    pub(super) fn hold(&mut self, response: &[u8]) {
+        self.entry.gave(response.len());
+        self.held.extend_from_slice(response);
+    }
+
     /// Writes all responses that are held back.
     pub(super) fn poll_flush_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_write_held(cx))?;
@@ -173,7 +180,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Paced<S> {
         if read.is_ready() {
             let is_first = self.silent.take().is_some();
             let read_now = &buffer.filled()[before..];
-            if is_first && read_now.starts_with(HTTP_2) {
+            if is_first && self.unreadable.is_some() && read_now.starts_with(HTTP_2) {
                 let _ = Pin::new(&mut self.stream).poll_write(cx, NO_HTTP_2);
                 return Poll::Ready(Err(io::Error::other("the client speaks HTTP/2")));
             }
@@ -203,8 +210,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let length = slices.iter().map(|slice| slice.len()).sum::<usize>();
-        if let Some(status) = status_of_unreadable(slices) {
-            let answer = (self.unreadable)(status);
+        if let Some(unreadable) = &self.unreadable
+            && let Some(status) = status_of_unreadable(slices)
+        {
+            let answer = unreadable(status);
             let empty: Vec<u8> = slices
                 .iter()
                 .flat_map(|slice| slice.iter().copied())
@@ -258,6 +267,7 @@ mod tests {
     use tokio::time::{Instant, timeout};
 
     use super::super::held::Held;
+    use super::super::limits::HttpLimits;
     use super::*;
 
     const LIMITS: HttpLimits = HttpLimits {
@@ -265,7 +275,11 @@ mod tests {
         headers: 64,
         hot: None,
         head_wait: Some(Duration::from_secs(100)),
-        first_byte: Duration::from_secs(5),
+        bounds: BOUNDS,
+    };
+    const FIRST_BYTE: Duration = Duration::from_secs(5);
+    const BOUNDS: Bounds = Bounds {
+        first_byte: Some(FIRST_BYTE),
         write_wait: Duration::from_secs(10),
         unsent_bytes: 1 << 20,
     };
@@ -314,9 +328,9 @@ mod tests {
             }
         });
         tokio::spawn(async move {
-            let entry = Held::new(2, LIMITS.unsent_bytes).entry(None);
+            let entry = Held::new(2, BOUNDS.unsent_bytes).entry(None);
             let unreadable: Unreadable = Arc::new(|_| Response::new(Bytes::from_static(b"why")));
-            let stream = TokioIo::new(Paced::new(near, &LIMITS, entry, unreadable));
+            let stream = TokioIo::new(Paced::new(near, &BOUNDS, entry, Some(unreadable)));
             let _ = LIMITS.builder().serve_connection(stream, service).await;
         });
         (far, answered)
@@ -361,10 +375,10 @@ mod tests {
     async fn answers_that_are_never_read_are_few_and_end_the_connection() {
         let (mut client, answered) = served(64 << 10, 100 << 10);
         client.write_all(&ONE.repeat(1000)).await.unwrap();
-        sleep(LIMITS.write_wait / 2).await;
+        sleep(BOUNDS.write_wait / 2).await;
         let few = answered.load(Ordering::SeqCst);
         assert!(few <= 3, "{few} answers of 100 KiB");
-        sleep(LIMITS.write_wait).await;
+        sleep(BOUNDS.write_wait).await;
         let mut rest = Vec::new();
         let read = timeout(SECOND, client.read_to_end(&mut rest)).await;
         assert!(read.is_ok(), "the connection is open");
@@ -376,7 +390,7 @@ mod tests {
         let (mut client, _) = served(1 << 10, 10 << 10);
         client.write_all(&ONE.repeat(20)).await.unwrap();
         for _ in 0..20 {
-            sleep(LIMITS.write_wait / 2).await;
+            sleep(BOUNDS.write_wait / 2).await;
             answer(&mut client, 10 << 10).await;
         }
     }
@@ -437,12 +451,12 @@ mod tests {
         let began = Instant::now();
         let end = client.read_u8().await;
         assert!(end.is_err());
-        assert!(began.elapsed() >= LIMITS.first_byte && began.elapsed() < 2 * LIMITS.first_byte);
+        assert!(began.elapsed() >= FIRST_BYTE && began.elapsed() < 2 * FIRST_BYTE);
         // After its first request, a connection may be idle for longer.
         let (mut client, _) = served(1 << 10, 3);
         client.write_all(ONE).await.unwrap();
         answer(&mut client, 3).await;
-        sleep(2 * LIMITS.first_byte).await;
+        sleep(2 * FIRST_BYTE).await;
         client.write_all(ONE).await.unwrap();
         answer(&mut client, 3).await;
     }

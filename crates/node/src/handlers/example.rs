@@ -72,7 +72,7 @@ impl EchoService {
 }
 
 // Step 3, its errors: this one is shared. A new one is an arm in `node/src/services/error.rs` with
-// its code, and advice for it in `node/src/handlers/problems.rs`.
+// its code, and advice for it in `node/src/problems.rs`.
 
 // Step 4, the table of handlers: a line in `node/src/handlers/table.rs`.
 

@@ -12,9 +12,9 @@ use serde_json::to_writer;
 use super::costly;
 use super::keyed::few_with_key;
 use super::no_count;
-use super::problems::{internal, invalid};
 use crate::http::{Call, Request, Response};
 use crate::minting::Minter;
+use crate::problems::{internal, invalid};
 use crate::services::{ServiceError, Services};
 
 /// Integers up to this many bits are exact as JavaScript numbers.

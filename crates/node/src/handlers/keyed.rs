@@ -16,9 +16,10 @@ use seqd_state::{KeyName, KeyRefusal, KeySpace, MAX_ANSWER_BYTES, Refusal, Tenan
 use tokio::time::Instant;
 
 use super::ids;
-use super::problems::internal;
 use crate::access::Caller;
-use crate::http::{Request, Response, Serving, Stored};
+use crate::admission::Serving;
+use crate::http::{Request, Response, Stored};
+use crate::problems::internal;
 use crate::services::{KeyError, ServiceError, Services, Turn};
 
 /// The most IDs or values of a request with a key. Its answer is stored, and a thousand of the
@@ -206,7 +207,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::http::Lanes;
+    use crate::admission::lanes::Lanes;
 
     #[tokio::test(start_paused = true)]
     async fn a_request_with_a_key_that_waits_for_others_leaves_its_lane() {

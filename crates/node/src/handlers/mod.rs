@@ -1,6 +1,6 @@
-//! The HTTP adapter of the services. [`table`] connects each operation with its service,
-//! [`problems`] maps all errors. The other files contain operations whose requests or responses
-//! have a form of their own. This module makes no decisions.
+//! The HTTP adapter of the services. [`table`] connects each operation with its service; the other
+//! files contain operations whose requests or responses have a form of their own. This module makes
+//! no decisions.
 
 mod costly;
 #[cfg(test)]
@@ -9,7 +9,6 @@ mod ids;
 mod keyed;
 mod layouts;
 mod node;
-mod problems;
 mod routes;
 mod sequences;
 mod snapshot;

@@ -8,11 +8,11 @@ use seqd_api::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::problems::{internal, invalid, not_ready};
 use crate::REVISION;
 use crate::config;
 use crate::http::{Request, Response, etag};
 use crate::metrics::plain;
+use crate::problems::{internal, invalid, not_ready};
 use crate::services::{self, Services};
 
 /// `/livez`: the process answers.

@@ -5,11 +5,11 @@ use seqd_raft::ChangeOfMembers;
 use serde::Deserialize;
 
 use super::keyed::keyed;
-use super::problems::invalid;
 use super::{ids, layouts, node, sequences, snapshot, uuids};
 use crate::access::Right;
 use crate::http::etag::if_match;
 use crate::http::{Call, Route};
+use crate::problems::invalid;
 use crate::services::{ServiceError, Services, checked, sequence_name};
 
 type R = Route<Services>;

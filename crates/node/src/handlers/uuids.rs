@@ -6,8 +6,8 @@ use seqd_api::{Media, Problem, Request as _, Uuid, UuidQuery, Uuids};
 
 use super::costly;
 use super::no_count;
-use super::problems::internal;
 use crate::http::{Request, Response};
+use crate::problems::internal;
 use crate::services::Services;
 
 pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Response, Problem> {

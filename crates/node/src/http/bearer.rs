@@ -2,13 +2,10 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
-use seqd_api::{ErrorCode, Need, Problem, operations};
-
-use tokio::time::Instant;
+use seqd_api::{Problem, operations};
 
 use super::response::Response;
 use crate::access::{Access, Caller, NotLetIn};
-use crate::times::rfc3339;
 
 /// Returns the caller of a request if it presents a valid token or its path needs none.
 pub(super) fn admit(access: &Access, path: &str, headers: &HeaderMap) -> Result<Caller, NotLetIn> {
@@ -16,35 +13,6 @@ pub(super) fn admit(access: &Access, path: &str, headers: &HeaderMap) -> Result<
     match admitted {
         Err(_) if operations::is_public(path) => Ok(Caller::Anyone),
         admitted => admitted,
-    }
-}
-
-/// The refusal of a caller. All callers without a recorded token get the same response, whether the
-/// token is missing or wrong, regardless of the request.
-pub(crate) fn refusal(why: NotLetIn) -> Problem {
-    let code = why.code();
-    match why {
-        NotLetIn::Unknown => {
-            let detail = "this node serves those alone who show a token that it knows";
-            Problem::new(code, detail).with_hint(
-                "send the header Authorization: Bearer TOKEN; the commands take --token-file FILE or \
-                 SEQD_TOKEN_FILE",
-            )
-        }
-        NotLetIn::Expired { id, at } => {
-            let detail = format!("the token {id} expired at {}", rfc3339(at));
-            Problem::new(code, detail).with_hint("seqd access create makes another")
-        }
-        NotLetIn::NotCurrent => {
-            let detail =
-                "this node is not in touch with its cluster, so it cannot know which tokens count";
-            Problem::new(code, detail).with_hint("ask another node, or this one in a moment")
-        }
-        NotLetIn::TooMany { per_second, wait } => {
-            let detail = format!("this token serves {per_second} requests a second on each node");
-            let ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX).max(1);
-            Problem::new(code, detail).with_retry_after_ms(ms)
-        }
     }
 }
 
@@ -56,48 +24,6 @@ pub(super) fn response(problem: &Problem) -> Response {
         return response.with_header(WWW_AUTHENTICATE.as_str(), "Bearer");
     }
     response
-}
-
-/// Refuses a request that the caller's token does not permit; `name` is the name in its path.
-pub(super) fn check(
-    access: &Access,
-    caller: Caller,
-    need: Need,
-    name: &str,
-) -> Result<(), Problem> {
-    if access.permits(caller, need, name) {
-        return Ok(());
-    }
-    let missing = need.missing(name);
-    let detail = format!("the {caller} does not permit this: it needs {missing}");
-    let hint = "an administrator makes tokens: seqd access create --scope SCOPE[:PREFIX]";
-    Err(Problem::new(ErrorCode::Forbidden, detail).with_hint(hint))
-}
-
-/// Waits until this node has applied all acknowledged revocations.
-pub(super) async fn confirm(
-    access: &Access,
-    caller: Caller,
-    deadline: Instant,
-) -> Result<(), Problem> {
-    let confirmed = access.confirm(caller, deadline).await;
-    confirmed.map_err(|error| {
-        let detail = format!("whether the token still counts was not confirmed: {error}");
-        Problem::new(ErrorCode::NoQuorum, detail).with_hint("ask another node")
-    })
-}
-
-/// Removes the hint, which may contain a name that the caller may not see.
-pub(super) fn without_names(access: &Access, caller: Caller, problem: Problem) -> Problem {
-    let sees_all = Need::Whole(seqd_api::Scope::Read);
-    let is_named = *problem.code == *ErrorCode::NotFound.as_str();
-    if !is_named || access.permits(caller, sees_all, "") {
-        return problem;
-    }
-    Problem {
-        hint: None,
-        ..problem
-    }
 }
 
 /// The token of the only `Authorization` header; `None` if there are two.

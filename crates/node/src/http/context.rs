@@ -2,23 +2,20 @@
 //! common headers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::CONNECTION;
 use axum::http::{self, HeaderValue};
-use seqd_api::{ErrorCode, Problem};
 use seqd_state::Share;
 use tokio::time::Instant;
 
 use super::gate::{REQUEST_ID, RequestIds, SEQD_NODE};
 use super::hosts::Hosts;
-use super::lanes::Lanes;
-use super::meter::Meter;
 use super::request::Bodies;
 use super::response::Response;
 use crate::access::Access;
+use crate::admission::{Admission, Meter};
 use crate::metrics::HttpMetrics;
 
 /// Returns the ID of this node's cluster. Called only for a request that names a cluster.
@@ -27,51 +24,17 @@ pub(crate) type OwnCluster = Box<dyn Fn() -> Option<String> + Send + Sync>;
 pub(crate) struct Context {
     pub(super) request_ids: RequestIds,
     pub(super) node: HeaderValue,
-    /// The time limit of a request that specifies none.
-    pub(super) timeout: Duration,
+    pub(super) admission: Admission,
     pub(super) metrics: HttpMetrics,
     pub(super) cluster: OwnCluster,
     pub(super) hosts: Hosts,
-    pub(super) access: Access,
     pub(super) bodies: Bodies,
-    pub(super) closing: Closing,
-    pub(super) lanes: Lanes,
-}
-
-/// Whether the port closes soon: requests are refused as `draining`, and their connections end. A
-/// client that was disconnected instead could not determine whether it was served.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Closing(Arc<AtomicBool>);
-
-impl Closing {
-    pub(crate) fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn began(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Refuses requests that are not about the node's health.
-    pub(super) fn check(&self, path: &str) -> Result<(), Problem> {
-        if self.began() && path.starts_with("/v1/") {
-            let detail = "this node is stopping";
-            let problem = Problem::new(ErrorCode::Draining, detail);
-            return Err(problem.with_hint("ask another node"));
-        }
-        Ok(())
-    }
 }
 
 impl Context {
-    /// The lanes of clients, for the task that maintains them.
-    pub(crate) fn lanes(&self) -> Lanes {
-        self.lanes.clone()
-    }
-
-    /// The switch that refuses requests before the port closes.
-    pub(crate) fn closing(&self) -> Closing {
-        self.closing.clone()
+    /// The checks that all ports share.
+    pub(crate) fn admission(&self) -> Admission {
+        self.admission.clone()
     }
 
     /// The context of the node with this name; `None` if the name cannot be a header value.
@@ -85,14 +48,11 @@ impl Context {
         Some(Context {
             request_ids,
             node: HeaderValue::try_from(node).ok()?,
-            timeout,
+            admission: Admission::new(timeout),
             metrics: metrics.clone(),
             cluster,
             hosts: Hosts::default(),
-            access: Access::default(),
             bodies: Bodies::new(Share::WHOLE),
-            closing: Closing::default(),
-            lanes: Lanes::default(),
         })
     }
 
@@ -109,8 +69,9 @@ impl Context {
     }
 
     /// Requires tokens from callers.
-    pub(crate) fn with_access(self, access: Access) -> Context {
-        Context { access, ..self }
+    pub(crate) fn with_access(mut self, access: Access) -> Context {
+        self.admission.access = access;
+        self
     }
 }
 
@@ -134,12 +95,13 @@ impl Exit {
         id: HeaderValue,
         started: Instant,
     ) -> http::Response<Body> {
-        self.meter.answered(response.status(), started.elapsed());
+        self.meter
+            .answered(response.status().as_u16(), started.elapsed());
         let mut response = response.into_http();
         let headers = response.headers_mut();
         headers.insert(REQUEST_ID, id);
         headers.insert(SEQD_NODE, self.context.node.clone());
-        if self.context.closing.began() {
+        if self.context.admission.closing.began() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response

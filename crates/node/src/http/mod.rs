@@ -1,42 +1,32 @@
 //! HTTP below the handlers: one way in and one way out for every request.
 //!
 //! A request presents its token ([`bearer`]), passes the [`gate`], is read once into a [`Request`],
-//! is answered by the handler that the [`router`] finds, and is counted by the [`meter`]. This
-//! module depends on no service.
+//! is answered by the handler that the [`router`] finds, and is counted. This module depends on no
+//! service.
 
-mod audit;
 mod bearer;
 mod context;
 pub(crate) mod etag;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod gate;
-mod hold_back;
 mod hosts;
-mod lanes;
-mod meter;
 mod negotiate;
 mod request;
 mod request_key;
 mod response;
 mod router;
-mod sender;
 mod server;
-mod serving;
 mod stored;
 mod stranger;
 
-pub(crate) use bearer::refusal;
-pub(crate) use context::{Closing, Context};
+pub(crate) use context::Context;
 pub(crate) use etag::ETag;
 pub(crate) use gate::RequestIds;
 pub(crate) use hosts::Hosts;
-#[cfg(test)]
-pub(crate) use lanes::Lanes;
 pub(crate) use request::Request;
 pub(crate) use response::Response;
 pub(crate) use router::{Call, Endpoint, Route, build};
-pub(crate) use server::Server;
-pub(crate) use serving::Serving;
+pub(crate) use server::serve;
 pub(crate) use stored::Stored;
 pub(crate) use stranger::Stranger;

@@ -16,11 +16,10 @@ use seqd_raft::{Part, Pool};
 use seqd_state::{Share, Tenant};
 use tokio::time::Instant;
 
-use super::lanes::Slot;
 use super::request_key::RequestKey;
-use super::sender::Sender;
-use super::serving::Serving;
 use crate::access::Caller;
+use crate::admission::lanes::Slot;
+use crate::admission::{Sender, Serving};
 use crate::connections::ClientConnection;
 
 /// The longest time for a body, which has at most 64 KiB. A slower one is not worth its connection.

@@ -8,42 +8,26 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::uri::PathAndQuery;
 use axum::http::{self, StatusCode};
 use axum::routing::{MethodFilter, MethodRouter, on};
-use seqd_api::{ErrorCode, Method, Need, Operation, Plan, Problem, Scope, Typed};
+use seqd_api::{ErrorCode, Method, Operation, Plan, Problem, Typed};
 use tokio::time::Instant;
 
-use super::audit::Audit;
 use super::bearer;
 use super::context::{Context, Exit};
 use super::gate;
-use super::hold_back::hold_back;
-use super::lanes;
 use super::negotiate::choose;
 use super::request::{PathOf, Request, is_without_body};
 use super::response::Response;
-use super::sender::Sender;
-use crate::access::{Access, Caller};
+use crate::admission::{
+    Audit, Sender, check, confirm, has_place, hold_back, is_audited, lanes, while_let_in,
+    without_names,
+};
 
-/// Refuses a request on a connection in a reserved place, unless it is about the node's health or
-/// the caller may use the reserve.
-fn has_place(
-    access: &Access,
-    Sender { caller, connection }: &Sender,
-    request: &http::Request<Body>,
-) -> Result<(), Problem> {
-    let connection = connection.as_ref();
-    let Some(connection) = connection.filter(|connection| connection.is_reserved()) else {
-        return Ok(());
-    };
-    if !request.uri().path().starts_with("/v1/")
-        || access.may_use_reserve(*caller, connection.is_first())
-    {
-        return Ok(());
-    }
-    let detail = "all connections of this node are being answered";
-    let problem = Problem::new(ErrorCode::Overloaded, detail);
-    Err(problem.with_hint("ask another node, or again on fewer connections"))
+/// Takes the sender of a request that the router has matched.
+fn sender_of(request: &mut http::Request<Body>) -> Sender {
+    request.extensions_mut().remove().unwrap_or_default()
 }
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
@@ -181,7 +165,7 @@ where
             let serve = move |mut request: http::Request<Body>| {
                 let (endpoint, handler) = (Arc::clone(&endpoint), Arc::clone(&handler));
                 async move {
-                    let sender = Sender::take(&mut request);
+                    let sender = sender_of(&mut request);
                     endpoint
                         .serve(request, sender, |state, mut read| {
                             let serving = read.serving();
@@ -233,9 +217,9 @@ fn refusing(
         let id = exit.context.request_ids.of(request.headers());
         let refused = refuse(&request).without_reading(request.headers());
         let exit = Arc::clone(&exit);
-        let sender = Sender::take(&mut request);
+        let sender = sender_of(&mut request);
         Box::pin(async move {
-            let is_busy = exit.context.lanes.ask(sender.tenant());
+            let is_busy = exit.context.admission.lanes.ask(sender.tenant());
             hold_back("", is_busy, sender.connection.as_ref()).await;
             exit.finish(refused, id, started)
         })
@@ -317,12 +301,17 @@ impl<S> Endpoint<S> {
         let context = &self.exit.context;
         let id = context.request_ids.of(request.headers());
         let caller = sender.caller;
-        let audit = (self.is_audited()).then(|| Audit::of(&request, &sender, &id));
+        let audit = is_audited(self.operation).then(|| {
+            let target = request.uri().path_and_query();
+            let target = target.map_or("", PathAndQuery::as_str);
+            let id = id.to_str().unwrap_or("-");
+            Audit::of(request.method().as_str(), target, &sender, id)
+        });
         let has_body = !is_without_body(request.headers());
         let (response, is_let_in) = match self.read(request, sender.clone(), path).await {
             Ok(request) => {
                 let served = handler(Arc::clone(&self.state), request);
-                let served = while_let_in(&context.access, caller, served).await;
+                let served = while_let_in(&context.admission.access, caller, served).await;
                 (served, true)
             }
             Err(problem) => (Err(problem), false),
@@ -330,12 +319,12 @@ impl<S> Endpoint<S> {
         // Rare paths are boxed, because everything in the future of a request adds to the size of
         // every request.
         if let Err(problem) = &response {
-            let is_busy = !is_let_in && context.lanes.ask(sender.tenant());
+            let is_busy = !is_let_in && context.admission.lanes.ask(sender.tenant());
             let connection = sender.connection.as_ref();
             Box::pin(hold_back(&problem.code, is_busy, connection)).await;
         }
         let response = response.unwrap_or_else(|problem| {
-            let problem = bearer::without_names(&context.access, caller, problem);
+            let problem = without_names(&context.admission.access, caller, problem);
             bearer::response(&problem)
         });
         let response = if is_let_in || !has_body {
@@ -344,17 +333,9 @@ impl<S> Endpoint<S> {
             response.closing()
         };
         if let Some(audit) = audit {
-            audit.answered(response.status());
+            audit.answered(response.status().as_u16());
         }
         self.exit.finish(response, id, started)
-    }
-
-    /// Returns whether each request is logged, because it changes the cluster or reads all of it.
-    fn is_audited(&self) -> bool {
-        matches!(
-            self.operation.need,
-            Need::Named(Scope::Admin) | Need::Whole(Scope::Admin)
-        )
     }
 
     async fn read(
@@ -366,22 +347,25 @@ impl<S> Endpoint<S> {
         let context = &self.exit.context;
         gate::check_length(request.uri())?;
         context.hosts.check(&request)?;
-        context.closing.check(request.uri().path())?;
-        has_place(&context.access, &sender, &request)?;
+        let admission = &context.admission;
+        if self.is_api {
+            admission.closing.check()?;
+            has_place(&admission.access, &sender)?;
+        }
         let takes_key = self.operation.takes_key;
         let (method, headers) = (request.method(), request.headers());
         gate::check(method, headers, takes_key, &context.cluster)?;
         let media = choose(request.headers(), self.operation.media)?;
         let is_get = matches!(*request.method(), http::Method::GET | http::Method::HEAD);
-        let (timeout, bodies) = (context.timeout, &context.bodies);
+        let (timeout, bodies) = (admission.timeout, &context.bodies);
         let need = self.operation.need;
-        let permit = |caller, name: &str| bearer::check(&context.access, caller, need, name);
+        let permit = |caller, name: &str| check(&admission.access, caller, need, name);
         let mut request =
             Request::read((request, sender), media, path, timeout, bodies, permit).await?;
         // Checked again, because the token may have been revoked while the body was read. A change
         // of the cluster must not rely on a token whose revocation only other nodes have applied.
-        if self.is_audited() {
-            let confirmed = bearer::confirm(&context.access, request.caller, request.deadline);
+        if is_audited(self.operation) {
+            let confirmed = confirm(&admission.access, request.caller, request.deadline);
             Box::pin(confirmed).await?;
         }
         permit(request.caller, request.name())?;
@@ -394,28 +378,11 @@ impl<S> Endpoint<S> {
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));
         }
         if self.is_api
-            && let Some(turn) = context.lanes.enter(request.tenant)
+            && let Some(turn) = context.admission.lanes.enter(request.tenant)
         {
             let (connection, deadline) = (request.connection.as_ref(), request.deadline);
             request.slot = Box::pin(lanes::come(turn, connection, deadline)).await?;
         }
         Ok(request)
-    }
-}
-
-/// Serves a request until its caller's token is revoked or expires. The handler is then dropped as
-/// if the client had disconnected: a wait ends, and a claim of a lock is withdrawn.
-async fn while_let_in(
-    access: &Access,
-    caller: Caller,
-    served: impl Future<Output = Result<Response, Problem>>,
-) -> Result<Response, Problem> {
-    if !matches!(caller, Caller::Token(_)) {
-        return served.await;
-    }
-    tokio::select! {
-        biased;
-        served = served => served,
-        why = access.ended(caller) => Err(bearer::refusal(why)),
     }
 }

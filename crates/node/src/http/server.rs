@@ -1,19 +1,15 @@
-//! The clients' port: its limits, and a stop that lets requests in flight finish.
+//! The clients' HTTP port and its limits.
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http;
-use seqd_net::{Acceptor, Listen};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use seqd_net::Listen;
 
 use crate::connections::{
-    self, Answered, ClientConnection, HttpLimits, IsHot, Received, Unreadable,
+    self, Answered, Bounds, ClientConnection, HttpLimits, IsHot, Port, Received, Unreadable,
 };
-use crate::descriptors::CLIENTS;
 
 pub(super) const LIMITS: HttpLimits = HttpLimits {
     // Generous for cookies, tokens and tracing, but small for an attacker.
@@ -22,13 +18,7 @@ pub(super) const LIMITS: HttpLimits = HttpLimits {
     hot: None,
     // Longer than the pools of common clients keep an idle connection.
     head_wait: Some(Duration::from_secs(100)),
-    // A client connects because it has a request.
-    first_byte: Duration::from_secs(10),
-    // The time for which the reader of a snapshot may stall, and many times the longest pause of a
-    // link that loses packets.
-    write_wait: Duration::from_secs(60),
-    // A hundred and fifty of the largest responses.
-    unsent_bytes: 32 << 20,
+    bounds: Bounds::USUAL,
 };
 
 /// The body of a request for the router.
@@ -40,54 +30,21 @@ pub(super) fn body_of(received: Received) -> Body {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Server {
-    stop: watch::Sender<Option<Duration>>,
-    task: JoinHandle<()>,
-    addr: SocketAddr,
-}
-
-impl Server {
-    pub(crate) fn start<A>(
-        listener: Box<dyn Listen>,
-        answer: A,
-        unreadable: Unreadable,
-        hot: Option<IsHot>,
-    ) -> io::Result<Server>
-    where
-        A: Fn(http::Request<Body>, ClientConnection) -> Answered<Body>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
-        let acceptor = Acceptor::open(listener, CLIENTS)?;
-        let addr = acceptor.addr();
-        let (stop, mut stopping) = watch::channel(None);
-        let grace = async move {
-            let grace = stopping.wait_for(Option::is_some).await;
-            grace.ok().and_then(|grace| *grace).unwrap_or_default()
-        };
-        let answer = move |request: http::Request<Received>, connection| {
-            answer(request.map(body_of), connection)
-        };
-        let limits = HttpLimits { hot, ..LIMITS };
-        let task = tokio::spawn(async move {
-            if !connections::serve(acceptor, limits, answer, unreadable, grace).await {
-                tracing::warn!("requests in flight were cut");
-            }
-        });
-        Ok(Server { stop, task, addr })
-    }
-
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    /// Accepts no more connections, lets requests in flight finish for up to `grace`, then
-    /// disconnects the rest.
-    pub(crate) async fn stop(self, grace: Duration) {
-        self.stop.send_replace(Some(grace));
-        let _ = self.task.await;
-    }
+/// Serves HTTP on a listener. `hot` are the requests that are read without hyper.
+///
+/// # Errors
+/// The operating system refuses the listener.
+pub(crate) fn serve<A>(
+    listener: Box<dyn Listen>,
+    answer: A,
+    unreadable: Unreadable,
+    hot: Option<IsHot>,
+) -> io::Result<Port>
+where
+    A: Fn(http::Request<Body>, ClientConnection) -> Answered<Body> + Clone + Send + Sync + 'static,
+{
+    let answer = move |request: http::Request<Received>, connection| {
+        answer(request.map(body_of), connection)
+    };
+    connections::serve_http(listener, HttpLimits { hot, ..LIMITS }, answer, unreadable)
 }

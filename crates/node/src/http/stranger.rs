@@ -12,11 +12,10 @@ use tokio::time::Instant;
 
 use super::bearer;
 use super::context::{Context, Exit};
-use super::hold_back::hold_back;
 use super::hosts;
 use super::response::{Response, body_of};
-use super::sender::Sender;
 use crate::access::Caller;
+use crate::admission::{Sender, hold_back, refusal};
 use crate::connections::ClientConnection;
 
 /// Refuses a request without a token before anything else is checked, so that the response is
@@ -42,7 +41,7 @@ impl Stranger {
         let context = &self.0.context;
         let admitted = hosts::check_form(request).and_then(|()| {
             let (path, headers) = (request.uri().path(), request.headers());
-            bearer::admit(&context.access, path, headers).map_err(bearer::refusal)
+            bearer::admit(&context.admission.access, path, headers).map_err(refusal)
         });
         let refused = match admitted {
             Ok(caller) => {

@@ -17,7 +17,7 @@ use super::demand::Demand;
 use super::line::TickTurn;
 use super::seat::{Seat, SeatWindow};
 use super::{ClockWatch, MintError};
-use crate::http::Serving;
+use crate::admission::Serving;
 use crate::places::Places;
 
 /// Requests for many IDs of one layout that mint at the same time. While one waits for a tick, the

@@ -18,10 +18,9 @@ use bytes::Bytes;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use seqd_api::{Media, Problem, Typed, op};
-use seqd_net::{Accepted, Accepting, Acceptor, Listen};
+use seqd_net::{Accepted, Accepting, Listen};
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::context::Context;
@@ -185,10 +184,6 @@ fn comparable(answers: &[u8]) -> String {
 
 async fn exchange(bytes: &[u8], piece: usize, hot: Option<IsHot>) -> Vec<u8> {
     let (near, far) = duplex(BUFFER);
-    let acceptor = match Acceptor::open(Box::new(One(Some(far))), 2) {
-        Ok(acceptor) => acceptor,
-        Err(error) => panic!("{error}"),
-    };
     let router = ROUTER.with(Clone::clone);
     let answer = move |request: http::Request<Received>, _| -> Answered<Body> {
         let router = router.clone();
@@ -199,27 +194,14 @@ async fn exchange(bytes: &[u8], piece: usize, hot: Option<IsHot>) -> Vec<u8> {
             response
         })
     };
-    let (over, is_over) = oneshot::channel();
-    let stop = async {
-        let _ = is_over.await;
-        Duration::from_secs(1)
-    };
     let unreadable: Unreadable = Arc::new(|_| http::Response::new(Bytes::from_static(b"why")));
-    let client = async {
-        let answers = client(near, bytes, piece).await;
-        let _ = over.send(());
-        answers
+    let (listener, limits) = (Box::new(One(Some(far))), HttpLimits { hot, ..LIMITS });
+    let port = match connections::serve_http(listener, limits, answer, unreadable) {
+        Ok(port) => port,
+        Err(error) => panic!("{error}"),
     };
-    let (_, answers) = tokio::join!(
-        connections::serve(
-            acceptor,
-            HttpLimits { hot, ..LIMITS },
-            answer,
-            unreadable,
-            stop
-        ),
-        client
-    );
+    let answers = client(near, bytes, piece).await;
+    port.stop(Duration::from_secs(1)).await;
     answers
 }
 

@@ -4,7 +4,7 @@ use seqd_state::{AccessId, Tenant};
 
 use super::super::minter::MANY_AT_ONCE;
 use super::*;
-use crate::http::Serving;
+use crate::admission::Serving;
 
 /// A second has 25,600 IDs of this layout, so seven of the twelve requests can be served within
 /// three seconds.

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::http::Serving;
+use crate::admission::Serving;
 use crate::replica::{Replica, propose_one};
 
 /// The time for which a withdrawal is retried: longer than an election. After that the claim ends

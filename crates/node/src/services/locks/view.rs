@@ -7,7 +7,7 @@ use seqd_state::{LockName, LockView};
 use tokio::time::{Instant, timeout_at};
 
 use super::{LockService, STOPPING, full, lock_name};
-use crate::http::Serving;
+use crate::admission::Serving;
 use crate::replica::{ReadTime, peek};
 use crate::services::error::{RequestError, ServiceError, read};
 use crate::services::page::{self, PageRequest};

@@ -4,16 +4,18 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
 
 use crate::durations::Durations;
 use crate::metrics::{HttpLabels, HttpMetrics, RouteLabel};
 
+/// The status of nearly all responses.
+const OK: u16 = 200;
+
 /// Counts the responses of one path and method. The counter of successes exists from the start. Any
 /// other series begins with its first response.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     route: &'static str,
     method: &'static str,
     all: HttpMetrics,
@@ -22,18 +24,18 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(all: &HttpMetrics, route: &'static str, method: &'static str) -> Meter {
+    pub(crate) fn new(all: &HttpMetrics, route: &'static str, method: &'static str) -> Meter {
         Meter {
             route,
             method,
             all: all.clone(),
-            ok: counter(all, route, method, StatusCode::OK),
+            ok: counter(all, route, method, OK),
             duration: OnceLock::new(),
         }
     }
 
-    pub(super) fn answered(&self, status: StatusCode, took: Duration) {
-        if status == StatusCode::OK {
+    pub(crate) fn answered(&self, status: u16, took: Duration) {
+        if status == OK {
             self.ok.inc();
         } else {
             counter(&self.all, self.route, self.method, status).inc();
@@ -52,11 +54,11 @@ fn counter(
     all: &HttpMetrics,
     route: &'static str,
     method: &'static str,
-    status: StatusCode,
+    status: u16,
 ) -> Counter<u64, AtomicU64> {
     all.requests.get_or_create_owned(&HttpLabels {
         route,
         method,
-        status: status.as_u16(),
+        status,
     })
 }

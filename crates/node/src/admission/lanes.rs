@@ -214,7 +214,7 @@ impl Lanes {
 ///
 /// # Errors
 /// `overloaded` if the deadline passes first.
-pub(super) async fn come(
+pub(crate) async fn come(
     mut turn: oneshot::Receiver<Slot>,
     connection: Option<&ClientConnection>,
     deadline: Instant,

@@ -21,7 +21,7 @@ const OWN_DOING: [ErrorCode; 5] = [
 
 /// Waits before a refusal with one of these codes is sent, and before any refusal while the node is
 /// busy. Meanwhile, the connection may be closed in favour of others.
-pub(super) async fn hold_back(code: &str, is_busy: bool, connection: Option<&ClientConnection>) {
+pub(crate) async fn hold_back(code: &str, is_busy: bool, connection: Option<&ClientConnection>) {
     let is_own = OWN_DOING.iter().any(|own| own.as_str() == code);
     if (is_own || is_busy) && !is_out!(RefusalsHeldBack) {
         let _pause = connection.map(ClientConnection::pause);

@@ -1,7 +1,5 @@
 //! The sender of a request.
 
-use axum::body::Body;
-use axum::http;
 use seqd_state::Tenant;
 
 use crate::access::Caller;
@@ -17,13 +15,8 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Takes the sender of a request that the router has matched.
-    pub(super) fn take(request: &mut http::Request<Body>) -> Self {
-        request.extensions_mut().remove().unwrap_or_default()
-    }
-
     /// The tenant that is charged for the request.
-    pub(super) fn tenant(&self) -> Tenant {
+    pub(crate) fn tenant(&self) -> Tenant {
         let address = self.connection.as_ref().and_then(ClientConnection::address);
         self.caller.tenant(address)
     }

@@ -7,49 +7,39 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use axum::body::Body;
-use axum::http::{self, HeaderValue, StatusCode};
-
 use super::sender::Sender;
 use crate::access::Caller;
 use crate::connections::ClientConnection;
 
 /// The logged details of a request, taken before it is read. The line is written when this is
 /// dropped.
-pub(super) struct Audit {
-    method: http::Method,
+pub(crate) struct Audit {
+    /// An HTTP method, or another protocol.
+    method: String,
     target: String,
     caller: Caller,
     from: Option<IpAddr>,
-    request_id: HeaderValue,
-    /// `None` until there is a response.
-    status: Option<StatusCode>,
+    request_id: String,
+    /// 0 until there is a response.
+    status: u16,
 }
 
 impl Audit {
-    pub(super) fn of(
-        request: &http::Request<Body>,
-        sender: &Sender,
-        request_id: &HeaderValue,
-    ) -> Self {
-        let target = request.uri().path_and_query();
+    pub(crate) fn of(method: &str, target: &str, sender: &Sender, request_id: &str) -> Self {
+        let connection = sender.connection.as_ref();
         Self {
-            method: request.method().clone(),
-            target: target.map_or_else(String::new, |target| {
-                plain(&without_secret(target.as_str()))
-            }),
+            method: method.to_owned(),
+            target: plain(&without_secret(target)),
             caller: sender.caller,
-            from: sender
-                .connection
-                .as_ref()
-                .and_then(ClientConnection::address),
-            request_id: request_id.clone(),
-            status: None,
+            from: connection.and_then(ClientConnection::address),
+            request_id: request_id.to_owned(),
+            status: 0,
         }
     }
 
-    pub(super) fn answered(mut self, status: StatusCode) {
-        self.status = Some(status);
+    /// `status` is that of HTTP, in any protocol.
+    pub(crate) fn answered(mut self, status: u16) {
+        self.status = status;
     }
 }
 
@@ -63,8 +53,8 @@ impl Drop for Audit {
             target: "seqd_audit",
             who = %self.caller,
             from = %from,
-            status = self.status.map_or(0, |status| status.as_u16()),
-            request_id = self.request_id.to_str().unwrap_or("-"),
+            status = self.status,
+            request_id = %self.request_id,
             "audit: {} {}",
             self.method,
             self.target,

