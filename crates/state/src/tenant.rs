@@ -45,6 +45,12 @@ impl Tenant {
         Self((id.0 & !Self::IS_ADDRESS).max(1))
     }
 
+    /// Returns whether it is an access token.
+    #[must_use]
+    pub fn is_token(self) -> bool {
+        self != Self::OPERATOR && self.0 & Self::IS_ADDRESS == 0
+    }
+
     /// Parses `operator`, `token:` with the ID of an access token, or `address:` with an address or
     /// with the hash that `Display` writes.
     #[must_use]

@@ -4,7 +4,10 @@
 //! itself. [`session`] has what all of them share: the token of a connection, the way in through
 //! [`Admission`], the counters, and the memory for requests that are not complete.
 
+mod redis;
 mod session;
+
+pub(crate) use session::{Call, Protocol, Session};
 
 use std::io;
 use std::sync::Arc;
@@ -29,8 +32,10 @@ pub(crate) fn start(
 ) -> io::Result<Vec<Port>> {
     let ProtocolListeners { redis, memcached } = listeners;
     let mut ports = Vec::new();
-    let _ = (
-        redis, memcached, tls, services, admission, metrics, &mut ports,
-    );
+    if let Some(listener) = redis {
+        let protocol = Protocol::new("redis", services, admission, metrics);
+        ports.push(redis::start(tls.at_clients_port(listener), protocol)?);
+    }
+    let _ = memcached;
     Ok(ports)
 }

@@ -97,7 +97,10 @@ impl Story {
     fn nonce_of(&self, owner: &str) -> Nonce {
         let nonce = peek(&*self.replica, |state| {
             let mut waiters = state.lock(NAME).unwrap().waiters();
-            waiters.find(|waiter| waiter.owner == owner).unwrap().nonce
+            waiters
+                .find(|waiter| waiter.shown_owner() == owner)
+                .unwrap()
+                .nonce
         });
         nonce.unwrap()
     }
