@@ -51,6 +51,7 @@ mod payments;
 mod peers_port;
 mod power_cuts;
 mod quorum;
+mod redis;
 mod revoked_tokens;
 mod segments;
 mod sequences;

@@ -77,7 +77,7 @@ impl Claim {
     /// Returns the owner as other clients may see it: a hash in place of a secret.
     #[must_use]
     pub fn shown_owner(&self) -> String {
-        match self.secret_owner() {
+        match self.secret_owner().filter(|_| !is_out!(SecretOwnerHidden)) {
             Some(secret) => {
                 let hash = Sha256::digest(secret);
                 let short = hash.iter().take(SHOWN_HASH_BYTES);

@@ -121,6 +121,9 @@ impl Row {
 
 /// Carries out a request, which is not empty.
 pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
+    if let Some(refused) = transaction(client, &request[0]) {
+        return refused;
+    }
     let Some(row) = find(&request[0]) else {
         return unknown(request);
     };
@@ -155,16 +158,23 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
     }
 }
 
+/// Refuses transactions. Clients send a whole one at once, so the rest of it must have no effect.
+fn transaction(client: &mut Client, name: &[u8]) -> Option<Reply> {
+    const REFUSED: &str = "ERR no transactions: each command is carried out at once and for itself";
+    let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
+    let was_refused = client.in_refused;
+    if is(b"multi") {
+        client.in_refused = true;
+    } else if is(b"exec") || is(b"discard") {
+        client.in_refused = false;
+    } else if !was_refused && !is(b"watch") && !is(b"unwatch") {
+        return None;
+    }
+    Some(Reply::error(REFUSED))
+}
+
 fn unknown(request: &[Bytes]) -> Reply {
     let name = shown(&request[0]);
-    if ["multi", "exec", "discard", "watch", "unwatch"]
-        .iter()
-        .any(|it| name.eq_ignore_ascii_case(it))
-    {
-        return Reply::error(
-            "ERR no transactions: each command is carried out at once and for itself",
-        );
-    }
     let arguments = request[1..].iter().take(20);
     let arguments: Vec<String> = arguments.map(|it| format!("'{}'", shown(it))).collect();
     let arguments = arguments.join(" ");

@@ -31,6 +31,8 @@ pub(super) struct Client {
     pub(super) id: u64,
     /// The connection ends after the next reply.
     pub(super) is_over: bool,
+    /// A transaction was refused, and the rest of its requests may follow in the bytes at hand.
+    pub(super) in_refused: bool,
 }
 
 /// Serves a connection until it ends.
@@ -47,6 +49,7 @@ pub(super) async fn serve(
         name: String::new(),
         id: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
         is_over: false,
+        in_refused: false,
     };
     if let Err(error) = exchange(Buffered::pooled(stream), client, stopping).await {
         tracing::debug!("redis connection: {error}");
@@ -85,8 +88,11 @@ async fn exchange(
         if client.is_over {
             return stream.close().await;
         }
-        if requests.is_empty() && !stream.fill(stop.as_mut()).await? {
-            return stream.close().await;
+        if requests.is_empty() {
+            client.in_refused = false;
+            if !stream.fill(stop.as_mut()).await? {
+                return stream.close().await;
+            }
         }
     }
 }
@@ -115,7 +121,10 @@ async fn serve_all(
     let mut rest = requests;
     while !rest.is_empty() && !client.is_over {
         let is_increment = |request: &&Vec<Bytes>| commands::is(request, Run::Incr);
-        let together = rest.iter().take_while(is_increment).count();
+        let together = match client.in_refused {
+            true => 0,
+            false => rest.iter().take_while(is_increment).count(),
+        };
         let replies = async {
             if together > 1 {
                 return client.increment_all(&rest[..together]).await;

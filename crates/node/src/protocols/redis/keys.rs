@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::connection::Client;
 use super::counters::{number, text};
 use super::errors::{not_an_integer, syntax};
+use super::locks::extension;
 use super::reply::Reply;
 use crate::admission::Admitted;
 use crate::protocols::Call;
@@ -21,7 +22,18 @@ enum Kept {
     Nothing,
 }
 
-/// A change of a hold by a key alone, without its value.
+/// A change of a hold by its key alone, without its value.
+#[derive(Clone, Copy)]
+enum ByKeyChange {
+    Release,
+    Extend {
+        ttl_ms: u64,
+        /// Only if the hold would end earlier otherwise.
+        only_more: bool,
+    },
+}
+
+/// The result of such a change.
 enum ByKey {
     Done,
     Nothing,
@@ -158,7 +170,7 @@ impl Client {
         &self,
         (command, operation): (&'static str, &'static Operation),
         name: &Bytes,
-        change: HoldChange,
+        change: ByKeyChange,
     ) -> Result<ByKey, Reply> {
         let name = text(name);
         let call = Call {
@@ -176,6 +188,15 @@ impl Client {
             if !matches!(holder.owner, SecretHold::Own(_)) {
                 return Ok(ByKey::Foreign);
             }
+            let change = match change {
+                ByKeyChange::Release => HoldChange::Release,
+                ByKeyChange::Extend { ttl_ms, only_more } => {
+                    if only_more && ttl_ms <= holder.left_ms {
+                        return Ok(ByKey::Nothing);
+                    }
+                    extension(ttl_ms)?
+                }
+            };
             let (token, deadline) = (holder.token, admitted.deadline);
             let is_done = locks.change_hold(&name, token, change, deadline).await?;
             Ok::<_, ServiceError>(if is_done { ByKey::Done } else { ByKey::Nothing })
@@ -194,7 +215,7 @@ impl Client {
         let mut deleted = 0;
         for name in names {
             let operation = (command, op::ReleaseLock::ROW);
-            match self.by_key(operation, name, HoldChange::Release).await {
+            match self.by_key(operation, name, ByKeyChange::Release).await {
                 Ok(ByKey::Done) => deleted += 1,
                 Ok(ByKey::Sequence) => {
                     return Reply::error(
@@ -214,9 +235,9 @@ impl Client {
         let Some(time) = number(&arguments[1]) else {
             return not_an_integer();
         };
-        match &arguments[2..] {
-            [] => {}
-            [option] if option.eq_ignore_ascii_case(b"gt") => {}
+        let only_more = match &arguments[2..] {
+            [] => false,
+            [option] if option.eq_ignore_ascii_case(b"gt") => true,
             [option]
                 if [b"nx", b"xx", b"lt"]
                     .iter()
@@ -225,10 +246,10 @@ impl Client {
                 return Reply::error("ERR a hold can only be extended: the only option is GT");
             }
             _ => return syntax(),
-        }
+        };
         let unit = if command == "expire" { 1000 } else { 1 };
         let ttl_ms = u64::try_from(time).unwrap_or(0).saturating_mul(unit);
-        let change = HoldChange::Extend { ttl_ms };
+        let change = ByKeyChange::Extend { ttl_ms, only_more };
         match self
             .by_key((command, op::RenewLock::ROW), &arguments[0], change)
             .await

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use seqd_api::{Typed as _, op};
+use seqd_state::{MAX_LOCK_TTL_MS, MIN_LOCK_TTL_MS};
 
 use super::connection::Client;
 use super::counters::{number, text};
@@ -9,7 +10,7 @@ use super::errors::{not_an_integer, syntax};
 use super::reply::Reply;
 use crate::admission::Admitted;
 use crate::protocols::Call;
-use crate::services::{RequestError, ServiceError, sequence_name};
+use crate::services::{HoldChange, RequestError, ServiceError, sequence_name};
 
 /// The most characters of a value.
 const MOST_VALUE: usize = 128;
@@ -71,6 +72,24 @@ pub(super) fn value_of(value: &Bytes) -> Result<String, ServiceError> {
     Ok(text(value))
 }
 
+/// A lifetime of a lock.
+///
+/// # Errors
+/// It is too short or too long.
+pub(super) fn lifetime(ttl_ms: u64) -> Result<u64, ServiceError> {
+    if (MIN_LOCK_TTL_MS..=MAX_LOCK_TTL_MS).contains(&ttl_ms) {
+        return Ok(ttl_ms);
+    }
+    let detail = format!(
+        "a lock is held for PX {MIN_LOCK_TTL_MS} to {MAX_LOCK_TTL_MS} milliseconds, not {ttl_ms}"
+    );
+    Err(RequestError::Invalid(detail).into())
+}
+
+pub(super) fn extension(ttl_ms: u64) -> Result<HoldChange, ServiceError> {
+    lifetime(ttl_ms).map(|ttl_ms| HoldChange::Extend { ttl_ms })
+}
+
 impl Client {
     /// `SET`: acquires a lock, or moves a counter forward.
     pub(super) async fn set(&self, arguments: &[Bytes]) -> Reply {
@@ -120,7 +139,7 @@ impl Client {
         admitted: &Admitted,
     ) -> Result<bool, ServiceError> {
         let services = self.session.services();
-        let value = value_of(value)?;
+        let (value, ttl_ms) = (value_of(value)?, lifetime(ttl_ms)?);
         let is_sequence = sequence_name(name).is_ok_and(|name| services.sequences.is_known(&name));
         if is_sequence {
             return Ok(false);

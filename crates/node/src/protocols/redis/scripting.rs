@@ -7,7 +7,7 @@ use sha1::{Digest, Sha1};
 use super::connection::Client;
 use super::counters::{number, text};
 use super::errors::{not_an_integer, shown, wrong_arguments};
-use super::locks::value_of;
+use super::locks::{extension, value_of};
 use super::reply::Reply;
 use super::scripts::{Action, Answer, Form, Unit, recognise};
 use crate::admission::Admitted;
@@ -136,10 +136,8 @@ impl Client {
             .ok_or_else(too_few)?;
         let change = match action {
             Action::Release => HoldChange::Release,
-            Action::Extend(Unit::Milliseconds) => HoldChange::Extend { ttl_ms: time(2)? },
-            Action::Extend(Unit::Seconds) => HoldChange::Extend {
-                ttl_ms: time(2)?.saturating_mul(1000),
-            },
+            Action::Extend(Unit::Milliseconds) => extension(time(2)?)?,
+            Action::Extend(Unit::Seconds) => extension(time(2)?.saturating_mul(1000))?,
             Action::ExtendBy => {
                 let found = locks.find_secret(name, &value, by).await?;
                 let Found::Own(holder) = found else {
@@ -147,9 +145,7 @@ impl Client {
                 };
                 let is_more = arguments.get(2).is_some_and(|flag| &flag[..] == b"0");
                 let base_ms = if is_more { holder.left_ms } else { 0 };
-                HoldChange::Extend {
-                    ttl_ms: time(2)?.saturating_add(base_ms),
-                }
+                extension(time(2)?.saturating_add(base_ms))?
             }
             Action::Remaining => {
                 let found = locks.find_secret(name, &value, by).await?;
@@ -162,7 +158,7 @@ impl Client {
             }
             Action::Obtain { ttl } => {
                 let ttl_ms = time(ttl)?;
-                let change = HoldChange::Extend { ttl_ms };
+                let change = extension(ttl_ms)?;
                 return match locks.change_secret(name, (&value, change), by).await? {
                     Found::Free => self.obtained(name, (&arguments[0], ttl_ms), admitted).await,
                     found => Ok(Done::of(found)),

@@ -140,6 +140,7 @@ impl Client {
             Run::Config => config(arguments),
             // There are no replicas to wait for: what is acknowledged is on a majority.
             Run::Wait => match (number(&arguments[0]), number(&arguments[1])) {
+                (Some(_), Some(..0)) => Reply::error("ERR timeout is negative"),
                 (Some(_), Some(_)) => Reply::Integer(0),
                 _ => not_an_integer(),
             },
@@ -220,6 +221,7 @@ fn command(arguments: &[Bytes]) -> Reply {
         return Reply::Array(COMMANDS.iter().map(described).collect());
     };
     match &subcommand.to_ascii_lowercase()[..] {
+        b"count" | b"list" if !names.is_empty() => wrong_arguments("command"),
         b"count" => Reply::number(COMMANDS.len() as u64),
         b"list" => Reply::Array(COMMANDS.iter().map(|row| Reply::bulk(row.name)).collect()),
         b"info" => {

@@ -21,6 +21,7 @@ use crate::test_replica::{NOON, TestClock, TestReplica};
 use seqd_state::Tenant;
 
 mod holders;
+mod secrets;
 mod withdrawals;
 
 const NAME: &str = "jobs/nightly 1";
