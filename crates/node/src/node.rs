@@ -85,6 +85,7 @@ impl Node {
                 http_listener,
                 peer_listener,
                 protocols: protocol_listeners,
+                consensus,
             } = ports;
 
             let tls =
@@ -96,7 +97,10 @@ impl Node {
             let is_text = config.log.format.is_text(std::io::stderr().is_terminal());
 
             // Consensus first: it locks the folder and checks that the folder belongs to this node.
-            let raft = Raft::start(options(&config, &tls, peer_listener, &clock, &disk)?).await?;
+            let options = options(&config, &tls, peer_listener, &clock, &disk)?;
+            let started = consensus.spawn(Raft::start(options)).await;
+            let raft = started
+                .map_err(|error| Stop::invariant(format!("consensus did not start: {error}")))??;
 
             // Minting: the mark of the last start, the clock guard, the lease of the default
             // layout.
