@@ -4,7 +4,7 @@
 //! itself. [`session`] has what all of them share: the token of a connection, the way in through
 //! [`Admission`], the counters, and the memory for requests that are not complete.
 
-mod redis;
+pub(crate) mod redis;
 mod session;
 
 pub(crate) use session::{Call, Protocol, Session};
@@ -34,7 +34,8 @@ pub(crate) fn start(
     let mut ports = Vec::new();
     if let Some(listener) = redis {
         let protocol = Protocol::new("redis", services, admission, metrics);
-        ports.push(redis::start(tls.at_clients_port(listener), protocol)?);
+        let listener = tls.at_protocol_port(listener, ("redis port", redis::WITHOUT_TLS));
+        ports.push(redis::start(listener, protocol)?);
     }
     let _ = memcached;
     Ok(ports)

@@ -9,6 +9,8 @@ mod commands;
 mod connection;
 mod counters;
 mod errors;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod keys;
 mod locks;
 mod lua;
@@ -26,6 +28,9 @@ use seqd_net::Listen;
 use super::Protocol;
 use crate::connections::{Bounds, Port};
 use scripts::Remembered;
+
+/// The reply to a client without TLS.
+pub(super) const WITHOUT_TLS: &str = "-ERR this port requires TLS\r\n";
 
 /// Serves the protocol on a listener.
 ///
