@@ -124,6 +124,7 @@ async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
         all,
         clients,
         peers,
+        ..
     } = descriptors;
     tracing::info!(
         all,

@@ -46,6 +46,7 @@ mod links;
 mod lock_faults;
 mod locks;
 mod members;
+mod memcached;
 mod ordered;
 mod payments;
 mod peers_port;

@@ -4,11 +4,13 @@
 //! itself. [`session`] has what all of them share: the token of a connection, the way in through
 //! [`Admission`], the counters, and the memory for requests that are not complete.
 
+mod memcached;
 mod session;
 
 use std::io;
 use std::sync::Arc;
 
+use self::session::Protocol;
 use crate::admission::Admission;
 use crate::connections::Port;
 use crate::metrics::ProtocolMetrics;
@@ -29,8 +31,11 @@ pub(crate) fn start(
 ) -> io::Result<Vec<Port>> {
     let ProtocolListeners { redis, memcached } = listeners;
     let mut ports = Vec::new();
-    let _ = (
-        redis, memcached, tls, services, admission, metrics, &mut ports,
-    );
+    let protocol = |name| Protocol::new(name, services, admission, metrics);
+    if let Some(listener) = memcached {
+        let listener = tls.at_clients_port(listener);
+        ports.push(memcached::start(listener, protocol("memcached"))?);
+    }
+    let _ = redis;
     Ok(ports)
 }
