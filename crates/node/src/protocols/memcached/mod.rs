@@ -1,12 +1,13 @@
 //! The memcached protocol, as katsubushi and other ID servers use it: each key of a get has a
 //! fresh ID as its value. Nothing is stored.
 //!
-//! [`request`] splits the bytes of a connection into requests, [`text`] and [`binary`] read and
+//! [`splitter`] splits the bytes of a connection into requests, [`text`] and [`binary`] read and
 //! write the two forms of the protocol. The protocol has no tokens, so with authentication every
 //! request is refused.
 
 mod binary;
 mod request;
+mod splitter;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -23,7 +24,8 @@ use seqd_net::{Connection, Listen};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use self::request::{Asked, Form, Request, Splitter};
+use self::request::{Asked, Form, Request};
+use self::splitter::Splitter;
 use super::session::{Call, Protocol, Session};
 use crate::connections::{Bounds, Buffered, Paced, Port, Stopping};
 use crate::minting::Minted;

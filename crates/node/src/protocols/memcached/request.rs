@@ -1,13 +1,7 @@
-//! A request of either form of the protocol, and the splitting of a connection's bytes into
-//! requests.
-//!
-//! The data of a storage command is discarded as it arrives. A request whose end cannot be found
-//! is the last one of its connection.
+//! A request of either form of the protocol.
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::Bytes;
 use seqd_api::{ErrorCode, Problem};
-
-use super::{binary, text};
 
 /// The limit of the memcached server.
 pub(super) const MAX_KEY_BYTES: usize = 250;
@@ -99,42 +93,4 @@ pub(super) fn ids(keys: Vec<Bytes>) -> Asked {
         return Asked::Refused(Problem::new(ErrorCode::InvalidArgument, detail));
     }
     Asked::Ids(keys)
-}
-
-/// Splits the bytes of one connection. Its first byte decides the form of all requests.
-#[derive(Debug, Default)]
-pub(super) struct Splitter {
-    is_binary: Option<bool>,
-    /// The bytes that are still to be discarded.
-    data_bytes: u64,
-    /// The bytes of an incomplete line that have no line end.
-    searched: usize,
-}
-
-impl Splitter {
-    /// Takes the next complete request.
-    pub(super) fn next(&mut self, bytes: &mut BytesMut) -> Option<Request> {
-        let present = usize::try_from(self.data_bytes).unwrap_or(usize::MAX);
-        let discarded = present.min(bytes.len());
-        bytes.advance(discarded);
-        self.data_bytes -= discarded as u64;
-        let first = *bytes.first()?;
-        let is_binary = *self.is_binary.get_or_insert(first == binary::REQUEST);
-        let request = if is_binary {
-            binary::next(bytes)
-        } else {
-            text::next(bytes, &mut self.searched)
-        };
-        let request = request?;
-        self.data_bytes = request.data_bytes;
-        Some(request)
-    }
-
-    /// The form of a response without a request.
-    pub(super) fn form(&self) -> Form {
-        match self.is_binary {
-            Some(true) => binary::NO_REQUEST,
-            _ => Form::Text { with_cas: false },
-        }
-    }
 }

@@ -1,3 +1,5 @@
+//! Requests and responses, byte for byte, in whatever pieces they arrive.
+
 use bytes::BytesMut;
 use proptest::collection::vec;
 use proptest::prelude::*;
