@@ -23,6 +23,7 @@ mod clock_ahead;
 mod clock_steps;
 mod cluster;
 mod common_stop;
+mod compat;
 mod copies;
 mod damaged_log;
 mod damaged_snapshots;

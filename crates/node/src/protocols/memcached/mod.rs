@@ -29,7 +29,7 @@ use self::splitter::Splitter;
 use super::session::{Call, Protocol, Session};
 use crate::connections::{Bounds, Buffered, Paced, Port, Stopping};
 use crate::minting::Minted;
-use crate::services::{ServiceError, Services};
+use crate::services::Services;
 
 /// Serves a listener.
 ///
@@ -157,8 +157,10 @@ impl Served {
         match asked {
             Asked::Ids(keys) => {
                 self.gets.fetch_add(1, Ordering::Relaxed);
-                let minted = mint(node, keys.len(), deadline).await?;
-                self.ids.fetch_add(keys.len() as u64, Ordering::Relaxed);
+                let layout = &node.config.memcached.layout;
+                let count = keys.len() as u64;
+                let minted = node.ids.of_layout(layout, count, deadline).await?;
+                self.ids.fetch_add(count, Ordering::Relaxed);
                 Ok(Answer::Ids(keys, minted))
             }
             Asked::Refused(problem) => Err(problem),
@@ -181,18 +183,6 @@ impl Served {
             ("get_misses", "0".to_owned()),
         ]
     }
-}
-
-/// Mints an ID for each key, all of one worker.
-async fn mint(node: &Services, keys: usize, deadline: Instant) -> Result<Minted, ServiceError> {
-    let layout = node.config.memcached.layout.as_str();
-    // A layout that was created a moment ago, through another node, is found.
-    node.ids.layout(Some(layout), deadline).await?;
-    let minter = node.ids.minter(Some(layout))?;
-    if keys == 1 {
-        return node.ids.one(&minter, deadline).await;
-    }
-    node.ids.many(&minter, Some(keys as u64), deadline).await
 }
 
 fn write(form: Form, answer: Result<Answer, Problem>) -> Vec<u8> {

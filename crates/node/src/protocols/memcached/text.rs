@@ -63,7 +63,7 @@ fn read(line: &Bytes) -> Request {
         _ => Asked::Unknown,
     };
     let mut request = Request::new(asked, form);
-    request.is_silent = words.clone().last() == Some(b"noreply");
+    request.is_silent = words.clone().next_back() == Some(b"noreply");
     let with_data = WITH_DATA.iter().find(|(name, _)| *name == command);
     let Some((_, place)) = with_data else {
         return request;
