@@ -125,7 +125,7 @@ impl Node {
                 segments: Arc::clone(&segments),
                 metrics,
                 tls: tls.clone(),
-                callers: access.clone(),
+                callers: access,
                 tiny_id,
                 wall: Arc::clone(&wall),
                 worker_counts: Arc::default(),
@@ -149,7 +149,6 @@ impl Node {
             // The background tasks.
             let mut tasks = background(&parts, &services);
             tasks.spawn(tls.keep_fresh(wall));
-            tasks.spawn(access.keep_fresh());
             tasks.spawn(admission.lanes.keep());
 
             let running = Mutex::new(Running {
@@ -259,6 +258,7 @@ fn background(parts: &Parts, services: &Services) -> JoinSet<()> {
     tasks.spawn(report::print_waiting(Arc::clone(health), is_text));
     tasks.spawn(Arc::clone(&parts.clock).follow_peers());
     tasks.spawn(runs_out::watch(parts));
+    tasks.spawn(parts.callers.clone().keep_fresh());
     if let Some(tiny_id) = &parts.tiny_id {
         tasks.spawn(Arc::clone(tiny_id).keep_fresh());
     }

@@ -25,6 +25,7 @@ mod cluster;
 mod common_stop;
 mod compat;
 mod copies;
+mod cosid;
 mod damaged_log;
 mod damaged_snapshots;
 mod door;

@@ -4,6 +4,7 @@
 //! Each system has a file, which decides nothing but the form. `compat.routes` enables them one by
 //! one; a route that is not enabled does not exist.
 
+mod cosid;
 mod katsubushi;
 mod leaf;
 mod spring;
@@ -45,9 +46,33 @@ pub(super) fn with_routes(
         let simple = tinyid::segment_simple;
         router = with_route(router, "/tinyid/id/nextSegmentIdSimple", to, simple);
     }
-    if enabled.contains(&CompatRoutes::Katsubushi) {
+    let has_cosid = enabled.contains(&CompatRoutes::CosId);
+    if has_cosid {
+        router = with_route(router, "/machines/{namespace}", to, cosid::machines);
+        let path = "/segments/distributor/{namespace}/{name}";
+        router = with_route(router, path, to, cosid::create_distributor);
+        router = with_route(
+            router,
+            "/segments/{namespace}/{name}",
+            to,
+            cosid::next_max_id,
+        );
+        router = with_route(router, "/ids/{name}", to, cosid::id);
+        router = with_route(router, "/ids/as-string", to, cosid::id_as_string);
+        router = with_route(router, "/ids/as-string/{name}", to, cosid::id_as_string);
+    }
+    let has_katsubushi = enabled.contains(&CompatRoutes::Katsubushi);
+    if has_cosid || has_katsubushi {
+        router = with_route(router, "/ids", to, move |node, from: Foreign| async move {
+            // Both systems have this path, and only one has a number of IDs.
+            if has_cosid && from.field("n").is_none() {
+                return cosid::id(node, from).await;
+            }
+            katsubushi::many(node, from).await
+        });
+    }
+    if has_katsubushi {
         router = with_route(router, "/id", to, katsubushi::one);
-        router = with_route(router, "/ids", to, katsubushi::many);
         router = with_route(router, "/stats", to, katsubushi::stats);
     }
     router

@@ -62,6 +62,12 @@ pub(super) fn bad_request(node: &Services, from: &Foreign, message: &str) -> Res
     error(node, from, (400, "Bad Request"), message)
 }
 
+/// The error of a path that takes other methods.
+pub(super) fn method_not_allowed(node: &Services, from: &Foreign) -> Response {
+    let message = format!("Request method '{}' not supported", from.method);
+    error(node, from, (405, "Method Not Allowed"), &message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
