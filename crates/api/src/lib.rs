@@ -53,5 +53,5 @@ pub use operations::{OPERATIONS, op};
 pub use problem::Problem;
 pub use request::Request;
 pub use scope::{Need, Permission, PermissionError, Scope};
-pub use token::{Token, TokenError};
+pub use token::{Token, TokenError, read_private};
 pub use wire::*;

@@ -54,23 +54,8 @@ impl Token {
     /// # Errors
     /// The file cannot be read, other users can access it, or it does not contain a valid token.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
+        let text = read_private(path, MAX_FILE_BYTES)?;
         let shown = path.display();
-        let failed = |error: std::io::Error| {
-            let text = error.to_string();
-            let reason = text.split(" (os error").next().unwrap_or_default();
-            TokenError(format!("cannot read {shown}: {}", reason.to_lowercase()))
-        };
-        // Checked before the file is opened, because opening a named pipe would block until it has
-        // a writer.
-        if !path.metadata().map_err(failed)?.is_file() {
-            return Err(TokenError(format!("{shown} is not a file")));
-        }
-        let file = File::open(path).map_err(failed)?;
-        check_private(&file.metadata().map_err(failed)?, path)?;
-        let mut bytes = Vec::new();
-        let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(failed)?;
-        let text = String::from_utf8(bytes).unwrap_or_default();
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let line = line.strip_suffix('\r').unwrap_or(line);
         Self::parse(line).map_err(|error| TokenError(format!("{shown} has no token: {error}")))
@@ -80,6 +65,39 @@ impl Token {
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.0
+    }
+}
+
+/// Reads the text of a file with secrets, up to one byte more than `most_bytes`. The text is empty
+/// if it is not UTF-8.
+///
+/// # Errors
+/// The file cannot be read, or other users can access it.
+pub fn read_private(path: &Path, most_bytes: u64) -> Result<String, TokenError> {
+    let shown = path.display();
+    let failed = |error: std::io::Error| {
+        let text = error.to_string();
+        let reason = text.split(" (os error").next().unwrap_or_default();
+        TokenError(format!("cannot read {shown}: {}", reason.to_lowercase()))
+    };
+    // Checked before the file is opened, because opening a named pipe would block until it has a
+    // writer.
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(TokenError(format!("{shown} is not a file")));
+    }
+    let file = File::open(path).map_err(failed)?;
+    check_private(&file.metadata().map_err(failed)?, path)?;
+    let mut bytes = Vec::new();
+    let read = file.take(most_bytes + 1).read_to_end(&mut bytes);
+    read.map_err(failed)?;
+    Ok(String::from_utf8(bytes).unwrap_or_default())
+}
+
+impl TokenError {
+    /// An error in the contents of a file. `why` contains no part of a token.
+    #[must_use]
+    pub fn of_file(path: &Path, why: &str) -> Self {
+        Self(format!("{}: {why}", path.display()))
     }
 }
 

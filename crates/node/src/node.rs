@@ -15,9 +15,9 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::access::{Access, TokenFile};
+use crate::access::{Access, TinyIdTokens, TokenFile};
 use crate::admission::Closing;
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::connections::{IsHot, Port};
 use crate::handlers::Router;
 use crate::http::{Context, Hosts, RequestIds, serve};
@@ -90,11 +90,8 @@ impl Node {
 
             let tls =
                 Tls::load(&config, &*clock).map_err(|error| start_failed(error.to_string()))?;
-            let operator =
-                TokenFile::load(&config).map_err(|error| start_failed(error.to_string()))?;
+            let (operator, tiny_id) = tokens(&config)?;
             let wall = Arc::clone(&clock);
-
-            let is_text = config.log.format.is_text(std::io::stderr().is_terminal());
 
             // Consensus first: it locks the folder and checks that the folder belongs to this node.
             let options = options(&config, &tls, peer_listener, &clock, &disk)?;
@@ -120,7 +117,6 @@ impl Node {
 
             // Serving: the segment buffers, the services, then HTTP.
             let metrics = Arc::new(Metrics::new());
-            let protocol_metrics = metrics.protocols.clone();
             let segments = SegmentBuffers::new(Arc::new(raft.clone()), Arc::clone(&metrics));
             let segments = Arc::new(segments);
             let window = config.clock.window;
@@ -133,7 +129,8 @@ impl Node {
                 segments: Arc::clone(&segments),
                 metrics,
                 tls: tls.clone(),
-                callers: access.clone(),
+                callers: access,
+                tiny_id,
                 wall: Arc::clone(&wall),
                 worker_counts: Arc::default(),
             };
@@ -141,9 +138,7 @@ impl Node {
             let services = Arc::new(Services::new(config, &parts));
             let admission = context.admission();
             let router = Router::new(context, &services);
-            let (unreadable, answer) = (router.unreadable(), move |it, by| router.answer(it, by));
-            let server = serve(tls.at_clients_port(http_listener), answer, unreadable, hot)
-                .map_err(|error| start_failed(format!("http.listen: {error}")))?;
+            let server = serve_http(tls.at_clients_port(http_listener), router, hot)?;
             let addr = server.addr();
             let mut ports = vec![server];
             let others = protocols::start(
@@ -151,20 +146,13 @@ impl Node {
                 &tls,
                 &services,
                 &admission,
-                &protocol_metrics,
+                &parts.metrics.protocols,
             );
             ports.extend(others.map_err(|error| start_failed(error.to_string()))?);
 
             // The background tasks.
-            let mut tasks = JoinSet::new();
-            let health = &services.health;
-            let fresh = report::keep_fresh(raft.clone(), Arc::clone(&minters), Arc::clone(health));
-            tasks.spawn(fresh);
-            tasks.spawn(report::print_waiting(Arc::clone(health), is_text));
-            tasks.spawn(Arc::clone(&clock).follow_peers());
-            tasks.spawn(runs_out::watch(&parts));
+            let mut tasks = background(&parts, &services);
             tasks.spawn(tls.keep_fresh(wall));
-            tasks.spawn(access.keep_fresh());
             tasks.spawn(admission.lanes.keep());
 
             let running = Mutex::new(Running {
@@ -253,6 +241,39 @@ impl std::fmt::Debug for Node {
             .field("name", &self.services.node())
             .finish_non_exhaustive()
     }
+}
+
+/// The tokens that files contain.
+type Tokens = (Option<TokenFile>, Option<Arc<TinyIdTokens>>);
+
+fn tokens(config: &Config) -> Result<Tokens, Stop> {
+    let load = || Ok((TokenFile::load(config)?, TinyIdTokens::load(config)?));
+    load().map_err(|error: ConfigError| start_failed(error.to_string()))
+}
+
+/// Starts the tasks that keep the node's own view fresh.
+fn background(parts: &Parts, services: &Services) -> JoinSet<()> {
+    let format = services.config.log.format;
+    let is_text = format.is_text(std::io::stderr().is_terminal());
+    let mut tasks = JoinSet::new();
+    let (raft, minters) = (parts.raft.clone(), Arc::clone(&parts.minters));
+    let health = &services.health;
+    tasks.spawn(report::keep_fresh(raft, minters, Arc::clone(health)));
+    tasks.spawn(report::print_waiting(Arc::clone(health), is_text));
+    tasks.spawn(Arc::clone(&parts.clock).follow_peers());
+    tasks.spawn(runs_out::watch(parts));
+    tasks.spawn(parts.callers.clone().keep_fresh());
+    if let Some(tiny_id) = &parts.tiny_id {
+        tasks.spawn(Arc::clone(tiny_id).keep_fresh());
+    }
+    tasks
+}
+
+/// Serves the clients' HTTP port.
+fn serve_http(listener: Box<dyn Listen>, router: Router, hot: Option<IsHot>) -> Result<Port, Stop> {
+    let (unreadable, answer) = (router.unreadable(), move |it, by| router.answer(it, by));
+    serve(listener, answer, unreadable, hot)
+        .map_err(|error| start_failed(format!("http.listen: {error}")))
 }
 
 /// Stops all ports at the same time.

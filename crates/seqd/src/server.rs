@@ -127,6 +127,7 @@ async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failur
         all,
         clients,
         peers,
+        ..
     } = descriptors;
     tracing::info!(
         all,

@@ -10,6 +10,7 @@ mod operator;
 mod rates;
 #[cfg(test)]
 mod tests;
+mod tiny_id;
 mod token;
 
 use std::fmt;
@@ -25,6 +26,7 @@ use seqd_state::{AccessId, AccessRecord, Permission, Tenant};
 use tokio::time::{Instant, interval, sleep};
 
 pub use operator::TokenFile;
+pub(crate) use tiny_id::TinyIdTokens;
 pub(crate) use token::Drawn;
 pub use token::new_secret;
 

@@ -16,6 +16,6 @@ mod write;
 pub use exposed::check_exposed;
 pub use keys::{Config, Entry, LogSection};
 pub use layers::{Layers, Resolved};
-pub use rules::LogFormat;
+pub use rules::{CompatRoutes, LogFormat};
 pub use values::{ConfigError, Origin};
 pub use write::{bootstrap_file, given, show};

@@ -2,6 +2,7 @@
 //! files contain operations whose requests or responses have a form of their own. This module makes
 //! no decisions.
 
+mod compat;
 mod costly;
 #[cfg(test)]
 mod example;

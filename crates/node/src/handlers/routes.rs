@@ -8,6 +8,7 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use seqd_api::{Method, Typed as _, op};
 
+use super::compat;
 use super::keyed::{direct, one_id};
 use super::table::table;
 use super::{ids, sequences};
@@ -67,7 +68,8 @@ fn next_name(path: &str) -> Option<&str> {
 
 impl Router {
     pub(crate) fn new(context: Context, services: &Arc<Services>) -> Router {
-        let context = Arc::new(context);
+        let own_tokens = services.tiny_id.is_some().then_some(compat::TINY_ID);
+        let context = Arc::new(context.with_own_tokens(own_tokens));
         let endpoint = |row, method| Endpoint::new(&context, services, row, method);
         let hot = Endpoints {
             get_id: endpoint(op::GetId::ROW, Method::Get),
@@ -78,7 +80,7 @@ impl Router {
         };
         Router {
             stranger: Stranger::new(&context),
-            router: build(table(), &context, services),
+            router: compat::with_routes(build(table(), &context, services), &context, services),
             hot: Arc::new(hot),
         }
     }

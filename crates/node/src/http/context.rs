@@ -29,6 +29,8 @@ pub(crate) struct Context {
     pub(super) cluster: OwnCluster,
     pub(super) hosts: Hosts,
     pub(super) bodies: Bodies,
+    /// The beginning of paths whose handlers check a token of their own, if the caller has none.
+    pub(super) own_tokens: Option<&'static str>,
 }
 
 impl Context {
@@ -53,6 +55,7 @@ impl Context {
             cluster,
             hosts: Hosts::default(),
             bodies: Bodies::new(Share::WHOLE),
+            own_tokens: None,
         })
     }
 
@@ -66,6 +69,12 @@ impl Context {
     pub(crate) fn with_share(self, share: Share) -> Context {
         let bodies = Bodies::new(share);
         Context { bodies, ..self }
+    }
+
+    /// Admits callers without a token to paths with this beginning.
+    pub(crate) fn with_own_tokens(self, below: Option<&'static str>) -> Context {
+        let own_tokens = below;
+        Context { own_tokens, ..self }
     }
 
     /// Requires tokens from callers.

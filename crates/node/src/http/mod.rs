@@ -7,6 +7,7 @@
 mod bearer;
 mod context;
 pub(crate) mod etag;
+mod foreign;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod gate;
@@ -22,6 +23,7 @@ mod stranger;
 
 pub(crate) use context::Context;
 pub(crate) use etag::ETag;
+pub(crate) use foreign::{Foreign, with_route};
 pub(crate) use gate::RequestIds;
 pub(crate) use hosts::Hosts;
 pub(crate) use request::Request;

@@ -23,7 +23,7 @@ use crate::admission::{Sender, Serving};
 use crate::connections::ClientConnection;
 
 /// The longest time for a body, which has at most 64 KiB. A slower one is not worth its connection.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_TIMEOUT_MS: u64 = 30_000;
 
@@ -41,7 +41,7 @@ impl Bodies {
     }
 
     /// Begins the account of a body of this tenant, with no bytes yet.
-    fn begin(&self, tenant: Tenant) -> Option<Part> {
+    pub(super) fn begin(&self, tenant: Tenant) -> Option<Part> {
         self.0.take(tenant, 0)
     }
 }
@@ -223,7 +223,7 @@ fn dry_run_of(query: &mut Vec<(String, String)>) -> Result<bool, Problem> {
     }
 }
 
-async fn path_of(parts: &mut Parts) -> Result<Vec<String>, Problem> {
+pub(super) async fn path_of(parts: &mut Parts) -> Result<Vec<String>, Problem> {
     let invalid = || {
         let detail = "the path is not percent-encoded UTF-8: a % is written %25";
         Problem::new(ErrorCode::InvalidArgument, detail)
@@ -282,7 +282,10 @@ fn too_large() -> Problem {
 }
 
 /// Reads a body to its end. Received bytes are charged, not the announced length.
-async fn collect(mut body: Body, mut held: Option<Part>) -> Result<(Bytes, Option<Part>), Problem> {
+pub(super) async fn collect(
+    mut body: Body,
+    mut held: Option<Part>,
+) -> Result<(Bytes, Option<Part>), Problem> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {

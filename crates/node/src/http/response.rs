@@ -110,7 +110,7 @@ impl Response {
     }
 
     /// A response of these parts.
-    pub(super) fn of_parts(
+    pub(crate) fn of_parts(
         status: StatusCode,
         kind: HeaderValue,
         body: impl Into<Bytes>,

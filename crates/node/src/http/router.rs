@@ -26,7 +26,7 @@ use crate::admission::{
 };
 
 /// Takes the sender of a request that the router has matched.
-fn sender_of(request: &mut http::Request<Body>) -> Sender {
+pub(super) fn sender_of(request: &mut http::Request<Body>) -> Sender {
     request.extensions_mut().remove().unwrap_or_default()
 }
 

@@ -41,7 +41,12 @@ impl Stranger {
         let context = &self.0.context;
         let admitted = hosts::check_form(request).and_then(|()| {
             let (path, headers) = (request.uri().path(), request.headers());
-            bearer::admit(&context.admission.access, path, headers).map_err(refusal)
+            let admitted = bearer::admit(&context.admission.access, path, headers);
+            let has_own = |below: &str| path.starts_with(below);
+            match admitted {
+                Err(_) if context.own_tokens.is_some_and(has_own) => Ok(Caller::Anyone),
+                admitted => admitted.map_err(refusal),
+            }
         });
         let refused = match admitted {
             Ok(caller) => {

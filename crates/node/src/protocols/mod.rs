@@ -4,6 +4,7 @@
 //! itself. [`session`] has what all of them share: the token of a connection, the way in through
 //! [`Admission`], the counters, and the memory for requests that are not complete.
 
+mod memcached;
 pub(crate) mod redis;
 mod session;
 
@@ -32,11 +33,15 @@ pub(crate) fn start(
 ) -> io::Result<Vec<Port>> {
     let ProtocolListeners { redis, memcached } = listeners;
     let mut ports = Vec::new();
+    let protocol = |name| Protocol::new(name, services, admission, metrics);
     if let Some(listener) = redis {
-        let protocol = Protocol::new("redis", services, admission, metrics);
         let listener = tls.at_protocol_port(listener, ("redis port", redis::WITHOUT_TLS));
-        ports.push(redis::start(listener, protocol)?);
+        ports.push(redis::start(listener, protocol("redis"))?);
     }
-    let _ = memcached;
+    if let Some(listener) = memcached {
+        let answer = ("memcached port", memcached::WITHOUT_TLS);
+        let listener = tls.at_protocol_port(listener, answer);
+        ports.push(memcached::start(listener, protocol("memcached"))?);
+    }
     Ok(ports)
 }

@@ -70,6 +70,22 @@ impl IdService {
         Ok(minter.mint_in_turn(&self.clock, count, deadline).await?)
     }
 
+    /// Mints `count` IDs of a layout, which may have been created through another node.
+    pub(crate) async fn of_layout(
+        &self,
+        layout: &str,
+        count: u64,
+        deadline: Instant,
+    ) -> Result<Minted, ServiceError> {
+        self.check_count(Some(count))?;
+        self.layout(Some(layout), deadline).await?;
+        let minter = self.minter(Some(layout))?;
+        match count {
+            1 => self.one(&minter, deadline).await,
+            _ => self.many(&minter, Some(count), deadline).await,
+        }
+    }
+
     /// The fields of an ID, and the holder of its worker.
     pub(crate) async fn parts(
         &self,

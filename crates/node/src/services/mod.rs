@@ -16,6 +16,7 @@ mod keys;
 mod layouts;
 mod leases;
 mod locks;
+mod machines;
 mod missing;
 mod next;
 mod one_time;
@@ -55,6 +56,7 @@ pub(crate) use keyed_requests::Turn;
 pub(crate) use keys::KeyService;
 pub(crate) use layouts::LayoutService;
 pub(crate) use locks::{Found, HoldChange, LockService, SecretHold, SecretHolder};
+pub(crate) use machines::MachinePool;
 pub(crate) use one_time::OneTimeService;
 pub(crate) use scrape::MetricsService;
 pub(crate) use segments::SegmentService;
@@ -67,7 +69,7 @@ pub(crate) use workers::WorkerService;
 use seqd_idgen::WallClock;
 use seqd_raft::Raft;
 
-use crate::access::Access;
+use crate::access::{Access, TinyIdTokens};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::minting::uuids::UuidSource;
@@ -86,6 +88,7 @@ pub(crate) struct Parts {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tls: Tls,
     pub(crate) callers: Access,
+    pub(crate) tiny_id: Option<Arc<TinyIdTokens>>,
     pub(crate) wall: Arc<dyn WallClock>,
     pub(crate) worker_counts: Arc<WorkerCounts>,
 }
@@ -106,6 +109,8 @@ pub(crate) struct Services {
     pub(crate) access: AccessService,
     /// The permissions of callers.
     pub(crate) callers: Access,
+    /// The tokens of TinyID, if its callers need one.
+    pub(crate) tiny_id: Option<Arc<TinyIdTokens>>,
     pub(crate) snapshots: SnapshotService,
     /// Places of requests whose answers are long.
     pub(crate) writing: Arc<Places>,
@@ -118,7 +123,6 @@ impl Services {
         let raft = || parts.raft.clone();
         let clock = || Arc::clone(&parts.clock);
         let minters = || Arc::clone(&parts.minters);
-        let metrics = || Arc::clone(&parts.metrics);
         let replica = || -> Arc<dyn Replica> { Arc::new(raft()) };
         let max_count = config.http.max_count;
         let health = Arc::new(HealthService {
@@ -130,7 +134,7 @@ impl Services {
         let sequences = Arc::new(SequenceService {
             replica: replica(),
             segments: Arc::clone(&parts.segments),
-            metrics: metrics(),
+            metrics: Arc::clone(&parts.metrics),
             defaults: config.segment.clone(),
             limits: config.limits.clone(),
             max_count,
@@ -182,10 +186,11 @@ impl Services {
                 clock: Arc::clone(&parts.wall),
             },
             callers: parts.callers.clone(),
+            tiny_id: parts.tiny_id.clone(),
             snapshots: SnapshotService { raft: raft() },
             writing: Places::of_processors(),
             metrics: MetricsService {
-                metrics: metrics(),
+                metrics: Arc::clone(&parts.metrics),
                 raft: raft(),
                 minters: minters(),
                 clock: clock(),

@@ -146,6 +146,7 @@ fn check_text(warnings: &[String], limits: Descriptors) -> String {
         all,
         clients,
         peers,
+        ..
     } = limits;
     text.push_str(&format!(
         "{all} open files here: at most {clients} connections of clients and {peers} of peers\nok\n"

@@ -53,7 +53,7 @@ pub(crate) enum Found {
 impl SecretHolder {
     fn of(holder: &LockHolder, time: ReadTime, caller: Tenant) -> Self {
         let own = holder.secret_owner();
-        let own = own.filter(|_| are_one_client(holder.tenant, caller));
+        let own = own.filter(|_| holder.tenant.is_one_client_with(caller) || is_out!(SecretsApart));
         Self {
             token: holder.token,
             left_ms: time.left(holder.until),
@@ -70,11 +70,6 @@ impl SecretHolder {
             SecretHold::Other(_) => false,
         }
     }
-}
-
-/// Returns whether no access token, or the same one, made both requests.
-fn are_one_client(one: Tenant, other: Tenant) -> bool {
-    one == other || !(one.is_token() || other.is_token()) || is_out!(SecretsApart)
 }
 
 impl LockService {

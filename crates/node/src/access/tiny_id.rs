@@ -1,0 +1,113 @@
+//! The tokens of TinyID: read from their file at the start, and again while the node runs.
+//!
+//! Invariants:
+//! - Only the hashes of tokens are kept and looked up, so that the time of a comparison shows
+//!   nothing of a token.
+//! - If the file cannot be used, the tokens in force remain.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use seqd_api::{TokenError, read_private};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::token::hash;
+use crate::config::{Config, ConfigError};
+
+/// The interval at which the file is read again.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The longest file: about 20,000 lines.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// The biz types that each token permits, by the hash of the token.
+type Permitted = BTreeMap<[u8; 32], BTreeSet<String>>;
+
+#[derive(Debug)]
+pub(crate) struct TinyIdTokens {
+    path: PathBuf,
+    in_force: RwLock<Permitted>,
+}
+
+impl TinyIdTokens {
+    /// Reads the file that `config` names.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub(crate) fn load(config: &Config) -> Result<Option<Arc<Self>>, ConfigError> {
+        let Some(path) = &config.compat.tinyid_tokens else {
+            return Ok(None);
+        };
+        let refused = |error| ConfigError(format!("compat.tinyid_tokens: {error}"));
+        Ok(Some(Arc::new(Self {
+            path: path.clone(),
+            in_force: RwLock::new(read(path).map_err(refused)?),
+        })))
+    }
+
+    /// Returns whether a token permits requests for a biz type.
+    pub(crate) fn permit(&self, token: &str, biz_type: &str) -> bool {
+        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
+        let permitted = in_force.get(&hash(token.as_bytes()).0);
+        permitted.is_some_and(|types| types.contains(biz_type))
+    }
+
+    /// Rereads the file periodically and puts changed tokens in force.
+    pub(crate) async fn keep_fresh(self: Arc<Self>) {
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last = None;
+        loop {
+            ticks.tick().await;
+            let path = self.path.clone();
+            let Ok(found) = tokio::task::spawn_blocking(move || read(&path)).await else {
+                continue;
+            };
+            let error = match found {
+                Ok(found) => {
+                    let mut in_force = self
+                        .in_force
+                        .write()
+                        .unwrap_or_else(PoisonError::into_inner);
+                    *in_force = found;
+                    None
+                }
+                Err(error) => Some(error),
+            };
+            // Logged once for each reason.
+            if let Some(error) = error.as_ref().filter(|_| error != last) {
+                tracing::warn!(
+                    "compat.tinyid_tokens: the file cannot be used, the tokens in force are kept: \
+                     {error}"
+                );
+            }
+            last = error;
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Permitted, TokenError> {
+    let text = read_private(path, MAX_FILE_BYTES)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        let why = format!("the file has more than {MAX_FILE_BYTES} bytes");
+        return Err(TokenError::of_file(path, &why));
+    }
+    let mut permitted = Permitted::new();
+    for (at, line) in (1..).zip(text.lines()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [] => {}
+            [token, biz_type] => {
+                let types = permitted.entry(hash(token.as_bytes()).0).or_default();
+                types.insert(biz_type.to_owned());
+            }
+            _ => {
+                let why = format!("line {at} is not TOKEN BIZTYPE");
+                return Err(TokenError::of_file(path, &why));
+            }
+        }
+    }
+    Ok(permitted)
+}

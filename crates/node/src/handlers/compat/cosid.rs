@@ -1,0 +1,307 @@
+//! The proxy of CosId: machine numbers, segments and IDs.
+//!
+//! A machine number is held as [`MachinePool`] describes. A segment is the next values of the
+//! strict sequence `cosid.NAMESPACE.NAME`, because CosId's chain of segments must ascend over all
+//! nodes.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use jiff::SignedDuration;
+use seqd_api::{ErrorCode, Mode, NextRequest, Problem, SequenceSpec, Typed as _, op};
+use serde_json::json;
+
+use super::{JSON, mint, response, spring};
+use crate::http::{Foreign, Response};
+use crate::problems::invalid;
+use crate::services::{MachinePool, Services, sequence_name};
+
+/// The longest hold of a machine number: that of a lock. A stable instance always gets it.
+const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// An error in the form of CosId.
+enum Refused {
+    Overflow { total: u64 },
+    NotFound,
+    Lost,
+    Other(Problem),
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self::Other(problem)
+    }
+}
+
+/// An instance of an application.
+struct Instance {
+    id: String,
+    is_stable: bool,
+}
+
+impl Instance {
+    fn of(from: &Foreign) -> Result<Instance, Problem> {
+        let id = match (
+            from.field("instanceId"),
+            from.field("host"),
+            from.field("port"),
+        ) {
+            (Some(id), ..) if !id.is_empty() => id.to_owned(),
+            (_, Some(host), Some(port)) => format!("{host}:{port}"),
+            _ => return Err(invalid("instanceId can not be null!")),
+        };
+        let is_stable = from.field("stable") == Some("true");
+        Ok(Instance { id, is_stable })
+    }
+
+    /// The time for which the instance holds its number without a guard.
+    fn ttl_ms(&self, from: &Foreign) -> Result<u64, Problem> {
+        let text = from.field("safeGuardDuration").unwrap_or_default();
+        let is_iso = text.starts_with(['P', 'p']);
+        let duration = text.parse::<SignedDuration>().ok().filter(|_| is_iso);
+        let duration = duration.ok_or_else(|| {
+            invalid(format!(
+                "safeGuardDuration is an ISO 8601 duration, not {text:?}"
+            ))
+        })?;
+        match u64::try_from(duration.as_millis()) {
+            Ok(ms) if ms <= LONGEST_MS && self.is_stable => Ok(LONGEST_MS),
+            Ok(ms) if ms <= LONGEST_MS => Ok(ms),
+            _ => Err(invalid(format!(
+                "safeGuardDuration is at most PT24H, not {text}: enable cosid.machine.guarder, \
+                 which extends the hold"
+            ))),
+        }
+    }
+}
+
+pub(super) async fn machines(node: Arc<Services>, from: Foreign) -> Response {
+    let done = match from.method {
+        Method::POST => distribute(&node, &from).await,
+        Method::PATCH => guard(&node, &from).await,
+        Method::DELETE => revert(&node, &from).await,
+        _ => return spring::method_not_allowed(&node, &from),
+    };
+    match done {
+        Ok(body) => response(200, JSON, body),
+        Err(refused) => error(&from, refused),
+    }
+}
+
+async fn distribute(node: &Services, from: &Foreign) -> Result<String, Refused> {
+    let (instance, bits) = (Instance::of(from)?, number(from, "machineBit")?);
+    let ttl_ms = instance.ttl_ms(from)?;
+    let bits = u32::try_from(bits).unwrap_or(u32::MAX);
+    let prefix = MachinePool::prefix(from.param());
+    let taken = from.serve(op::AcquireLock::ROW, &prefix, async |admitted| {
+        let (pool, by) = (
+            MachinePool::new(from.param())?,
+            (&admitted.right, admitted.tenant),
+        );
+        let asked = (instance.id.as_str(), bits, ttl_ms);
+        node.locks
+            .take_machine(&pool, asked, by, admitted.deadline)
+            .await
+    });
+    let Some(machine) = taken.await? else {
+        return Err(Refused::Overflow { total: 1 << bits });
+    };
+    let since = node.ids.clock.wall().0;
+    Ok(format!(
+        r#"{{"machineId":{machine},"lastTimeStamp":{since}}}"#
+    ))
+}
+
+async fn guard(node: &Services, from: &Foreign) -> Result<String, Refused> {
+    let instance = Instance::of(from)?;
+    let ttl_ms = instance.ttl_ms(from)?;
+    let prefix = MachinePool::prefix(from.param());
+    let guarded = from.serve(op::RenewLock::ROW, &prefix, async |admitted| {
+        let pool = MachinePool::new(from.param())?;
+        let asked = (instance.id.as_str(), ttl_ms);
+        node.locks
+            .guard_machine(&pool, asked, (admitted.tenant, admitted.deadline))
+            .await
+    });
+    match guarded.await? {
+        Some(true) => Ok(String::new()),
+        Some(false) => Err(Refused::Lost),
+        None => Err(Refused::NotFound),
+    }
+}
+
+async fn revert(node: &Services, from: &Foreign) -> Result<String, Refused> {
+    let instance = Instance::of(from)?;
+    let prefix = MachinePool::prefix(from.param());
+    let reverted = from.serve(op::ReleaseLock::ROW, &prefix, async |admitted| {
+        let pool = MachinePool::new(from.param())?;
+        node.locks
+            .revert_machine(&pool, &instance.id, (admitted.tenant, admitted.deadline))
+            .await
+    });
+    if reverted.await? {
+        return Ok(String::new());
+    }
+    Err(Refused::NotFound)
+}
+
+/// A parameter that is a number.
+fn number(from: &Foreign, name: &str) -> Result<i64, Problem> {
+    let text = from.field(name).unwrap_or_default();
+    let parsed = text.parse();
+    parsed.map_err(|_| invalid(format!("{name} is a number, not {text:?}")))
+}
+
+fn error(from: &Foreign, refused: Refused) -> Response {
+    let instance = Instance::of(from).map(|Instance { id, is_stable }| {
+        format!("InstanceId{{instanceId={id}, stable={is_stable}}}")
+    });
+    let (instance, namespace) = (instance.unwrap_or_default(), from.param());
+    let (status, code, message) = match refused {
+        Refused::Overflow { total } => {
+            let failed = "distribution failed - totalMachineIds";
+            (
+                400,
+                "M-01",
+                format!("InstanceId:[{instance}] - {failed}:[{total}]"),
+            )
+        }
+        Refused::NotFound => {
+            let message =
+                format!("Not found the MachineState of instance[{instance}]@[{namespace}]!");
+            (400, "M-02", message)
+        }
+        Refused::Lost => {
+            let bound = format!("bound to the instance[{instance}]@[{namespace}]");
+            (
+                400,
+                "M-03",
+                format!("The machine id {bound} has been lost!."),
+            )
+        }
+        Refused::Other(problem) => {
+            let message = format!("{}: {}", problem.code, problem.detail);
+            match problem.status {
+                400 => (400, "400", message),
+                _ => (500, "500", message),
+            }
+        }
+    };
+    let message = json!(message);
+    let body = format!(r#"{{"code":"{code}","msg":{message},"errors":[]}}"#);
+    response(status, JSON, body)
+}
+
+/// The sequence of a segment distributor.
+fn sequence(from: &Foreign) -> String {
+    format!("cosid.{}", from.params.join("."))
+}
+
+/// Creates the sequence of a distributor, unless it exists. The first value is above the offset.
+pub(super) async fn create_distributor(node: Arc<Services>, from: Foreign) -> Response {
+    if from.method != Method::POST {
+        return spring::method_not_allowed(&node, &from);
+    }
+    match created(&node, &from).await {
+        Ok(()) => response(200, JSON, ""),
+        Err(refused) => error(&from, refused.into()),
+    }
+}
+
+async fn created(node: &Services, from: &Foreign) -> Result<(), Problem> {
+    let offset = number(from, "offset")?;
+    let name = sequence(from);
+    let known = from.serve(op::NextValues::ROW, &name, async |admitted| {
+        node.sequences
+            .get(&sequence_name(&name)?, false, admitted.deadline)
+            .await
+    });
+    match known.await {
+        Ok(_) => return Ok(()),
+        Err(problem) if is(&problem, ErrorCode::NotFound) => {}
+        Err(problem) => return Err(problem),
+    }
+    let created = from.serve(op::PutSequence::ROW, &name, async |admitted| {
+        let spec = SequenceSpec {
+            mode: Some(Mode::Strict),
+            start: Some(offset.saturating_add(1)),
+            description: Some("segments of CosId".to_owned()),
+            ..SequenceSpec::default()
+        };
+        let by = (admitted.tenant, admitted.deadline);
+        node.sequences
+            .create(&sequence_name(&name)?, spec, by)
+            .await
+    });
+    match created.await {
+        // Another instance has created it meanwhile.
+        Err(problem) if !is(&problem, ErrorCode::AlreadyExists) => Err(problem),
+        _ => Ok(()),
+    }
+}
+
+fn is(problem: &Problem, code: ErrorCode) -> bool {
+    *problem.code == *code.as_str()
+}
+
+/// Takes the next `step` values and returns the last one.
+pub(super) async fn next_max_id(node: Arc<Services>, from: Foreign) -> Response {
+    if from.method != Method::PATCH {
+        return spring::method_not_allowed(&node, &from);
+    }
+    let name = sequence(&from);
+    let step = number(&from, "step").and_then(|step| {
+        u64::try_from(step).map_err(|_| invalid(format!("step is positive, not {step}")))
+    });
+    let step = match step {
+        Ok(step) => step,
+        Err(problem) => return error(&from, problem.into()),
+    };
+    let taken = from.serve(op::NextValues::ROW, &name, async |admitted| {
+        let request = NextRequest {
+            count: Some(step),
+            contiguous: Some(true),
+            ..NextRequest::default()
+        };
+        let name = sequence_name(&name)?;
+        let next = node
+            .sequences
+            .next(&name, &request, false, admitted.deadline)
+            .await?;
+        match next.last.filter(|_| next.increment == 1) {
+            Some(last) => Ok(last),
+            None => Err(invalid(format!("{name} has another increment than 1"))),
+        }
+    });
+    match taken.await {
+        Ok(last) => response(200, JSON, last.to_string()),
+        Err(problem) => error(&from, problem.into()),
+    }
+}
+
+/// An ID as a JSON number.
+pub(super) async fn id(node: Arc<Services>, from: Foreign) -> Response {
+    id_with(node, from, |_, id| response(200, JSON, id)).await
+}
+
+/// An ID as text.
+pub(super) async fn id_as_string(node: Arc<Services>, from: Foreign) -> Response {
+    id_with(node, from, spring::text).await
+}
+
+async fn id_with(
+    node: Arc<Services>,
+    from: Foreign,
+    write: fn(&Foreign, String) -> Response,
+) -> Response {
+    if from.method != Method::GET {
+        return spring::method_not_allowed(&node, &from);
+    }
+    match mint(&node, &from, 1).await {
+        Ok(minted) => {
+            let id = minted.ids().next().unwrap_or_default();
+            write(&from, id.to_string())
+        }
+        Err(problem) => error(&from, problem.into()),
+    }
+}

@@ -1,0 +1,269 @@
+//! TinyID of Didi: a biz type is a sequence. A segment is a run of its values, in the form that
+//! TinyID's client counts through by itself.
+
+use std::sync::Arc;
+
+use axum::http::HeaderValue;
+use seqd_api::{
+    ErrorCode, GrantRequest, Mode, Need, NextRequest, Operation, Problem, Range, Typed as _, op,
+};
+use serde_json::json;
+
+use super::{JSON, response, spring};
+use crate::access::Caller;
+use crate::admission::Admitted;
+use crate::handlers::costly;
+use crate::http::{Foreign, Response};
+use crate::services::{Services, sequence_name};
+
+/// The most IDs of one request.
+const MOST: i32 = 100_000;
+
+/// The values of a segment if the sequence is not of the mode segment: all of them pass through the
+/// log together.
+const OF_OTHER_MODES: u64 = 1000;
+
+/// TinyID's client loads the next segment when this part of one is used.
+const LOADING_PERCENT: i64 = 20;
+
+/// A request that has shown a token of TinyID, which permits it.
+static WITH_OWN_TOKEN: Operation = Operation::local(Need::Nothing);
+
+/// An error in the form of TinyID.
+enum Refused {
+    Token,
+    Other(String),
+}
+
+/// A run of values: first, last and increment.
+type Run = (i64, i64, i64);
+
+pub(super) async fn ids(node: Arc<Services>, from: Foreign) -> Response {
+    let count = match count(&from) {
+        Ok(count) => count,
+        Err(message) => return spring::bad_request(&node, &from, &message),
+    };
+    enveloped(
+        take(&node, &from, count)
+            .await
+            .map(|ids| format!("[{ids}]")),
+    )
+}
+
+pub(super) async fn ids_simple(node: Arc<Services>, from: Foreign) -> Response {
+    match count(&from) {
+        Ok(count) => {
+            let taken = take(&node, &from, count).await;
+            spring::text(&from, taken.unwrap_or_default())
+        }
+        Err(message) => spring::bad_request(&node, &from, &message),
+    }
+}
+
+pub(super) async fn segment(node: Arc<Services>, from: Foreign) -> Response {
+    let segment = run(&node, &from).await.map(|(first, last, delta)| {
+        let (current, loading) = bounds(first, last);
+        let remainder = first.rem_euclid(delta);
+        format!(
+            r#"{{"maxId":{last},"loadingId":{loading},"currentId":{current},"delta":{delta},"remainder":{remainder}}}"#
+        )
+    });
+    enveloped(segment)
+}
+
+pub(super) async fn segment_simple(node: Arc<Services>, from: Foreign) -> Response {
+    let segment = run(&node, &from).await.map(|(first, last, delta)| {
+        let (current, loading) = bounds(first, last);
+        let remainder = first.rem_euclid(delta);
+        format!("{current},{loading},{last},{delta},{remainder}")
+    });
+    spring::text(&from, segment.unwrap_or_default())
+}
+
+/// The value before the first one, and the value from which on the next segment is loaded. The
+/// client uses the values above the former that have the remainder.
+fn bounds(first: i64, last: i64) -> (i64, i64) {
+    let current = first.saturating_sub(1);
+    let length = last.saturating_sub(current);
+    // The product of a length of up to 2^63 does not fit.
+    let loading = (i128::from(length) * i128::from(LOADING_PERCENT) / 100) as i64;
+    (current, current.saturating_add(loading))
+}
+
+fn enveloped(data: Result<String, Refused>) -> Response {
+    const KIND: HeaderValue = JSON;
+    let (data, code, message) = match data {
+        Ok(data) => (data, 200, String::new()),
+        Err(Refused::Token) => ("null".to_owned(), 5, "token is error".to_owned()),
+        Err(Refused::Other(message)) => ("null".to_owned(), 6, message),
+    };
+    let message = json!(message);
+    let body = format!(r#"{{"data":{data},"code":{code},"message":{message}}}"#);
+    response(200, KIND, body)
+}
+
+/// The number of IDs that a request asks for.
+fn count(from: &Foreign) -> Result<i32, String> {
+    let text = from.field("batchSize").unwrap_or_default().trim();
+    if text.is_empty() {
+        return Ok(1);
+    }
+    text.parse().map_err(|_| {
+        format!(
+            "Failed to convert value of type 'java.lang.String' to required type \
+             'java.lang.Integer'; nested exception is java.lang.NumberFormatException: For input \
+             string: \"{text}\""
+        )
+    })
+}
+
+/// Takes IDs, comma-separated.
+async fn take(node: &Services, from: &Foreign, count: i32) -> Result<String, Refused> {
+    let served = serve(
+        node,
+        from,
+        op::NextValues::ROW,
+        async |biz_type, admitted| {
+            if count > MOST {
+                let detail = format!("batchSize is at most {MOST}, not {count}");
+                return Err(Problem::new(ErrorCode::CountTooLarge, detail));
+            }
+            let request = NextRequest {
+                count: Some(u64::try_from(count).unwrap_or(0)),
+                ..NextRequest::default()
+            };
+            let name = sequence_name(biz_type)?;
+            if count <= 0 {
+                node.sequences.get(&name, false, admitted.deadline).await?;
+                return Ok(String::new());
+            }
+            let next = node
+                .sequences
+                .next(&name, &request, false, admitted.deadline);
+            let next = next.await?;
+            let _place = costly::to_write(&node.writing, admitted.tenant, next.count).await;
+            let mut out = String::with_capacity(usize::try_from(next.count).unwrap_or(0) * 12);
+            for value in next
+                .ranges
+                .iter()
+                .flat_map(|range| values(range, next.increment))
+            {
+                if !out.is_empty() {
+                    out.push(',');
+                }
+                out.push_str(&value.to_string());
+            }
+            Ok(out)
+        },
+    );
+    served.await
+}
+
+fn values(range: &Range, increment: i64) -> impl Iterator<Item = i64> + use<> {
+    let first = range.first;
+    (0..range.count).map(move |at| first.wrapping_add(increment.wrapping_mul(at as i64)))
+}
+
+/// Takes a run of values.
+async fn run(node: &Services, from: &Foreign) -> Result<Run, Refused> {
+    let served = serve(
+        node,
+        from,
+        op::GrantSegment::ROW,
+        async |biz_type, admitted| {
+            let (name, deadline) = (sequence_name(biz_type)?, admitted.deadline);
+            let known = node.sequences.get(&name, true, deadline).await;
+            let known = match known {
+                Ok(known) => known,
+                // It may have been created a moment ago through another node.
+                Err(_) => node.sequences.get(&name, false, deadline).await?,
+            };
+            let (first, last, increment) = if known.mode == Mode::Segment {
+                let grant = GrantRequest::default();
+                let grant = node.segments.grant(name, &grant, deadline).await?;
+                (grant.first, grant.last, grant.increment)
+            } else {
+                let request = NextRequest {
+                    count: Some(OF_OTHER_MODES),
+                    contiguous: Some(true),
+                    ..NextRequest::default()
+                };
+                let next = node
+                    .sequences
+                    .next(&name, &request, false, deadline)
+                    .await?;
+                let range = next.ranges.first().copied();
+                let range = range.unwrap_or(Range {
+                    first: 1,
+                    last: 0,
+                    count: 0,
+                });
+                (range.first, range.last, next.increment)
+            };
+            if increment <= 0 {
+                let detail = "a segment of TinyID ascends, and this sequence descends";
+                return Err(Problem::new(ErrorCode::InvalidArgument, detail));
+            }
+            Ok((first, last, increment))
+        },
+    );
+    served.await
+}
+
+/// Carries out a request of a caller with a token, of TinyID or of the cluster.
+async fn serve<T>(
+    node: &Services,
+    from: &Foreign,
+    operation: &'static Operation,
+    work: impl AsyncFnOnce(&str, Admitted) -> Result<T, Problem>,
+) -> Result<T, Refused> {
+    let biz_type = from.field("bizType").unwrap_or_default();
+    if biz_type.is_empty() {
+        return Err(Refused::Token);
+    }
+    let operation = match &node.tiny_id {
+        Some(tokens) if from.caller() == Caller::Anyone => {
+            let token = from.field("token").unwrap_or_default();
+            if !tokens.permit(token, biz_type) {
+                return Err(Refused::Token);
+            }
+            &WITH_OWN_TOKEN
+        }
+        _ => operation,
+    };
+    let served = from.serve(operation, biz_type, async |admitted| {
+        work(biz_type, admitted).await
+    });
+    served.await.map_err(|problem| {
+        let is = |code: ErrorCode| *problem.code == *code.as_str();
+        if is(ErrorCode::NotFound) || sequence_name(biz_type).is_err() {
+            return Refused::Other(format!("can not find biztype:{biz_type}"));
+        }
+        if is(ErrorCode::Forbidden) || is(ErrorCode::Unauthorized) {
+            return Refused::Token;
+        }
+        Refused::Other(format!("{}: {}", problem.code, problem.detail))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The values that TinyID's client takes from a segment.
+    fn counted(first: i64, last: i64, delta: i64) -> Vec<i64> {
+        let (current, _) = bounds(first, last);
+        let remainder = first.rem_euclid(delta);
+        let fits = |value: &i64| value % delta == remainder;
+        (current + 1..=last).filter(fits).collect()
+    }
+
+    #[test]
+    fn a_client_counts_through_the_values_of_a_segment() {
+        assert_eq!(counted(1, 5, 1), [1, 2, 3, 4, 5]);
+        assert_eq!(counted(1, 21, 10), [1, 11, 21]);
+        assert_eq!(counted(7, 13, 3), [7, 10, 13]);
+        assert_eq!(bounds(1, 10_000), (0, 2000));
+        assert_eq!(bounds(i64::MAX - 1, i64::MAX).0, i64::MAX - 2);
+    }
+}

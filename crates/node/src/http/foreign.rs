@@ -1,0 +1,227 @@
+//! Routes of other systems, for their unchanged clients.
+//!
+//! These requests pass the checks of all others, but have none of the rules of this API for
+//! methods, fields and bodies: unknown parameters are ignored, a form is read from the query or
+//! from the body, and the responses are those of the other system.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{self, HeaderMap, Method};
+use axum::routing::any;
+use seqd_api::{ErrorCode, Operation, Problem};
+use seqd_raft::Part;
+use tokio::time::{Instant, timeout};
+
+use super::context::{Context, Exit};
+use super::gate;
+use super::request::{BODY_TIMEOUT, collect, is_without_body, path_of};
+use super::response::Response;
+use super::router::sender_of;
+use crate::access::Caller;
+use crate::admission::{Admission, Admitted, Asked, Sender, hold_back};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// A request to a route of another system.
+pub(crate) struct Foreign {
+    pub(crate) method: Method,
+    /// The path as it was sent.
+    pub(crate) path: String,
+    /// The parameters of the path, decoded, in order.
+    pub(crate) params: Vec<String>,
+    /// The fields of the query, then those of a form in the body.
+    fields: Vec<(String, String)>,
+    headers: HeaderMap,
+    route: &'static str,
+    sender: Sender,
+    admission: Admission,
+    _held: Option<Part>,
+}
+
+/// Adds a route that takes any method.
+pub(crate) fn with_route<S, H, F>(
+    router: axum::Router,
+    route: &'static str,
+    (context, state): (&Arc<Context>, &Arc<S>),
+    handler: H,
+) -> axum::Router
+where
+    S: Send + Sync + 'static,
+    H: Fn(Arc<S>, Foreign) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    let exit = Arc::new(Exit::new(context, route, "any"));
+    let state = Arc::clone(state);
+    let serve = move |mut request: http::Request<Body>| {
+        let (exit, state, handler) = (Arc::clone(&exit), Arc::clone(&state), handler.clone());
+        async move {
+            let started = Instant::now();
+            let id = exit.context.request_ids.of(request.headers());
+            let sender = sender_of(&mut request);
+            let response = match Foreign::read(request, sender, route, &exit.context).await {
+                Ok(foreign) => handler(state, foreign).await,
+                Err(problem) => Response::problem(&problem).closing(),
+            };
+            exit.finish(response, id, started)
+        }
+    };
+    router.route(route, any(serve))
+}
+
+impl Foreign {
+    async fn read(
+        request: http::Request<Body>,
+        sender: Sender,
+        route: &'static str,
+        context: &Context,
+    ) -> Result<Foreign, Problem> {
+        let connection = sender.connection.clone();
+        let is_busy = context.admission.lanes.ask(sender.tenant());
+        let read = Self::checked(request, sender, route, context).await;
+        if let Err(problem) = &read {
+            hold_back(&problem.code, is_busy, connection.as_ref()).await;
+        }
+        read
+    }
+
+    async fn checked(
+        request: http::Request<Body>,
+        sender: Sender,
+        route: &'static str,
+        context: &Context,
+    ) -> Result<Foreign, Problem> {
+        gate::check_length(request.uri())?;
+        context.hosts.check(&request)?;
+        gate::check(request.method(), request.headers(), true, &context.cluster)?;
+        let (mut parts, body) = request.into_parts();
+        let mut fields = fields_of(parts.uri.query().unwrap_or_default());
+        let mut held = None;
+        if !is_without_body(&parts.headers) {
+            let begun = context.bodies.begin(sender.tenant());
+            let _pause = sender
+                .connection
+                .as_ref()
+                .map(|connection| connection.pause());
+            let read = timeout(BODY_TIMEOUT, collect(body, begun)).await;
+            let late = |_| {
+                let detail = format!("the body did not arrive within {BODY_TIMEOUT:?}");
+                Problem::new(ErrorCode::InvalidArgument, detail)
+            };
+            let (bytes, part) = read.map_err(late)??;
+            held = part;
+            let kind = parts.headers.get(CONTENT_TYPE);
+            let kind = kind.map_or(&b""[..], |kind| kind.as_bytes());
+            if kind.to_ascii_lowercase().starts_with(FORM.as_bytes()) {
+                fields.extend(fields_of(&String::from_utf8_lossy(&bytes)));
+            }
+        }
+        Ok(Foreign {
+            params: path_of(&mut parts).await?,
+            path: parts.uri.path().to_owned(),
+            method: parts.method,
+            fields,
+            headers: parts.headers,
+            route,
+            sender,
+            admission: context.admission.clone(),
+            _held: held,
+        })
+    }
+
+    /// The first value of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let found = self.fields.iter().find(|(field, _)| field == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The first parameter of the path.
+    pub(crate) fn param(&self) -> &str {
+        self.params.first().map_or("", String::as_str)
+    }
+
+    pub(crate) fn accept(&self) -> &str {
+        let accept = self.headers.get(ACCEPT);
+        accept
+            .and_then(|accept| accept.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn caller(&self) -> Caller {
+        self.sender.caller
+    }
+
+    /// Carries out the request with the checks and limits of `operation`.
+    ///
+    /// # Errors
+    /// The refusal, or the error of `work`.
+    pub(crate) async fn serve<T, E, F>(
+        &self,
+        operation: &'static Operation,
+        name: &str,
+        work: impl FnOnce(Admitted) -> F,
+    ) -> Result<T, Problem>
+    where
+        E: Into<Problem>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let asked = Asked {
+            operation,
+            name,
+            logged: ("compat", self.route),
+        };
+        self.admission.serve(asked, &self.sender, work).await
+    }
+}
+
+/// The fields of a form. Bytes that are not percent-encoded stand for themselves, as in browsers.
+fn fields_of(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(name), decoded(value))
+        })
+        .collect()
+}
+
+fn decoded(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [first, after @ ..] = rest {
+        let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
+        rest = after;
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                rest = &after[2..];
+            }
+            (b'+', ..) => bytes.push(b' '),
+            (byte, ..) => bytes.push(*byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_of_a_form_are_decoded() {
+        let fields = fields_of("a=1&&b=x+y%2Bz&c&d=%e4%BD%A0&e=%&f=%4&a=2");
+        let expected = [
+            ("a", "1"),
+            ("b", "x y+z"),
+            ("c", ""),
+            ("d", "\u{4f60}"),
+            ("e", "%"),
+            ("f", "%4"),
+            ("a", "2"),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(fields, expected);
+        assert_eq!(decoded("%ff"), "\u{fffd}");
+    }
+}

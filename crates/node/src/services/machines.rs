@@ -1,0 +1,217 @@
+//! Machine numbers of namespaces, as CosId distributes them to the instances of an application.
+//!
+//! A machine number is a lock, and the instance that holds it is its owner. So no number has two
+//! holders at a time, a hold lasts for the time that the instance chose, and a namespace needs no
+//! definition. An instance that comes back while its hold lasts gets its number again.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use seqd_api::AcquireRequest;
+use seqd_state::{FencingToken, LockHolder, LockName, LockRefusal, Refusal, State, Tenant};
+use tokio::time::Instant;
+
+use super::error::{RequestError, ServiceError, read};
+use super::locks::{HoldChange, LockService};
+use crate::access::Right;
+use crate::replica::{ReadTime, peek};
+
+/// The most bits of a machine number. More numbers than this could not be held together.
+const MAX_BITS: u32 = 20;
+
+/// The attempts to take a number while other instances take the same ones. Each attempt chooses
+/// among twice as many free numbers as the one before.
+const ATTEMPTS: u32 = 16;
+
+/// The numbers of a namespace.
+pub(crate) struct MachinePool {
+    /// The names of the locks, up to the number.
+    prefix: String,
+}
+
+/// A number that an instance holds.
+struct Machine {
+    number: u32,
+    token: FencingToken,
+}
+
+impl MachinePool {
+    pub(crate) fn new(namespace: &str) -> Result<MachinePool, ServiceError> {
+        let prefix = Self::prefix(namespace);
+        if namespace.is_empty() || namespace.contains('/') {
+            let detail = format!("a namespace has no / and is not empty: {namespace:?}");
+            return Err(RequestError::Invalid(detail).into());
+        }
+        LockName::new(&format!("{prefix}00000000")).map_err(RequestError::invalid)?;
+        Ok(MachinePool { prefix })
+    }
+
+    /// The beginning of the names of a namespace's locks.
+    pub(crate) fn prefix(namespace: &str) -> String {
+        format!("cosid/{namespace}/")
+    }
+
+    fn lock(&self, number: u32) -> String {
+        format!("{}{number:08}", self.prefix)
+    }
+
+    /// The numbers that are held, in order, with their holders.
+    fn held<'a>(
+        &'a self,
+        state: &'a State,
+        time: ReadTime,
+    ) -> impl Iterator<Item = (Machine, &'a LockHolder)> + 'a {
+        state.locks(&self.prefix, None).filter_map(move |lock| {
+            let number = lock.name.as_str().strip_prefix(&self.prefix)?;
+            let number = number.parse().ok()?;
+            let mut holders = lock.holders();
+            let holder = holders.find(|holder| time.left(holder.until) > 0)?;
+            let token = holder.token;
+            Some((Machine { number, token }, holder))
+        })
+    }
+
+    /// The number of an instance that no access token, or that of the caller, holds.
+    fn of_instance(
+        &self,
+        state: &State,
+        time: ReadTime,
+        (instance, caller): (&str, Tenant),
+    ) -> Option<Machine> {
+        let mut held = self.held(state, time);
+        let own = held.find(|(_, holder)| {
+            holder.shown_owner() == instance && holder.tenant.is_one_client_with(caller)
+        });
+        own.map(|(machine, _)| machine)
+    }
+
+    /// The free number with this place among the first `among` free ones.
+    fn free(
+        &self,
+        state: &State,
+        time: ReadTime,
+        bits: u32,
+        (place, among): (u64, u64),
+    ) -> Option<u32> {
+        let mut held = self
+            .held(state, time)
+            .map(|(machine, _)| machine.number)
+            .peekable();
+        let mut free = Vec::new();
+        for number in 0..1_u32 << bits {
+            if held.next_if(|first| *first == number).is_none() {
+                free.push(number);
+            }
+            if free.len() as u64 == among {
+                break;
+            }
+        }
+        let place = place.checked_rem(free.len() as u64)?;
+        free.get(usize::try_from(place).ok()?).copied()
+    }
+}
+
+impl LockService {
+    /// Distributes a machine number to an instance for `ttl_ms`: the number that it holds, or the
+    /// lowest free one. Returns `None` if none is free.
+    pub(crate) async fn take_machine(
+        &self,
+        pool: &MachinePool,
+        (instance, bits, ttl_ms): (&str, u32, u64),
+        by: (&Right, Tenant),
+        deadline: Instant,
+    ) -> Result<Option<u32>, ServiceError> {
+        if !(1..=MAX_BITS).contains(&bits) {
+            let detail = format!("machineBit is 1 to {MAX_BITS}, not {bits}");
+            return Err(RequestError::Invalid(detail).into());
+        }
+        let mut hasher = DefaultHasher::new();
+        instance.hash(&mut hasher);
+        for attempt in 0..ATTEMPTS {
+            let time = read(&*self.replica, deadline).await?;
+            let seen = peek(&*self.replica, |state| {
+                let own = pool.of_instance(state, time, (instance, by.1));
+                // It may have asked for more bits before.
+                let own = own.filter(|own| own.number < 1 << bits);
+                let choice = (hasher.finish(), 1_u64 << attempt);
+                let free = own.is_none().then(|| pool.free(state, time, bits, choice));
+                (own, free.flatten())
+            });
+            let (own, free) = seen.unwrap_or_default();
+            if let Some(own) = own {
+                if self.extend_machine(pool, &own, ttl_ms, deadline).await? {
+                    return Ok(Some(own.number));
+                }
+                continue;
+            }
+            let Some(number) = free else {
+                return Ok(None);
+            };
+            let request = AcquireRequest {
+                owner: Some(instance.to_owned()),
+                ttl_ms: Some(ttl_ms),
+                ..AcquireRequest::default()
+            };
+            match self
+                .acquire(&pool.lock(number), request, by, deadline)
+                .await
+            {
+                Ok(_) => return Ok(Some(number)),
+                Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Held { .. }))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let detail = "other instances took the same machine numbers at the same time";
+        Err(ServiceError::overloaded(detail, 100))
+    }
+
+    /// Extends the hold of an instance to at least `ttl_ms` from now. Returns `None` if the
+    /// instance holds no number, and `false` if the hold has just ended.
+    pub(crate) async fn guard_machine(
+        &self,
+        pool: &MachinePool,
+        (instance, ttl_ms): (&str, u64),
+        (caller, deadline): (Tenant, Instant),
+    ) -> Result<Option<bool>, ServiceError> {
+        let time = read(&*self.replica, deadline).await?;
+        let own = peek(&*self.replica, |state| {
+            pool.of_instance(state, time, (instance, caller))
+        });
+        match own.flatten() {
+            Some(own) => self
+                .extend_machine(pool, &own, ttl_ms, deadline)
+                .await
+                .map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Ends the hold of an instance. Returns `false` if it holds no number.
+    pub(crate) async fn revert_machine(
+        &self,
+        pool: &MachinePool,
+        instance: &str,
+        (caller, deadline): (Tenant, Instant),
+    ) -> Result<bool, ServiceError> {
+        let time = read(&*self.replica, deadline).await?;
+        let own = peek(&*self.replica, |state| {
+            pool.of_instance(state, time, (instance, caller))
+        });
+        let Some(Machine { number, token }) = own.flatten() else {
+            return Ok(false);
+        };
+        self.change_hold(&pool.lock(number), token, HoldChange::Release, deadline)
+            .await
+    }
+
+    async fn extend_machine(
+        &self,
+        pool: &MachinePool,
+        own: &Machine,
+        ttl_ms: u64,
+        deadline: Instant,
+    ) -> Result<bool, ServiceError> {
+        let change = HoldChange::Extend { ttl_ms };
+        self.change_hold(&pool.lock(own.number), own.token, change, deadline)
+            .await
+    }
+}
