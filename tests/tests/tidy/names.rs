@@ -48,6 +48,41 @@ fn a_name_stands_only_where_the_design_puts_it() {
     assert_none(&complaints);
 }
 
+/// Folders of adapters: they translate between a protocol and the services.
+const ADAPTERS: [&str; 2] = [
+    "crates/node/src/protocols/",
+    "crates/node/src/handlers/compat/",
+];
+
+/// What lies below the services. The memory for incomplete requests is shared like all memory.
+const BELOW: [&str; 4] = [
+    "crate::replica",
+    "crate::sequences",
+    "crate::config::layers",
+    "seqd_raft",
+];
+const SHARED: &str = "crates/node/src/protocols/session.rs";
+
+#[test]
+fn an_adapter_names_the_services_and_nothing_below_them() {
+    let adapters = product().into_iter().filter(|source| {
+        let is_adapter = ADAPTERS
+            .iter()
+            .any(|folder| source.path.starts_with(folder));
+        is_adapter && source.path != SHARED
+    });
+    let mut complaints = Vec::new();
+    for source in adapters {
+        for name in BELOW {
+            for (at, line) in source.code().filter(|(_, line)| names(line, name)) {
+                let line = line.trim();
+                complaints.push(format!("{}:{at} names {name} in `{line}`", source.path));
+            }
+        }
+    }
+    assert_none(&complaints);
+}
+
 /// The crates whose files must survive a power cut, and the files that may bypass the disk
 /// abstraction: the operating system provides the lock, and sled's own files are measured for a
 /// gauge.
