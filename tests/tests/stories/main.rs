@@ -37,6 +37,7 @@ mod folders;
 mod generator_examples;
 mod generators;
 mod golden;
+mod health_port;
 mod held_commands;
 mod ids;
 mod key_races;
