@@ -37,6 +37,7 @@ mod generators;
 mod golden;
 mod held_commands;
 mod ids;
+mod imports;
 mod key_races;
 mod keys;
 mod large_requests;
