@@ -2,7 +2,7 @@
 //!
 //! The parser is strict: readers that repair broken quotes would import a row that nobody wrote.
 
-use super::input::{Cell, Refusal, Row, Table, push};
+use super::table::{Cell, Refusal, Row, Table, push};
 
 /// Reads a header and its rows. A header with a tab begins TSV, any other CSV.
 pub(super) fn read(text: &str) -> Result<Table, Refusal> {

@@ -1,6 +1,7 @@
 //! The text of a file to import: its limits, and the table that it contains. Pure; the SQL of a
 //! dump is read in `inserts`, CSV and TSV in `delimited`.
 
+use super::table::{Refusal, Schema, Table};
 use super::{delimited, inserts};
 
 /// The largest file, in bytes: 100,000 rows of 600 bytes fit, and the file is held in memory.
@@ -8,53 +9,6 @@ pub(super) const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The longest line, in bytes. A line of mysqldump has about 1 MB by default.
 const MAX_LINE_BYTES: usize = 10 << 20;
-
-/// The most rows of a file: a cluster has at most 100,000 sequences by default.
-pub(super) const MAX_ROWS: usize = 100_000;
-
-/// A reason to refuse a file, with the line on which it was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) line: u64,
-    pub(super) reason: String,
-}
-
-impl Refusal {
-    pub(super) fn new(line: u64, reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        Self { line, reason }
-    }
-}
-
-/// One cell. `None` is the NULL of a dump.
-pub(super) type Cell = Option<String>;
-
-/// A row and its columns, which may differ between the statements of a dump.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) line: u64,
-    pub(super) cells: Vec<Cell>,
-}
-
-/// Rows with the same columns.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Table {
-    /// The line on which the columns are named.
-    pub(super) line: u64,
-    pub(super) columns: Vec<String>,
-    pub(super) rows: Vec<Row>,
-}
-
-/// The columns of an old system's table.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Schema {
-    /// The table's name in a dump. `None` accepts every table.
-    pub(super) table: Option<&'static str>,
-    /// All columns, in the table's original order.
-    pub(super) columns: &'static [&'static str],
-    /// The columns without which nothing can be imported.
-    pub(super) required: &'static [&'static str],
-}
 
 /// Reads all rows of a file.
 pub(super) fn tables(bytes: &[u8], schema: &Schema) -> Result<Vec<Table>, Refusal> {
@@ -128,23 +82,9 @@ fn check_columns(table: &Table, schema: &Schema) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Adds a row, after checks of its width and of the number of rows so far.
-pub(super) fn push(table: &mut Table, row: Row, before: usize) -> Result<(), Refusal> {
-    if row.cells.len() != table.columns.len() {
-        let (found, wanted) = (row.cells.len(), table.columns.len());
-        let reason = format!("the row has {found} values; expected {wanted}, one per column");
-        return Err(Refusal::new(row.line, reason));
-    }
-    if before + table.rows.len() >= MAX_ROWS {
-        let reason = format!("more than {MAX_ROWS} rows; split the file");
-        return Err(Refusal::new(row.line, reason));
-    }
-    table.rows.push(row);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::table::MAX_ROWS;
     use super::*;
 
     const SCHEMA: Schema = Schema {

@@ -9,6 +9,7 @@ mod input;
 mod inserts;
 mod plan;
 mod sql_tokens;
+mod table;
 
 use std::fs::File;
 use std::io::{self, Read as _};

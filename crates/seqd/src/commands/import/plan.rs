@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use seqd_client::api::{Mode, Sequence};
 
-use super::input::{Refusal, Row, Schema, Table};
+use super::table::{Refusal, Row, Schema, Table};
 
 /// The system whose table is imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

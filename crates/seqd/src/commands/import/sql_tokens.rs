@@ -1,6 +1,6 @@
 //! The tokens of MySQL's SQL, as far as dumps use them. Pure.
 
-use super::input::Refusal;
+use super::table::Refusal;
 
 /// A token. Comments, conditional ones included, are none.
 #[derive(Debug, Clone, PartialEq, Eq)]
