@@ -40,6 +40,7 @@ mod golden;
 mod health_port;
 mod held_commands;
 mod ids;
+mod imports;
 mod key_races;
 mod keys;
 mod large_requests;
