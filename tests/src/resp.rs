@@ -1,7 +1,7 @@
 //! A client of the Redis protocol: commands as words, replies as values.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use crate::cluster::Cluster;
@@ -92,6 +92,12 @@ impl Resp {
     /// Writes bytes as they are.
     pub fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.get_mut().write_all(bytes)
+    }
+
+    /// Sends no more; replies can still be read.
+    pub fn finish(&self) {
+        let stream = self.stream.get_ref();
+        stream.shutdown(Shutdown::Write).expect("a connection");
     }
 
     pub fn reply(&mut self) -> std::io::Result<Value> {

@@ -9,12 +9,16 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::paced::{Paced, TOGETHER};
 
 /// The space for one read, as much as hyper begins with: about 80 pipelined requests.
 const READ: usize = 8 * 1024;
+
+/// The most bytes, and the longest time, for which a closed connection is read.
+const MOST_DISCARDED: usize = 1 << 20;
+const DISCARD_FOR: Duration = Duration::from_secs(1);
 
 /// The reads without a wait after which other connections get their turn.
 const EAGER: u32 = 4;
@@ -82,9 +86,47 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
         Ok(())
     }
 
-    /// Sends the replies and closes the connection.
+    /// Sends the replies and closes the connection, whose client has sent no more.
     pub(crate) async fn close(mut self) -> io::Result<()> {
         self.stream.shutdown().await
+    }
+
+    /// Sends the replies and closes the connection of a client that may be sending. Reads that to
+    /// its end, because the system would otherwise discard replies that are on their way.
+    pub(crate) async fn close_unread(mut self) -> io::Result<()> {
+        self.stream.shutdown().await?;
+        let discard = async {
+            let mut left = MOST_DISCARDED;
+            while left > 0 {
+                self.bytes.clear();
+                self.bytes.reserve(READ);
+                let read = self.stream.read_buf(&mut self.bytes).await?;
+                if read == 0 {
+                    break;
+                }
+                left = left.saturating_sub(read);
+            }
+            Ok(())
+        };
+        timeout(DISCARD_FOR, discard).await.unwrap_or(Ok(()))
+    }
+
+    /// Waits for a reply, while earlier replies are sent. Unlike [`Buffered::while_connected`], goes
+    /// on if the client sends no more: it may still read.
+    pub(crate) async fn while_flushing<R>(
+        &mut self,
+        mut replied: Pin<&mut impl Future<Output = R>>,
+    ) -> io::Result<R> {
+        poll_fn(|cx| {
+            if let Poll::Ready(reply) = replied.as_mut().poll(cx) {
+                return Poll::Ready(Ok(reply));
+            }
+            match self.stream.poll_flush_held(cx) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                _ => Poll::Pending,
+            }
+        })
+        .await
     }
 
     /// Reads more bytes, after the responses are sent. Returns `false` at the end of the

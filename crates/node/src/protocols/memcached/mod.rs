@@ -119,7 +119,7 @@ async fn connection<T: AsyncRead + AsyncWrite + Unpin>(
             drop(answering);
             from.reply(&response);
             if is_last {
-                return from.close().await;
+                return from.close_unread().await;
             }
             from.flush_many().await?;
         }

@@ -121,10 +121,8 @@ impl Row {
 
 /// Carries out a request, which is not empty.
 pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
-    if let Some(refused) = transaction(client, &request[0]) {
-        return client.local("other", || refused).await;
-    }
     let Some(row) = find(&request[0]) else {
+        client.is_over |= ends_connection(&request[0]);
         return client.local("other", || unknown(request)).await;
     };
     if !row.takes(request) {
@@ -158,22 +156,28 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
     }
 }
 
-/// Refuses transactions. Clients send a whole one at once, so the rest of it must have no effect.
-fn transaction(client: &mut Client, name: &[u8]) -> Option<Reply> {
-    const REFUSED: &str = "ERR no transactions: each command is carried out at once and for itself";
-    let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
-    let was_refused = client.in_refused;
-    if is(b"multi") {
-        client.in_refused = true;
-    } else if is(b"exec") || is(b"discard") {
-        client.in_refused = false;
-    } else if !was_refused && !is(b"watch") && !is(b"unwatch") {
-        return None;
-    }
-    Some(Reply::error(REFUSED))
+/// Returns whether a command ends the connection, so that nothing of what follows it has an effect:
+/// a transaction, which clients send as a whole, and a request of a web page, which may be sent from
+/// any site.
+fn ends_connection(name: &[u8]) -> bool {
+    is_transaction(name)
+        || [&b"post"[..], b"host:"]
+            .iter()
+            .any(|it| name.eq_ignore_ascii_case(it))
+}
+
+fn is_transaction(name: &[u8]) -> bool {
+    [&b"multi"[..], b"exec"]
+        .iter()
+        .any(|it| name.eq_ignore_ascii_case(it))
 }
 
 fn unknown(request: &[Bytes]) -> Reply {
+    if is_transaction(&request[0]) {
+        return Reply::error(
+            "ERR no transactions: each command is carried out at once and for itself",
+        );
+    }
     let name = shown(&request[0]);
     let arguments = request[1..].iter().take(20);
     let arguments: Vec<String> = arguments.map(|it| format!("'{}'", shown(it))).collect();

@@ -35,8 +35,6 @@ pub(super) struct Client {
     pub(super) id: u64,
     /// The connection ends after the next reply.
     pub(super) is_over: bool,
-    /// A transaction was refused, and the rest of its requests may follow in the bytes at hand.
-    pub(super) in_refused: bool,
 }
 
 /// Serves a connection until it ends.
@@ -53,7 +51,6 @@ pub(super) async fn serve(
         name: String::new(),
         id: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
         is_over: false,
-        in_refused: false,
     };
     if let Err(error) = exchange(Buffered::pooled(stream), client, stopping).await {
         tracing::debug!("redis connection: {error}");
@@ -73,15 +70,12 @@ async fn exchange(
             served = 0;
             yield_now().await;
         }
-        match next(&mut stream.bytes, &mut ahead, client.in_refused) {
+        match next(&mut stream.bytes, &mut ahead) {
             Next::Requests(requests) => {
                 served += requests.len();
                 let answering = client.session.connection().begin();
-                let replied = replies(&mut stream, &mut client, requests).await?;
+                let replies = replies(&mut stream, &mut client, requests).await?;
                 drop(answering);
-                let Some(replies) = replied else {
-                    return Ok(());
-                };
                 for reply in &replies {
                     reply.write(client.version, &mut out);
                 }
@@ -100,7 +94,6 @@ async fn exchange(
                 client.is_over = true;
             }
             Next::Nothing => {
-                client.in_refused = false;
                 if !stream.fill(stop.as_mut()).await? {
                     return stream.close().await;
                 }
@@ -109,7 +102,7 @@ async fn exchange(
         stream.reply(&out);
         out.clear();
         if client.is_over {
-            return stream.close().await;
+            return stream.close_unread().await;
         }
         stream.flush_many().await?;
     }
@@ -126,16 +119,16 @@ enum Next {
     Invalid(String),
 }
 
-/// Takes the next request, and all `INCR` that follow an `INCR`, unless `alone`. No more requests
-/// than that are parsed, because parsed ones take ten times the memory of their bytes. `ahead` is
-/// what was parsed after the last `INCR`.
-fn next(bytes: &mut BytesMut, ahead: &mut Option<Parsed>, alone: bool) -> Next {
+/// Takes the next request, and all `INCR` that follow an `INCR`. No more requests than that are
+/// parsed, because parsed ones take ten times the memory of their bytes. `ahead` is what was parsed
+/// after the last `INCR`.
+fn next(bytes: &mut BytesMut, ahead: &mut Option<Parsed>) -> Next {
     let mut requests = Vec::new();
     loop {
         match ahead.take().unwrap_or_else(|| parse(bytes)) {
             Parsed::Request(request) if request.is_empty() => {}
             Parsed::Request(request) => {
-                let is_increment = !alone && commands::is(&request, Run::Incr);
+                let is_increment = commands::is(&request, Run::Incr);
                 if !is_increment && !requests.is_empty() {
                     *ahead = Some(Parsed::Request(request));
                     return Next::Requests(requests);
@@ -155,29 +148,28 @@ fn next(bytes: &mut BytesMut, ahead: &mut Option<Parsed>, alone: bool) -> Next {
     }
 }
 
-/// Serves requests. Returns `None` if the client has disconnected.
 async fn replies(
     stream: &mut Buffered<Connection>,
     client: &mut Client,
     requests: Vec<Vec<Bytes>>,
-) -> io::Result<Option<Vec<Reply>>> {
+) -> io::Result<Vec<Reply>> {
     let replies = pin!(async {
         match &requests[..] {
             [one] => vec![commands::execute(client, one).await],
             several => client.increment_all(several).await,
         }
     });
-    stream.while_connected(replies).await
+    stream.while_flushing(replies).await
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn taken(bytes: &[u8], alone: bool) -> Vec<usize> {
+    fn taken(bytes: &[u8]) -> Vec<usize> {
         let (mut bytes, mut ahead) = (BytesMut::from(bytes), None);
         let mut lengths = Vec::new();
-        while let Next::Requests(requests) = next(&mut bytes, &mut ahead, alone) {
+        while let Next::Requests(requests) = next(&mut bytes, &mut ahead) {
             lengths.push(requests.len());
         }
         assert!(ahead.is_none() && bytes.is_empty());
@@ -187,20 +179,16 @@ mod tests {
     #[test]
     fn increments_that_follow_each_other_are_taken_together() {
         let bytes = b"PING\nINCR a\n\nINCR b\nincr a\nGET a\nINCR a b\nINCR a\n";
-        assert_eq!(taken(bytes, false), [1, 3, 1, 1, 1]);
-        assert_eq!(taken(bytes, true), [1; 7]);
+        assert_eq!(taken(bytes), [1, 3, 1, 1, 1]);
         let many = b"INCR a\n".repeat(MOST_TOGETHER + 1);
-        assert_eq!(taken(&many, false), [MOST_TOGETHER, 1]);
+        assert_eq!(taken(&many), [MOST_TOGETHER, 1]);
     }
 
     #[test]
     fn an_error_comes_after_the_increments_before_it() {
         let (mut bytes, mut ahead) = (BytesMut::from(&b"INCR a\n*x\r\n"[..]), None);
-        let first = next(&mut bytes, &mut ahead, false);
+        let first = next(&mut bytes, &mut ahead);
         assert!(matches!(first, Next::Requests(requests) if requests.len() == 1));
-        assert!(matches!(
-            next(&mut bytes, &mut ahead, false),
-            Next::Invalid(_)
-        ));
+        assert!(matches!(next(&mut bytes, &mut ahead), Next::Invalid(_)));
     }
 }

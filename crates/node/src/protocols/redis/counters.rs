@@ -69,11 +69,18 @@ impl Client {
         let begun = Instant::now();
         let name = text(name);
         // Each request counts towards the rate of its token.
-        let mut senders: Vec<Result<Sender, Problem>> =
-            (0..count).map(|_| self.session.admit()).collect();
-        let admitted = senders.iter().take_while(|sender| sender.is_ok()).count();
+        let (mut sender, mut admitted, mut refused) = (None, 0, None);
+        while admitted < count && refused.is_none() {
+            match self.session.admit() {
+                Ok(one) => {
+                    sender.get_or_insert(one);
+                    admitted += 1;
+                }
+                Err(problem) => refused = Some(problem),
+            }
+        }
         let mut replies = Vec::with_capacity(count);
-        if let Some(Ok(sender)) = senders.first() {
+        if let Some(sender) = &sender {
             let drawn = self.drawn(&name, admitted as u64, sender).await;
             let is_short =
                 |problem: &Problem| *problem.code == *ErrorCode::SequenceExhausted.as_str();
@@ -87,15 +94,13 @@ impl Client {
                 drawn => replies.extend(self.values(drawn, admitted, begun)),
             }
         }
-        if let Some(Err(refused)) = senders.get(admitted) {
-            self.session.hold_back(refused).await;
+        if let Some(refused) = refused {
+            self.session.hold_back(&refused).await;
+            let rest = count - admitted;
+            self.session
+                .count("incr", rest as u64, Some(&refused), begun);
+            replies.extend(vec![self.failed(&refused); rest]);
         }
-        for refused in senders.split_off(admitted) {
-            let problem = refused.err();
-            self.session.count("incr", 1, problem.as_ref(), begun);
-            replies.extend(problem.as_ref().map(|problem| self.failed(problem)));
-        }
-        replies.resize(count, Reply::error("ERR internal: no value"));
         replies
     }
 

@@ -101,7 +101,7 @@ impl Client {
     pub(super) async fn get(&self, name: &Bytes) -> Reply {
         let reply = |kept| match kept {
             Kept::Lock(holder) => match holder.owner {
-                SecretHold::Own(owner) | SecretHold::Other(owner) => Reply::Bulk(owner),
+                SecretHold::Own(owner) | SecretHold::Other(owner) => Reply::bulk(owner),
             },
             Kept::Sequence(sequence) => last(&sequence).map_or(Reply::Null, Reply::bulk),
             Kept::Nothing => Reply::Null,

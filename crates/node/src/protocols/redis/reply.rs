@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 /// The version of the protocol that a client has chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Reply {
     /// The code and the text.
     Error(Cow<'static, str>),
     Integer(i64),
-    Bulk(String),
+    Bulk(Bytes),
     Null,
     Array(Vec<Reply>),
     /// In version 2, an array of keys and values.
@@ -33,7 +33,7 @@ impl Reply {
     }
 
     pub(super) fn bulk(text: impl ToString) -> Reply {
-        Reply::Bulk(text.to_string())
+        Reply::Bulk(text.to_string().into())
     }
 
     /// An integer, or a text if it has more than 63 bits.
@@ -48,7 +48,7 @@ impl Reply {
             Reply::Integer(number) => line(b':', &number.to_string(), out),
             Reply::Bulk(text) => {
                 line(b'$', &text.len().to_string(), out);
-                out.put_slice(text.as_bytes());
+                out.put_slice(text);
                 out.put_slice(b"\r\n");
             }
             Reply::Null => out.put_slice(match version {

@@ -55,7 +55,7 @@ impl Client {
             [script] if is(b"load") => {
                 let script = text(script);
                 match recognise(&script) {
-                    Some(form) => Reply::Bulk(self.scripts.add(&script, form)),
+                    Some(form) => Reply::bulk(self.scripts.add(&script, form)),
                     None => self.unknown_script(&script),
                 }
             }

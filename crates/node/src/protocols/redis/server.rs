@@ -147,7 +147,7 @@ impl Client {
                 Some(_) => Reply::error("ERR DB index is out of range"),
                 None => not_an_integer(),
             },
-            Run::Info => Reply::Bulk(self.info()),
+            Run::Info => Reply::bulk(self.info()),
             Run::Command => command(arguments),
             Run::Client => self.client(arguments),
             Run::Config => config(arguments),
@@ -207,7 +207,7 @@ impl Client {
                 let address = address.map_or_else(|| "-".to_owned(), |it| it.to_string());
                 let version = if self.version == Version::Two { 2 } else { 3 };
                 let (id, name) = (self.id, &self.name);
-                Reply::Bulk(format!(
+                Reply::bulk(format!(
                     "id={id} addr={address}:0 name={name} db=0 resp={version}\n"
                 ))
             }
@@ -226,7 +226,7 @@ impl Client {
 }
 
 fn echo(message: &Bytes) -> Reply {
-    Reply::Bulk(String::from_utf8_lossy(message).into_owned())
+    Reply::Bulk(message.clone())
 }
 
 /// `COMMAND`, `COMMAND COUNT`, `COMMAND LIST`, `COMMAND INFO` and `COMMAND DOCS`.
