@@ -43,7 +43,7 @@ impl MachinePool {
             let detail = format!("a namespace has no / and is not empty: {namespace:?}");
             return Err(RequestError::Invalid(detail).into());
         }
-        LockName::new(&format!("{prefix}00000000")).map_err(RequestError::invalid)?;
+        LockName::new(format!("{prefix}00000000")).map_err(RequestError::invalid)?;
         Ok(MachinePool { prefix })
     }
 
@@ -225,5 +225,5 @@ impl LockService {
 }
 
 fn lock_name(pool: &MachinePool, number: u32) -> Result<LockName, RequestError> {
-    LockName::new(&pool.lock(number)).map_err(RequestError::invalid)
+    LockName::new(pool.lock(number)).map_err(RequestError::invalid)
 }
