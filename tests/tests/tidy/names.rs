@@ -48,6 +48,41 @@ fn a_name_stands_only_where_the_design_puts_it() {
     assert_none(&complaints);
 }
 
+/// The translations of other systems' requests, and the file that has what all protocols share.
+const ADAPTERS: [&str; 2] = [
+    "crates/node/src/protocols/",
+    "crates/node/src/handlers/compat/",
+];
+const SESSION: &str = "crates/node/src/protocols/session.rs";
+
+/// The parts of a node below its services. A request that names them would have a meaning of its
+/// own.
+const BELOW_SERVICES: [&str; 7] = [
+    "seqd_raft",
+    "seqd_store",
+    "crate::replica",
+    "crate::sequences",
+    "crate::places",
+    "propose",
+    "peek",
+];
+
+#[test]
+fn adapters_of_other_systems_name_no_part_below_the_services() {
+    let mut complaints = Vec::new();
+    let adapters = product().into_iter().filter(|source| {
+        let is_adapter = ADAPTERS.iter().any(|place| source.path.starts_with(place));
+        is_adapter && source.path != SESSION
+    });
+    for source in adapters {
+        for (at, line) in source.code() {
+            let named = BELOW_SERVICES.iter().find(|name| names(line, name));
+            complaints.extend(named.map(|name| format!("{}:{at} names {name}", source.path)));
+        }
+    }
+    assert_none(&complaints);
+}
+
 /// The crates whose files must survive a power cut, and the files that may bypass the disk
 /// abstraction: the operating system provides the lock, and sled's own files are measured for a
 /// gauge.
