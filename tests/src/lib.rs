@@ -62,6 +62,7 @@ pub mod postgres;
 pub mod power;
 pub mod python;
 pub mod report;
+pub mod resp;
 pub mod runs;
 pub mod runtime;
 pub mod seed;

@@ -215,6 +215,10 @@ guards! {
     ReadStamped,
     /// A claim that waited is not granted the lock if its caller's token was revoked or expired.
     GrantNeedsAccess,
+    /// The owner of a hold that is a secret is shown as a hash.
+    SecretOwnerHidden,
+    /// The secret of a hold counts only for the access token that made the hold.
+    SecretsApart,
     /// A request ends when its caller's token is revoked or expires.
     ServedWhileAccess,
     /// No tenant holds more than its share of the waiting requests.

@@ -27,8 +27,6 @@ const MOST: u64 = 65_536;
 pub struct Descriptors {
     /// Open files of the whole process.
     pub all: usize,
-    /// Connections of clients, to all ports.
-    for_clients: usize,
     /// Connections of clients to one port, if there is no other.
     pub clients: usize,
     /// Connections to the peers' port, from peers and from strangers.
@@ -59,7 +57,7 @@ impl Descriptors {
 
     /// The connections of each of several ports for clients, which share the descriptors.
     pub(crate) fn clients_of(&self, ports: usize) -> usize {
-        (self.for_clients / ports.max(1)).min(CLIENTS)
+        (for_clients(self.all) / ports.max(1)).min(CLIENTS)
     }
 
     fn of(all: usize) -> io::Result<Self> {
@@ -69,17 +67,22 @@ impl Descriptors {
                  the limit (ulimit -n, or LimitNOFILE of its unit)"
             )));
         }
-        let peers = (all / 8).min(1025);
-        // Five to each of at most 63 other nodes.
-        let to_peers = (all / 16).min(315);
-        let for_clients = all - STORAGE - peers - to_peers;
         Ok(Self {
             all,
-            for_clients,
-            clients: for_clients.min(CLIENTS),
-            peers,
+            clients: for_clients(all).min(CLIENTS),
+            peers: from_peers(all),
         })
     }
+}
+
+fn from_peers(all: usize) -> usize {
+    (all / 8).min(1025)
+}
+
+/// What storage and peers leave. There are five connections to each of at most 63 other nodes.
+fn for_clients(all: usize) -> usize {
+    let to_peers = (all / 16).min(315);
+    all - STORAGE - from_peers(all) - to_peers
 }
 
 #[cfg(test)]

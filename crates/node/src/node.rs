@@ -85,6 +85,7 @@ impl Node {
                 http_listener,
                 peer_listener,
                 protocols: protocol_listeners,
+                consensus,
             } = ports;
 
             let tls =
@@ -93,17 +94,16 @@ impl Node {
             let wall = Arc::clone(&clock);
 
             // Consensus first: it locks the folder and checks that the folder belongs to this node.
-            let raft = Raft::start(options(&config, &tls, peer_listener, &clock, &disk)?).await?;
+            let options = options(&config, &tls, peer_listener, &clock, &disk)?;
+            let started = consensus.spawn(Raft::start(options)).await;
+            let raft = started
+                .map_err(|error| Stop::invariant(format!("consensus did not start: {error}")))??;
 
             // Minting: the mark of the last start, the clock guard, the lease of the default
             // layout.
             let before = last_tick::read(&*disk, &config.node.data_dir)?;
-            let clock = Arc::new(ClockWatch::new(
-                clock,
-                policy(&config),
-                before.mark,
-                raft.clocks(),
-            ));
+            let (policy, mark) = (policy(&config), before.mark);
+            let clock = Arc::new(ClockWatch::new(clock, policy, mark, raft.clocks()));
             let keeper = keeper(&config, &raft, &clock)?;
             let minters = Arc::new(Minters::start(keeper, default_layout(&raft)?));
             let folder = config.node.data_dir.clone();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use seqd_disk::{Disk, OsDisk};
 use seqd_idgen::WallClock;
 use seqd_net::{Listen, TcpPort};
+use tokio::runtime::Handle;
 
 use crate::clock::OsClock;
 use crate::config::Config;
@@ -22,6 +23,9 @@ pub struct Ports {
     /// The peers' port, likewise.
     pub peer_listener: Box<dyn Listen>,
     pub protocols: ProtocolListeners,
+    /// The runtime of consensus, with the peers' port and the links to the peers. It should be
+    /// another one than that of the clients' ports, so that many requests delay no heartbeat.
+    pub consensus: Handle,
 }
 
 /// The ports of other protocols that the configuration enables.
@@ -33,8 +37,8 @@ pub struct ProtocolListeners {
 
 impl Ports {
     /// The operating system's clock and disk, and listeners bound as configured. File descriptors
-    /// limit the number of connections of each.
-    pub fn os(config: &Config, descriptors: Descriptors) -> io::Result<Ports> {
+    /// limit the number of connections of each. `consensus` is the runtime of consensus.
+    pub fn os(config: &Config, descriptors: Descriptors, consensus: Handle) -> io::Result<Ports> {
         let bind = |address, key: &str, most| {
             let bound = TcpListener::bind(address).map_err(|error| {
                 io::Error::new(error.kind(), format!("{key} = \"{address}\": {error}"))
@@ -59,6 +63,7 @@ impl Ports {
                 redis: protocol(redis, "redis.listen")?,
                 memcached: protocol(memcached, "memcached.listen")?,
             },
+            consensus,
         })
     }
 }

@@ -174,7 +174,7 @@ fn with_holder(problem: Problem, holder: Option<&LockHolder>) -> Problem {
         return problem;
     };
     problem
-        .with_extra("owner", holder.owner.clone())
+        .with_extra("owner", holder.shown_owner())
         .with_extra("token", holder.token.to_string())
 }
 

@@ -60,10 +60,28 @@ impl Tls {
 
     /// The clients' port, over TLS if configured.
     pub(crate) fn at_clients_port(&self, port: Box<dyn Listen>) -> Box<dyn Listen> {
+        self.secured(port, "clients' port", plain_answer)
+    }
+
+    /// The port of another protocol, likewise. `answer` is the response to a client without TLS.
+    pub(crate) fn at_protocol_port(
+        &self,
+        port: Box<dyn Listen>,
+        (name, answer): (&'static str, &str),
+    ) -> Box<dyn Listen> {
+        self.secured(port, name, || answer.as_bytes().to_vec())
+    }
+
+    fn secured(
+        &self,
+        port: Box<dyn Listen>,
+        name: &'static str,
+        answer: impl FnOnce() -> Vec<u8>,
+    ) -> Box<dyn Listen> {
         match &self.clients {
             Some(tls) => {
-                let port = SecurePort::new(port, Arc::clone(tls), "clients' port");
-                Box::new(port.with_plain_answer(plain_answer()))
+                let port = SecurePort::new(port, Arc::clone(tls), name);
+                Box::new(port.with_plain_answer(answer()))
             }
             None => port,
         }

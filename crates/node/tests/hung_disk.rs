@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use seqd_disk::{Disk, DiskFile, Kind, OsDisk, Tap, Tapped};
 use seqd_node::{Layers, Node, OsClock, Ports, ProtocolListeners};
+use tokio::runtime::Handle;
 
 /// Blocks every call that reaches the disk.
 #[derive(Default)]
@@ -85,6 +86,7 @@ async fn start(folder: &Path, valve: &Arc<Valve>) -> Node {
         http_listener: http_listener.into(),
         peer_listener: peer_listener.into(),
         protocols: ProtocolListeners::default(),
+        consensus: Handle::current(),
     };
     Node::start(resolved.config, ports).await.unwrap()
 }

@@ -15,6 +15,7 @@ use seqd_idgen::{WallClock, WallMs};
 use seqd_node::{Layers, Node, OsClock, Ports, ProtocolListeners};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::runtime::Handle;
 
 /// The operating system's clock, shifted by a number of milliseconds.
 #[derive(Debug, Default)]
@@ -61,6 +62,7 @@ async fn start(folder: &Path, clock: &Arc<ShiftedClock>) -> Story {
         http_listener: http_listener.into(),
         peer_listener: peer_listener.into(),
         protocols: ProtocolListeners::default(),
+        consensus: Handle::current(),
     };
     let node = Node::start(resolved.config, ports).await.unwrap();
     let url = format!("http://{}", node.http_addr());

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use seqd_client::api::exit;
 use seqd_node::config::{self, Resolved};
 use seqd_node::{Config, Descriptors, Node, Ports, Stop, StopReason};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::commands::config::{ConfigSource, check_access};
 use crate::failure::Failure;
@@ -75,16 +75,19 @@ fn run_logged(source: ConfigSource, resolved: Resolved, log: Log) -> Result<u8, 
             "core dumps cannot be disabled, and a core dump would contain keys and tokens: {error}"
         );
     }
-    let runtime = runtime(resolved.config.node.threads)
-        .map_err(|error| Failure::failed(format!("cannot start threads: {error}")))?;
+    let no_threads = |error| Failure::failed(format!("cannot start threads: {error}"));
+    let runtime = runtime(resolved.config.node.threads).map_err(no_threads)?;
+    let consensus = runtime_of_consensus().map_err(no_threads)?;
+    let handle = consensus.handle().clone();
     let entries = resolved.config.entries.clone();
     let stop = block_on(&runtime, async {
         let hangups = Hangups::new()?;
         tokio::spawn(hangups.reload(source, log, entries));
-        serve(resolved.config).await
+        serve(resolved.config, handle).await
     });
     // A task that waits for a disk must not delay the exit.
-    runtime.shutdown_timeout(Duration::from_millis(200));
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    consensus.shutdown_timeout(Duration::from_millis(100));
     Ok(stop?.map_or(exit::OK, |stop| ended(&stop)))
 }
 
@@ -117,7 +120,7 @@ fn log_start(config: &Config) {
 
 /// Starts the node, waits for a signal or until the node stops by itself, and stops it. Returns the
 /// reason if it stopped by itself, `None` after a signal.
-async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
+async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failure> {
     let mut signals = Signals::new()?;
     let descriptors = Descriptors::raised().map_err(|error| Failure::failed(error.to_string()))?;
     let Descriptors {
@@ -132,7 +135,7 @@ async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
         peers,
         "the limit of open files, and the maximum numbers of connections"
     );
-    let ports = match Ports::os(&config, descriptors) {
+    let ports = match Ports::os(&config, descriptors, consensus) {
         Ok(ports) => ports,
         Err(_) if is_locked(&config.node.data_dir) => return Ok(Some(folder_in_use(&config))),
         Err(error) => return Err(Failure::failed(format!("cannot listen: {error}"))),
@@ -191,7 +194,7 @@ fn ended(stop: &Stop) -> u8 {
     stop.exit()
 }
 
-/// A single worker thread is the calling thread, which saves the hand-over between threads.
+/// The threads of the clients. A single one is the calling thread, which saves the hand-over between threads.
 fn runtime(threads: usize) -> io::Result<Runtime> {
     match threads {
         0 => Builder::new_multi_thread().enable_all().build(),
@@ -201,6 +204,15 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
             .enable_all()
             .build(),
     }
+}
+
+/// Consensus has a thread of its own, so that many requests delay no heartbeat.
+fn runtime_of_consensus() -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("seqd-raft")
+        .enable_all()
+        .build()
 }
 
 /// Makes the kernel kill this process when its parent ends for any reason.

@@ -45,6 +45,17 @@ impl Tenant {
         Self((id.0 & !Self::IS_ADDRESS).max(1))
     }
 
+    fn is_token(self) -> bool {
+        self != Self::OPERATOR && self.0 & Self::IS_ADDRESS == 0
+    }
+
+    /// Returns whether requests of both may be those of one client: no access token, or the same
+    /// one, made them.
+    #[must_use]
+    pub fn is_one_client_with(self, other: Self) -> bool {
+        self == other || !(self.is_token() || other.is_token())
+    }
+
     /// Parses `operator`, `token:` with the ID of an access token, or `address:` with an address or
     /// with the hash that `Display` writes.
     #[must_use]

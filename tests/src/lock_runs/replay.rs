@@ -199,7 +199,7 @@ impl Watch<'_> {
                 granted.push(Hold {
                     lock,
                     token: holder.token.0,
-                    owner: holder.claim.owner.clone(),
+                    owner: holder.claim.shown_owner(),
                     nonce: holder.claim.nonce.0,
                     permits: view.record.permits,
                     shared: holder.claim.shared,

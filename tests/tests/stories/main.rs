@@ -54,6 +54,7 @@ mod payments;
 mod peers_port;
 mod power_cuts;
 mod quorum;
+mod redis;
 mod revoked_tokens;
 mod segments;
 mod sequences;

@@ -41,7 +41,6 @@ pub(crate) struct Admitted {
     pub(crate) deadline: Instant,
     /// The tenant that is charged for its resources.
     pub(crate) tenant: Tenant,
-    pub(crate) caller: Caller,
     pub(crate) right: Right,
 }
 
@@ -133,7 +132,6 @@ impl Admission {
         let admitted = Admitted {
             deadline,
             tenant,
-            caller,
             right,
         };
         Ok((admitted, slot))

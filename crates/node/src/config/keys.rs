@@ -160,7 +160,7 @@ table! {
         datacenter: u32, Number, Some("0"), |given| number(given, 0..=MAX_DATACENTER),
             "datacenter number, for layouts that have one";
         threads: usize, Number, Some("0"), |given| number(given, 0..=1024),
-            "worker threads, 0 = one per core";
+            "threads that serve clients, 0 = one per core; consensus has another one";
         insecure: bool, Switch, Some("false"), switch,
             "serve other machines without TLS or without authentication";
     }

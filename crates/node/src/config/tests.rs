@@ -133,11 +133,16 @@ fn keys_that_cannot_be_together_are_refused() {
             "[http]\nlisten = \"{http}\"\n[peer]\nlisten = \"{peer}\""
         ))
     };
-    let taken = "clients already use this address";
+    let taken = "http.listen already uses this address";
     assert!(ports("0.0.0.0:7400", "0.0.0.0:7400").contains(taken));
     assert!(ports("[::]:7400", "127.0.0.1:7400").contains(taken));
     assert_eq!(ports("127.0.0.1:7400", "127.0.0.2:7400"), "");
     assert_eq!(ports("127.0.0.1:0", "127.0.0.1:0"), "");
+    let redis = with("[http]\nlisten = \"127.0.0.1:7402\"\n[redis]\nlisten = \":7402\"");
+    assert!(
+        redis.contains("redis.listen") && redis.contains(taken),
+        "{redis}"
+    );
     let advertised = "[http]\nadvertise = \"http://a:7401\"\n[peer]\nadvertise = \"a:7401\"";
     assert!(with(advertised).contains("set the port for clients"));
     let both = refusal("[node]\nname = \"n1\"\nname_from = \"hostname\"");
@@ -252,7 +257,10 @@ fn a_bootstrap_file_that_no_node_would_take_is_not_written() {
     let same = of("n1=a n2=a n3=c");
     assert!(same.contains("have the same address"), "{same}");
     let port = of("n1:7400 n2 n3");
-    assert!(port.contains("clients already use this address"), "{port}");
+    assert!(
+        port.contains("http.listen already uses this address"),
+        "{port}"
+    );
 }
 
 #[test]

@@ -79,13 +79,17 @@ fn follows(read: &[u8]) -> bool {
     memmem::find(read, b"\r\n\r\n").is_some_and(|end| end + 4 < read.len())
 }
 
-/// The status of a response that hyper itself generated for an unreadable head. Unlike all other
-/// refusals, it has no body.
+/// A header of every other response.
+const OF_ENDPOINT: &[u8] = b"\r\nx-request-id: ";
+
+/// The status of a response that hyper itself generated for an unreadable head.
 fn status_of_unreadable(slices: &[io::IoSlice<'_>]) -> Option<StatusCode> {
     let first = slices.iter().find(|slice| !slice.is_empty())?;
     let status = first.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
     // Checked in this order, because nearly all responses are successes.
-    let is_refusal = status.starts_with(b"4") && memmem::find(first, NO_BODY).is_some();
+    let is_refusal = status.starts_with(b"4")
+        && memmem::find(first, NO_BODY).is_some()
+        && memmem::find(first, OF_ENDPOINT).is_none();
     is_refusal.then(|| StatusCode::from_bytes(status).ok())?
 }
 

@@ -5,12 +5,14 @@
 //! [`Admission`], the counters, and the memory for requests that are not complete.
 
 mod memcached;
+pub(crate) mod redis;
 mod session;
+
+pub(crate) use session::{Call, Protocol, Session};
 
 use std::io;
 use std::sync::Arc;
 
-use self::session::Protocol;
 use crate::admission::Admission;
 use crate::connections::Port;
 use crate::metrics::ProtocolMetrics;
@@ -32,10 +34,14 @@ pub(crate) fn start(
     let ProtocolListeners { redis, memcached } = listeners;
     let mut ports = Vec::new();
     let protocol = |name| Protocol::new(name, services, admission, metrics);
+    if let Some(listener) = redis {
+        let listener = tls.at_protocol_port(listener, ("redis port", redis::WITHOUT_TLS));
+        ports.push(redis::start(listener, protocol("redis"))?);
+    }
     if let Some(listener) = memcached {
-        let listener = tls.at_clients_port(listener);
+        let answer = ("memcached port", memcached::WITHOUT_TLS);
+        let listener = tls.at_protocol_port(listener, answer);
         ports.push(memcached::start(listener, protocol("memcached"))?);
     }
-    let _ = redis;
     Ok(ports)
 }

@@ -83,6 +83,11 @@ impl Session {
         &self.connection
     }
 
+    /// Returns whether the node closes its ports soon.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.protocol.admission.closing.began()
+    }
+
     /// Presents a token for the following requests; `None` presents none.
     pub(crate) fn present(&mut self, token: Option<&[u8]>) {
         self.token = token.map(<[u8]>::to_vec);

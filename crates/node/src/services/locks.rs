@@ -4,9 +4,12 @@
 
 mod acquire;
 mod claim;
+mod secret;
 #[cfg(test)]
 mod tests;
 mod view;
+
+pub(crate) use secret::{Found, HoldChange, SecretHold, SecretHolder};
 
 use std::sync::Arc;
 
@@ -84,6 +87,17 @@ impl LockService {
         deadline: Instant,
     ) -> Result<HeldLock, ServiceError> {
         let token = self.opened(&name, lease, deadline).await?;
+        self.renew_hold(name, token, ttl_ms, deadline).await
+    }
+
+    /// Extends a hold to at least `ttl_ms` from now.
+    async fn renew_hold(
+        &self,
+        name: LockName,
+        token: FencingToken,
+        ttl_ms: u64,
+        deadline: Instant,
+    ) -> Result<HeldLock, ServiceError> {
         let command = LockCommand::Renew {
             name: name.clone(),
             token,
@@ -138,7 +152,7 @@ impl LockService {
             let first = lock.holders().find(ends);
             let (held, waiting) = (lock.holders().filter(ends).count(), lock.waiters().count());
             let of_whom = match first {
-                Some(first) => format!("of {} with token {}", first.owner, first.token),
+                Some(first) => format!("of {} with token {}", first.shown_owner(), first.token),
                 None if token.is_none() => "only its delay".to_owned(),
                 None => return None,
             };
@@ -169,6 +183,15 @@ impl LockService {
         let name = lock_name(name)?;
         let lease = lease_of(request.lease)?;
         let token = self.opened(&name, &lease, deadline).await?;
+        self.release_hold(name, token, deadline).await
+    }
+
+    async fn release_hold(
+        &self,
+        name: LockName,
+        token: FencingToken,
+        deadline: Instant,
+    ) -> Result<ReleasedLock, ServiceError> {
         let command = LockCommand::Release {
             name: name.clone(),
             token,
@@ -200,11 +223,11 @@ impl LockService {
             // A hold may have expired although the applied cluster time, which lags, has not ended
             // it.
             let is_live = |holder: &&LockHolder| time.left(holder.until) > 0;
-            let named = lock.holder(token).filter(|it| is_owner(&it.owner));
+            let named = lock.holder(token).filter(|it| is_owner(&it.shown_owner()));
             match named.filter(is_live) {
                 Some(holder) => {
                     let left_ms = time.left(holder.until);
-                    Ok(held(&name, holder.owner.clone(), token, left_ms))
+                    Ok(held(&name, holder.shown_owner(), token, left_ms))
                 }
                 None => {
                     let others = lock.holders().filter(is_live);

@@ -7,13 +7,11 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use seqd_api::AcquireRequest;
-use seqd_state::{
-    FencingToken, LockCommand, LockName, LockOutcome, LockRefusal, Outcome, Refusal, State, Tenant,
-};
+use seqd_state::{FencingToken, LockHolder, LockName, LockRefusal, Refusal, State, Tenant};
 use tokio::time::Instant;
 
-use super::error::{RequestError, ServiceError, propose, read, unexpected};
-use super::locks::LockService;
+use super::error::{RequestError, ServiceError, read};
+use super::locks::{HoldChange, LockService};
 use crate::access::Right;
 use crate::replica::{ReadTime, peek};
 
@@ -61,20 +59,28 @@ impl MachinePool {
         &'a self,
         state: &'a State,
         time: ReadTime,
-    ) -> impl Iterator<Item = (Machine, &'a str)> + 'a {
+    ) -> impl Iterator<Item = (Machine, &'a LockHolder)> + 'a {
         state.locks(&self.prefix, None).filter_map(move |lock| {
             let number = lock.name.as_str().strip_prefix(&self.prefix)?;
             let number = number.parse().ok()?;
             let mut holders = lock.holders();
             let holder = holders.find(|holder| time.left(holder.until) > 0)?;
             let token = holder.token;
-            Some((Machine { number, token }, holder.owner.as_str()))
+            Some((Machine { number, token }, holder))
         })
     }
 
-    fn of_instance(&self, state: &State, time: ReadTime, instance: &str) -> Option<Machine> {
+    /// The number of an instance that no access token, or that of the caller, holds.
+    fn of_instance(
+        &self,
+        state: &State,
+        time: ReadTime,
+        (instance, caller): (&str, Tenant),
+    ) -> Option<Machine> {
         let mut held = self.held(state, time);
-        let own = held.find(|(_, owner)| *owner == instance);
+        let own = held.find(|(_, holder)| {
+            holder.shown_owner() == instance && holder.tenant.is_one_client_with(caller)
+        });
         own.map(|(machine, _)| machine)
     }
 
@@ -123,7 +129,7 @@ impl LockService {
         for attempt in 0..ATTEMPTS {
             let time = read(&*self.replica, deadline).await?;
             let seen = peek(&*self.replica, |state| {
-                let own = pool.of_instance(state, time, instance);
+                let own = pool.of_instance(state, time, (instance, by.1));
                 // It may have asked for more bits before.
                 let own = own.filter(|own| own.number < 1 << bits);
                 let choice = (hasher.finish(), 1_u64 << attempt);
@@ -164,11 +170,11 @@ impl LockService {
         &self,
         pool: &MachinePool,
         (instance, ttl_ms): (&str, u64),
-        deadline: Instant,
+        (caller, deadline): (Tenant, Instant),
     ) -> Result<Option<bool>, ServiceError> {
         let time = read(&*self.replica, deadline).await?;
         let own = peek(&*self.replica, |state| {
-            pool.of_instance(state, time, instance)
+            pool.of_instance(state, time, (instance, caller))
         });
         match own.flatten() {
             Some(own) => self
@@ -184,23 +190,17 @@ impl LockService {
         &self,
         pool: &MachinePool,
         instance: &str,
-        deadline: Instant,
+        (caller, deadline): (Tenant, Instant),
     ) -> Result<bool, ServiceError> {
         let time = read(&*self.replica, deadline).await?;
         let own = peek(&*self.replica, |state| {
-            pool.of_instance(state, time, instance)
+            pool.of_instance(state, time, (instance, caller))
         });
         let Some(Machine { number, token }) = own.flatten() else {
             return Ok(false);
         };
-        let name = lock_name(pool, number)?;
-        let command = LockCommand::Release { name, token };
-        match propose(&*self.replica, command, deadline).await {
-            Ok(Outcome::Locks(LockOutcome::Released)) => Ok(true),
-            Ok(other) => Err(unexpected(&other)),
-            Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Lost { .. }))) => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.change_hold(&pool.lock(number), token, HoldChange::Release, deadline)
+            .await
     }
 
     async fn extend_machine(
@@ -210,20 +210,8 @@ impl LockService {
         ttl_ms: u64,
         deadline: Instant,
     ) -> Result<bool, ServiceError> {
-        let command = LockCommand::Renew {
-            name: lock_name(pool, own.number)?,
-            token: own.token,
-            ttl_ms,
-        };
-        match propose(&*self.replica, command, deadline).await {
-            Ok(Outcome::Locks(LockOutcome::Renewed { .. })) => Ok(true),
-            Ok(other) => Err(unexpected(&other)),
-            Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Lost { .. }))) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let change = HoldChange::Extend { ttl_ms };
+        self.change_hold(&pool.lock(own.number), own.token, change, deadline)
+            .await
     }
-}
-
-fn lock_name(pool: &MachinePool, number: u32) -> Result<LockName, RequestError> {
-    LockName::new(pool.lock(number)).map_err(RequestError::invalid)
 }

@@ -98,6 +98,16 @@ impl SequenceService {
         Ok(to_api(name, &record))
     }
 
+    /// The number of sequences, as this node has applied them.
+    pub(crate) fn count(&self) -> u64 {
+        peek(&*self.replica, |state| state.sequences_held().all().count).unwrap_or(0)
+    }
+
+    /// Returns whether this node has applied a sequence with this name.
+    pub(crate) fn is_known(&self, name: &SequenceName) -> bool {
+        peek(&*self.replica, |state| state.sequence(name).is_some()).unwrap_or(false)
+    }
+
     /// Creates a sequence. An existing sequence with an equal definition is no error.
     pub(crate) async fn create(
         &self,

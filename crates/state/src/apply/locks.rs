@@ -251,7 +251,7 @@ impl<'a> Locks<'a> {
             let holder = record.holders.get_mut(place)?;
             holder.until = holder.until.max(until);
             Some(LockOutcome::Renewed {
-                owner: holder.owner.clone(),
+                owner: holder.shown_owner(),
                 until: holder.until,
             })
         })
@@ -302,7 +302,7 @@ impl<'a> Locks<'a> {
                 .extract_if(.., |holder| token.is_none_or(|token| holder.token == token))
                 .map(|holder| BrokenHold {
                     token: holder.token,
-                    owner: holder.claim.owner,
+                    owner: holder.shown_owner(),
                 })
                 .collect();
             if token.is_none() {

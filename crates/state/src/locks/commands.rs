@@ -213,7 +213,11 @@ impl FrameTable for LockRefusal {
 
 fn held_by(holder: &Option<Box<LockHolder>>) -> String {
     match holder {
-        Some(holder) => format!("held by {} with token {}", holder.owner, holder.token),
+        Some(holder) => format!(
+            "held by {} with token {}",
+            holder.shown_owner(),
+            holder.token
+        ),
         None => "in its lock delay after an expired hold".to_owned(),
     }
 }

@@ -25,6 +25,10 @@ impl fmt::Display for FencingToken {
     }
 }
 
+/// The high half of the nonces of claims whose owner is a secret. It is part of the nonce, so that
+/// such a claim has the form that every member can read.
+const SECRET_OWNER: u128 = 0x7365_6372_6574_0001;
+
 /// Identifies an operation of a client. Repeated requests with the same nonce are one claim of a
 /// lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -38,7 +42,26 @@ impl Nonce {
     pub fn of(owner: &str, request: &str) -> Self {
         let length = owner.len() as u64;
         let bytes = [&length.to_le_bytes(), owner.as_bytes(), request.as_bytes()].concat();
-        Self(xxhash_rust::xxh3::xxh3_128(&bytes))
+        Self::of_bits(xxhash_rust::xxh3::xxh3_128(&bytes))
+    }
+
+    /// The nonce of a claim with a public owner, from random bits.
+    #[must_use]
+    pub fn of_bits(bits: u128) -> Self {
+        let is_taken = Self(bits).has_secret_owner();
+        Self(bits ^ u128::from(is_taken) << 127)
+    }
+
+    /// The nonce of a claim whose owner is a secret of its holder, from random bits.
+    #[must_use]
+    pub fn with_secret_owner(bits: u64) -> Self {
+        Self(SECRET_OWNER << 64 | u128::from(bits))
+    }
+
+    /// Returns whether the owner of the claim is a secret of its holder.
+    #[must_use]
+    pub fn has_secret_owner(self) -> bool {
+        self.0 >> 64 == SECRET_OWNER
     }
 }
 
@@ -118,6 +141,15 @@ impl fmt::Display for LockName {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_nonce_of_a_public_owner_marks_a_secret_one() {
+        let secret = Nonce::with_secret_owner(7);
+        assert!(secret.has_secret_owner());
+        for bits in [0, 1, u128::MAX, secret.0, secret.0 ^ 1 << 127] {
+            assert!(!Nonce::of_bits(bits).has_secret_owner(), "{bits:x}");
+        }
+    }
 
     #[test]
     fn names_of_printable_characters_are_taken_and_no_others() {

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use seqd_guards::is_out;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::commands::{AcquireLock, MAX_LOCK_DELAY_MS};
 use super::names::{Attempt, FencingToken, LockName, MAX_LOCK_OWNER_BYTES, Nonce, is_printable};
@@ -41,12 +42,15 @@ const _: () = assert!(
     "the largest lock fits a row"
 );
 
+/// The bytes of the hash that stands for a secret owner: enough to tell holders apart.
+const SHOWN_HASH_BYTES: usize = 4;
+
 /// A request for a lock: its owner and its terms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The tenant that requested the lock.
     pub tenant: Tenant,
-    pub owner: String,
+    pub(crate) owner: String,
     pub nonce: Nonce,
     /// The requests of the claim whose clients are not known to have disconnected.
     pub(crate) attempts: Vec<Attempt>,
@@ -68,6 +72,27 @@ impl Claim {
             shared: asked.shared,
             lock_delay_ms: asked.lock_delay_ms,
         }
+    }
+
+    /// Returns the owner as other clients may see it: a hash in place of a secret.
+    #[must_use]
+    pub fn shown_owner(&self) -> String {
+        match self.secret_owner().filter(|_| !is_out!(SecretOwnerHidden)) {
+            Some(secret) => {
+                let hash = Sha256::digest(secret);
+                let short = hash.iter().take(SHOWN_HASH_BYTES);
+                let short: String = short.map(|byte| format!("{byte:02x}")).collect();
+                format!("redis:{short}")
+            }
+            None => self.owner.clone(),
+        }
+    }
+
+    /// Returns the owner if it is a secret of the holder: the value of a lock of the Redis protocol.
+    #[must_use]
+    pub fn secret_owner(&self) -> Option<&str> {
+        let is_secret = self.nonce.has_secret_owner();
+        is_secret.then_some(self.owner.as_str())
     }
 
     /// Returns whether this is the claim of this owner and nonce.

@@ -73,11 +73,11 @@ pub(crate) fn show(state: &State, name: &str) -> String {
     };
     let holders = lock.holders().map(|holder| {
         let how = if holder.shared { ", shared" } else { "" };
-        let (owner, token, until) = (&holder.owner, holder.token, holder.until);
+        let (owner, token, until) = (holder.shown_owner(), holder.token, holder.until);
         format!("{owner} with token {token} until {until}{how}")
     });
     let holders: Vec<_> = holders.collect();
-    let waiters: Vec<_> = lock.waiters().map(|waiter| waiter.owner.as_str()).collect();
+    let waiters: Vec<_> = lock.waiters().map(|waiter| waiter.shown_owner()).collect();
     let delay = lock.delayed_until();
     let delay = delay.map_or(String::new(), |until| format!("; nobody until {until}"));
     let or_nobody = |names: String| {

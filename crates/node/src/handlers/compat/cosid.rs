@@ -120,7 +120,7 @@ async fn guard(node: &Services, from: &Foreign) -> Result<String, Refused> {
         let pool = MachinePool::new(from.param())?;
         let asked = (instance.id.as_str(), ttl_ms);
         node.locks
-            .guard_machine(&pool, asked, admitted.deadline)
+            .guard_machine(&pool, asked, (admitted.tenant, admitted.deadline))
             .await
     });
     match guarded.await? {
@@ -136,7 +136,7 @@ async fn revert(node: &Services, from: &Foreign) -> Result<String, Refused> {
     let reverted = from.serve(op::ReleaseLock::ROW, &prefix, async |admitted| {
         let pool = MachinePool::new(from.param())?;
         node.locks
-            .revert_machine(&pool, &instance.id, admitted.deadline)
+            .revert_machine(&pool, &instance.id, (admitted.tenant, admitted.deadline))
             .await
     });
     if reverted.await? {

@@ -31,6 +31,13 @@ use crate::connections::{Bounds, Buffered, Paced, Port, Stopping};
 use crate::minting::Minted;
 use crate::services::Services;
 
+/// The response to a client without TLS.
+pub(super) const WITHOUT_TLS: &str = "SERVER_ERROR this port requires TLS\r\n";
+
+/// The version of memcached whose commands are served, and that of this program. Clients read the
+/// first number, which must not be 0.
+const VERSION: &str = concat!("1.6.0-seqd-", env!("CARGO_PKG_VERSION"));
+
 /// Serves a listener.
 ///
 /// # Errors
@@ -52,6 +59,7 @@ async fn serve(
 ) {
     let stop = pin!(stopping.wait());
     let from = Buffered::pooled(stream);
+    let _open = Open::new(&served);
     if let Err(error) = connection(from, session, &served, stop).await {
         tracing::debug!("memcached connection: {error}");
     }
@@ -60,8 +68,27 @@ async fn serve(
 /// The statistics of the port.
 struct Served {
     since: Instant,
+    connections: AtomicU64,
+    all_connections: AtomicU64,
     gets: AtomicU64,
     ids: AtomicU64,
+}
+
+/// Counts an open connection.
+struct Open<'a>(&'a Served);
+
+impl<'a> Open<'a> {
+    fn new(served: &'a Served) -> Open<'a> {
+        served.connections.fetch_add(1, Ordering::Relaxed);
+        served.all_connections.fetch_add(1, Ordering::Relaxed);
+        Open(served)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The answer to a request, before it has a form.
@@ -143,6 +170,8 @@ impl Served {
     fn new() -> Served {
         Served {
             since: Instant::now(),
+            connections: AtomicU64::new(0),
+            all_connections: AtomicU64::new(0),
             gets: AtomicU64::new(0),
             ids: AtomicU64::new(0),
         }
@@ -177,7 +206,9 @@ impl Served {
             ("pid", std::process::id().to_string()),
             ("uptime", self.since.elapsed().as_secs().to_string()),
             ("time", (node.ids.clock.wall().0 / 1000).to_string()),
-            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("version", VERSION.to_owned()),
+            ("curr_connections", read(&self.connections)),
+            ("total_connections", read(&self.all_connections)),
             ("cmd_get", read(&self.gets)),
             ("get_hits", read(&self.ids)),
             ("get_misses", "0".to_owned()),
@@ -186,7 +217,6 @@ impl Served {
 }
 
 fn write(form: Form, answer: Result<Answer, Problem>) -> Vec<u8> {
-    const VERSION: &str = env!("CARGO_PKG_VERSION");
     match form {
         Form::Text { with_cas } => match answer {
             Ok(Answer::Ids(keys, minted)) => text::write_ids(&keys, minted.ids(), with_cas),

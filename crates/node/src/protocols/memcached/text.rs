@@ -43,9 +43,11 @@ fn read(line: &Bytes) -> Request {
     let words = || line.split(|byte| *byte == b' ');
     let mut words = words().filter(|word| !word.is_empty());
     let command = words.next().unwrap_or_default();
+    // katsubushi's client sends `GETS` and does not read the fifth word of the response.
     let form = Form::Text {
         with_cas: command == b"gets",
     };
+    let command = &command.to_ascii_lowercase()[..];
     if matches!(command, b"get" | b"gets") {
         let keys = words.map(|key| line.slice_ref(key));
         let keys: Vec<Bytes> = keys.take(MAX_KEYS + 1).collect();

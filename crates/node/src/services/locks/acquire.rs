@@ -68,9 +68,6 @@ impl LockService {
         (right, tenant): (&Right, Tenant),
         deadline: Instant,
     ) -> Result<HeldLock, ServiceError> {
-        if *self.stopping.borrow() {
-            return Err(STOPPING);
-        }
         if let Some(lease) = request.lease {
             // The caller already holds the lock: the hold is extended.
             let ttl_ms = request.ttl_ms.unwrap_or(TTL_MS);
@@ -85,6 +82,19 @@ impl LockService {
             tenant,
             ..asked(name, request)?
         };
+        self.claim(asked, right, deadline).await
+    }
+
+    /// Makes a claim, and waits for its turn if it has a wait.
+    pub(super) async fn claim(
+        &self,
+        asked: AcquireLock,
+        right: &Right,
+        deadline: Instant,
+    ) -> Result<HeldLock, ServiceError> {
+        if *self.stopping.borrow() {
+            return Err(STOPPING);
+        }
         self.check_room(&asked)?;
         let _place = self.place_of(asked.wait_ms, asked.tenant)?;
         // The secret is read before anything is granted: a hold without a lease could not be
@@ -360,7 +370,7 @@ fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, ServiceErro
     let owner = owner_of(owner)?;
     let nonce = match nonce {
         Some(request) => named(&owner, &request)?,
-        None => Nonce(u128::from(draw()?) << 64 | u128::from(draw()?)),
+        None => Nonce::of_bits(u128::from(draw()?) << 64 | u128::from(draw()?)),
     };
     Ok(AcquireLock {
         name: lock_name(name)?,
@@ -385,6 +395,6 @@ fn named(owner: &str, request: &str) -> Result<Nonce, RequestError> {
     Ok(Nonce::of(owner, request))
 }
 
-fn draw() -> Result<u64, ServiceError> {
+pub(super) fn draw() -> Result<u64, ServiceError> {
     getrandom::u64().map_err(ServiceError::no_random)
 }

@@ -21,6 +21,7 @@ use crate::test_replica::{NOON, TestClock, TestReplica};
 use seqd_state::Tenant;
 
 mod holders;
+mod secrets;
 mod withdrawals;
 
 const NAME: &str = "jobs/nightly 1";
@@ -97,7 +98,10 @@ impl Story {
     fn nonce_of(&self, owner: &str) -> Nonce {
         let nonce = peek(&*self.replica, |state| {
             let mut waiters = state.lock(NAME).unwrap().waiters();
-            waiters.find(|waiter| waiter.owner == owner).unwrap().nonce
+            waiters
+                .find(|waiter| waiter.shown_owner() == owner)
+                .unwrap()
+                .nonce
         });
         nonce.unwrap()
     }

@@ -86,7 +86,7 @@ impl LockService {
             let lock = state.lock(name.as_str())?;
             let waiters = lock.waiters().take(SHOWN_WAITERS);
             let waiters = waiters.map(|waiter| seqd_api::LockWaiter {
-                owner: waiter.owner.clone(),
+                owner: waiter.shown_owner(),
                 waits_ms: time.left(waiter.until),
                 shared: waiter.shared,
             });
@@ -196,7 +196,7 @@ fn unused(name: &LockName) -> Lock {
 
 fn holder_of(time: ReadTime, holder: &seqd_state::LockHolder) -> seqd_api::LockHolder {
     seqd_api::LockHolder {
-        owner: holder.owner.clone(),
+        owner: holder.shown_owner(),
         token: holder.token.0,
         expires_in_ms: time.left(holder.until),
         shared: holder.shared,

@@ -1,0 +1,184 @@
+//! The table of commands.
+
+use bytes::Bytes;
+
+use super::connection::Client;
+use super::errors::{shown, wrong_arguments};
+use super::reply::Reply;
+
+/// How a command is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    Incr,
+    IncrBy,
+    Get,
+    Set,
+    Remaining,
+    Exists,
+    Type,
+    Expire,
+    Delete,
+    Eval,
+    EvalSha,
+    Script,
+    Ids,
+    Token,
+    Next,
+    Ping,
+    Echo,
+    Hello,
+    Auth,
+    Select,
+    Quit,
+    Reset,
+    Info,
+    Command,
+    Client,
+    Config,
+    Wait,
+    Size,
+    Time,
+}
+
+/// A command, as `COMMAND` describes it.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    /// The number of arguments, the command included; negative if more may follow.
+    pub(super) arity: i64,
+    /// The places of the first and the last key, 0 for none.
+    pub(super) keys: (i64, i64),
+    pub(super) run: Run,
+}
+
+const fn row(name: &'static str, arity: i64, keys: (i64, i64), run: Run) -> Row {
+    Row {
+        name,
+        arity,
+        keys,
+        run,
+    }
+}
+
+const NONE: (i64, i64) = (0, 0);
+const ONE: (i64, i64) = (1, 1);
+const ALL: (i64, i64) = (1, -1);
+
+pub(super) const COMMANDS: &[Row] = &[
+    row("incr", 2, ONE, Run::Incr),
+    row("incrby", 3, ONE, Run::IncrBy),
+    row("get", 2, ONE, Run::Get),
+    row("set", -3, ONE, Run::Set),
+    row("pttl", 2, ONE, Run::Remaining),
+    row("ttl", 2, ONE, Run::Remaining),
+    row("exists", -2, ALL, Run::Exists),
+    row("type", 2, ONE, Run::Type),
+    row("pexpire", -3, ONE, Run::Expire),
+    row("expire", -3, ONE, Run::Expire),
+    row("del", -2, ALL, Run::Delete),
+    row("unlink", -2, ALL, Run::Delete),
+    row("eval", -3, NONE, Run::Eval),
+    row("evalsha", -3, NONE, Run::EvalSha),
+    row("script", -2, NONE, Run::Script),
+    row("seqd.id", -1, NONE, Run::Ids),
+    row("seqd.token", 3, ONE, Run::Token),
+    row("seqd.next", 3, ONE, Run::Next),
+    row("ping", -1, NONE, Run::Ping),
+    row("echo", 2, NONE, Run::Echo),
+    row("hello", -1, NONE, Run::Hello),
+    row("auth", -2, NONE, Run::Auth),
+    row("select", 2, NONE, Run::Select),
+    row("quit", -1, NONE, Run::Quit),
+    row("reset", 1, NONE, Run::Reset),
+    row("info", -1, NONE, Run::Info),
+    row("command", -1, NONE, Run::Command),
+    row("client", -2, NONE, Run::Client),
+    row("config", -2, NONE, Run::Config),
+    row("wait", 3, NONE, Run::Wait),
+    row("dbsize", 1, NONE, Run::Size),
+    row("time", 1, NONE, Run::Time),
+];
+
+pub(super) fn find(name: &[u8]) -> Option<&'static Row> {
+    let is_it = |row: &&Row| row.name.as_bytes().eq_ignore_ascii_case(name);
+    COMMANDS.iter().find(is_it)
+}
+
+/// Returns whether a request is this command, with the right number of arguments.
+pub(super) fn is(request: &[Bytes], run: Run) -> bool {
+    let row = request.first().and_then(|name| find(name));
+    row.is_some_and(|row| row.run == run && row.takes(request))
+}
+
+impl Row {
+    fn takes(&self, request: &[Bytes]) -> bool {
+        let count = i64::try_from(request.len()).unwrap_or(i64::MAX);
+        match self.arity {
+            exact @ 0.. => count == exact,
+            least => count >= -least,
+        }
+    }
+}
+
+/// Carries out a request, which is not empty.
+pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
+    if let Some(refused) = transaction(client, &request[0]) {
+        return refused;
+    }
+    let Some(row) = find(&request[0]) else {
+        return unknown(request);
+    };
+    if !row.takes(request) {
+        return wrong_arguments(row.name);
+    }
+    let (name, arguments) = (row.name, &request[1..]);
+    match row.run {
+        Run::Incr => client.increment(&arguments[0], 1).await.remove(0),
+        Run::IncrBy => client.increment_by(arguments).await,
+        Run::Ids => client.ids(arguments).await,
+        Run::Next => client.next_ranges(arguments).await,
+        Run::Get => client.get(&arguments[0]).await,
+        Run::Set => client.set(arguments).await,
+        Run::Remaining => client.remaining(name, &arguments[0]).await,
+        Run::Exists => client.exists(arguments).await,
+        Run::Type => client.kind(&arguments[0]).await,
+        Run::Expire => client.expire(name, arguments).await,
+        Run::Delete => client.delete(name, arguments).await,
+        Run::Token => client.token(arguments).await,
+        Run::Eval => client.eval(arguments).await,
+        Run::EvalSha => client.eval_sha(arguments).await,
+        Run::Script => client.script(arguments),
+        Run::Hello => client.hello(arguments),
+        Run::Auth => client.auth(arguments),
+        Run::Quit => {
+            client.is_over = true;
+            Reply::OK
+        }
+        Run::Reset => client.reset(),
+        _ => client.describe(row.run, arguments),
+    }
+}
+
+/// Refuses transactions. Clients send a whole one at once, so the rest of it must have no effect.
+fn transaction(client: &mut Client, name: &[u8]) -> Option<Reply> {
+    const REFUSED: &str = "ERR no transactions: each command is carried out at once and for itself";
+    let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
+    let was_refused = client.in_refused;
+    if is(b"multi") {
+        client.in_refused = true;
+    } else if is(b"exec") || is(b"discard") {
+        client.in_refused = false;
+    } else if !was_refused && !is(b"watch") && !is(b"unwatch") {
+        return None;
+    }
+    Some(Reply::error(REFUSED))
+}
+
+fn unknown(request: &[Bytes]) -> Reply {
+    let name = shown(&request[0]);
+    let arguments = request[1..].iter().take(20);
+    let arguments: Vec<String> = arguments.map(|it| format!("'{}'", shown(it))).collect();
+    let arguments = arguments.join(" ");
+    Reply::Error(
+        format!("ERR unknown command '{name}', with args beginning with: {arguments}").into(),
+    )
+}

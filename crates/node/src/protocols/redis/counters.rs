@@ -1,0 +1,252 @@
+//! Counters: sequences under their own name.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use seqd_api::{ErrorCode, Next, NextRequest, Problem, SequenceSpec, Typed as _, op};
+use seqd_state::SequenceName;
+use tokio::time::Instant;
+
+use super::connection::Client;
+use super::errors::{not_an_integer, of_problem};
+use super::reply::Reply;
+use crate::admission::{Admitted, Sender};
+use crate::protocols::Call;
+use crate::services::{RequestError, SequenceError, ServiceError, sequence_name};
+
+/// The text of an argument. Bytes that are not UTF-8 cannot be a name, and its rule refuses the
+/// replacement.
+pub(super) fn text(argument: &Bytes) -> String {
+    String::from_utf8_lossy(argument).into_owned()
+}
+
+/// A number without spaces, plus signs or leading zeros, as Redis reads it.
+pub(super) fn number(argument: &Bytes) -> Option<i64> {
+    let text = std::str::from_utf8(argument).ok()?;
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+impl Client {
+    /// The reply to a request that failed.
+    pub(super) fn failed(&self, problem: &Problem) -> Reply {
+        of_problem(problem, self.session.connection().is_reserved())
+    }
+
+    /// Carries out several requests `INCR NAME`, which need not have one name. Those of one name
+    /// take their values together.
+    pub(super) async fn increment_all(&self, requests: &[Vec<Bytes>]) -> Vec<Reply> {
+        let mut places: HashMap<&Bytes, Vec<usize>> = HashMap::new();
+        for (at, request) in requests.iter().enumerate() {
+            places.entry(&request[1]).or_default().push(at);
+        }
+        let each = places.into_iter().map(async |(name, places)| {
+            let replies = self.increment(name, places.len()).await;
+            (places, replies)
+        });
+        let mut replies = vec![Reply::Null; requests.len()];
+        for (places, own) in join_all(each).await {
+            for (at, reply) in places.into_iter().zip(own) {
+                replies[at] = reply;
+            }
+        }
+        replies
+    }
+
+    /// The replies to `count` requests `INCR NAME`, at least one.
+    pub(super) async fn increment(&self, name: &Bytes, count: usize) -> Vec<Reply> {
+        let begun = Instant::now();
+        let name = text(name);
+        // Each request counts towards the rate of its token.
+        let mut senders: Vec<Result<Sender, Problem>> =
+            (0..count).map(|_| self.session.admit()).collect();
+        let admitted = senders.iter().take_while(|sender| sender.is_ok()).count();
+        let mut replies = Vec::with_capacity(count);
+        if let Some(Ok(sender)) = senders.first() {
+            let drawn = self.drawn(&name, admitted as u64, sender).await;
+            let is_short =
+                |problem: &Problem| *problem.code == *ErrorCode::SequenceExhausted.as_str();
+            match drawn {
+                Err(problem) if admitted > 1 && is_short(&problem) => {
+                    for _ in 0..admitted {
+                        let one = self.drawn(&name, 1, sender).await;
+                        replies.extend(self.values(one, 1, begun));
+                    }
+                }
+                drawn => replies.extend(self.values(drawn, admitted, begun)),
+            }
+        }
+        for refused in senders.split_off(admitted) {
+            let problem = refused.err();
+            self.session.count("incr", 1, problem.as_ref(), begun);
+            replies.extend(problem.as_ref().map(|problem| self.failed(problem)));
+        }
+        replies.resize(count, Reply::error("ERR internal: no value"));
+        replies
+    }
+
+    async fn drawn(&self, name: &str, count: u64, sender: &Sender) -> Result<Next, Problem> {
+        let call = Call {
+            command: "incr",
+            operation: op::NextValues::ROW,
+            name,
+        };
+        let work = |admitted| self.draw(name, (count, false), admitted);
+        self.session.admitted(call, sender, work).await
+    }
+
+    fn values(&self, drawn: Result<Next, Problem>, count: usize, begun: Instant) -> Vec<Reply> {
+        let error = drawn.as_ref().err();
+        self.session.count("incr", count as u64, error, begun);
+        match drawn {
+            Ok(next) => next.each().map(Reply::Integer).collect(),
+            Err(problem) => vec![self.failed(&problem); count],
+        }
+    }
+
+    /// `INCRBY NAME COUNT`: the last of so many contiguous values.
+    pub(super) async fn increment_by(&self, arguments: &[Bytes]) -> Reply {
+        let Some(count) = number(&arguments[1]) else {
+            return not_an_integer();
+        };
+        let name = text(&arguments[0]);
+        let taken = self.take("incrby", &name, (count, true)).await;
+        let last = |next: Next| next.ranges.last().map(|range| range.last);
+        match taken {
+            Ok(next) => last(next).map_or(Reply::Null, Reply::Integer),
+            Err(problem) => self.failed(&problem),
+        }
+    }
+
+    /// `SEQD.NEXT NAME COUNT`: ranges.
+    pub(super) async fn next_ranges(&self, arguments: &[Bytes]) -> Reply {
+        let Some(count) = number(&arguments[1]) else {
+            return not_an_integer();
+        };
+        let name = text(&arguments[0]);
+        match self.take("seqd.next", &name, (count, false)).await {
+            Ok(next) => {
+                let ranges = next.ranges.iter();
+                let ranges = ranges.map(|range| [range.first, range.last].map(Reply::Integer));
+                Reply::Array(ranges.map(|range| Reply::Array(range.into())).collect())
+            }
+            Err(problem) => self.failed(&problem),
+        }
+    }
+
+    async fn take(
+        &self,
+        command: &'static str,
+        name: &str,
+        (count, contiguous): (i64, bool),
+    ) -> Result<Next, Problem> {
+        let call = Call {
+            command,
+            operation: op::NextValues::ROW,
+            name,
+        };
+        let work = async |admitted| {
+            let count = u64::try_from(count).ok().filter(|count| *count > 0);
+            let Some(count) = count else {
+                let limit = NextRequest::MAX_COUNT;
+                let detail = format!("a counter moves forward, by 1 to {limit}");
+                return Err(RequestError::Invalid(detail).into());
+            };
+            self.draw(name, (count, contiguous), admitted).await
+        };
+        self.session.call(call, work).await
+    }
+
+    /// Takes values. Creates the sequence if it does not exist and `redis.create` permits it.
+    async fn draw(
+        &self,
+        name: &str,
+        (count, contiguous): (u64, bool),
+        admitted: Admitted,
+    ) -> Result<Next, ServiceError> {
+        let sequences = &self.session.services().sequences;
+        let sequence = sequence_name(name)?;
+        let request = NextRequest {
+            count: Some(count),
+            contiguous: Some(contiguous),
+            expand: None,
+        };
+        let drawn = sequences
+            .next(&sequence, &request, false, admitted.deadline)
+            .await;
+        match drawn {
+            Err(ServiceError::Sequence(SequenceError::NotFound { .. }))
+                if self.session.services().config.redis.create.is_some() =>
+            {
+                self.create(&sequence, None, &admitted).await?;
+                sequences
+                    .next(&sequence, &request, false, admitted.deadline)
+                    .await
+            }
+            drawn => drawn,
+        }
+    }
+
+    /// Creates a sequence for a counter, which may begin at a value of its own.
+    pub(super) async fn create(
+        &self,
+        name: &SequenceName,
+        start: Option<i64>,
+        admitted: &Admitted,
+    ) -> Result<(), ServiceError> {
+        let services = self.session.services();
+        let (tenant, deadline) = (admitted.tenant, admitted.deadline);
+        let holder = services
+            .locks
+            .holder(name.as_str(), tenant, deadline)
+            .await?;
+        if holder.is_some() {
+            let detail = format!("{name} is a lock, whose value is not an integer");
+            return Err(RequestError::Invalid(detail).into());
+        }
+        let spec = SequenceSpec {
+            mode: services.config.redis.create,
+            start,
+            ..SequenceSpec::default()
+        };
+        let created = services
+            .sequences
+            .create(name, spec, (tenant, deadline))
+            .await;
+        match created {
+            // Another client was first.
+            Err(error) if error.code() == ErrorCode::AlreadyExists => Ok(()),
+            created => created.map(drop),
+        }
+    }
+
+    /// `SEQD.ID [COUNT] [LAYOUT]`: an ID, or an array if there is a count.
+    pub(super) async fn ids(&self, arguments: &[Bytes]) -> Reply {
+        let (count, layout) = match arguments {
+            [] => (None, None),
+            [count] => (Some(count), None),
+            [count, layout] => (Some(count), Some(text(layout))),
+            _ => return Reply::error("ERR wrong number of arguments for 'seqd.id' command"),
+        };
+        let count = match count.map(|count| number(count).and_then(|it| u64::try_from(it).ok())) {
+            Some(None) => return not_an_integer(),
+            count => count.flatten(),
+        };
+        let call = Call {
+            command: "seqd.id",
+            operation: op::GetIds::ROW,
+            name: "",
+        };
+        let minted = self.session.call(call, async |admitted: Admitted| {
+            let ids = &self.session.services().ids;
+            let minter = ids.minter(layout.as_deref())?;
+            ids.many(&minter, count, admitted.deadline).await
+        });
+        match minted.await {
+            Ok(minted) if count.is_none() => minted.ids().next().map_or(Reply::Null, Reply::bulk),
+            Ok(minted) => Reply::Array(minted.ids().map(Reply::bulk).collect()),
+            Err(problem) => self.failed(&problem),
+        }
+    }
+}

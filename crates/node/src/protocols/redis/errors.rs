@@ -1,0 +1,49 @@
+//! The errors of services, as Redis clients expect them.
+
+use seqd_api::{ErrorCode, Problem};
+
+use super::reply::Reply;
+
+/// The reply to a request that failed. `is_reserved` is whether its connection has a reserved
+/// place.
+pub(super) fn of_problem(problem: &Problem, is_reserved: bool) -> Reply {
+    let (code, detail) = (&*problem.code, &*problem.detail);
+    let is = |known: ErrorCode| code == known.as_str();
+    if is(ErrorCode::Unauthorized) {
+        return Reply::error("NOAUTH Authentication required.");
+    }
+    if is(ErrorCode::Forbidden) {
+        return Reply::Error(format!("NOPERM {detail}").into());
+    }
+    if is_reserved && is(ErrorCode::Overloaded) {
+        return Reply::error("ERR max number of clients reached");
+    }
+    let prefix = match problem.retryable && !is(ErrorCode::OutcomeUnknown) {
+        true => "TRYAGAIN",
+        false => "ERR",
+    };
+    Reply::Error(format!("{prefix} {code}: {detail}").into())
+}
+
+pub(super) fn wrong_arguments(command: &str) -> Reply {
+    let text = format!("ERR wrong number of arguments for '{command}' command");
+    Reply::Error(text.into())
+}
+
+pub(super) fn not_an_integer() -> Reply {
+    Reply::error("ERR value is not an integer or out of range")
+}
+
+pub(super) fn syntax() -> Reply {
+    Reply::error("ERR syntax error")
+}
+
+/// A text of a client for a message: printable, and not long.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .take(128)
+        .flat_map(|byte| byte.escape_ascii())
+        .map(char::from)
+        .collect()
+}

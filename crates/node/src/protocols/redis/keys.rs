@@ -1,0 +1,341 @@
+//! Keys: a held lock, or else a sequence.
+
+use bytes::Bytes;
+use seqd_api::{AdvanceRequest, ErrorCode, Operation, Sequence, Typed as _, op};
+use tokio::time::Instant;
+
+use super::connection::Client;
+use super::counters::{number, text};
+use super::errors::{not_an_integer, syntax};
+use super::locks::extension;
+use super::reply::Reply;
+use crate::admission::Admitted;
+use crate::protocols::Call;
+use crate::services::{
+    HoldChange, RequestError, SecretHold, SecretHolder, SequenceError, ServiceError, sequence_name,
+};
+
+/// What a key is.
+enum Kept {
+    Lock(SecretHolder),
+    Sequence(Box<Sequence>),
+    Nothing,
+}
+
+/// A change of a hold by its key alone, without its value.
+#[derive(Clone, Copy)]
+enum ByKeyChange {
+    Release,
+    Extend {
+        ttl_ms: u64,
+        /// Only if the hold would end earlier otherwise.
+        only_more: bool,
+    },
+}
+
+/// The result of such a change.
+enum ByKey {
+    Done,
+    Nothing,
+    /// The hold of another access token, or one with a lease.
+    Foreign,
+    Sequence,
+}
+
+const ONE: Reply = Reply::Integer(1);
+const ZERO: Reply = Reply::Integer(0);
+
+impl Client {
+    /// What a key is, with everything that was acknowledged before the call.
+    async fn kept(&self, name: &str, admitted: &Admitted) -> Result<Kept, ServiceError> {
+        let services = self.session.services();
+        let (tenant, deadline) = (admitted.tenant, admitted.deadline);
+        if let Some(holder) = services.locks.holder(name, tenant, deadline).await? {
+            return Ok(Kept::Lock(holder));
+        }
+        self.sequence(name, deadline).await
+    }
+
+    /// A sequence as this node has applied it.
+    async fn sequence(&self, name: &str, deadline: Instant) -> Result<Kept, ServiceError> {
+        // A name that no sequence can have may still be that of a lock.
+        let Ok(sequence) = sequence_name(name) else {
+            return Ok(Kept::Nothing);
+        };
+        match self
+            .session
+            .services()
+            .sequences
+            .get(&sequence, true, deadline)
+            .await
+        {
+            Ok(sequence) => Ok(Kept::Sequence(Box::new(sequence))),
+            Err(ServiceError::Sequence(SequenceError::NotFound { .. })) => Ok(Kept::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads a key and replies with what `reply` makes of it.
+    async fn read(
+        &self,
+        command: &'static str,
+        name: &Bytes,
+        reply: impl FnOnce(Kept) -> Reply,
+    ) -> Reply {
+        let name = text(name);
+        let call = Call {
+            command,
+            operation: op::GetLock::ROW,
+            name: &name,
+        };
+        let work = async |admitted| self.kept(&name, &admitted).await;
+        match self.session.call(call, work).await {
+            Ok(kept) => reply(kept),
+            Err(problem) => self.failed(&problem),
+        }
+    }
+
+    /// `GET`: the value of a lock, or the last value of a sequence.
+    pub(super) async fn get(&self, name: &Bytes) -> Reply {
+        let reply = |kept| match kept {
+            Kept::Lock(holder) => match holder.owner {
+                SecretHold::Own(owner) | SecretHold::Other(owner) => Reply::Bulk(owner),
+            },
+            Kept::Sequence(sequence) => last(&sequence).map_or(Reply::Null, Reply::bulk),
+            Kept::Nothing => Reply::Null,
+        };
+        self.read("get", name, reply).await
+    }
+
+    /// `TTL` and `PTTL`.
+    pub(super) async fn remaining(&self, command: &'static str, name: &Bytes) -> Reply {
+        let is_seconds = command == "ttl";
+        let reply = |kept| match kept {
+            Kept::Lock(SecretHolder { left_ms, .. }) if is_seconds => {
+                Reply::number(left_ms.saturating_add(500) / 1000)
+            }
+            Kept::Lock(SecretHolder { left_ms, .. }) => Reply::number(left_ms),
+            Kept::Sequence(_) => Reply::Integer(-1),
+            Kept::Nothing => Reply::Integer(-2),
+        };
+        self.read(command, name, reply).await
+    }
+
+    /// `TYPE`.
+    pub(super) async fn kind(&self, name: &Bytes) -> Reply {
+        let reply = |kept| {
+            Reply::Simple(match kept {
+                Kept::Nothing => "none".into(),
+                Kept::Lock(_) | Kept::Sequence(_) => "string".into(),
+            })
+        };
+        self.read("type", name, reply).await
+    }
+
+    /// `EXISTS`: the number of keys that exist.
+    pub(super) async fn exists(&self, names: &[Bytes]) -> Reply {
+        let mut found = 0;
+        for name in names {
+            let reply = |kept| {
+                if matches!(kept, Kept::Nothing) {
+                    ZERO
+                } else {
+                    ONE
+                }
+            };
+            match self.read("exists", name, reply).await {
+                Reply::Integer(one) => found += one,
+                error => return error,
+            }
+        }
+        Reply::Integer(found)
+    }
+
+    /// `SEQD.TOKEN NAME VALUE`: the fencing token of the hold with this value.
+    pub(super) async fn token(&self, arguments: &[Bytes]) -> Reply {
+        let value = text(&arguments[1]);
+        let reply = |kept| match kept {
+            Kept::Lock(SecretHolder {
+                owner: SecretHold::Own(secret),
+                token,
+                ..
+            }) if secret == value => Reply::number(token.0),
+            _ => Reply::Null,
+        };
+        self.read("seqd.token", &arguments[0], reply).await
+    }
+
+    /// Changes the hold of a lock by its key.
+    async fn by_key(
+        &self,
+        (command, operation): (&'static str, &'static Operation),
+        name: &Bytes,
+        change: ByKeyChange,
+    ) -> Result<ByKey, Reply> {
+        let name = text(name);
+        let call = Call {
+            command,
+            operation,
+            name: &name,
+        };
+        let locks = &self.session.services().locks;
+        let work = async |admitted: Admitted| {
+            let holder = match self.kept(&name, &admitted).await? {
+                Kept::Lock(holder) => holder,
+                Kept::Sequence(_) => return Ok(ByKey::Sequence),
+                Kept::Nothing => return Ok(ByKey::Nothing),
+            };
+            if !matches!(holder.owner, SecretHold::Own(_)) {
+                return Ok(ByKey::Foreign);
+            }
+            let change = match change {
+                ByKeyChange::Release => HoldChange::Release,
+                ByKeyChange::Extend { ttl_ms, only_more } => {
+                    if only_more && ttl_ms <= holder.left_ms {
+                        return Ok(ByKey::Nothing);
+                    }
+                    extension(ttl_ms)?
+                }
+            };
+            let (token, deadline) = (holder.token, admitted.deadline);
+            let is_done = locks.change_hold(&name, token, change, deadline).await?;
+            Ok::<_, ServiceError>(if is_done { ByKey::Done } else { ByKey::Nothing })
+        };
+        let changed = self.session.call(call, work).await;
+        let changed = changed.map_err(|problem| self.failed(&problem))?;
+        if matches!(changed, ByKey::Foreign) {
+            let text = format!("NOPERM the lock {name} was not acquired with this access token");
+            return Err(Reply::Error(text.into()));
+        }
+        Ok(changed)
+    }
+
+    /// `DEL` and `UNLINK` of locks.
+    pub(super) async fn delete(&self, command: &'static str, names: &[Bytes]) -> Reply {
+        let mut deleted = 0;
+        for name in names {
+            let operation = (command, op::ReleaseLock::ROW);
+            match self.by_key(operation, name, ByKeyChange::Release).await {
+                Ok(ByKey::Done) => deleted += 1,
+                Ok(ByKey::Sequence) => {
+                    return Reply::error(
+                        "ERR a sequence is not deleted here, because its values would begin again: \
+                         `seqd seq delete` keeps its mark",
+                    );
+                }
+                Ok(ByKey::Nothing | ByKey::Foreign) => {}
+                Err(refused) => return refused,
+            }
+        }
+        Reply::Integer(deleted)
+    }
+
+    /// `EXPIRE` and `PEXPIRE` of a lock, with `GT` or without an option: a hold is never shortened.
+    pub(super) async fn expire(&self, command: &'static str, arguments: &[Bytes]) -> Reply {
+        let Some(time) = number(&arguments[1]) else {
+            return not_an_integer();
+        };
+        let only_more = match &arguments[2..] {
+            [] => false,
+            [option] if option.eq_ignore_ascii_case(b"gt") => true,
+            [option]
+                if [b"nx", b"xx", b"lt"]
+                    .iter()
+                    .any(|it| option.eq_ignore_ascii_case(*it)) =>
+            {
+                return Reply::error("ERR a hold can only be extended: the only option is GT");
+            }
+            _ => return syntax(),
+        };
+        let unit = if command == "expire" { 1000 } else { 1 };
+        let ttl_ms = u64::try_from(time).unwrap_or(0).saturating_mul(unit);
+        let change = ByKeyChange::Extend { ttl_ms, only_more };
+        match self
+            .by_key((command, op::RenewLock::ROW), &arguments[0], change)
+            .await
+        {
+            Ok(ByKey::Done) => ONE,
+            Ok(ByKey::Sequence) => Reply::error(
+                "ERR a counter does not expire: use a name for each period, as in order:2026-11-26",
+            ),
+            Ok(ByKey::Nothing | ByKey::Foreign) => ZERO,
+            Err(refused) => refused,
+        }
+    }
+
+    /// `SET NAME INTEGER`: moves a sequence forward, so that the next value follows this one.
+    pub(super) async fn set_counter(&self, name: &Bytes, value: i64) -> Reply {
+        let name = text(name);
+        let is_known = sequence_name(&name)
+            .is_ok_and(|name| self.session.services().sequences.is_known(&name));
+        // A counter that does not exist is created, as by INCR.
+        let operation = match is_known {
+            true => op::AdvanceSequence::ROW,
+            false => op::NextValues::ROW,
+        };
+        let call = Call {
+            command: "set",
+            operation,
+            name: &name,
+        };
+        let work = async |admitted| self.advance(&name, (value, is_known), &admitted).await;
+        match self.session.call(call, work).await {
+            Ok(()) => Reply::OK,
+            Err(problem) if *problem.code == *ErrorCode::WouldGoBackwards.as_str() => {
+                Reply::Error(format!("ERR would-go-backwards: {}", problem.detail).into())
+            }
+            Err(problem) => self.failed(&problem),
+        }
+    }
+
+    async fn advance(
+        &self,
+        name: &str,
+        (value, is_known): (i64, bool),
+        admitted: &Admitted,
+    ) -> Result<(), ServiceError> {
+        let services = self.session.services();
+        let sequence = sequence_name(name)?;
+        let full = || RequestError::Invalid(format!("{value} leaves no value for {name}"));
+        if !is_known {
+            let found = services
+                .sequences
+                .get(&sequence, false, admitted.deadline)
+                .await;
+            let is_missing = |error: &ServiceError| error.code() == ErrorCode::NotFound;
+            return match found {
+                Err(error) if is_missing(&error) && services.config.redis.create.is_some() => {
+                    let start = value.checked_add(1).ok_or_else(full)?;
+                    self.create(&sequence, Some(start), admitted).await
+                }
+                Err(error) => Err(error),
+                Ok(_) => {
+                    let detail = format!("{name} was created a moment ago: set it again");
+                    Err(RequestError::Invalid(detail).into())
+                }
+            };
+        }
+        let definition = services
+            .sequences
+            .get(&sequence, true, admitted.deadline)
+            .await?;
+        let to = value
+            .checked_add(definition.increment.signum())
+            .ok_or_else(full)?;
+        let request = AdvanceRequest { to };
+        services
+            .sequences
+            .advance(&sequence, &request, admitted.deadline)
+            .await?;
+        Ok(())
+    }
+}
+
+/// The last value of a sequence; before its first one, the value that would precede it.
+fn last(sequence: &Sequence) -> Option<i64> {
+    match sequence.next {
+        Some(next) => next.checked_sub(sequence.increment),
+        None if sequence.increment > 0 => Some(sequence.max),
+        None => Some(sequence.min),
+    }
+}

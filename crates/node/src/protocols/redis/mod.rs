@@ -1,0 +1,49 @@
+//! The Redis protocol: counters are sequences, and `SET NX PX` acquires a lock.
+//!
+//! [`request`] and [`reply`] are the bytes, [`commands`] is the table of commands, which [`counters`],
+//! [`keys`], [`locks`] and [`scripting`] carry out over the services, and [`server`] has those that
+//! describe the server to a client. [`scripts`] recognises the scripts of lock libraries by their
+//! normal form ([`lua`]).
+
+mod commands;
+mod connection;
+mod counters;
+mod errors;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
+mod keys;
+mod locks;
+mod lua;
+mod reply;
+mod request;
+mod scripting;
+mod scripts;
+mod server;
+
+use std::io;
+use std::sync::Arc;
+
+use seqd_net::Listen;
+
+use super::Protocol;
+use crate::connections::{Bounds, Port};
+use scripts::Remembered;
+
+/// The reply to a client without TLS.
+pub(super) const WITHOUT_TLS: &str = "-ERR this port requires TLS\r\n";
+
+/// Serves the protocol on a listener.
+///
+/// # Errors
+/// The operating system refuses the listener.
+pub(super) fn start(listener: Box<dyn Listen>, protocol: Arc<Protocol>) -> io::Result<Port> {
+    let scripts = Arc::new(Remembered::default());
+    Port::start(
+        listener,
+        (Bounds::POOLED, None),
+        move |stream, client, stopping| {
+            let shared = (Arc::clone(&protocol), Arc::clone(&scripts));
+            connection::serve(stream, client, shared, stopping)
+        },
+    )
+}

@@ -1,0 +1,288 @@
+//! The scripts of lock libraries. This node runs no Lua: it recognises what a script means.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+
+use super::lua::normal_form;
+
+/// The longest script; the longest known one has less than 1.5 KiB.
+const MOST_BYTES: usize = 8 * 1024;
+
+/// The most scripts whose SHA-1 is remembered: clients send a script again that is forgotten.
+const MOST_REMEMBERED: usize = 1024;
+
+/// What a script does with the lock `KEYS[1]` and the value `ARGV[1]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Releases the lock if it has the value.
+    Release,
+    /// Extends the hold if it has the value, to at least `ARGV[2]` from now.
+    Extend(Unit),
+    /// Likewise, by `ARGV[2]` if `ARGV[3]` is 0.
+    ExtendBy,
+    /// Acquires the lock for a time, or extends the hold if it has the value. The time is the
+    /// argument with this number.
+    Obtain { ttl: usize },
+    /// Acquires the lock for the time `ARGV[2]`.
+    Create,
+    /// Reads the remaining time of the hold if it has the value.
+    Remaining,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Seconds,
+    Milliseconds,
+}
+
+/// The result of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Integer(i64),
+    Ok,
+    Null,
+    /// The remaining time in milliseconds.
+    Time,
+}
+
+/// What a script means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    pub(super) action: Action,
+    /// The result if it was done.
+    pub(super) done: Answer,
+    /// The result if the lock has another value.
+    pub(super) other: Answer,
+    /// The result if the lock is not held.
+    pub(super) free: Answer,
+}
+
+const fn form(action: Action, done: Answer, other: Answer, free: Answer) -> Form {
+    Form {
+        action,
+        done,
+        other,
+        free,
+    }
+}
+
+use Action::{Create, Extend, ExtendBy, Obtain, Release, Remaining};
+use Answer::{Integer, Null, Ok as Okay, Time};
+use Unit::{Milliseconds, Seconds};
+
+const ONE: Answer = Integer(1);
+const ZERO: Answer = Integer(0);
+
+/// The first half of the SHA-256 of a script's normal form, its meaning, and the clients that send
+/// it. A test with the clients' packages holds that none is missing.
+const SCRIPTS: &[(&str, Form)] = &[
+    // the common compare and delete: redlock-py, redislock 0.9, go-zero, ShedLock, pottery.
+    (
+        "e663630cf692baef123ae779a4bcf408",
+        form(Release, ONE, ZERO, ZERO),
+    ),
+    // redis-py.
+    (
+        "0d87dfc7b7decb1d18a12023d95d2556",
+        form(Release, ONE, ZERO, ZERO),
+    ),
+    // node-redlock 4 and 5.
+    (
+        "6b29766e8234250a213ac38516d1dfaa",
+        form(Release, ONE, ZERO, ZERO),
+    ),
+    // redsync.
+    (
+        "abcc49944fc7841070af0ac01137bada",
+        form(Release, ONE, ZERO, Integer(-1)),
+    ),
+    // Spring Integration 6 and 7, spin lock.
+    (
+        "634a933a864cc6bdb0c96afaf522c877",
+        form(Release, ONE, Null, Null),
+    ),
+    // redislock, later versions.
+    (
+        "ffaade40bb7be716c39e32e0857df25c",
+        form(Release, Okay, Null, Null),
+    ),
+    // the common compare and expire: redislock 0.9, redsync, ShedLock, pottery.
+    (
+        "8b8e94267d242921bc308e88864c0d7a",
+        form(Extend(Milliseconds), ONE, ZERO, ZERO),
+    ),
+    // redis-py, reacquire.
+    (
+        "9485efdbf433bdbfa1f0f52919abdcb1",
+        form(Extend(Milliseconds), ONE, ZERO, ZERO),
+    ),
+    // node-redlock 4 and 5.
+    (
+        "18a4acd61e74fc774517e53ba64f7baf",
+        form(Extend(Milliseconds), ONE, ZERO, ZERO),
+    ),
+    // Spring Integration 6 and 7.
+    (
+        "320f99f64f7f45fad425a2372faa890e",
+        form(Extend(Milliseconds), ONE, Null, Null),
+    ),
+    // redislock, later versions.
+    (
+        "4c87c411913a509ba6fa5c2f8fb42cf5",
+        form(Extend(Milliseconds), Okay, Null, Null),
+    ),
+    // python-redis-lock.
+    (
+        "cae877ab9e1092f649c1564d8174680e",
+        form(Extend(Seconds), ZERO, ONE, ONE),
+    ),
+    // redis-py, extend.
+    (
+        "c96a8d3cf4ab811a943848fb10588170",
+        form(ExtendBy, ONE, ZERO, ZERO),
+    ),
+    // redsync, touch.
+    (
+        "4375a763e0de41a597cf0dbf94723dd4",
+        form(Obtain { ttl: 2 }, ONE, ZERO, ZERO),
+    ),
+    // go-zero.
+    (
+        "24b8e6230a795ff6809604d315e49b6b",
+        form(Obtain { ttl: 2 }, Okay, Null, Null),
+    ),
+    // Spring Integration 6 and 7.
+    (
+        "593238612bc2855ee44c189712781f21",
+        form(Obtain { ttl: 2 }, ONE, Null, Null),
+    ),
+    // redislock 0.9.
+    (
+        "d4c673b1d7cebbb2babf88acd62b71e1",
+        form(Obtain { ttl: 3 }, Okay, Null, Null),
+    ),
+    // redislock, later versions.
+    (
+        "e70bd54da45c9a041a798920a972c6f0",
+        form(Obtain { ttl: 3 }, Okay, Null, Null),
+    ),
+    // redislock, a version between them.
+    (
+        "8666187104267ab401ef6061b6cd0243",
+        form(Obtain { ttl: 3 }, Okay, Null, Null),
+    ),
+    // node-redlock 4 and 5.
+    (
+        "e6da63a97bc3a00e8a38a11838266660",
+        form(Create, ONE, ZERO, ZERO),
+    ),
+    // redislock 0.9.
+    (
+        "b2d2b7447c4883f55c6e2f1a8757b8b6",
+        form(Remaining, Time, Integer(-3), Integer(-3)),
+    ),
+    // redislock, later versions.
+    (
+        "07ac7e802edc841e08e8d8530b21fb3d",
+        form(Remaining, Time, Null, Null),
+    ),
+    // pottery.
+    (
+        "baabd7e33f21ff1b21ee2610e69f01d2",
+        form(Remaining, Time, ZERO, ZERO),
+    ),
+];
+
+/// Recognises a script.
+pub(super) fn recognise(script: &str) -> Option<Form> {
+    if script.len() > MOST_BYTES {
+        return None;
+    }
+    let name = fingerprint(script)?;
+    let known = SCRIPTS.iter().find(|(known, _)| *known == name);
+    known.map(|(_, form)| *form)
+}
+
+/// The name of a script in the table.
+fn fingerprint(script: &str) -> Option<String> {
+    let hash = Sha256::digest(normal_form(script)?);
+    Some(hex(&hash[..16]))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The scripts that clients of a port have sent, by the SHA-1 by which they repeat them.
+#[derive(Debug, Default)]
+pub(super) struct Remembered(Mutex<HashMap<String, Form>>);
+
+impl Remembered {
+    /// Remembers a script and returns its SHA-1.
+    pub(super) fn add(&self, script: &str, form: Form) -> String {
+        let name = hex(&Sha1::digest(script));
+        let mut scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if scripts.len() >= MOST_REMEMBERED {
+            scripts.clear();
+        }
+        scripts.insert(name.clone(), form);
+        name
+    }
+
+    /// The script with this SHA-1.
+    pub(super) fn get(&self, sha1: &str) -> Option<Form> {
+        let scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        scripts.get(&sha1.to_ascii_lowercase()).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', \
+                           KEYS[1]) else return 0 end";
+
+    #[test]
+    fn a_script_is_known_by_its_meaning() {
+        let release = form(Release, ONE, ZERO, ZERO);
+        assert_eq!(recognise(RELEASE), Some(release));
+        assert_eq!(
+            recognise(&RELEASE.replace("'del'", "\"UNLINK\"")),
+            Some(release)
+        );
+        for other in [
+            RELEASE.replace("ARGV[1]", "ARGV[2]"),
+            RELEASE.replace("== ", "~= "),
+            RELEASE.replace("return 0", "return 1"),
+            RELEASE.replace("'del'", "'incr'"),
+            format!("{RELEASE} {}", " ".repeat(MOST_BYTES)),
+            String::new(),
+        ] {
+            assert_eq!(recognise(&other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_table_names_each_script_once() {
+        let mut names: Vec<&str> = SCRIPTS.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SCRIPTS.len());
+    }
+
+    #[test]
+    fn a_script_is_found_by_its_sha1_until_too_many_follow() {
+        let scripts = Remembered::default();
+        let form = recognise(RELEASE).unwrap();
+        let sha1 = scripts.add(RELEASE, form);
+        assert_eq!(scripts.get(&sha1.to_ascii_uppercase()), Some(form));
+        for more in 0..MOST_REMEMBERED {
+            scripts.add(&format!("{RELEASE} -- {more}"), form);
+        }
+        assert_eq!(scripts.get(&sha1), None);
+    }
+}

@@ -1,0 +1,206 @@
+//! Locks whose owner is a secret of the holder, as the value of a lock of the Redis protocol is.
+//!
+//! Whoever knows the value may release or extend the hold, if no access token or the same one made
+//! it. Holds with a public owner need their lease.
+
+use seqd_api::HeldLock;
+use seqd_guards::is_out;
+use seqd_state::{
+    AcquireLock, Attempt, FencingToken, LockHolder, LockName, LockRefusal, Nonce, Refusal, Tenant,
+};
+use subtle::ConstantTimeEq;
+use tokio::time::Instant;
+
+use super::acquire::draw;
+use super::{LockService, lock_name};
+use crate::access::Right;
+use crate::replica::{ReadTime, peek};
+use crate::services::error::{ServiceError, read};
+
+/// The holder of a lock, as a caller may see it.
+pub(crate) struct SecretHolder {
+    pub(crate) token: FencingToken,
+    pub(crate) left_ms: u64,
+    pub(crate) owner: SecretHold,
+}
+
+/// The owner of a hold, as a caller may see it.
+pub(crate) enum SecretHold {
+    /// The secret.
+    Own(String),
+    /// The public form of an owner: of a hold that another access token made, or of one with a
+    /// lease.
+    Other(String),
+}
+
+/// A change of a hold.
+#[derive(Clone, Copy)]
+pub(crate) enum HoldChange {
+    Release,
+    /// To at least this time from now; a hold is never shortened.
+    Extend {
+        ttl_ms: u64,
+    },
+}
+
+/// Who holds a lock.
+pub(crate) enum Found {
+    Own(SecretHolder),
+    Other,
+    Free,
+}
+
+impl SecretHolder {
+    fn of(holder: &LockHolder, time: ReadTime, caller: Tenant) -> Self {
+        let own = holder.secret_owner();
+        let own = own.filter(|_| holder.tenant.is_one_client_with(caller) || is_out!(SecretsApart));
+        Self {
+            token: holder.token,
+            left_ms: time.left(holder.until),
+            owner: match own {
+                Some(secret) => SecretHold::Own(secret.to_owned()),
+                None => SecretHold::Other(holder.shown_owner()),
+            },
+        }
+    }
+
+    fn has(&self, value: &str) -> bool {
+        match &self.owner {
+            SecretHold::Own(secret) => bool::from(secret.as_bytes().ct_eq(value.as_bytes())),
+            SecretHold::Other(_) => false,
+        }
+    }
+}
+
+impl LockService {
+    /// The number of locks in use, as this node has applied them.
+    pub(crate) fn count(&self) -> u64 {
+        peek(&*self.replica, |state| state.lock_counts().locks).unwrap_or(0)
+    }
+
+    /// Acquires a lock without a wait. Returns `None` if it is held.
+    pub(crate) async fn acquire_secret(
+        &self,
+        name: &str,
+        (secret, ttl_ms): (&str, u64),
+        (right, tenant): (&Right, Tenant),
+        deadline: Instant,
+    ) -> Result<Option<HeldLock>, ServiceError> {
+        let asked = AcquireLock {
+            name: lock_name(name)?,
+            tenant,
+            owner: secret.to_owned(),
+            nonce: Nonce::with_secret_owner(draw()?),
+            attempt: Attempt(draw()?.max(1)),
+            ttl_ms,
+            wait_ms: 0,
+            permits: 1,
+            shared: false,
+            lock_delay_ms: 0,
+        };
+        match self.claim(asked, right, deadline).await {
+            Ok(held) => Ok(Some(held)),
+            Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Held { .. }))) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The first holder of a lock, with everything that was acknowledged before the call.
+    pub(crate) async fn holder(
+        &self,
+        name: &str,
+        caller: Tenant,
+        deadline: Instant,
+    ) -> Result<Option<SecretHolder>, ServiceError> {
+        let name = lock_name(name)?;
+        let time = read(&*self.replica, deadline).await?;
+        Ok(self.first_holder(&name, Some(time), caller))
+    }
+
+    /// The hold of a lock with this value, with everything that was acknowledged before the call.
+    pub(crate) async fn find_secret(
+        &self,
+        name: &str,
+        value: &str,
+        (caller, deadline): (Tenant, Instant),
+    ) -> Result<Found, ServiceError> {
+        Ok(match self.holder(name, caller, deadline).await? {
+            None => Found::Free,
+            Some(holder) if holder.has(value) => Found::Own(holder),
+            Some(_) => Found::Other,
+        })
+    }
+
+    /// Changes the hold with this value.
+    pub(crate) async fn change_secret(
+        &self,
+        name: &str,
+        (value, change): (&str, HoldChange),
+        (caller, deadline): (Tenant, Instant),
+    ) -> Result<Found, ServiceError> {
+        let lock = lock_name(name)?;
+        // The state that this node has applied has the hold nearly always, and no token is granted
+        // twice.
+        let known = self.first_holder(&lock, None, caller);
+        if let Some(holder) = known.filter(|holder| holder.has(value))
+            && self
+                .change_hold(name, holder.token, change, deadline)
+                .await?
+        {
+            return Ok(Found::Own(holder));
+        }
+        match self.find_secret(name, value, (caller, deadline)).await? {
+            Found::Own(holder) => {
+                let is_changed = self
+                    .change_hold(name, holder.token, change, deadline)
+                    .await?;
+                Ok(if is_changed {
+                    Found::Own(holder)
+                } else {
+                    Found::Free
+                })
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Changes the hold with this token. The caller has proven that it owns the hold. Returns
+    /// `false` if the hold has ended.
+    pub(crate) async fn change_hold(
+        &self,
+        name: &str,
+        token: FencingToken,
+        change: HoldChange,
+        deadline: Instant,
+    ) -> Result<bool, ServiceError> {
+        let name = lock_name(name)?;
+        let changed = match change {
+            HoldChange::Release => self.release_hold(name, token, deadline).await.map(drop),
+            HoldChange::Extend { ttl_ms } => {
+                let renewed = self.renew_hold(name, token, ttl_ms, deadline).await;
+                renewed.map(drop)
+            }
+        };
+        match changed {
+            Ok(()) => Ok(true),
+            Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Lost { .. }))) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The first holder as this node has applied it; with the time of a read, a live one.
+    fn first_holder(
+        &self,
+        name: &LockName,
+        time: Option<ReadTime>,
+        caller: Tenant,
+    ) -> Option<SecretHolder> {
+        let found = peek(&*self.replica, |state| {
+            let time = time.unwrap_or_else(|| ReadTime::of_applied(state));
+            let mut holders = state.lock(name.as_str())?.holders();
+            let live = holders.find(|holder| time.left(holder.until) > 0);
+            live.map(|holder| SecretHolder::of(holder, time, caller))
+        });
+        found.flatten()
+    }
+}

@@ -1,0 +1,107 @@
+//! Holds whose owner is a secret.
+
+use seqd_state::AccessId;
+
+use super::*;
+use crate::services::{Found, HoldChange, SecretHold};
+
+const LONGER: HoldChange = HoldChange::Extend { ttl_ms: 60_000 };
+
+async fn held(story: &Story, secret: &str, tenant: Tenant) -> Option<HeldLock> {
+    let (lock, by) = ((secret, 10_000), (&Right::default(), tenant));
+    let held = story.locks.acquire_secret(NAME, lock, by, soon()).await;
+    held.unwrap()
+}
+
+async fn changed(story: &Story, value: &str, change: HoldChange, tenant: Tenant) -> Found {
+    let by = (tenant, soon());
+    story
+        .locks
+        .change_secret(NAME, (value, change), by)
+        .await
+        .unwrap()
+}
+
+async fn shown(story: &Story, tenant: Tenant) -> String {
+    let holder = story.locks.holder(NAME, tenant, soon()).await.unwrap();
+    match holder.unwrap().owner {
+        SecretHold::Own(owner) | SecretHold::Other(owner) => owner,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_owner_is_shown_to_no_other_client() {
+    let story = Story::begin();
+    held(&story, "secret-1", Tenant::OPERATOR).await.unwrap();
+    let refused = story.acquire("pod", 0).await.unwrap_err().to_string();
+    let lock = story
+        .locks
+        .get(NAME, &LockQuery::default(), soon())
+        .await
+        .unwrap();
+    let owners = lock.holders.iter().map(|holder| holder.owner.as_str());
+    let all: Vec<&str> = owners.chain([refused.as_str()]).collect();
+    for text in all {
+        assert!(
+            !text.contains("secret-1"),
+            "a secret owner is shown: {text}"
+        );
+        assert!(text.contains("redis:f7e7c36e"), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_knows_the_secret_extends_and_releases_the_hold() {
+    let story = Story::begin();
+    let first = held(&story, "secret-1", Tenant::OPERATOR).await.unwrap();
+    assert!(
+        held(&story, "secret-1", Tenant::OPERATOR).await.is_none(),
+        "held twice"
+    );
+    for change in [HoldChange::Release, LONGER] {
+        let found = changed(&story, "secret-2", change, Tenant::OPERATOR).await;
+        assert!(matches!(found, Found::Other));
+    }
+    let found = changed(&story, "secret-1", LONGER, Tenant::OPERATOR).await;
+    assert!(matches!(found, Found::Own(_)));
+    let holder = story
+        .locks
+        .holder(NAME, Tenant::OPERATOR, soon())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(holder.left_ms > 10_000);
+    let found = changed(&story, "secret-1", HoldChange::Release, Tenant::OPERATOR).await;
+    assert!(matches!(found, Found::Own(_)));
+    let found = changed(&story, "secret-1", HoldChange::Release, Tenant::OPERATOR).await;
+    assert!(matches!(found, Found::Free));
+    let next = held(&story, "secret-1", Tenant::OPERATOR).await.unwrap();
+    assert!(next.token > first.token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_secret_of_one_token_is_no_secret_of_another() {
+    let story = Story::begin();
+    let (one, other) = (Tenant::of_token(AccessId(1)), Tenant::of_token(AccessId(2)));
+    held(&story, "secret-1", one).await.unwrap();
+    for tenant in [other, Tenant::OPERATOR] {
+        for change in [HoldChange::Release, LONGER] {
+            let found = changed(&story, "secret-1", change, tenant).await;
+            assert!(matches!(found, Found::Other), "another token has the hold");
+        }
+        assert_eq!(shown(&story, tenant).await, "redis:f7e7c36e");
+    }
+    assert_eq!(shown(&story, one).await, "secret-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_with_a_lease_is_nobody_s_secret() {
+    let story = Story::begin();
+    let held = story.acquire("pod", 0).await.unwrap();
+    let found = changed(&story, "pod", HoldChange::Release, Tenant::OPERATOR).await;
+    assert!(
+        matches!(found, Found::Other),
+        "a hold was released by its public owner"
+    );
+    story.release(&held).await.unwrap();
+}
