@@ -109,6 +109,18 @@ impl Session {
         })
     }
 
+    /// Like [`Session::admit`], but delays the refusal of a caller, as over HTTP.
+    ///
+    /// # Errors
+    /// As for [`Session::admit`].
+    pub(crate) async fn let_in(&self) -> Result<Sender, Problem> {
+        let admitted = self.admit();
+        if let Err(refused) = &admitted {
+            hold_back(&refused.code, false, Some(&self.connection)).await;
+        }
+        admitted
+    }
+
     /// Carries out a request and counts it.
     ///
     /// # Errors
@@ -123,12 +135,9 @@ impl Session {
         F: Future<Output = Result<T, E>>,
     {
         let (begun, command) = (Instant::now(), call.command);
-        let served = match self.admit() {
+        let served = match self.let_in().await {
             Ok(sender) => self.admitted(call, &sender, work).await,
-            Err(refused) => {
-                hold_back(&refused.code, false, Some(&self.connection)).await;
-                Err(refused)
-            }
+            Err(refused) => Err(refused),
         };
         self.count(command, 1, served.as_ref().err(), begun);
         served

@@ -146,15 +146,15 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
         Run::Token => client.token(arguments).await,
         Run::Eval => client.eval(arguments).await,
         Run::EvalSha => client.eval_sha(arguments).await,
-        Run::Script => client.script(arguments),
-        Run::Hello => client.hello(arguments),
-        Run::Auth => client.auth(arguments),
+        Run::Script => client.script(arguments).await,
+        Run::Hello => client.hello(arguments).await,
+        Run::Auth => client.auth(arguments).await,
         Run::Quit => {
             client.is_over = true;
             Reply::OK
         }
         Run::Reset => client.reset(),
-        _ => client.describe(row.run, arguments),
+        _ => client.describe(row.run, arguments).await,
     }
 }
 

@@ -77,6 +77,10 @@ impl Client {
                 drawn => replies.extend(self.values(drawn, admitted, begun)),
             }
         }
+        if admitted < count {
+            // Refused once more, with the delay of a refusal.
+            let _ = self.session.let_in().await;
+        }
         for refused in senders.split_off(admitted) {
             let problem = refused.err();
             self.session.count("incr", 1, problem.as_ref(), begun);
@@ -188,13 +192,14 @@ impl Client {
         }
     }
 
-    /// Creates a sequence for a counter, which may begin at a value of its own.
+    /// Creates a sequence for a counter, which may begin at a value of its own. Returns `false` if it
+    /// exists.
     pub(super) async fn create(
         &self,
         name: &SequenceName,
         start: Option<i64>,
         admitted: &Admitted,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<bool, ServiceError> {
         let services = self.session.services();
         let (tenant, deadline) = (admitted.tenant, admitted.deadline);
         let holder = services
@@ -216,8 +221,8 @@ impl Client {
             .await;
         match created {
             // Another client was first.
-            Err(error) if error.code() == ErrorCode::AlreadyExists => Ok(()),
-            created => created.map(drop),
+            Err(error) if error.code() == ErrorCode::AlreadyExists => Ok(false),
+            created => created.map(|created| created.is_new),
         }
     }
 

@@ -25,6 +25,8 @@ enum Kept {
 /// A change of a hold by its key alone, without its value.
 #[derive(Clone, Copy)]
 enum ByKeyChange {
+    /// None: only whether the change is possible.
+    Look,
     Release,
     Extend {
         ttl_ms: u64,
@@ -189,6 +191,7 @@ impl Client {
                 return Ok(ByKey::Foreign);
             }
             let change = match change {
+                ByKeyChange::Look => return Ok(ByKey::Done),
                 ByKeyChange::Release => HoldChange::Release,
                 ByKeyChange::Extend { ttl_ms, only_more } => {
                     if only_more && ttl_ms <= holder.left_ms {
@@ -210,13 +213,16 @@ impl Client {
         Ok(changed)
     }
 
-    /// `DEL` and `UNLINK` of locks.
+    /// `DEL` and `UNLINK` of locks. If one of several keys cannot be deleted, none is.
     pub(super) async fn delete(&self, command: &'static str, names: &[Bytes]) -> Reply {
+        let operation = (command, op::ReleaseLock::ROW);
+        let looks = names.iter().map(|name| (name, ByKeyChange::Look));
+        let looks = looks.filter(|_| names.len() > 1);
+        let releases = names.iter().map(|name| (name, ByKeyChange::Release));
         let mut deleted = 0;
-        for name in names {
-            let operation = (command, op::ReleaseLock::ROW);
-            match self.by_key(operation, name, ByKeyChange::Release).await {
-                Ok(ByKey::Done) => deleted += 1,
+        for (name, change) in looks.chain(releases) {
+            match self.by_key(operation, name, change).await {
+                Ok(ByKey::Done) => deleted += i64::from(matches!(change, ByKeyChange::Release)),
                 Ok(ByKey::Sequence) => {
                     return Reply::error(
                         "ERR a sequence is not deleted here, because its values would begin again: \
@@ -263,23 +269,27 @@ impl Client {
         }
     }
 
-    /// `SET NAME INTEGER`: moves a sequence forward, so that the next value follows this one.
+    /// `SET NAME INTEGER`: moves a sequence forward, so that the next value follows this one. One
+    /// that does not exist is created, as by `INCR`, with the same scope.
     pub(super) async fn set_counter(&self, name: &Bytes, value: i64) -> Reply {
         let name = text(name);
-        let is_known = sequence_name(&name)
-            .is_ok_and(|name| self.session.services().sequences.is_known(&name));
-        // A counter that does not exist is created, as by INCR.
-        let operation = match is_known {
-            true => op::AdvanceSequence::ROW,
-            false => op::NextValues::ROW,
-        };
-        let call = Call {
+        let call = |operation| Call {
             command: "set",
             operation,
             name: &name,
         };
-        let work = async |admitted| self.advance(&name, (value, is_known), &admitted).await;
-        match self.session.call(call, work).await {
+        let create = async |admitted| self.set_new(&name, value, &admitted).await;
+        let set = match self.session.call(call(op::NextValues::ROW), create).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let advance = async |admitted| self.advance(&name, value, &admitted).await;
+                self.session
+                    .call(call(op::AdvanceSequence::ROW), advance)
+                    .await
+            }
+            Err(problem) => Err(problem),
+        };
+        match set {
             Ok(()) => Reply::OK,
             Err(problem) if *problem.code == *ErrorCode::WouldGoBackwards.as_str() => {
                 Reply::Error(format!("ERR would-go-backwards: {}", problem.detail).into())
@@ -288,47 +298,56 @@ impl Client {
         }
     }
 
+    /// Creates a sequence whose last value is this one. Returns `false` if it exists.
+    async fn set_new(
+        &self,
+        name: &str,
+        value: i64,
+        admitted: &Admitted,
+    ) -> Result<bool, ServiceError> {
+        let services = self.session.services();
+        let sequence = sequence_name(name)?;
+        if services.sequences.is_known(&sequence) {
+            return Ok(false);
+        }
+        match services
+            .sequences
+            .get(&sequence, false, admitted.deadline)
+            .await
+        {
+            Err(error)
+                if error.code() == ErrorCode::NotFound
+                    && services.config.redis.create.is_some() =>
+            {
+                let start = value.checked_add(1).ok_or_else(|| no_next(name, value))?;
+                self.create(&sequence, Some(start), admitted).await
+            }
+            found => found.map(|_| false),
+        }
+    }
+
     async fn advance(
         &self,
         name: &str,
-        (value, is_known): (i64, bool),
+        value: i64,
         admitted: &Admitted,
     ) -> Result<(), ServiceError> {
-        let services = self.session.services();
+        let sequences = &self.session.services().sequences;
         let sequence = sequence_name(name)?;
-        let full = || RequestError::Invalid(format!("{value} leaves no value for {name}"));
-        if !is_known {
-            let found = services
-                .sequences
-                .get(&sequence, false, admitted.deadline)
-                .await;
-            let is_missing = |error: &ServiceError| error.code() == ErrorCode::NotFound;
-            return match found {
-                Err(error) if is_missing(&error) && services.config.redis.create.is_some() => {
-                    let start = value.checked_add(1).ok_or_else(full)?;
-                    self.create(&sequence, Some(start), admitted).await
-                }
-                Err(error) => Err(error),
-                Ok(_) => {
-                    let detail = format!("{name} was created a moment ago: set it again");
-                    Err(RequestError::Invalid(detail).into())
-                }
-            };
-        }
-        let definition = services
-            .sequences
-            .get(&sequence, true, admitted.deadline)
-            .await?;
-        let to = value
-            .checked_add(definition.increment.signum())
-            .ok_or_else(full)?;
-        let request = AdvanceRequest { to };
-        services
-            .sequences
+        let definition = sequences.get(&sequence, true, admitted.deadline).await?;
+        let to = value.checked_add(definition.increment.signum());
+        let request = AdvanceRequest {
+            to: to.ok_or_else(|| no_next(name, value))?,
+        };
+        sequences
             .advance(&sequence, &request, admitted.deadline)
             .await?;
         Ok(())
     }
+}
+
+fn no_next(name: &str, value: i64) -> ServiceError {
+    RequestError::Invalid(format!("{value} leaves no value for {name}")).into()
 }
 
 /// The last value of a sequence; before its first one, the value that would precede it.

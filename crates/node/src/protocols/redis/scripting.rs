@@ -25,6 +25,9 @@ enum Done {
 impl Client {
     pub(super) async fn eval(&self, arguments: &[Bytes]) -> Reply {
         let script = text(&arguments[0]);
+        if let Err(refused) = self.session.let_in().await {
+            return self.failed(&refused);
+        }
         match recognise(&script) {
             Some(form) => {
                 self.scripts.add(&script, form);
@@ -42,8 +45,8 @@ impl Client {
     }
 
     /// `SCRIPT LOAD` and `SCRIPT EXISTS`.
-    pub(super) fn script(&self, arguments: &[Bytes]) -> Reply {
-        if let Err(refused) = self.session.admit() {
+    pub(super) async fn script(&self, arguments: &[Bytes]) -> Reply {
+        if let Err(refused) = self.session.let_in().await {
             return self.failed(&refused);
         }
         let is = |name: &[u8]| arguments[0].eq_ignore_ascii_case(name);

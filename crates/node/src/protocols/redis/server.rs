@@ -29,7 +29,7 @@ const MOST_NAME: usize = 128;
 
 impl Client {
     /// `HELLO [2|3] [AUTH user token] [SETNAME name]`.
-    pub(super) fn hello(&mut self, arguments: &[Bytes]) -> Reply {
+    pub(super) async fn hello(&mut self, arguments: &[Bytes]) -> Reply {
         let version = match arguments.first().map(|version| number(version)) {
             None => self.version,
             Some(Some(2)) => Version::Two,
@@ -45,7 +45,7 @@ impl Client {
             let is = |word: &[u8]| option.eq_ignore_ascii_case(word);
             rest = match &rest[1..] {
                 [user, token, rest @ ..] if is(b"auth") => {
-                    let granted = self.auth(&[user.clone(), token.clone()]);
+                    let granted = self.auth(&[user.clone(), token.clone()]).await;
                     if granted != Reply::OK {
                         return granted;
                     }
@@ -58,7 +58,7 @@ impl Client {
                 _ => return syntax(),
             };
         }
-        if let Err(refused) = self.session.admit() {
+        if let Err(refused) = self.session.let_in().await {
             return match &*refused.code {
                 "unauthorized" => Reply::error(
                     "NOAUTH HELLO must be called with the client already authenticated, otherwise \
@@ -88,14 +88,14 @@ impl Client {
     }
 
     /// `AUTH [user] token`: presents an access token. The user does not count.
-    pub(super) fn auth(&mut self, arguments: &[Bytes]) -> Reply {
+    pub(super) async fn auth(&mut self, arguments: &[Bytes]) -> Reply {
         let (user, token) = match arguments {
             [token] => (None, token),
             [user, token] => (Some(user), token),
             _ => return syntax(),
         };
         self.session.present(Some(token));
-        match self.session.admit() {
+        match self.session.let_in().await {
             Ok(sender) if sender.caller == Caller::Anyone && user.is_none() => Reply::error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
@@ -118,8 +118,8 @@ impl Client {
     }
 
     /// The commands that read and change nothing of the cluster. They need a token, if any does.
-    pub(super) fn describe(&mut self, run: Run, arguments: &[Bytes]) -> Reply {
-        if let Err(refused) = self.session.admit() {
+    pub(super) async fn describe(&mut self, run: Run, arguments: &[Bytes]) -> Reply {
+        if let Err(refused) = self.session.let_in().await {
             return self.failed(&refused);
         }
         match run {
