@@ -16,6 +16,9 @@ const STORAGE: usize = 192;
 /// cost less than 200 MiB.
 pub(crate) const CLIENTS: usize = 4096;
 
+/// The most connections to the health port: several balancers and monitors.
+pub(crate) const HEALTH: usize = 32;
+
 /// With fewer descriptors, not even a few clients could connect.
 const LEAST: usize = 512;
 
@@ -82,7 +85,7 @@ fn from_peers(all: usize) -> usize {
 /// What storage and peers leave. There are five connections to each of at most 63 other nodes.
 fn for_clients(all: usize) -> usize {
     let to_peers = (all / 16).min(315);
-    all - STORAGE - from_peers(all) - to_peers
+    all - STORAGE - from_peers(all) - to_peers - HEALTH
 }
 
 #[cfg(test)]
@@ -96,15 +99,15 @@ mod tests {
 
     #[test]
     fn clients_get_the_descriptors_that_storage_and_peers_leave() {
-        assert_eq!(of(512), (224, 64));
-        assert_eq!(of(1024), (640, 128));
+        assert_eq!(of(512), (192, 64));
+        assert_eq!(of(1024), (608, 128));
         assert_eq!(of(65_536), (CLIENTS, 1025));
     }
 
     #[test]
     fn several_ports_share_the_descriptors_of_clients() {
         let of = |all, ports| Descriptors::of(all).unwrap().clients_of(ports);
-        assert_eq!((of(1024, 1), of(1024, 2), of(1024, 3)), (640, 320, 213));
+        assert_eq!((of(1024, 1), of(1024, 2), of(1024, 3)), (608, 304, 202));
         assert_eq!(of(65_536, 3), CLIENTS);
     }
 

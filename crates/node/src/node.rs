@@ -84,7 +84,7 @@ impl Node {
                 disk,
                 http_listener,
                 peer_listener,
-                protocols: protocol_listeners,
+                protocols: mut protocol_listeners,
                 consensus,
             } = ports;
 
@@ -118,6 +118,7 @@ impl Node {
             let window = config.clock.window;
             let access = Access::new(operator, Arc::new(raft.clone()), Arc::clone(&wall), window);
             let context = http_context(&config, &raft, &metrics)?.with_access(access.clone());
+            let for_health = http_context(&config, &raft, &metrics)?.with_hosts(Hosts::any());
             let parts = Parts {
                 raft: raft.clone(),
                 clock: Arc::clone(&clock),
@@ -137,13 +138,11 @@ impl Node {
             let server = serve_http(tls.at_clients_port(http_listener), router, hot)?;
             let addr = server.addr();
             let mut ports = vec![server];
-            let others = protocols::start(
-                protocol_listeners,
-                &tls,
-                &services,
-                &admission,
-                &parts.metrics.protocols,
-            );
+            let health = Router::health(for_health, &services);
+            ports.extend(serve_health(protocol_listeners.health.take(), health)?);
+            let counters = &parts.metrics.protocols;
+            let others =
+                protocols::start(protocol_listeners, &tls, &services, &admission, counters);
             ports.extend(others.map_err(|error| start_failed(error.to_string()))?);
 
             // The background tasks.
@@ -176,6 +175,11 @@ impl Node {
     pub fn stop(&self) -> Step<'_, ()> {
         Box::pin(async move {
             self.services.health.stop();
+            let drain = self.services.config.http.drain;
+            if !drain.is_zero() && !matches!(*self.ended.borrow(), Phase::Stopped(_)) {
+                // Balancers learn of the stop while requests are still served.
+                tokio::time::sleep(drain).await;
+            }
             // Requests that wait for a lock must continue on another node.
             self.services.locks.stop();
             self.raft.begin_stop();
@@ -270,6 +274,12 @@ fn serve_http(listener: Box<dyn Listen>, router: Router, hot: Option<IsHot>) -> 
     let (unreadable, answer) = (router.unreadable(), move |it, by| router.answer(it, by));
     serve(listener, answer, unreadable, hot)
         .map_err(|error| start_failed(format!("http.listen: {error}")))
+}
+
+/// Serves the port of health checks and metrics, if there is one.
+fn serve_health(listener: Option<Box<dyn Listen>>, router: Router) -> Result<Option<Port>, Stop> {
+    let serve = |listener| serve_http(listener, router, None);
+    listener.map(serve).transpose()
 }
 
 /// Stops all ports at the same time.

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::OsClock;
 use crate::config::Config;
-use crate::descriptors::Descriptors;
+use crate::descriptors::{Descriptors, HEALTH};
 
 /// The environment of a node. Monotonic time is tokio's, which a test can pause.
 pub struct Ports {
@@ -28,9 +28,11 @@ pub struct Ports {
     pub consensus: Handle,
 }
 
-/// The ports of other protocols that the configuration enables.
+/// The further ports that the configuration enables.
 #[derive(Default)]
 pub struct ProtocolListeners {
+    /// `/livez`, `/readyz` and `/metrics`.
+    pub health: Option<Box<dyn Listen>>,
     pub redis: Option<Box<dyn Listen>>,
     pub memcached: Option<Box<dyn Listen>>,
 }
@@ -60,6 +62,9 @@ impl Ports {
             http_listener: bind(config.http.listen, "http.listen", clients)?,
             peer_listener: bind(config.peer.listen, "peer.listen", descriptors.peers)?,
             protocols: ProtocolListeners {
+                health: (config.health.listen)
+                    .map(|address| bind(address, "health.listen", HEALTH))
+                    .transpose()?,
                 redis: protocol(redis, "redis.listen")?,
                 memcached: protocol(memcached, "memcached.listen")?,
             },

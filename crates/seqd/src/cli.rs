@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    access, bench, completions, config, data, decode, elect, id, key, layout, leader, lock, member,
-    seq, snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
+    access, bench, completions, config, data, decode, elect, id, import, key, layout, leader, lock,
+    member, seq, snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
 };
 use crate::session::Global;
 use crate::supervise::guardian;
@@ -56,6 +56,9 @@ pub(crate) enum Command {
     /// Show and create layouts, the definitions of snowflake IDs
     #[command(subcommand)]
     Layout(layout::LayoutCommand),
+    /// Create or advance sequences from the tables of another system
+    #[command(subcommand)]
+    Import(import::ImportCommand),
     /// Lease workers for generators outside the cluster
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
@@ -124,6 +127,7 @@ impl Command {
             ) | Self::Access(
                 access::AccessCommand::Create(_) | access::AccessCommand::Revoke { .. }
             ) | Self::Lock(lock::LockCommand::Break { .. })
+                | Self::Import(_)
                 | Self::Key(key::KeyCommand::Delete { .. })
                 | Self::Token(token::TokenCommand::Delete { .. })
                 | Self::Leader(leader::LeaderCommand::Move { .. })

@@ -99,6 +99,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Timestamp(args) => commands::timestamp::run(args, session).await,
         Command::Seq(command) => commands::seq::run(command, session).await,
         Command::Layout(command) => commands::layout::run(command, session).await,
+        Command::Import(command) => commands::import::run(command, session).await,
         Command::Worker(command) => commands::worker::run(command, session).await,
         Command::Key(command) => commands::key::run(command, session).await,
         Command::Token(command) => commands::token::run(command, session).await,

@@ -7,13 +7,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// The template of the bar. If it does not parse, the default template is used.
 const LOOK: &str = "{bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
 
+/// The template of the bar of a number of items.
+const ITEMS_LOOK: &str = "{bar:30} {pos}/{len}  {eta} left";
+
 /// The template of the bar of a time.
 const TIME_LOOK: &str = "{bar:30} {elapsed}  {msg}";
 
 /// The interval of automatic redraws.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A progress bar over a known number of bytes, or over a time. Dropping it clears it.
+/// A progress bar over a known number of bytes or items, or over a time. Dropping it clears it.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -26,6 +29,11 @@ impl Progress {
     /// The same for a time in milliseconds.
     pub(crate) fn of_time(ms: u64, quiet: bool) -> Progress {
         Self::of(ms, quiet, TIME_LOOK)
+    }
+
+    /// The same for a number of items.
+    pub(crate) fn of_items(items: u64, quiet: bool) -> Progress {
+        Self::of(items, quiet, ITEMS_LOOK)
     }
 
     fn of(length: u64, quiet: bool, look: &str) -> Progress {
@@ -45,7 +53,7 @@ impl Progress {
         Progress(bar)
     }
 
-    /// Sets the number of bytes or milliseconds that are done.
+    /// Sets the number of bytes, items or milliseconds that are done.
     pub(crate) fn at(&self, done: u64) {
         self.0.set_position(done);
     }

@@ -25,7 +25,7 @@ use crate::reload::Hangups;
 use crate::runtime::block_on;
 use crate::signals::Signals;
 
-/// The longest duration of a clean stop. Afterwards the process exits, and the data is as after a
+/// The longest duration of a clean stop, after `http.drain`. Afterwards the process exits, and the data is as after a
 /// crash.
 const STOP_PATIENCE: Duration = Duration::from_millis(9500);
 
@@ -121,6 +121,7 @@ fn log_start(config: &Config) {
 /// Starts the node, waits for a signal or until the node stops by itself, and stops it. Returns the
 /// reason if it stopped by itself, `None` after a signal.
 async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failure> {
+    let patience = config.http.drain + STOP_PATIENCE;
     let mut signals = Signals::new()?;
     let descriptors = Descriptors::raised().map_err(|error| Failure::failed(error.to_string()))?;
     let Descriptors {
@@ -163,7 +164,7 @@ async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failur
     };
     tokio::select! {
         () = node.stop() => tracing::info!("stopped"),
-        () = tokio::time::sleep(STOP_PATIENCE) => tracing::warn!("stopped before the shutdown was \
+        () = tokio::time::sleep(patience) => tracing::warn!("stopped before the shutdown was \
             complete"),
         name = signals.next() => tracing::warn!("second {name}: stopped immediately"),
     }

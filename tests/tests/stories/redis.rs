@@ -280,14 +280,29 @@ fn a_token_is_needed_and_separates_the_locks_of_two_clients() {
     let (other, id) = Caller::with(&cluster, &json!({"scopes": ["allocate"]}));
     let (narrow, _) = Caller::with(&cluster, &json!({"scopes": ["allocate:a."]}));
     let mut client = Resp::connect(&ports[0]);
-    for words in ["PING", "INCR order", "SCRIPT EXISTS 00", "HELLO 3"] {
+    for words in [
+        "PING",
+        "INCR order",
+        "SCRIPT EXISTS 00",
+        "EVALSHA 00 0",
+        "HELLO 3",
+        "NO-COMMAND",
+        "AUTH wrong",
+    ] {
+        let begun = Instant::now();
         let refused = client.call(words);
+        let took = begun.elapsed();
         assert!(
-            refused.error().starts_with("NOAUTH "),
-            "{words}: {refused:?}"
+            took >= Duration::from_millis(100),
+            "{words}: refused after {took:?}"
         );
+        let begin = if words == "AUTH wrong" {
+            "WRONGPASS "
+        } else {
+            "NOAUTH "
+        };
+        assert!(refused.error().starts_with(begin), "{words}: {refused:?}");
     }
-    assert!(client.call("AUTH wrong").error().starts_with("WRONGPASS "));
     let auth = |token: &str| {
         let mut client = Resp::connect(&ports[0]);
         let version = client.send(&["HELLO", "2", "AUTH", "default", token]);

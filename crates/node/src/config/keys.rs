@@ -174,6 +174,8 @@ table! {
             "the maximum number of IDs or expanded values per request";
         request_timeout: Duration, Text, Some("3s"), |given| duration(given, 10..=30 * SECOND),
             "how long a request may take";
+        drain: Duration, Text, Some("0s"), |given| duration(given, 0..=10 * MINUTE),
+            "how long readiness fails and requests are still served before a stop";
         hot_path: bool, Switch, Some("true"), switch,
             "whether the most frequent requests are read without the HTTP library";
     }
@@ -262,6 +264,10 @@ table! {
             "the number of locks in use above which this node creates no new ones";
         lock_waiters: u32, Number, Some("1024"), |given| number(given, 1..=MAX_WAITERS as u64),
             "the maximum number of requests that wait for one lock";
+    }
+    health: HealthSection {
+        listen: Option<SocketAddr>, Text, Some(""), optional_address,
+            "the address of /livez, /readyz and /metrics in plain HTTP without a token; empty: none";
     }
     redis: RedisSection {
         listen: Option<SocketAddr>, Text, Some(""), optional_address,

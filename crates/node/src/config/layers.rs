@@ -181,7 +181,14 @@ impl Layers {
     fn check_ports(&self, config: &Config) -> Result<(), ConfigError> {
         let (http, peer) = (config.http.listen, config.peer.listen);
         let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
-        for (key, address) in config.clients_ports().chain([("peer.listen", peer)]) {
+        let others = [
+            ("peer.listen", Some(peer)),
+            ("health.listen", config.health.listen),
+        ];
+        let others = others
+            .into_iter()
+            .filter_map(|(key, address)| Some((key, address?)));
+        for (key, address) in config.clients_ports().chain(others) {
             if let Some((other, _)) = taken.iter().find(|(_, other)| overlap(address, *other)) {
                 let allowed = format!("{other} already uses this address: set another port");
                 return Err(self.0.refusal(key, &allowed));

@@ -21,7 +21,8 @@ use crate::services::Services;
 pub(crate) struct Router {
     stranger: Arc<Stranger>,
     router: axum::Router,
-    hot: Arc<Endpoints>,
+    /// `None` for the health port.
+    hot: Option<Arc<Endpoints>>,
 }
 
 /// The endpoints of the hot operations. The router has them, too, for other spellings of a path.
@@ -81,7 +82,20 @@ impl Router {
         Router {
             stranger: Stranger::new(&context),
             router: compat::with_routes(build(table(), &context, services), &context, services),
-            hot: Arc::new(hot),
+            hot: Some(Arc::new(hot)),
+        }
+    }
+
+    /// The paths of the health port.
+    pub(crate) fn health(context: Context, services: &Arc<Services>) -> Router {
+        let context = Arc::new(context);
+        let paths = [op::GetLive::ROW, op::GetReady::ROW, op::GetMetrics::ROW].map(|row| row.path);
+        let routes = table().into_iter();
+        let routes = routes.filter(|route| paths.contains(&route.operation.path));
+        Router {
+            stranger: Stranger::new(&context),
+            router: build(routes.collect(), &context, services),
+            hot: None,
         }
     }
 
@@ -111,7 +125,9 @@ impl Router {
         connection: ClientConnection,
     ) -> Answered<Body> {
         let stranger = Arc::clone(&self.stranger);
-        match self.hot.of(request.method(), request.uri().path()) {
+        let (method, path) = (request.method(), request.uri().path());
+        let hot = self.hot.as_ref();
+        match hot.and_then(|hot| hot.of(method, path)) {
             Some(Hot::Id(endpoint)) => {
                 let endpoint = Arc::clone(endpoint);
                 Box::pin(async move {

@@ -10,6 +10,7 @@ pub(crate) mod elect;
 #[cfg(test)]
 pub(crate) mod example;
 pub(crate) mod id;
+pub(crate) mod import;
 pub(crate) mod key;
 pub(crate) mod layout;
 pub(crate) mod leader;

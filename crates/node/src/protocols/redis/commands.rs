@@ -125,7 +125,10 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
         return refused;
     }
     let Some(row) = find(&request[0]) else {
-        return unknown(request);
+        return match client.session.let_in().await {
+            Ok(_) => unknown(request),
+            Err(refused) => client.failed(&refused),
+        };
     };
     if !row.takes(request) {
         return wrong_arguments(row.name);

@@ -25,22 +25,25 @@ enum Done {
 impl Client {
     pub(super) async fn eval(&self, arguments: &[Bytes]) -> Reply {
         let script = text(&arguments[0]);
-        if let Err(refused) = self.session.let_in().await {
-            return self.failed(&refused);
-        }
         match recognise(&script) {
             Some(form) => {
                 self.scripts.add(&script, form);
                 self.run_script("eval", form, &arguments[1..]).await
             }
-            None => self.unknown_script(&script),
+            None => match self.session.let_in().await {
+                Ok(_) => self.unknown_script(&script),
+                Err(refused) => self.failed(&refused),
+            },
         }
     }
 
     pub(super) async fn eval_sha(&self, arguments: &[Bytes]) -> Reply {
         match self.scripts.get(&text(&arguments[0])) {
             Some(form) => self.run_script("evalsha", form, &arguments[1..]).await,
-            None => Reply::error("NOSCRIPT No matching script. Please use EVAL."),
+            None => match self.session.let_in().await {
+                Ok(_) => Reply::error("NOSCRIPT No matching script. Please use EVAL."),
+                Err(refused) => self.failed(&refused),
+            },
         }
     }
 

@@ -1,0 +1,300 @@
+//! `seqd import`: creates the sequences of another system, or advances them, so that they begin
+//! above every value that the other system can have issued.
+//!
+//! The whole file is read and checked before the first request. Every step moves forward only, so
+//! an import can be interrupted and repeated.
+
+mod delimited;
+mod input;
+mod inserts;
+mod plan;
+mod sql_tokens;
+mod table;
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use seqd_client::api::{AdvanceRequest, Mode, SequenceSpec, exit};
+use serde::Serialize;
+
+use crate::arguments;
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::progress::Progress;
+use crate::session::Session;
+use input::MAX_FILE_BYTES;
+use plan::{Rules, Step, System, Target};
+
+/// The number of requests in flight. The leader commits them in groups, and a token's share of the
+/// connections is larger.
+const IN_FLIGHT: usize = 16;
+
+/// The systems from which sequences are imported.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImportCommand {
+    /// Import the table leaf_alloc of Leaf: a sequence begins at max_id plus the margin
+    Leaf(ImportArgs),
+    /// Import the table tiny_id_info of TinyID: a sequence begins at the first value above max_id
+    /// plus the margin that leaves the remainder, and steps by delta
+    Tinyid(ImportArgs),
+    /// Import last used values (name,value[,increment]), such as those of Redis's INCR
+    Counters(ImportArgs),
+}
+
+/// The options of an import.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// CSV or TSV with a header, or INSERT statements of mysqldump; stdin by default or with -. At
+    /// most 64 MiB and 100000 rows, because all rows are checked before the first change
+    file: Option<PathBuf>,
+    /// Mode of new sequences, segment by default; an existing sequence must have it if it is given
+    #[arg(long, value_enum)]
+    mode: Option<ImportMode>,
+    /// Number of values to leave free above those of the file (of counters: steps), because the
+    /// old system issues more until it stops
+    #[arg(long, value_name = "N", default_value = "0", value_parser = arguments::number)]
+    margin: u64,
+    /// Text to put before each name
+    #[arg(long, value_name = "P", default_value = "")]
+    prefix: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ImportMode {
+    /// Each node issues values from its own range
+    Segment,
+    /// Values increase across all nodes without gaps
+    Strict,
+}
+
+/// A line of the result.
+#[derive(Debug, Clone, Serialize)]
+struct Imported {
+    name: String,
+    start: String,
+    increment: String,
+    result: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip)]
+    line: u64,
+}
+
+impl Imported {
+    fn new(target: &Target, result: &'static str) -> Self {
+        Self {
+            name: target.name.clone(),
+            start: target.start.to_string(),
+            increment: target.increment.to_string(),
+            result,
+            reason: None,
+            line: target.line,
+        }
+    }
+
+    fn refused(target: &Target, reason: impl Into<String>) -> Self {
+        Self {
+            reason: Some(reason.into()),
+            ..Self::new(target, REFUSED)
+        }
+    }
+}
+
+const EQUAL: &str = "equal";
+
+const REFUSED: &str = "refused";
+
+pub(crate) async fn run(command: ImportCommand, session: &Session) -> Result<u8, Failure> {
+    let (system, args) = match command {
+        ImportCommand::Leaf(args) => (System::Leaf, args),
+        ImportCommand::Tinyid(args) => (System::TinyId, args),
+        ImportCommand::Counters(args) => (System::Counters, args),
+    };
+    let mode = args.mode.map(|mode| match mode {
+        ImportMode::Segment => Mode::Segment,
+        ImportMode::Strict => Mode::Strict,
+    });
+    let targets = targets(&args, system)?;
+    let find = async |target: &Target| step(target, mode, session).await;
+    let steps = each(&targets, find, "read", session).await?;
+    let steps: Vec<(&Target, Step)> = targets.iter().zip(steps).collect();
+    if !session.is_dry_run && !agreed(&steps, session)? {
+        return Ok(exit::OK);
+    }
+    let act = async |(target, step): &(&Target, Step)| apply(target, step, mode, session).await;
+    let results = each(&steps, act, "imported", session).await?;
+    print(&results, session)
+}
+
+fn targets(args: &ImportArgs, system: System) -> Result<Vec<Target>, Failure> {
+    let path = args.file.as_deref().filter(|path| *path != Path::new("-"));
+    let label = path.map_or_else(|| "stdin".to_owned(), |path| path.display().to_string());
+    let fail = |error: io::Error| Failure::failed(format!("cannot read {label}: {error}"));
+    let mut bytes = Vec::new();
+    let size = match path {
+        Some(path) => File::open(path)
+            .map_err(fail)?
+            .take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes),
+        None => io::stdin()
+            .lock()
+            .take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes),
+    };
+    if size.map_err(fail)? as u64 > MAX_FILE_BYTES {
+        let reason = format!("{label} has more than 64 MiB; split it, or export fewer columns");
+        return Err(Failure::usage(reason));
+    }
+    let rules = Rules {
+        prefix: &args.prefix,
+        margin: args.margin,
+    };
+    let read = input::tables(&bytes, &system.schema());
+    let targets = read.and_then(|tables| plan::targets(&tables, system, rules));
+    targets.map_err(|refusal| {
+        let (line, reason) = (refusal.line, refusal.reason);
+        Failure::usage(format!(
+            "{label}, line {line}: {reason}; nothing was changed"
+        ))
+    })
+}
+
+/// Runs a request per item, several at a time, and returns the results in order.
+async fn each<T, R>(
+    items: &[T],
+    work: impl AsyncFn(&T) -> Result<R, Failure>,
+    done: &str,
+    session: &Session,
+) -> Result<Vec<R>, Failure> {
+    let progress = Progress::of_items(items.len() as u64, session.is_quiet());
+    let mut requests = stream::iter(items.iter())
+        .map(|item| work(item))
+        .buffered(IN_FLIGHT);
+    let mut results = Vec::with_capacity(items.len());
+    while let Some(result) = requests.next().await {
+        match result {
+            Ok(result) => results.push(result),
+            Err(failure) => {
+                let (count, all) = (results.len(), items.len());
+                session.note(&format!(
+                    "{count} of {all} sequences were {done}; the command can be repeated"
+                ));
+                return Err(failure);
+            }
+        }
+        progress.at(results.len() as u64);
+    }
+    Ok(results)
+}
+
+async fn step(target: &Target, mode: Option<Mode>, session: &Session) -> Result<Step, Failure> {
+    match session.client.sequence(&target.name).await {
+        Ok(found) => Ok(plan::step(target, Some(&found), mode)),
+        Err(error) if error.exit() == exit::NOT_FOUND => Ok(plan::step(target, None, mode)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Prints the effect and asks for confirmation, unless nothing changes.
+fn agreed(steps: &[(&Target, Step)], session: &Session) -> Result<bool, Failure> {
+    let count = |is: fn(&Step) -> bool| steps.iter().filter(|(_, step)| is(step)).count();
+    let creates = count(|step| matches!(step, Step::Create));
+    let advances = count(|step| matches!(step, Step::Advance));
+    let discards = count(|step| matches!(step, Step::Discard(_)));
+    let refused = count(|step| matches!(step, Step::Refuse(_)));
+    if creates + advances + discards == 0 {
+        return Ok(true);
+    }
+    session.may_go_on(&format!(
+        "creates {creates} sequences and advances {advances}, which never go back; discards what \
+         nodes may hold of {discards} below START; {refused} are refused"
+    ))
+}
+
+async fn apply(
+    target: &Target,
+    step: &Step,
+    mode: Option<Mode>,
+    session: &Session,
+) -> Result<Imported, Failure> {
+    let outcome = match step {
+        Step::Equal => return Ok(Imported::new(target, EQUAL)),
+        Step::Refuse(reason) => return Ok(Imported::refused(target, reason)),
+        Step::Create => create(target, mode, session).await,
+        Step::Advance => advance(target, target.start, session).await,
+        Step::Discard(next) => advance(target, *next, session).await.map(|_| EQUAL),
+    };
+    match outcome {
+        Ok(result) => Ok(Imported::new(target, result)),
+        Err(failure) if failure.exit == exit::CONFLICT || failure.exit == exit::USAGE => {
+            Ok(Imported::refused(target, failure.detail()))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+async fn create(
+    target: &Target,
+    mode: Option<Mode>,
+    session: &Session,
+) -> Result<&'static str, Failure> {
+    let spec = SequenceSpec {
+        mode,
+        start: Some(target.start),
+        increment: Some(target.increment),
+        min: (target.start < 1).then_some(target.start),
+        ..SequenceSpec::default()
+    };
+    if session.is_dry_run {
+        let trial = session.client.dry_run();
+        trial.create_sequence(&target.name, &spec).await?;
+        return Ok("created");
+    }
+    let created = session.client.create_sequence(&target.name, &spec).await?;
+    Ok(if created.new { "created" } else { EQUAL })
+}
+
+async fn advance(target: &Target, to: i64, session: &Session) -> Result<&'static str, Failure> {
+    let request = AdvanceRequest { to };
+    if session.is_dry_run {
+        let trial = session.client.dry_run();
+        trial.advance(&target.name, &request).await?;
+        return Ok("advanced");
+    }
+    let answer = session.client.advance(&target.name, &request).await?;
+    if !answer.unconfirmed.is_empty() {
+        let (name, members) = (&target.name, answer.unconfirmed.join(", "));
+        session.note(&format!(
+            "{name}: not confirmed yet by {members}, which may still return older values"
+        ));
+    }
+    Ok("advanced")
+}
+
+fn print(results: &[Imported], session: &Session) -> Result<u8, Failure> {
+    let columns = ["name", "start", "increment", "result"];
+    let mut report = Report::list(results)?.with_columns(&columns);
+    for result in results {
+        report.row(vec![
+            result.name.clone(),
+            result.start.clone(),
+            result.increment.clone(),
+            result.result.to_owned(),
+        ]);
+    }
+    report.print(session.format)?;
+    for result in results {
+        if let Some(reason) = &result.reason {
+            session.note(&format!("{}, line {}: {reason}", result.name, result.line));
+        }
+    }
+    if session.is_dry_run {
+        session.note("dry run: nothing was changed");
+    }
+    let is_refused = results.iter().any(|result| result.result == REFUSED);
+    Ok(if is_refused { exit::CONFLICT } else { exit::OK })
+}

@@ -1,0 +1,61 @@
+//! The health port, and a stop that is announced.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use seqd_tests::callers::guarded;
+use seqd_tests::cluster::Cluster;
+use seqd_tests::http::get;
+use seqd_tests::ports::Port;
+
+/// The time for which a node announces its stop.
+const DRAIN: Duration = Duration::from_secs(2);
+
+fn with_health(mut cluster: Cluster) -> (Cluster, Port) {
+    let port = Port::free();
+    let listen = format!("{:?}", port.address());
+    cluster.node_mut(0).set("health", "listen", &listen);
+    (cluster, port)
+}
+
+#[test]
+fn the_health_port_needs_no_token_and_serves_nothing_else() {
+    let (cluster, port) = with_health(Cluster::planned(1));
+    let (_cluster, _file) = guarded(cluster);
+    let ask = |path: &str| {
+        let request = get(&format!("http://{}{path}", port.address()));
+        // A balancer sends any name.
+        request.header("host", "balancer.example").reply()
+    };
+    for path in ["/livez", "/readyz", "/readyz?for=ids", "/metrics"] {
+        ask(path).ok();
+    }
+    for path in ["/v1/id", "/v1/cluster", "/version", "/v1/config"] {
+        ask(path).refused(404, "not-found");
+    }
+}
+
+#[test]
+fn a_node_with_a_drain_fails_its_readiness_and_serves_on_before_it_stops() {
+    let (cluster, port) = with_health(Cluster::planned(1));
+    let drain = format!("\"{}s\"", DRAIN.as_secs());
+    let mut cluster = cluster.with("http", "drain", &drain).ready();
+    cluster.node_mut(0).signal(Signal::TERM);
+    let begun = Instant::now();
+    let mut served = 0;
+    let mut announced = false;
+    while begun.elapsed() < DRAIN.mul_f32(0.8) {
+        cluster.get(0, "/v1/id").ok();
+        let ready = get(&format!("http://{}/readyz", port.address())).reply();
+        announced |= ready.status == 503;
+        served += 1;
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(announced && served > 5, "{served} served");
+    let status = cluster
+        .node_mut(0)
+        .exit_within(DRAIN + Duration::from_secs(10));
+    assert_eq!(status.code(), Some(0));
+    assert!(begun.elapsed() >= DRAIN);
+}
