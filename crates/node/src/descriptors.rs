@@ -58,9 +58,13 @@ impl Descriptors {
         Self::of(usize::try_from(current).unwrap_or(usize::MAX))
     }
 
-    /// The connections of each of several ports for clients, which share the descriptors.
-    pub(crate) fn clients_of(&self, ports: usize) -> usize {
-        (for_clients(self.all) / ports.max(1)).min(CLIENTS)
+    /// The connections of clients to the HTTP port, and to each of the other ports. All ports together
+    /// have as many as the HTTP port alone would have, so that they need no more memory.
+    pub(crate) fn clients_of(&self, others: usize) -> (usize, usize) {
+        match others {
+            0 => (self.clients, 0),
+            others => (self.clients / 2, self.clients / 2 / others),
+        }
     }
 
     fn of(all: usize) -> io::Result<Self> {
@@ -105,10 +109,12 @@ mod tests {
     }
 
     #[test]
-    fn several_ports_share_the_descriptors_of_clients() {
-        let of = |all, ports| Descriptors::of(all).unwrap().clients_of(ports);
-        assert_eq!((of(1024, 1), of(1024, 2), of(1024, 3)), (608, 304, 202));
-        assert_eq!(of(65_536, 3), CLIENTS);
+    fn several_ports_share_the_connections_of_clients() {
+        let of = |others| Descriptors::of(65_536).unwrap().clients_of(others);
+        assert_eq!(
+            (of(0), of(1), of(2)),
+            ((4096, 0), (2048, 2048), (2048, 1024))
+        );
     }
 
     #[test]

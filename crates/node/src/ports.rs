@@ -49,11 +49,11 @@ impl Ports {
             Ok::<_, io::Error>(port)
         };
         let (redis, memcached) = (config.redis.listen, config.memcached.listen);
-        let enabled = 1 + usize::from(redis.is_some()) + usize::from(memcached.is_some());
-        let clients = descriptors.clients_of(enabled);
+        let others = usize::from(redis.is_some()) + usize::from(memcached.is_some());
+        let (clients, of_protocol) = descriptors.clients_of(others);
         let protocol = |address: Option<SocketAddr>, key| {
             address
-                .map(|address| bind(address, key, clients))
+                .map(|address| bind(address, key, of_protocol))
                 .transpose()
         };
         Ok(Ports {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::paced::{Paced, TOGETHER};
@@ -15,10 +16,15 @@ use super::paced::{Paced, TOGETHER};
 /// The space for one read, as much as hyper begins with: about 80 pipelined requests.
 const READ: usize = 8 * 1024;
 
+/// The reads without a wait after which other connections get their turn.
+const EAGER: u32 = 4;
+
 pub(crate) struct Buffered<T> {
     pub(super) stream: Paced<T>,
     pub(crate) bytes: BytesMut,
     idle: Idle,
+    /// The reads since the connection last waited for bytes.
+    eager: u32,
 }
 
 /// The timer of a connection that waits for a request.
@@ -54,6 +60,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
             stream,
             bytes,
             idle,
+            eager: 0,
         }
     }
 
@@ -86,6 +93,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
         &mut self,
         mut stop: Pin<&mut impl Future<Output = ()>>,
     ) -> io::Result<bool> {
+        if self.eager == EAGER {
+            self.eager = 0;
+            yield_now().await;
+        }
+        self.eager += 1;
         let mut is_waiting = false;
         poll_fn(|cx| {
             if let Poll::Ready(read) = self.poll_read(cx) {
@@ -93,6 +105,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
             }
             if !is_waiting {
                 is_waiting = true;
+                self.eager = 0;
                 self.idle.begin();
             }
             if stop.as_mut().poll(cx).is_ready() || self.idle.is_over(cx) {

@@ -153,6 +153,12 @@ impl Foreign {
         self.sender.caller
     }
 
+    /// Waits before a refusal with this code, as for other requests.
+    pub(crate) async fn hold_back(&self, code: ErrorCode) {
+        let connection = self.sender.connection.as_ref();
+        hold_back(code.as_str(), false, connection).await;
+    }
+
     /// Carries out the request with the checks and limits of `operation`.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use seqd_api::{Operation, Problem};
+use seqd_api::{Operation, Problem, Typed as _, op};
 use seqd_raft::{Part, Pool};
 use seqd_state::Share;
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ use crate::services::Services;
 const INCOMPLETE_BYTES: u64 = 16 << 20;
 
 /// The bytes of an incomplete request that are not charged: most requests are shorter.
-const FREE_BYTES: usize = 8 * 1024;
+const FREE_BYTES: usize = 1024;
 
 /// The port of a protocol.
 pub(crate) struct Protocol {
@@ -88,6 +88,11 @@ impl Session {
         self.protocol.admission.closing.began()
     }
 
+    /// Returns whether requests need a token.
+    pub(crate) fn needs_token(&self) -> bool {
+        self.protocol.admission.access.admit(None).is_err()
+    }
+
     /// Presents a token for the following requests; `None` presents none.
     pub(crate) fn present(&mut self, token: Option<&[u8]>) {
         self.token = token.map(<[u8]>::to_vec);
@@ -113,12 +118,17 @@ impl Session {
     ///
     /// # Errors
     /// As for [`Session::admit`].
-    pub(crate) async fn let_in(&self) -> Result<Sender, Problem> {
+    async fn let_in(&self) -> Result<Sender, Problem> {
         let admitted = self.admit();
         if let Err(refused) = &admitted {
-            hold_back(&refused.code, false, Some(&self.connection)).await;
+            self.hold_back(refused).await;
         }
         admitted
+    }
+
+    /// Waits before a refusal that the client causes itself.
+    pub(crate) async fn hold_back(&self, refused: &Problem) {
+        hold_back(&refused.code, false, Some(&self.connection)).await;
     }
 
     /// Carries out a request and counts it.
@@ -141,6 +151,23 @@ impl Session {
         };
         self.count(command, 1, served.as_ref().err(), begun);
         served
+    }
+
+    /// Carries out a request that only concerns this node. It takes its turn like all others.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn local<T>(
+        &self,
+        command: &'static str,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Problem> {
+        let call = Call {
+            command,
+            operation: op::GetVersion::ROW,
+            name: "",
+        };
+        self.call(call, async |_| Ok::<_, Problem>(work())).await
     }
 
     /// Carries out a request of a sender that was admitted, without counting it.

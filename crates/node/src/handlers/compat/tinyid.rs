@@ -225,6 +225,7 @@ async fn serve<T>(
         Some(tokens) if from.caller() == Caller::Anyone => {
             let token = from.field("token").unwrap_or_default();
             if !tokens.permit(token, biz_type) {
+                from.hold_back(ErrorCode::Unauthorized).await;
                 return Err(Refused::Token);
             }
             &WITH_OWN_TOKEN

@@ -122,16 +122,13 @@ impl Row {
 /// Carries out a request, which is not empty.
 pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
     if let Some(refused) = transaction(client, &request[0]) {
-        return refused;
+        return client.local("other", || refused).await;
     }
     let Some(row) = find(&request[0]) else {
-        return match client.session.let_in().await {
-            Ok(_) => unknown(request),
-            Err(refused) => client.failed(&refused),
-        };
+        return client.local("other", || unknown(request)).await;
     };
     if !row.takes(request) {
-        return wrong_arguments(row.name);
+        return client.local(row.name, || wrong_arguments(row.name)).await;
     }
     let (name, arguments) = (row.name, &request[1..]);
     match row.run {
@@ -156,8 +153,8 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
             client.is_over = true;
             Reply::OK
         }
-        Run::Reset => client.reset(),
-        _ => client.describe(row.run, arguments).await,
+        Run::Reset => client.reset().await,
+        _ => client.describe(row, arguments).await,
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use seqd_net::Connection;
+use tokio::task::yield_now;
 
 use super::commands::{self, Run};
 use super::reply::{Reply, Version};
@@ -15,8 +16,11 @@ use super::scripts::Remembered;
 use crate::connections::{Buffered, ClientConnection, Paced, Stopping};
 use crate::protocols::{Protocol, Session};
 
-/// The most requests that are read before the first of them is served.
-const MOST_TOGETHER: usize = 1024;
+/// The most `INCR` that are served together.
+const MOST_TOGETHER: usize = 128;
+
+/// The requests after which other connections get their turn. The shortest requests have two bytes.
+const IN_TURN: usize = 32;
 
 /// Numbers the connections of this process.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
@@ -63,87 +67,140 @@ async fn exchange(
 ) -> io::Result<()> {
     let mut stop = pin!(stopping.wait());
     let mut out = BytesMut::new();
+    let (mut ahead, mut served) = (None, 0);
     loop {
-        let (requests, end) = requests(&mut stream.bytes);
-        if !requests.is_empty() {
-            let answering = client.session.connection().begin();
-            let is_connected = serve_all(&mut stream, &mut client, &requests, &mut out).await?;
-            drop(answering);
-            if !is_connected {
-                return Ok(());
-            }
+        if served >= IN_TURN {
+            served = 0;
+            yield_now().await;
         }
-        if let Some(why) = end {
-            Reply::Error(format!("ERR Protocol error: {why}").into())
-                .write(client.version, &mut out);
-            client.is_over = true;
-        } else if requests.is_empty() && !client.session.hold(stream.bytes.len()) {
-            let text = "TRYAGAIN overloaded: incomplete requests take all the memory that there is \
-                        for them";
-            Reply::error(text).write(client.version, &mut out);
-            client.is_over = true;
+        match next(&mut stream.bytes, &mut ahead, client.in_refused) {
+            Next::Requests(requests) => {
+                served += requests.len();
+                let answering = client.session.connection().begin();
+                let replied = replies(&mut stream, &mut client, requests).await?;
+                drop(answering);
+                let Some(replies) = replied else {
+                    return Ok(());
+                };
+                for reply in &replies {
+                    reply.write(client.version, &mut out);
+                }
+                // A connection in a reserved place is for one request, and a node that stops sends
+                // its clients to another one.
+                let session = &client.session;
+                client.is_over |= session.connection().is_reserved() || session.is_closing();
+            }
+            Next::Invalid(why) => {
+                let text = format!("ERR Protocol error: {why}");
+                Reply::Error(text.into()).write(client.version, &mut out);
+                client.is_over = true;
+            }
+            Next::Nothing if !client.session.hold(stream.bytes.len()) => {
+                Reply::error(NO_MEMORY).write(client.version, &mut out);
+                client.is_over = true;
+            }
+            Next::Nothing => {
+                client.in_refused = false;
+                if !stream.fill(stop.as_mut()).await? {
+                    return stream.close().await;
+                }
+            }
         }
         stream.reply(&out);
         out.clear();
         if client.is_over {
             return stream.close().await;
         }
-        if requests.is_empty() {
-            client.in_refused = false;
-            if !stream.fill(stop.as_mut()).await? {
-                return stream.close().await;
-            }
-        }
+        stream.flush_many().await?;
     }
 }
 
-/// The complete requests among the received bytes, and the reason if no more can follow.
-fn requests(bytes: &mut BytesMut) -> (Vec<Vec<Bytes>>, Option<String>) {
+const NO_MEMORY: &str = "TRYAGAIN overloaded: incomplete requests take all the memory that there \
+                         is for them";
+
+/// What the received bytes begin with.
+enum Next {
+    /// A request, or several `INCR`.
+    Requests(Vec<Vec<Bytes>>),
+    Nothing,
+    Invalid(String),
+}
+
+/// Takes the next request, and all `INCR` that follow an `INCR`, unless `alone`. No more requests
+/// than that are parsed, because parsed ones take ten times the memory of their bytes. `ahead` is
+/// what was parsed after the last `INCR`.
+fn next(bytes: &mut BytesMut, ahead: &mut Option<Parsed>, alone: bool) -> Next {
     let mut requests = Vec::new();
-    while requests.len() < MOST_TOGETHER {
-        match parse(bytes) {
+    loop {
+        match ahead.take().unwrap_or_else(|| parse(bytes)) {
             Parsed::Request(request) if request.is_empty() => {}
-            Parsed::Request(request) => requests.push(request),
-            Parsed::Incomplete => break,
-            Parsed::Invalid(why) => return (requests, Some(why)),
+            Parsed::Request(request) => {
+                let is_increment = !alone && commands::is(&request, Run::Incr);
+                if !is_increment && !requests.is_empty() {
+                    *ahead = Some(Parsed::Request(request));
+                    return Next::Requests(requests);
+                }
+                requests.push(request);
+                if !is_increment || requests.len() == MOST_TOGETHER {
+                    return Next::Requests(requests);
+                }
+            }
+            end if !requests.is_empty() => {
+                *ahead = matches!(end, Parsed::Invalid(_)).then_some(end);
+                return Next::Requests(requests);
+            }
+            Parsed::Incomplete => return Next::Nothing,
+            Parsed::Invalid(why) => return Next::Invalid(why),
         }
     }
-    (requests, None)
 }
 
-/// Serves requests in their order. Returns `false` if the client has disconnected.
-async fn serve_all(
+/// Serves requests. Returns `None` if the client has disconnected.
+async fn replies(
     stream: &mut Buffered<Connection>,
     client: &mut Client,
-    requests: &[Vec<Bytes>],
-    out: &mut BytesMut,
-) -> io::Result<bool> {
-    let mut rest = requests;
-    while !rest.is_empty() && !client.is_over {
-        let is_increment = |request: &&Vec<Bytes>| commands::is(request, Run::Incr);
-        let together = match client.in_refused {
-            true => 0,
-            false => rest.iter().take_while(is_increment).count(),
-        };
-        let replies = async {
-            if together > 1 {
-                return client.increment_all(&rest[..together]).await;
-            }
-            vec![commands::execute(client, &rest[0]).await]
-        };
-        let Some(replies) = stream.while_connected(pin!(replies)).await? else {
-            return Ok(false);
-        };
-        rest = &rest[replies.len()..];
-        for reply in &replies {
-            reply.write(client.version, out);
+    requests: Vec<Vec<Bytes>>,
+) -> io::Result<Option<Vec<Reply>>> {
+    let replies = pin!(async {
+        match &requests[..] {
+            [one] => vec![commands::execute(client, one).await],
+            several => client.increment_all(several).await,
         }
-        stream.reply(out);
-        out.clear();
-        stream.flush_many().await?;
-        // A connection in a reserved place is for one request, and a node that stops sends its
-        // clients to another one.
-        client.is_over |= client.session.connection().is_reserved() || client.session.is_closing();
+    });
+    stream.while_connected(replies).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(bytes: &[u8], alone: bool) -> Vec<usize> {
+        let (mut bytes, mut ahead) = (BytesMut::from(bytes), None);
+        let mut lengths = Vec::new();
+        while let Next::Requests(requests) = next(&mut bytes, &mut ahead, alone) {
+            lengths.push(requests.len());
+        }
+        assert!(ahead.is_none() && bytes.is_empty());
+        lengths
     }
-    Ok(true)
+
+    #[test]
+    fn increments_that_follow_each_other_are_taken_together() {
+        let bytes = b"PING\nINCR a\n\nINCR b\nincr a\nGET a\nINCR a b\nINCR a\n";
+        assert_eq!(taken(bytes, false), [1, 3, 1, 1, 1]);
+        assert_eq!(taken(bytes, true), [1; 7]);
+        let many = b"INCR a\n".repeat(MOST_TOGETHER + 1);
+        assert_eq!(taken(&many, false), [MOST_TOGETHER, 1]);
+    }
+
+    #[test]
+    fn an_error_comes_after_the_increments_before_it() {
+        let (mut bytes, mut ahead) = (BytesMut::from(&b"INCR a\n*x\r\n"[..]), None);
+        let first = next(&mut bytes, &mut ahead, false);
+        assert!(matches!(first, Next::Requests(requests) if requests.len() == 1));
+        assert!(matches!(
+            next(&mut bytes, &mut ahead, false),
+            Next::Invalid(_)
+        ));
+    }
 }

@@ -34,6 +34,16 @@ impl Client {
         of_problem(problem, self.session.connection().is_reserved())
     }
 
+    /// The reply to a request that only concerns this node.
+    pub(super) async fn local(
+        &self,
+        command: &'static str,
+        reply: impl FnOnce() -> Reply,
+    ) -> Reply {
+        let replied = self.session.local(command, reply).await;
+        replied.unwrap_or_else(|refused| self.failed(&refused))
+    }
+
     /// Carries out several requests `INCR NAME`, which need not have one name. Those of one name
     /// take their values together.
     pub(super) async fn increment_all(&self, requests: &[Vec<Bytes>]) -> Vec<Reply> {
@@ -77,9 +87,8 @@ impl Client {
                 drawn => replies.extend(self.values(drawn, admitted, begun)),
             }
         }
-        if admitted < count {
-            // Refused once more, with the delay of a refusal.
-            let _ = self.session.let_in().await;
+        if let Some(Err(refused)) = senders.get(admitted) {
+            self.session.hold_back(refused).await;
         }
         for refused in senders.split_off(admitted) {
             let problem = refused.err();

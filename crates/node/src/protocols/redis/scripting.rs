@@ -30,28 +30,26 @@ impl Client {
                 self.scripts.add(&script, form);
                 self.run_script("eval", form, &arguments[1..]).await
             }
-            None => match self.session.let_in().await {
-                Ok(_) => self.unknown_script(&script),
-                Err(refused) => self.failed(&refused),
-            },
+            None => self.local("eval", || self.unknown_script(&script)).await,
         }
     }
 
     pub(super) async fn eval_sha(&self, arguments: &[Bytes]) -> Reply {
         match self.scripts.get(&text(&arguments[0])) {
             Some(form) => self.run_script("evalsha", form, &arguments[1..]).await,
-            None => match self.session.let_in().await {
-                Ok(_) => Reply::error("NOSCRIPT No matching script. Please use EVAL."),
-                Err(refused) => self.failed(&refused),
-            },
+            None => {
+                let text = "NOSCRIPT No matching script. Please use EVAL.";
+                self.local("evalsha", || Reply::error(text)).await
+            }
         }
     }
 
     /// `SCRIPT LOAD` and `SCRIPT EXISTS`.
     pub(super) async fn script(&self, arguments: &[Bytes]) -> Reply {
-        if let Err(refused) = self.session.let_in().await {
-            return self.failed(&refused);
-        }
+        self.local("script", || self.known_scripts(arguments)).await
+    }
+
+    fn known_scripts(&self, arguments: &[Bytes]) -> Reply {
         let is = |name: &[u8]| arguments[0].eq_ignore_ascii_case(name);
         match &arguments[1..] {
             [script] if is(b"load") => {

@@ -8,7 +8,6 @@ use super::connection::Client;
 use super::counters::number;
 use super::errors::{not_an_integer, shown, syntax, wrong_arguments};
 use super::reply::{Reply, Version};
-use crate::access::Caller;
 use crate::clock::OsClock;
 
 /// The version of Redis whose commands clients may expect.
@@ -58,7 +57,7 @@ impl Client {
                 _ => return syntax(),
             };
         }
-        if let Err(refused) = self.session.let_in().await {
+        if let Err(refused) = self.session.local("hello", || ()).await {
             return match &*refused.code {
                 "unauthorized" => Reply::error(
                     "NOAUTH HELLO must be called with the client already authenticated, otherwise \
@@ -95,12 +94,12 @@ impl Client {
             _ => return syntax(),
         };
         self.session.present(Some(token));
-        match self.session.let_in().await {
-            Ok(sender) if sender.caller == Caller::Anyone && user.is_none() => Reply::error(
+        match self.session.local("auth", || ()).await {
+            Ok(()) if user.is_none() && !self.session.needs_token() => Reply::error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             ),
-            Ok(_) => Reply::OK,
+            Ok(()) => Reply::OK,
             Err(refused) if *refused.code == *"unauthorized" => {
                 self.session.present(None);
                 Reply::error("WRONGPASS invalid username-password pair or user is disabled.")
@@ -110,18 +109,32 @@ impl Client {
     }
 
     /// `RESET`: the connection as it was when it began.
-    pub(super) fn reset(&mut self) -> Reply {
+    pub(super) async fn reset(&mut self) -> Reply {
+        let reset = self.local("reset", || Reply::Simple("RESET".into())).await;
         self.session.present(None);
         self.version = Version::Two;
         self.name.clear();
-        Reply::Simple("RESET".into())
+        reset
     }
 
     /// The commands that read and change nothing of the cluster. They need a token, if any does.
-    pub(super) async fn describe(&mut self, run: Run, arguments: &[Bytes]) -> Reply {
-        if let Err(refused) = self.session.let_in().await {
-            return self.failed(&refused);
+    pub(super) async fn describe(&mut self, row: &Row, arguments: &[Bytes]) -> Reply {
+        let named = match (row.run, arguments) {
+            (Run::Client, [subcommand, name]) if subcommand.eq_ignore_ascii_case(b"setname") => {
+                Some(name)
+            }
+            _ => None,
+        };
+        let reply = self
+            .local(row.name, || self.described(row.run, arguments))
+            .await;
+        match named {
+            Some(name) if reply == Reply::OK => self.set_name(name),
+            _ => reply,
         }
+    }
+
+    fn described(&self, run: Run, arguments: &[Bytes]) -> Reply {
         match run {
             Run::Ping => match arguments {
                 [] => Reply::Simple("PONG".into()),
@@ -181,10 +194,11 @@ impl Client {
         Reply::OK
     }
 
-    fn client(&mut self, arguments: &[Bytes]) -> Reply {
+    fn client(&self, arguments: &[Bytes]) -> Reply {
         let subcommand = arguments[0].to_ascii_lowercase();
         match (&subcommand[..], &arguments[1..]) {
-            (b"setname", [name]) => self.set_name(name),
+            // The caller of this function sets the name.
+            (b"setname", [_]) => Reply::OK,
             (b"getname", []) if self.name.is_empty() => Reply::Null,
             (b"getname", []) => Reply::bulk(&self.name),
             (b"id", []) => Reply::number(self.id),
