@@ -7,6 +7,7 @@ use crate::config::keys::KEYS;
 use crate::config::{self, Config, ConfigError, Layers, bootstrap_file};
 
 pub use crate::http::fuzz::{node_header, node_http};
+pub use crate::protocols::memcached::fuzz::node_memcached;
 pub use crate::protocols::redis::fuzz::node_redis;
 
 /// The greatest length of an error message, apart from what it quotes of the file.

@@ -102,12 +102,8 @@ impl Node {
             // Minting: the mark of the last start, the clock guard, the lease of the default
             // layout.
             let before = last_tick::read(&*disk, &config.node.data_dir)?;
-            let clock = Arc::new(ClockWatch::new(
-                clock,
-                policy(&config),
-                before.mark,
-                raft.clocks(),
-            ));
+            let (policy, mark) = (policy(&config), before.mark);
+            let clock = Arc::new(ClockWatch::new(clock, policy, mark, raft.clocks()));
             let keeper = keeper(&config, &raft, &clock)?;
             let minters = Arc::new(Minters::start(keeper, default_layout(&raft)?));
             let folder = config.node.data_dir.clone();
@@ -142,14 +138,8 @@ impl Node {
             let server = serve_http(tls.at_clients_port(http_listener), router, hot)?;
             let addr = server.addr();
             let mut ports = vec![server];
-            let health = protocol_listeners.health.take();
-            if let Some(listener) = health {
-                ports.push(serve_http(
-                    listener,
-                    Router::health(for_health, &services),
-                    None,
-                )?);
-            }
+            let health = Router::health(for_health, &services);
+            ports.extend(serve_health(protocol_listeners.health.take(), health)?);
             let counters = &parts.metrics.protocols;
             let others =
                 protocols::start(protocol_listeners, &tls, &services, &admission, counters);
@@ -284,6 +274,12 @@ fn serve_http(listener: Box<dyn Listen>, router: Router, hot: Option<IsHot>) -> 
     let (unreadable, answer) = (router.unreadable(), move |it, by| router.answer(it, by));
     serve(listener, answer, unreadable, hot)
         .map_err(|error| start_failed(format!("http.listen: {error}")))
+}
+
+/// Serves the port of health checks and metrics, if there is one.
+fn serve_health(listener: Option<Box<dyn Listen>>, router: Router) -> Result<Option<Port>, Stop> {
+    let serve = |listener| serve_http(listener, router, None);
+    listener.map(serve).transpose()
 }
 
 /// Stops all ports at the same time.

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
 use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -171,12 +173,45 @@ fn left_in(folder: &Path) -> Vec<String> {
         .collect()
 }
 
+/// The lines after those of the nodes, and an ID from each memcached port.
+fn serves_other_protocols(demo: &Demo) {
+    let text = demo.text();
+    let lines: Vec<&str> = text.lines().skip(4).take(3).collect();
+    let ports = |line: &str| -> Vec<String> {
+        let words = line
+            .split(' ')
+            .filter(|word| word.starts_with("127.0.0.1:"));
+        words.map(str::to_owned).collect()
+    };
+    let redis = ports(lines[0]);
+    let first = redis[0].rsplit(':').next().unwrap();
+    let expected = format!(
+        "  redis      {}     redis-cli -p {first} INCR order",
+        redis.join(" ")
+    );
+    assert_eq!(lines[0], expected);
+    let memcached = ports(lines[1]);
+    let expected = format!("  memcached  {}", memcached.join(" "));
+    assert_eq!(lines[1], expected);
+    let pages = "  pages      /ui/ and /docs on each node; URLs of Leaf, TinyID, CosId and \
+                 katsubushi too";
+    assert_eq!(lines[2], pages);
+    assert_eq!(memcached.len(), 3);
+    for address in memcached {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(b"get id\r\nquit\r\n").unwrap();
+        let mut read = String::new();
+        stream.read_to_string(&mut read).unwrap();
+        assert!(read.starts_with("VALUE id 0 "), "{address}: {read}");
+    }
+}
+
 #[test]
 fn three_nodes_serve_a_killed_one_is_reported_and_nothing_stays() {
     let _turn = turn();
     let mut demo = Demo::start(&[]);
     let text = demo.text();
-    assert_eq!(text.lines().count(), 5, "{text}");
+    assert_eq!(text.lines().count(), 8, "{text}");
     assert!(text.starts_with("  cluster "), "{text}");
     assert!(text.contains("  3 nodes ready in "), "{text}");
     assert!(!text.contains('\x1b') && !text.contains("keys:"), "{text}");
@@ -190,6 +225,7 @@ fn three_nodes_serve_a_killed_one_is_reported_and_nothing_stays() {
         2,
         "{text}"
     );
+    serves_other_protocols(&demo);
     let mut ids: Vec<u64> = demo
         .addresses()
         .iter()

@@ -4,7 +4,7 @@
 //! itself. [`session`] has what all of them share: the token of a connection, the way in through
 //! [`Admission`], the counters, and the memory for requests that are not complete.
 
-mod memcached;
+pub(crate) mod memcached;
 pub(crate) mod redis;
 mod session;
 

@@ -41,7 +41,7 @@ impl MachinePool {
             let detail = format!("a namespace has no / and is not empty: {namespace:?}");
             return Err(RequestError::Invalid(detail).into());
         }
-        LockName::new(&format!("{prefix}00000000")).map_err(RequestError::invalid)?;
+        LockName::new(format!("{prefix}00000000")).map_err(RequestError::invalid)?;
         Ok(MachinePool { prefix })
     }
 

@@ -29,6 +29,7 @@ use event::Event;
 use fleet::Fleet;
 use folder::Folder;
 use keys::Keys;
+use plan::NodePlan;
 
 /// Room for all keys, exits and reports that can occur at once. A sender waits when the queue is
 /// full.
@@ -170,6 +171,7 @@ fn banner(
         let url = node.url(fleet.secured().is_some());
         text.push_str(&format!("  {} {role:<9} {url}\n", node.name));
     }
+    text.push_str(&protocols(fleet.nodes()));
     let end = if keys {
         "keys: k kill the leader, r revive it, q quit"
     } else {
@@ -185,4 +187,20 @@ fn banner(
         )),
     }
     text
+}
+
+/// The lines about other protocols, and about pages and routes below the addresses of the nodes.
+fn protocols(nodes: &[NodePlan]) -> String {
+    let addresses = |port: fn(&NodePlan) -> u16| {
+        let ports = nodes.iter().map(port);
+        let addresses: Vec<String> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+        addresses.join(" ")
+    };
+    let first = nodes.first().map_or(0, |node| node.redis);
+    format!(
+        "  redis      {}     redis-cli -p {first} INCR order\n  memcached  {}\n  pages      /ui/ and \
+         /docs on each node; URLs of Leaf, TinyID, CosId and katsubushi too\n",
+        addresses(|node| node.redis),
+        addresses(|node| node.memcached),
+    )
 }

@@ -34,6 +34,12 @@ pub(crate) struct NodePlan {
     pub(crate) http: SocketAddr,
     /// The address for peers.
     pub(crate) peer: SocketAddr,
+    /// The ports of the Redis and memcached protocols. They are no part of the membership, so they
+    /// are chosen at each start.
+    #[serde(skip)]
+    pub(crate) redis: u16,
+    #[serde(skip)]
+    pub(crate) memcached: u16,
     #[serde(skip)]
     pub(crate) config: PathBuf,
     /// The file for its stderr.
@@ -95,6 +101,7 @@ pub(crate) fn make(
         }
         Err(error) => return Err(failed(&error)),
     };
+    choose_protocols(&mut nodes, is_free)?;
     let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
     let secured = is_secure
         .then(|| Secured::make(folder, &names))
@@ -148,11 +155,32 @@ fn choose(is_free: impl Fn(u16) -> bool) -> Result<Vec<NodePlan>, Failure> {
             name: format!("n{}", at + 1),
             http: address(port),
             peer: address(port + 1),
+            redis: 0,
+            memcached: 0,
             config: PathBuf::new(),
             log: PathBuf::new(),
         });
     }
     Ok(nodes)
+}
+
+/// Chooses the ports of other protocols: the two after those of the node if they are free.
+fn choose_protocols(nodes: &mut [NodePlan], is_free: impl Fn(u16) -> bool) -> Result<(), Failure> {
+    let own = |node: &NodePlan| [node.http.port(), node.peer.port()];
+    let mut taken: Vec<u16> = nodes.iter().flat_map(own).collect();
+    for node in nodes {
+        let preferred = node.peer.port().saturating_add(1);
+        for (port, preferred) in [
+            (&mut node.redis, preferred),
+            (&mut node.memcached, preferred + 1),
+        ] {
+            let mut ports = std::iter::once(preferred).chain(REPLACEMENTS);
+            let free = ports.find(|port| !taken.contains(port) && is_free(*port));
+            *port = free.ok_or_else(|| Failure::failed("no free ports on loopback"))?;
+            taken.push(*port);
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether the port is free on loopback.
@@ -173,13 +201,21 @@ fn config_text(
     let quoted = serde_json::Value::from(data);
     let peers = serde_json::Value::from(peers);
     let NodePlan {
-        name, http, peer, ..
+        name,
+        http,
+        peer,
+        redis,
+        memcached,
+        ..
     } = node;
     let url = node.url(is_secure);
     Ok(format!(
         "[node]\nname = \"{name}\"\ndata_dir = {quoted}\n\n\
          [http]\nlisten = \"{http}\"\nadvertise = \"{url}\"\n\n\
          [peer]\nlisten = \"{peer}\"\npeers = {peers}\n\n\
+         [redis]\nlisten = \"127.0.0.1:{redis}\"\n\n\
+         [memcached]\nlisten = \"127.0.0.1:{memcached}\"\n\n\
+         [compat]\nroutes = [\"leaf\", \"tinyid\", \"cosid\", \"katsubushi\"]\n\n\
          [log]\nformat = \"text\"\n"
     ))
 }
@@ -211,6 +247,19 @@ mod tests {
     }
 
     #[test]
+    fn ports_of_other_protocols_follow_those_of_the_node() {
+        let mut nodes = choose(|_| true).unwrap();
+        let mut protocols = |busy: &[u16]| -> Vec<_> {
+            choose_protocols(&mut nodes, |port| !busy.contains(&port)).unwrap();
+            let ports = nodes.iter().map(|node| (node.redis, node.memcached));
+            ports.collect()
+        };
+        assert_eq!(protocols(&[]), [(7402, 7403), (7412, 7413), (7422, 7423)]);
+        let replaced = [(7430, 7403), (7412, 7432), (7422, 7423)];
+        assert_eq!(protocols(&[7402, 7413, 7431]), replaced);
+    }
+
+    #[test]
     fn a_plan_is_found_again_and_its_files_are_complete() {
         let folder = tempfile::tempdir().unwrap();
         let (first, _) = make(folder.path(), false).unwrap();
@@ -225,6 +274,9 @@ mod tests {
         assert_eq!(config.node.data_dir, folder.path().join("n2"));
         assert_eq!(config.http.listen, first[1].http);
         assert_eq!(config.peer.peers.len(), 3);
+        assert_eq!(config.redis.listen.unwrap().port(), first[1].redis);
+        assert_eq!(config.memcached.listen.unwrap().port(), first[1].memcached);
+        assert_eq!(config.compat.routes.len(), 4);
     }
 
     #[test]

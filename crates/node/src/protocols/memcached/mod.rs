@@ -6,6 +6,8 @@
 //! request is refused.
 
 mod binary;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod request;
 mod splitter;
 #[cfg(test)]

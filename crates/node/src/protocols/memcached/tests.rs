@@ -1,26 +1,13 @@
 //! Requests and responses, byte for byte, in whatever pieces they arrive.
 
-use bytes::BytesMut;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::request::{MAX_DATA_BYTES, MAX_KEYS};
 use super::*;
 
-/// The requests in these pieces, up to the last one.
 fn split(pieces: &[&[u8]]) -> Vec<Request> {
-    let (mut splitter, mut bytes) = (Splitter::default(), BytesMut::new());
-    let mut requests = Vec::new();
-    for piece in pieces {
-        bytes.extend_from_slice(piece);
-        while let Some(request) = splitter.next(&mut bytes) {
-            requests.push(request);
-            if requests.last().is_some_and(|request| request.is_last) {
-                return requests;
-            }
-        }
-    }
-    requests
+    super::fuzz::split(pieces.iter().copied())
 }
 
 fn asked(bytes: &[u8]) -> Vec<Asked> {
