@@ -1,0 +1,71 @@
+// bsm/redislock over go-redis: obtain, metadata, re-obtain by token, TTL, refresh, release, contenders.
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"clients/checks"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+)
+
+func main() {
+	ctx := context.Background()
+	var nodes []*redislock.Client
+	for _, address := range checks.Nodes {
+		nodes = append(nodes, redislock.New(redis.NewClient(&redis.Options{Addr: address})))
+	}
+	first, other := nodes[0], nodes[len(nodes)-1]
+	name := checks.Run + ":redislock"
+
+	lock := checks.Must(first.Obtain(ctx, name, 5*time.Second, &redislock.Options{Metadata: "host-1"}))
+	checks.Equal("Obtain keeps the metadata", lock.Metadata(), nil, "host-1")
+	_, err := other.Obtain(ctx, name, 5*time.Second, nil)
+	checks.Check("a second Obtain is ErrNotObtained", errors.Is(err, redislock.ErrNotObtained), err)
+	left, err := lock.TTL(ctx)
+	checks.Check("TTL", err == nil && left > 3*time.Second && left <= 5*time.Second, left)
+	checks.Equal("Refresh", nil, lock.Refresh(ctx, 9*time.Second, nil), nil)
+	left, err = lock.TTL(ctx)
+	checks.Check("TTL after Refresh", err == nil && left > 7*time.Second && left <= 9*time.Second, left)
+
+	options := &redislock.Options{Token: lock.Token(), Metadata: "host-2"}
+	again, err := other.Obtain(ctx, name, 9*time.Second, options)
+	checks.Check("Obtain with the own token", err == nil, err)
+	if err == nil {
+		left, err = again.TTL(ctx)
+		checks.Check("TTL of the new value", err == nil && left > 7*time.Second, left)
+		left, err = lock.TTL(ctx)
+		checks.Equal("TTL of the old value", left, err, time.Duration(0))
+		err = lock.Release(ctx)
+		checks.Check("Release of the old value is ErrLockNotHeld", errors.Is(err, redislock.ErrLockNotHeld), err)
+		checks.Equal("Release", nil, again.Release(ctx), nil)
+	} else {
+		checks.Equal("Release", nil, lock.Release(ctx), nil)
+	}
+
+	short := checks.Must(first.Obtain(ctx, name, 300*time.Millisecond, nil))
+	var next *redislock.Lock
+	checks.Check("an expired lock can be obtained", checks.Until(func() bool {
+		next, err = other.Obtain(ctx, name, 5*time.Second, nil)
+		return err == nil
+	}), err)
+	err = short.Refresh(ctx, 5*time.Second, nil)
+	checks.Check("Refresh after expiry is ErrNotObtained", errors.Is(err, redislock.ErrNotObtained), err)
+	err = short.Release(ctx)
+	checks.Check("Release after expiry is ErrLockNotHeld", errors.Is(err, redislock.ErrLockNotHeld), err)
+	checks.Equal("Release of the next", nil, next.Release(ctx), nil)
+
+	checks.Contend("contenders exclude each other", func(contender int, work func()) error {
+		retry := &redislock.Options{RetryStrategy: redislock.LinearBackoff(20 * time.Millisecond)}
+		lock, err := nodes[contender%len(nodes)].Obtain(ctx, name, 10*time.Second, retry)
+		if err != nil {
+			return err
+		}
+		work()
+		return lock.Release(ctx)
+	})
+	checks.Done()
+}
