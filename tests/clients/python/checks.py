@@ -29,7 +29,8 @@ def host_port(address):
 def check(name, passed, value=""):
     global failures
     failures += not passed
-    print(f"{'ok' if passed else 'FAILED'} {name}: {" ".join(str(value).split())[:200]}", flush=True)
+    text = " ".join(str(value).split())
+    print(f"{'ok' if passed else 'FAILED'} {name}: {text[:200]}", flush=True)
     return passed
 
 

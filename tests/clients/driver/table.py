@@ -1,0 +1,37 @@
+"""The clients: the language of each program, the program, and the port that it needs."""
+
+CLIENTS = {
+    "redis-cli": ("python", ["redis_cli.py"], "redis"),
+    "redis-py": ("python", ["redis_py.py"], "redis"),
+    "redis-py-lock": ("python", ["redis_py_lock.py"], "redis"),
+    "redlock-py": ("python", ["redlock_py.py"], "redis"),
+    "pottery": ("python", ["pottery_redlock.py"], "redis"),
+    "ioredis": ("node", ["ioredis.js"], "redis"),
+    "node-redis": ("node", ["node_redis.js"], "redis"),
+    "node-redlock-4": ("node", ["redlock4.js"], "redis"),
+    "node-redlock-5": ("node", ["redlock5.js"], "redis"),
+    "go-redis": ("go", ["goredis"], "redis"),
+    "redsync": ("go", ["redsync"], "redis"),
+    "redislock": ("go", ["redislock"], "redis"),
+    "jedis": ("java", ["JedisClient"], "redis"),
+    "lettuce": ("java", ["LettuceClient"], "redis"),
+    "spring-integration": ("java", ["SpringLockRegistry"], "redis"),
+    "pymemcache": ("python", ["pymemcache_client.py"], "memcached"),
+    "libmemcached-tools": ("python", ["libmemcached_tools.py"], "memcached"),
+    "gomemcache": ("go", ["gomemcache"], "memcached"),
+    "cosid": ("java", ["CosIdClient"], "http"),
+    "http-routes": ("python", ["http_routes.py"], "http"),
+    "differential": ("python", ["differential.py", "{redis_server}", "{redis}"], "redis"),
+    "contention": ("python", ["contention.py", "{binary}"], "redis"),
+}
+
+# Programs of the system, beside the tools of the language.
+TOOLS = {
+    "redis-cli": ["redis-cli", "redis-benchmark"],
+    "libmemcached-tools": ["memccat", "memcstat", "memcping"],
+    "http-routes": ["curl"],
+    "differential": ["redis-server"],
+}
+
+# Programs that compare or stop servers: they have no sense against redis-server alone.
+SEQD_ONLY = {"differential", "contention"}
