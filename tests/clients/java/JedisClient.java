@@ -55,7 +55,7 @@ final class JedisClient {
         if (Checks.SEQD) {
             Checks.fails("multi", () -> {
                 try (var transaction = client.multi()) {
-                    transaction.incr(name);
+                    transaction.incr(name + ":multi");
                     return transaction.exec();
                 }
             }, "no transactions");

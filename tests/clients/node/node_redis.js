@@ -31,7 +31,7 @@ for (const RESP of [3, 2]) {
   await rejects("an error", client.sendCommand(["NOSUCH"]), "unknown command");
   equal("the connection continues", await client.incr(name), 111);
   if (TARGET === "seqd") {
-    await rejects("multi", client.multi().incr(name).exec(), "no transactions");
+    await rejects("multi", client.multi().incr(`${name}:multi`).exec(), "no transactions");
     await checkDifferences((words) => client.sendCommand(words), name, `${name}:unused`);
   }
   await client.close();

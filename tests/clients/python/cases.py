@@ -52,13 +52,14 @@ class Case:
         return []
 
 
-NAME = object()
+# Stand for the name of the case and for a name that nothing has.
+NAME, UNKNOWN = object(), "unknown"
 
 
 def name_of(word, name):
     if word is NAME:
         return name
-    return word.replace("NAME", name)
+    return f"{name}:unknown" if word is UNKNOWN else word
 
 
 def shorten(word):
@@ -99,7 +100,7 @@ def expire_words(rng, usual):
 
 
 def names(rng, _):
-    return [NAME] + ["NAME:unknown"] * rng.choice([0, 0, 1, 3])
+    return [NAME] + [UNKNOWN] * rng.choice([0, 0, 1, 3])
 
 
 def script_words(rng, script, known):

@@ -1,10 +1,15 @@
-"""Three `seqd server` processes on loopback, each of which can be killed and started again."""
+"""Three `seqd server` processes on loopback, each of which can be killed and started again.
+
+As a program, it serves until its standard input ends: `cluster.py SEQD_BINARY` prints the addresses as options of `run`.
+"""
 
 import json
 import os
 import pathlib
 import socket
 import subprocess
+import sys
+import tempfile
 import time
 import urllib.request
 
@@ -19,7 +24,8 @@ class Node:
     def __init__(self, binary, folder, name):
         self.binary, self.name = binary, name
         self.folder = pathlib.Path(folder) / name
-        self.http_port, self.peer_port, self.redis_port = free_port(), free_port(), free_port()
+        self.http_port, self.peer_port = free_port(), free_port()
+        self.redis_port, self.memcached_port = free_port(), free_port()
         self.process = None
 
     def start(self, peers=None):
@@ -31,6 +37,8 @@ class Node:
                 f'[http]\nlisten = "127.0.0.1:{self.http_port}"\n'
                 f'[peer]\nlisten = "127.0.0.1:{self.peer_port}"\npeers = {json.dumps(peers)}\n'
                 f'[redis]\nlisten = "127.0.0.1:{self.redis_port}"\n'
+                f'[memcached]\nlisten = "127.0.0.1:{self.memcached_port}"\n'
+                '[compat]\nroutes = ["leaf", "tinyid", "cosid", "katsubushi"]\n'
             )
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SEQD_")}
         with open(self.folder / "log", "a") as log:
@@ -97,3 +105,18 @@ class Cluster:
 
 def ready(state):
     return [member for member in state.get("members", []) if member.get("state") == "ready"]
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="seqd-cluster.") as folder, Cluster(sys.argv[1], folder) as cluster:
+        redis, memcached = (
+            ",".join(f"127.0.0.1:{getattr(node, port)}" for node in cluster.nodes)
+            for port in ("redis_port", "memcached_port")
+        )
+        http = f"http://127.0.0.1:{cluster.nodes[0].http_port}"
+        print(f"--redis {redis} --memcached {memcached} --http {http}", flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

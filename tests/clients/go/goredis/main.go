@@ -64,7 +64,7 @@ func exercise(protocol int) {
 	if checks.Target == "seqd" {
 		call := func(words []any) (any, error) { return client.Do(ctx, words...).Result() }
 		checks.Differences(call, name, name+":unused")
-		_, err = client.TxPipelined(ctx, func(tx redis.Pipeliner) error { return tx.Incr(ctx, name).Err() })
+		_, err = client.TxPipelined(ctx, func(tx redis.Pipeliner) error { return tx.Incr(ctx, name+":multi").Err() })
 		checks.Fails("TxPipelined", err, "no transactions")
 		ids, err := client.Do(ctx, "SEQD.ID", 3).Slice()
 		checks.Equal("SEQD.ID", len(ids), err, 3)
