@@ -12,12 +12,16 @@ class Languages:
     def __init__(self, scratch):
         self.scratch, self.outcomes = scratch, {}
 
-    def command(self, language, words):
-        """The command that runs a program, and its folder."""
+    def need(self, language):
+        """Prepares a language if that has not been done; raises the reason if it cannot be used."""
         if language not in self.outcomes:
             self.outcomes[language] = self.prepare(language)
         if self.outcomes[language]:
             raise self.outcomes[language]
+
+    def command(self, language, words):
+        """The command that runs a program, and its folder."""
+        self.need(language)
         folder = self.scratch / language
         start = {
             "python": [str(self.scratch / "venv/bin/python"), *words],

@@ -22,6 +22,7 @@ CLIENTS = {
     "cosid": ("java", ["CosIdClient"], "http"),
     "http-routes": ("python", ["http_routes.py"], "http"),
     "differential": ("python", ["differential.py", "{redis_server}", "{redis}"], "redis"),
+    "lock-scripts": ("python", ["lock_scripts.py", "{redis_server}", "{redis}"], "redis"),
     "contention": ("python", ["contention.py", "{binary}"], "redis"),
 }
 
@@ -31,7 +32,11 @@ TOOLS = {
     "libmemcached-tools": ["memccat", "memcstat", "memcping"],
     "http-routes": ["curl"],
     "differential": ["redis-server"],
+    "lock-scripts": ["redis-server", "javap"],
 }
 
+# Languages whose packages a program of another language reads.
+ALSO = {"lock-scripts": ["node", "go", "java"]}
+
 # Programs that compare or stop servers: they have no sense against redis-server alone.
-SEQD_ONLY = {"differential", "contention"}
+SEQD_ONLY = {"differential", "lock-scripts", "contention"}
