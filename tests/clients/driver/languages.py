@@ -1,11 +1,16 @@
-"""Downloads and builds each language's clients in the scratch folder, once, and only if they are needed."""
+"""Downloads and builds each language's clients in the scratch folder, once and on demand."""
 
 import os
 import subprocess
 
 from driver.outcomes import Failed, Skipped, need
 
-TOOLS = {"python": ["python3"], "node": ["node", "npm"], "go": ["go"], "java": ["java", "javac", "mvn"]}
+TOOLS = {
+    "python": ["python3"],
+    "node": ["node", "npm"],
+    "go": ["go"],
+    "java": ["java", "javac", "mvn"],
+}
 
 
 class Languages:
@@ -42,7 +47,9 @@ class Languages:
     def python(self, folder):
         venv = self.scratch / "venv"
         self.do(folder, Skipped, "python3", "-m", "venv", str(venv))
-        self.do(folder, Skipped, str(venv / "bin/pip"), "install", "--quiet", "-r", "requirements.txt")
+        self.do(
+            folder, Skipped, str(venv / "bin/pip"), "install", "--quiet", "-r", "requirements.txt"
+        )
 
     def node(self, folder):
         cache = str(self.scratch / "npm-cache")
@@ -54,14 +61,27 @@ class Languages:
 
     def java(self, folder):
         local = f"-Dmaven.repo.local={self.scratch / 'maven'}"
-        self.do(folder, Skipped, "mvn", "-B", "-q", local, "dependency:copy-dependencies", "-DoutputDirectory=lib")
+        self.do(
+            folder,
+            Skipped,
+            "mvn",
+            "-B",
+            "-q",
+            local,
+            "dependency:copy-dependencies",
+            "-DoutputDirectory=lib",
+        )
         sources = sorted(path.name for path in folder.glob("*.java"))
         self.do(folder, Failed, "javac", "-nowarn", "-d", "classes", "-cp", "lib/*", *sources)
 
     def do(self, folder, otherwise, *command):
         """Runs a step; if it fails, raises `otherwise` with the last line of its output."""
-        environment = dict(os.environ, GOMODCACHE=str(self.scratch / "go-modules"), GOFLAGS="-modcacherw")
-        result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        environment = dict(
+            os.environ, GOMODCACHE=str(self.scratch / "go-modules"), GOFLAGS="-modcacherw"
+        )
+        result = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True
+        )
         if result.returncode != 0:
             lines = (result.stdout + result.stderr).strip().splitlines() or ["no output"]
             raise otherwise(f"{' '.join(command[:2])} failed: {lines[-1][:200]}")

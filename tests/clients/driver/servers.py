@@ -40,8 +40,19 @@ class Servers:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             port = listener.getsockname()[1]
-        self.spawn("redis-server", "redis-server", "--port", str(port), "--save", "", "--dir", str(self.scratch))
-        self.wait("redis-server", lambda: socket.create_connection(("127.0.0.1", port)).close() or True)
+        self.spawn(
+            "redis-server",
+            "redis-server",
+            "--port",
+            str(port),
+            "--save",
+            "",
+            "--dir",
+            str(self.scratch),
+        )
+        self.wait(
+            "redis-server", lambda: socket.create_connection(("127.0.0.1", port)).close() or True
+        )
         return f"127.0.0.1:{port}"
 
     def start_demo(self):
@@ -58,7 +69,9 @@ class Servers:
         text = self.wait("seqd demo", printed)
         for name in ("redis", "memcached"):
             line = re.search(rf"^ *{name} (.*)$", text, re.MULTILINE)
-            setattr(self, name, ",".join(re.findall(r"127\.0\.0\.1:\d+", line[1])) if line else None)
+            setattr(
+                self, name, ",".join(re.findall(r"127\.0\.0\.1:\d+", line[1])) if line else None
+            )
         self.http = re.search(r"http://\S+", text)[0]
 
     def spawn(self, name, *command):
@@ -84,7 +97,10 @@ class Servers:
         if any("{redis_server}" in word for word in words) and not self.redis_server:
             self.redis_server = self.start_redis()
         redis = (self.redis or "").split(",")[0]
-        return [word.format(redis_server=self.redis_server, redis=redis, binary=self.binary) for word in words]
+        return [
+            word.format(redis_server=self.redis_server, redis=redis, binary=self.binary)
+            for word in words
+        ]
 
     def has(self, port):
         return bool(getattr(self, port))

@@ -63,7 +63,9 @@ final class Checks {
     }
 
     static boolean until(Callable<Boolean> condition) throws Exception {
-        for (long end = System.nanoTime() + 10_000_000_000L; System.nanoTime() < end; Thread.sleep(20)) {
+        for (long end = System.nanoTime() + 10_000_000_000L;
+                System.nanoTime() < end;
+                Thread.sleep(20)) {
             if (condition.call()) {
                 return true;
             }
@@ -79,42 +81,48 @@ final class Checks {
         AtomicInteger overlaps = new AtomicInteger();
         AtomicInteger done = new AtomicInteger();
         ConcurrentLinkedQueue<String> errors = new ConcurrentLinkedQueue<>();
-        Runnable work = () -> {
-            if (inside.incrementAndGet() > 1) {
-                overlaps.incrementAndGet();
-            }
-            try {
-                Thread.sleep(10);
-            } catch (InterruptedException error) {
-                Thread.currentThread().interrupt();
-            }
-            done.incrementAndGet();
-            inside.decrementAndGet();
-        };
+        Runnable work =
+                () -> {
+                    if (inside.incrementAndGet() > 1) {
+                        overlaps.incrementAndGet();
+                    }
+                    try {
+                        Thread.sleep(10);
+                    } catch (InterruptedException error) {
+                        Thread.currentThread().interrupt();
+                    }
+                    done.incrementAndGet();
+                    inside.decrementAndGet();
+                };
         List<Thread> threads = new ArrayList<>();
         for (int i = 0; i < contenders; i++) {
             final int contender = i;
-            threads.add(new Thread(() -> {
-                try {
-                    for (int turn = 0; turn < turns; turn++) {
-                        section.run(contender, work);
-                    }
-                } catch (Exception error) {
-                    errors.add(error.toString());
-                }
-            }));
+            threads.add(
+                    new Thread(
+                            () -> {
+                                try {
+                                    for (int turn = 0; turn < turns; turn++) {
+                                        section.run(contender, work);
+                                    }
+                                } catch (Exception error) {
+                                    errors.add(error.toString());
+                                }
+                            }));
         }
         threads.forEach(Thread::start);
         for (Thread thread : threads) {
             thread.join();
         }
-        boolean passed = done.get() == contenders * turns && overlaps.get() == 0 && errors.isEmpty();
-        String turnsDone = done + " of " + contenders * turns + " turns, " + overlaps + " overlaps ";
+        boolean passed =
+                done.get() == contenders * turns && overlaps.get() == 0 && errors.isEmpty();
+        String turnsDone =
+                done + " of " + contenders * turns + " turns, " + overlaps + " overlaps ";
         check(name, passed, contenders + " threads, " + turnsDone + errors);
     }
 
     /** Calls every example of {@code differences.tsv} on a counter and an unused name. */
-    static void differences(java.util.function.Function<String[], Object> call, String counter, String unused)
+    static void differences(
+            java.util.function.Function<String[], Object> call, String counter, String unused)
             throws Exception {
         List<String> lines = Files.readAllLines(Path.of("../differences.tsv"));
         for (String line : lines.subList(1, lines.size())) {
@@ -122,7 +130,8 @@ final class Checks {
             if (row[0].equals("-")) {
                 continue;
             }
-            String[] words = row[0].replace("COUNTER", counter).replace("UNUSED", unused).split(" ");
+            String[] words =
+                    row[0].replace("COUNTER", counter).replace("UNUSED", unused).split(" ");
             String reply;
             try {
                 reply = String.valueOf(call.apply(words));
@@ -141,6 +150,5 @@ final class Checks {
         System.exit(failures.get() == 0 ? 0 : 1);
     }
 
-    private Checks() {
-    }
+    private Checks() {}
 }

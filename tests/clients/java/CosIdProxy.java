@@ -1,13 +1,3 @@
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpRequest.BodyPublishers;
-import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
-import java.time.Duration;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import me.ahoo.cosid.machine.AbstractMachineIdDistributor;
 import me.ahoo.cosid.machine.ClockBackwardsSynchronizer;
 import me.ahoo.cosid.machine.InMemoryMachineStateStorage;
@@ -19,16 +9,29 @@ import me.ahoo.cosid.machine.MachineState;
 import me.ahoo.cosid.machine.NotFoundMachineStateException;
 import me.ahoo.cosid.segment.IdSegmentDistributor;
 
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
 /**
- * The requests of CosId's module cosid-proxy, which is not in every registry: without a body, without a content type,
- * and with the headers of an upgrade to HTTP/2, which Java's client adds.
+ * The requests of CosId's module cosid-proxy, which is not in every registry: without a body,
+ * without a content type, and with the headers of an upgrade to HTTP/2, which Java's client adds.
  */
 final class CosIdProxy {
     private static final HttpClient http = HttpClient.newHttpClient();
 
     static HttpResponse<String> send(String method, String path) {
-        HttpRequest request = HttpRequest.newBuilder(URI.create(Checks.HTTP + path))
-            .method(method, BodyPublishers.noBody()).build();
+        HttpRequest request =
+                HttpRequest.newBuilder(URI.create(Checks.HTTP + path))
+                        .method(method, BodyPublishers.noBody())
+                        .build();
         try {
             return http.send(request, BodyHandlers.ofString());
         } catch (Exception error) {
@@ -42,7 +45,8 @@ final class CosIdProxy {
     }
 
     private static IllegalStateException unexpected(HttpResponse<String> response) {
-        return new IllegalStateException(response.request().uri() + ": " + response.statusCode() + " " + response.body());
+        return new IllegalStateException(
+                response.request().uri() + ": " + response.statusCode() + " " + response.body());
     }
 
     /** The machine numbers of one process, which has its own record of them. */
@@ -54,20 +58,33 @@ final class CosIdProxy {
         }
 
         private static String path(String namespace, InstanceId instance) {
-            return "/machines/" + namespace + "?instanceId=" + instance.getInstanceId()
-                + "&stable=" + instance.isStable();
+            return "/machines/"
+                    + namespace
+                    + "?instanceId="
+                    + instance.getInstanceId()
+                    + "&stable="
+                    + instance.isStable();
         }
 
         @Override
-        protected MachineState distributeRemote(String namespace, int bits, InstanceId instance, Duration safeGuard) {
-            var response = send("POST",
-                path(namespace, instance) + "&machineBit=" + bits + "&safeGuardDuration=" + safeGuard);
+        protected MachineState distributeRemote(
+                String namespace, int bits, InstanceId instance, Duration safeGuard) {
+            var response =
+                    send(
+                            "POST",
+                            path(namespace, instance)
+                                    + "&machineBit="
+                                    + bits
+                                    + "&safeGuardDuration="
+                                    + safeGuard);
             if (response.statusCode() == 200) {
-                return MachineState.of(Integer.parseInt(field(response.body(), "machineId")),
-                    Long.parseLong(field(response.body(), "lastTimeStamp")));
+                return MachineState.of(
+                        Integer.parseInt(field(response.body(), "machineId")),
+                        Long.parseLong(field(response.body(), "lastTimeStamp")));
             }
             if (field(response.body(), "code").equals("M-01")) {
-                throw new MachineIdOverflowException(MachineIdDistributor.totalMachineIds(bits), instance);
+                throw new MachineIdOverflowException(
+                        MachineIdDistributor.totalMachineIds(bits), instance);
             }
             throw unexpected(response);
         }
@@ -81,8 +98,10 @@ final class CosIdProxy {
         }
 
         @Override
-        protected void guardRemote(String namespace, InstanceId instance, MachineState state, Duration safeGuard) {
-            var response = send("PATCH", path(namespace, instance) + "&safeGuardDuration=" + safeGuard);
+        protected void guardRemote(
+                String namespace, InstanceId instance, MachineState state, Duration safeGuard) {
+            var response =
+                    send("PATCH", path(namespace, instance) + "&safeGuardDuration=" + safeGuard);
             if (response.statusCode() == 200) {
                 guards.incrementAndGet();
                 return;
@@ -96,10 +115,18 @@ final class CosIdProxy {
     }
 
     /** The segments of one name. */
-    record Segments(String getNamespace, String getName, long getStep) implements IdSegmentDistributor {
+    record Segments(String getNamespace, String getName, long getStep)
+            implements IdSegmentDistributor {
         Segments {
-            var response = send("POST",
-                "/segments/distributor/" + getNamespace + "/" + getName + "?offset=0&step=" + getStep);
+            var response =
+                    send(
+                            "POST",
+                            "/segments/distributor/"
+                                    + getNamespace
+                                    + "/"
+                                    + getName
+                                    + "?offset=0&step="
+                                    + getStep);
             if (response.statusCode() != 200) {
                 throw unexpected(response);
             }
@@ -107,7 +134,8 @@ final class CosIdProxy {
 
         @Override
         public long nextMaxId(long step) {
-            var response = send("PATCH", "/segments/" + getNamespace + "/" + getName + "?step=" + step);
+            var response =
+                    send("PATCH", "/segments/" + getNamespace + "/" + getName + "?step=" + step);
             if (response.statusCode() != 200) {
                 throw unexpected(response);
             }
@@ -115,6 +143,5 @@ final class CosIdProxy {
         }
     }
 
-    private CosIdProxy() {
-    }
+    private CosIdProxy() {}
 }

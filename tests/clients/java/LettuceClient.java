@@ -10,6 +10,7 @@ import io.lettuce.core.codec.StringCodec;
 import io.lettuce.core.output.ObjectOutput;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolVersion;
+
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -29,7 +30,8 @@ final class LettuceClient {
         Checks.done();
     }
 
-    private static void exercise(StatefulRedisConnection<String, String> connection, String name) throws Exception {
+    private static void exercise(StatefulRedisConnection<String, String> connection, String name)
+            throws Exception {
         RedisCommands<String, String> client = connection.sync();
         Checks.equal("ping", client.ping(), "PONG");
         Checks.equal("incr", client.incr(name), 1L);
@@ -50,14 +52,23 @@ final class LettuceClient {
 
         String lock = name + ":lock";
         Checks.equal("set nx px", client.set(lock, "me", SetArgs.Builder.nx().px(5000)), "OK");
-        Checks.equal("set nx px of a held lock", client.set(lock, "you", SetArgs.Builder.nx().px(5000)), null);
-        String script = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) "
-            + "else return 0 end";
+        Checks.equal(
+                "set nx px of a held lock",
+                client.set(lock, "you", SetArgs.Builder.nx().px(5000)),
+                null);
+        String script =
+                "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) "
+                        + "else return 0 end";
         String[] keys = {lock};
-        Checks.equal("eval by another", client.eval(script, ScriptOutputType.INTEGER, keys, "you"), 0L);
+        Checks.equal(
+                "eval by another", client.eval(script, ScriptOutputType.INTEGER, keys, "you"), 0L);
         String sha = client.scriptLoad(script);
-        Checks.equal("script exists", client.scriptExists(sha, "0".repeat(40)), List.of(true, false));
-        Checks.equal("evalsha of a loaded script", client.evalsha(sha, ScriptOutputType.INTEGER, keys, "me"), 1L);
+        Checks.equal(
+                "script exists", client.scriptExists(sha, "0".repeat(40)), List.of(true, false));
+        Checks.equal(
+                "evalsha of a loaded script",
+                client.evalsha(sha, ScriptOutputType.INTEGER, keys, "me"),
+                1L);
 
         Checks.fails("an error", () -> dispatch(client, "NOSUCH"), "ERR unknown command");
         if (Checks.SEQD) {
@@ -71,6 +82,7 @@ final class LettuceClient {
         for (String word : Checks.rest(words)) {
             arguments.add(word);
         }
-        return client.dispatch(() -> words[0].getBytes(), new ObjectOutput<>(StringCodec.UTF8), arguments);
+        return client.dispatch(
+                () -> words[0].getBytes(), new ObjectOutput<>(StringCodec.UTF8), arguments);
     }
 }

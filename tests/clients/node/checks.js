@@ -13,6 +13,11 @@ export const NODES = (env.REDIS_ALL ?? REDIS).split(",").map((address) => {
 export const TARGET = env.TARGET ?? "seqd";
 export const RUN = env.RUN ?? `r${process.pid}`;
 
+// Deletes a lock that has the value.
+export const RELEASE =
+  'if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) ' +
+  "else return 0 end";
+
 let failures = 0;
 
 export function check(name, passed, value = "") {
@@ -42,9 +47,11 @@ export async function until(condition, limitMs = 10_000) {
   return false;
 }
 
-/** Runs `criticalSection(work, contender)` in several tasks and checks that `work` never overlaps itself. */
+/** Runs `criticalSection(work, contender)` in tasks and checks that `work` never overlaps. */
 export async function contend(name, criticalSection, contenders = 6, turns = 4) {
-  let inside = 0, overlaps = 0, done = 0;
+  let inside = 0,
+    overlaps = 0,
+    done = 0;
   const work = async () => {
     inside += 1;
     if (inside > 1) overlaps += 1;
@@ -58,20 +65,31 @@ export async function contend(name, criticalSection, contenders = 6, turns = 4) 
       for (let turn = 0; turn < turns; turn++) await criticalSection(work, contender);
     }).map((task) => task.catch((error) => errors.push(error.message))),
   );
-  const summary = `${contenders} tasks, ${done} of ${contenders * turns} turns, ${overlaps} overlaps`;
-  check(name, done === contenders * turns && overlaps === 0 && errors.length === 0, `${summary} ${errors[0] ?? ""}`);
+  const all = contenders * turns;
+  const summary = `${contenders} tasks, ${done} of ${all} turns, ${overlaps} overlaps`;
+  check(
+    name,
+    done === contenders * turns && overlaps === 0 && errors.length === 0,
+    `${summary} ${errors[0] ?? ""}`,
+  );
 }
 
-/** Checks every example of `differences.tsv` with `call(words)`, on a counter and an unused name. */
+/** Checks the examples of `differences.tsv` with `call(words)`, on a counter and an unused name. */
 export async function checkDifferences(call, counter, unused) {
   const [heads, ...rows] = readFileSync(new URL("../differences.tsv", import.meta.url), "utf8")
-    .trimEnd().split("\n").map((line) => line.split("\t"));
+    .trimEnd()
+    .split("\n")
+    .map((line) => line.split("\t"));
   for (const row of rows) {
     const example = row[heads.indexOf("example")];
     if (example === "-") continue;
     const words = example.replace("COUNTER", counter).replace("UNUSED", unused).split(" ");
     const reply = await call(words).then(inspect, (error) => `-${error.message}`);
-    check(`differs: ${words.join(" ")}`, new RegExp(`^(${row[heads.indexOf("seqd")]})$`).test(reply), reply);
+    check(
+      `differs: ${words.join(" ")}`,
+      new RegExp(`^(${row[heads.indexOf("seqd")]})$`).test(reply),
+      reply,
+    );
   }
 }
 

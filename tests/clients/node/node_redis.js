@@ -1,7 +1,17 @@
 // node-redis: counters, nulls, pipelining, errors, in both protocols.
 
 import { createClient } from "redis";
-import { NODES, RUN, TARGET, check, checkDifferences, done, equal, rejects } from "./checks.js";
+import {
+  NODES,
+  RELEASE,
+  RUN,
+  TARGET,
+  check,
+  checkDifferences,
+  done,
+  equal,
+  rejects,
+} from "./checks.js";
 
 for (const RESP of [3, 2]) {
   console.log(`# protocol ${RESP}`);
@@ -12,8 +22,11 @@ for (const RESP of [3, 2]) {
   equal("incrBy", await client.incrBy(name, 9), 10);
   equal("get", await client.get(name), "10");
   equal("get of an unknown name", await client.get(`${name}:unknown`), null);
-  equal("100 incr at once", await Promise.all(Array.from({ length: 100 }, () => client.incr(name))),
-    Array.from({ length: 100 }, (_, i) => i + 11));
+  equal(
+    "100 incr at once",
+    await Promise.all(Array.from({ length: 100 }, () => client.incr(name))),
+    Array.from({ length: 100 }, (_, i) => i + 11),
+  );
   equal("exists, ttl", [await client.exists(name), await client.ttl(name)], [1, -1]);
 
   const lock = `${name}:lock`;
@@ -22,10 +35,13 @@ for (const RESP of [3, 2]) {
   equal("set nx px of a held lock", await client.set(lock, "you", nx), null);
   const left = await client.pTTL(lock);
   check("pTTL", left > 3000 && left <= 5000, left);
-  const script = 'if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end';
-  equal("eval by another", await client.eval(script, { keys: [lock], arguments: ["you"] }), 0);
-  const sha = await client.scriptLoad(script);
-  equal("evalSha of a loaded script", await client.evalSha(sha, { keys: [lock], arguments: ["me"] }), 1);
+  equal("eval by another", await client.eval(RELEASE, { keys: [lock], arguments: ["you"] }), 0);
+  const sha = await client.scriptLoad(RELEASE);
+  equal(
+    "evalSha of a loaded script",
+    await client.evalSha(sha, { keys: [lock], arguments: ["me"] }),
+    1,
+  );
   equal("get after release", await client.get(lock), null);
 
   await rejects("an error", client.sendCommand(["NOSUCH"]), "unknown command");

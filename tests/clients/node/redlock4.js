@@ -29,7 +29,9 @@ await rejects("unlock after expiry", short.unlock(), "Unable to fully release");
 await (await elsewhere.lock(name, 1000)).unlock();
 check("an expired lock can be acquired", true);
 
-const patient = clients.map((client) => new Redlock([client], { retryCount: -1, retryDelay: 30, retryJitter: 20 }));
+const patient = clients.map(
+  (client) => new Redlock([client], { retryCount: -1, retryDelay: 30, retryJitter: 20 }),
+);
 await contend("contenders exclude each other", async (work, contender) => {
   const held = await patient[contender % patient.length].lock(name, 10_000);
   await work();

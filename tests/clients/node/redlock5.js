@@ -28,10 +28,14 @@ await rejects("release twice", extended.release(), "unable to achieve a quorum")
 const short = await once.acquire([name], 300);
 equal("the lock expires", await until(async () => (await clients[0].get(name)) === null), true);
 await rejects("extend after expiry", short.extend(1000), "already-expired");
-const used = await elsewhere.using([name], 2000, async (signal) => (signal.aborted ? "aborted" : "used"));
+const used = await elsewhere.using([name], 2000, async (signal) =>
+  signal.aborted ? "aborted" : "used",
+);
 equal("using", used, "used");
 
-const patient = clients.map((client) => redlock(client, { retryCount: -1, retryDelay: 30, retryJitter: 20 }));
+const patient = clients.map((client) =>
+  redlock(client, { retryCount: -1, retryDelay: 30, retryJitter: 20 }),
+);
 await contend("contenders exclude each other", async (work, contender) => {
   const held = await patient[contender % patient.length].acquire([name], 10_000);
   await work();

@@ -1,24 +1,36 @@
 """Random commands for `differential.py`, valid and not, from a seed.
 
-A case is a name in one of three states, one command on it, and a look at the name afterwards. In the text of a command
-the name stands for its state: `absent`, `counter` or `lock`.
+A case is a name in one of three states, one command on it, and a look at the name afterwards. In
+the text of a command the name is replaced by its state: `absent`, `counter` or `lock`.
 """
 
 import hashlib
 import random
 
 NUMBERS = ["1", "2", "10", "1000", "1000000"]
-ODD_NUMBERS = ["0", "-1", "1000001", "9223372036854775807", "9223372036854775808", "abc", "", "1.5", " 1", "+1", "01"]
+ODD_NUMBERS = [
+    "0",
+    "-1",
+    "1000001",
+    "9223372036854775807",
+    "9223372036854775808",
+    "abc",
+    "",
+    "1.5",
+    " 1",
+    "+1",
+    "01",
+]
 SECONDS, MILLISECONDS = ["1", "10", "3600"], ["100", "2000", "60000", "86400000"]
 ODD_TIMES = ["0", "-5", "99", "86400001", "x", "1.5", "99999999999999999999"]
 ODD_NAMES = ["", "{} with space", "k" * 300 + "{}", "\u00fc{}", "{}\t", "-{}", "/{}"]
 VALUES = ["owner", "me", "0b7e:1", "AbC+/==", "w" * 128]
 ODD_VALUES = ["", "w" * 129, "with space", "new\nline", "\u00fc"]
+OWNED = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call({}) else return {} end"
 FORMS = {
-    "release": "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
-    "extend": 'if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("pexpire", KEYS[1], ARGV[2]) '
-    "else return 0 end",
-    "left": 'if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("pttl", KEYS[1]) else return -3 end',
+    "release": OWNED.format("'del', KEYS[1]", "0"),
+    "extend": OWNED.format("'pexpire', KEYS[1], ARGV[2]", "0"),
+    "left": OWNED.format("'pttl', KEYS[1]", "-3"),
     "other": "return redis.call('set', KEYS[1], ARGV[1])",
 }
 OWNER = "owner"
@@ -39,7 +51,9 @@ class Case:
         self.takes_name = NAME in words
         label = self.state if self.name == name else "oddname"
         self.words = [command, *(name_of(word, self.name) for word in words)]
-        self.text = " ".join([command, *(label if word is NAME else shorten(word) for word in words)])
+        self.text = " ".join(
+            [command, *(label if word is NAME else shorten(word) for word in words)]
+        )
         self.look = [["GET", self.name], ["PTTL", self.name]] if self.takes_name else []
 
     def setup(self):
@@ -96,7 +110,9 @@ def set_words(rng, _):
 
 def expire_words(rng, usual):
     words = [NAME, time_of(rng, usual)]
-    return words + [rng.choice(["NX", "XX", "GT", "LT", "NOSUCH"])] if rng.random() < 0.15 else words
+    return (
+        words + [rng.choice(["NX", "XX", "GT", "LT", "NOSUCH"])] if rng.random() < 0.15 else words
+    )
 
 
 def names(rng, _):
@@ -126,7 +142,9 @@ def script_subcommand(rng, _):
     text = rng.choice(list(FORMS.values()))
     sha = hashlib.sha1(text.encode()).hexdigest()
     exists = ["EXISTS", *rng.sample([sha, "0" * 40, "short"], rng.randint(1, 3))]
-    return rng.choice([["LOAD", text], ["LOAD", text], exists, exists, ["NOSUCH"], ["LOAD", "not lua ("]])
+    return rng.choice(
+        [["LOAD", text], ["LOAD", text], exists, exists, ["NOSUCH"], ["LOAD", "not lua ("]]
+    )
 
 
 def fixed(*choices):
@@ -152,8 +170,18 @@ ARGUMENTS = {
     "PING": fixed([], ["hello"], [""]),
     "ECHO": fixed(["hello"], [""], ["a b"]),
     "SELECT": fixed(["0"], ["0"], ["1"], ["15"], ["16"], ["x"], ["-1"]),
-    "HELLO": fixed(["2"], ["2"], ["4"], ["x"], ["2", "SETNAME", "me"], ["2", "SETNAME"], ["2", "AUTH", "default"]),
-    "CLIENT": fixed(["SETNAME", "me"], ["GETNAME"], ["SETNAME", "with space"], ["ID"], ["NOSUCH"], ["SETNAME"]),
+    "HELLO": fixed(
+        ["2"],
+        ["2"],
+        ["4"],
+        ["x"],
+        ["2", "SETNAME", "me"],
+        ["2", "SETNAME"],
+        ["2", "AUTH", "default"],
+    ),
+    "CLIENT": fixed(
+        ["SETNAME", "me"], ["GETNAME"], ["SETNAME", "with space"], ["ID"], ["NOSUCH"], ["SETNAME"]
+    ),
     "CONFIG": fixed(["GET", "save"], ["GET", "appendonly"], ["GET", "nosuch"], ["GET"], ["NOSUCH"]),
     "COMMAND": fixed([], ["COUNT"], ["NOSUCH"]),
     "INFO": fixed([], ["server"], ["replication"]),

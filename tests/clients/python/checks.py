@@ -1,7 +1,7 @@
 """Named checks of one client program.
 
-Each check prints one line, `ok NAME: VALUE` or `FAILED NAME: VALUE`. The program ends with `done()`, which exits with 1
-if a check failed.
+Each check prints one line, `ok NAME: VALUE` or `FAILED NAME: VALUE`. The program ends with
+`done()`, which exits with 1 if a check failed.
 """
 
 import os
@@ -35,7 +35,9 @@ def check(name, passed, value=""):
 
 
 def equal(name, got, expected):
-    return check(name, got == expected, repr(got) if got == expected else f"{got!r}, expected {expected!r}")
+    return check(
+        name, got == expected, repr(got) if got == expected else f"{got!r}, expected {expected!r}"
+    )
 
 
 def raises(name, kinds, call, text=""):
@@ -60,7 +62,7 @@ def until(condition, limit_s=10.0):
 
 
 def contend(name, critical_section, contenders=6, turns=5):
-    """Runs `critical_section(work)` in several threads and checks that `work` never overlaps itself."""
+    """Runs `critical_section(work)` in threads and checks that `work` never overlaps itself."""
     inside, overlaps, errors = [], [], []
     done = 0
 
@@ -86,7 +88,8 @@ def contend(name, critical_section, contenders=6, turns=5):
         thread.start()
     for thread in threads:
         thread.join()
-    value = f"{contenders} threads, {done} of {contenders * turns} turns, {len(overlaps)} overlaps {errors[:1] or ''}"
+    value = f"{contenders} threads, {done} of {contenders * turns} turns, {len(overlaps)} overlaps"
+    value += f" {errors[0]}" if errors else ""
     return check(name, done == contenders * turns and not overlaps and not errors, value)
 
 

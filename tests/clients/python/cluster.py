@@ -1,6 +1,7 @@
 """Three `seqd server` processes on loopback, each of which can be killed and started again.
 
-As a program, it serves until its standard input ends: `cluster.py SEQD_BINARY` prints the addresses as options of `run`.
+As a program, `cluster.py SEQD_BINARY` prints the addresses as options of `run`, and serves until
+its standard input ends.
 """
 
 import json
@@ -40,7 +41,9 @@ class Node:
                 f'[memcached]\nlisten = "127.0.0.1:{self.memcached_port}"\n'
                 '[compat]\nroutes = ["leaf", "tinyid", "cosid", "katsubushi"]\n'
             )
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("SEQD_")}
+        environment = {
+            key: value for key, value in os.environ.items() if not key.startswith("SEQD_")
+        }
         with open(self.folder / "log", "a") as log:
             command = [self.binary, "server", "--config", str(config)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
@@ -54,7 +57,9 @@ class Node:
     def cluster(self):
         """What this node reports about the cluster, or an empty object if it does not respond."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/v1/cluster", timeout=1) as response:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.http_port}/v1/cluster", timeout=1
+            ) as response:
                 return json.load(response)
         except OSError:
             return {}
@@ -71,7 +76,10 @@ class Cluster:
             node.start(peers)
         try:
             self.leader()
-            self.wait("three ready members", lambda: all(len(ready(node.cluster())) == 3 for node in self.nodes))
+            self.wait(
+                "three ready members",
+                lambda: all(len(ready(node.cluster())) == 3 for node in self.nodes),
+            )
         except TimeoutError:
             self.__exit__()
             raise
@@ -108,7 +116,10 @@ def ready(state):
 
 
 def main():
-    with tempfile.TemporaryDirectory(prefix="seqd-cluster.") as folder, Cluster(sys.argv[1], folder) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="seqd-cluster.") as folder,
+        Cluster(sys.argv[1], folder) as cluster,
+    ):
         redis, memcached = (
             ",".join(f"127.0.0.1:{getattr(node, port)}" for node in cluster.nodes)
             for port in ("redis_port", "memcached_port")

@@ -1,9 +1,11 @@
-"""Twelve contenders with redis-py's Lock while the leader is killed with `kill -9` and started again.
+"""Twelve contenders with redis-py's Lock while the leader is killed with `kill -9`, and started
+again.
 
   contention.py SEQD_BINARY [SECONDS [KILLS]]
 
-Three nodes run in a temporary folder. A holder takes a local file lock, which is free if no other holder is inside, and
-writes its fencing token into a ledger. Tokens in the order of the ledger must rise.
+Three nodes run in a temporary folder. A holder takes a local file lock, which is free if no other
+holder is inside, and writes its fencing token into a ledger. Tokens in the order of the ledger must
+rise.
 """
 
 import fcntl
@@ -15,7 +17,6 @@ import tempfile
 import time
 
 import redis
-
 from checks import check, done, until
 from cluster import Cluster
 
@@ -25,7 +26,7 @@ NAME = "contended"
 
 
 def contender(number, ports, folder, end):
-    """Acquires, checks, works and releases until the end; any error of the server is a reason to try elsewhere."""
+    """Acquires, checks, works and releases until the end; after an error it tries the next node."""
     clients = [redis.Redis(port=port, socket_timeout=4, socket_connect_timeout=1) for port in ports]
     ledger, inside = folder / "ledger", open(folder / "inside", "w")
     turn = number
@@ -74,11 +75,15 @@ def main():
     binary = sys.argv[1]
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 30
     kills = int(sys.argv[3]) if len(sys.argv) > 3 else 3
-    with tempfile.TemporaryDirectory(prefix="seqd-contention.") as scratch, Cluster(binary, scratch) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="seqd-contention.") as scratch,
+        Cluster(binary, scratch) as cluster,
+    ):
         folder, end = pathlib.Path(scratch), time.time() + seconds
         ports = [node.redis_port for node in cluster.nodes]
         processes = [
-            multiprocessing.Process(target=contender, args=(number, ports, folder, end)) for number in range(CONTENDERS)
+            multiprocessing.Process(target=contender, args=(number, ports, folder, end))
+            for number in range(CONTENDERS)
         ]
         for process in processes:
             process.start()
@@ -88,7 +93,10 @@ def main():
             leader, before = cluster.leader(), len(turns(folder))
             leader.kill()
             began = time.monotonic()
-            if check(f"turns continue without {leader.name}", until(lambda: len(turns(folder)) > before, 20)):
+            if check(
+                f"turns continue without {leader.name}",
+                until(lambda before=before: len(turns(folder)) > before, 20),
+            ):
                 gaps.append(round(time.monotonic() - began, 2))
             time.sleep(seconds / (kills + 1) / 2)
             leader.start()
@@ -103,13 +111,21 @@ def report(folder, gaps):
     entries = [line.split() for line in turns(folder)]
     tokens = [int(entry[0]) for entry in entries]
     overlaps = [line for line in notes if line.startswith("OVERLAP")]
-    check("exclusion held", not overlaps, f"{len(entries)} turns, {len(overlaps)} overlaps {overlaps[:2]}")
-    falls = [pair for pair in zip(tokens, tokens[1:]) if pair[0] >= pair[1]]
-    check("fencing tokens rise", tokens and not falls, f"{tokens[0] if tokens else ''}..{max(tokens, default=0)} {falls[:2]}")
+    check(
+        "exclusion held",
+        not overlaps,
+        f"{len(entries)} turns, {len(overlaps)} overlaps {overlaps[:2]}",
+    )
+    falls = [pair for pair in zip(tokens, tokens[1:], strict=False) if pair[0] >= pair[1]]
+    check(
+        "fencing tokens rise",
+        tokens and not falls,
+        f"{tokens[0] if tokens else ''}..{max(tokens, default=0)} {falls[:2]}",
+    )
     served = {entry[1] for entry in entries}
     check("every contender had a turn", len(served) == CONTENDERS, f"{len(served)} of {CONTENDERS}")
     errors = {line: notes.count(line) for line in notes if not line.startswith("OVERLAP")}
-    print(f"# seconds until the next turn after each kill: {gaps}; errors that contenders met: {errors}")
+    print(f"# seconds until the next turn after each kill: {gaps}; contenders met errors: {errors}")
 
 
 if __name__ == "__main__":

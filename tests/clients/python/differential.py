@@ -2,7 +2,8 @@
 
   differential.py REDIS_HOST:PORT SEQD_HOST:PORT [SEED [COMMAND..]]
 
-A difference must have a row with a reason in `differences.tsv`. Errors are compared by their first word.
+A difference must have a row with a reason in `differences.tsv`. Errors are compared by their first
+word.
 """
 
 import collections
@@ -43,7 +44,7 @@ def run(connection, case):
     """Returns the reply, and the value and the time left afterwards."""
     setup = case.setup()
     replies = connection.call(*setup, case.words, *case.look)
-    return replies[len(setup)], replies[len(setup) + 1:]
+    return replies[len(setup)], replies[len(setup) + 1 :]
 
 
 def main():
@@ -69,14 +70,18 @@ def main():
                 redis_reply += " then " + " ".join(redis_look)
                 seqd_reply += " then " + " ".join(seqd_look)
             if differs:
-                row = next((row for row in rows if row.explains(case.text, redis_reply, seqd_reply)), None)
+                row = next(
+                    (row for row in rows if row.explains(case.text, redis_reply, seqd_reply)), None
+                )
                 if row:
                     explained += 1
                     used[row.reason] += 1
                 else:
                     unexplained.append(f"{case.text} -> redis {redis_reply!r}, seqd {seqd_reply!r}")
         redis.close(), seqd.close()
-        value = f"{COUNT} inputs, {explained} differ for a reason, {len(unexplained)} differ without"
+        value = (
+            f"{COUNT} inputs, {explained} differ for a reason, {len(unexplained)} differ without"
+        )
         check(command, not unexplained, value)
         for line in unexplained[:8]:
             print(f"  {line}")

@@ -1,6 +1,7 @@
 """The URLs of Leaf, TinyID, CosId and katsubushi, with curl, against `http_vectors.tsv`.
 
-A vector is a request with the status, the content type and the body (a regular expression) of the original server.
+A vector is a request with the status, the content type and the body (regular expressions) of the
+original server.
 """
 
 import csv
@@ -31,7 +32,10 @@ def curl(method, path, headers=(), body=None):
 
 def create(name, **definition):
     request = urllib.request.Request(
-        f"{HTTP}/v1/sequences/{name}", json.dumps(definition).encode(), {"content-type": "application/json"}, method="PUT"
+        f"{HTTP}/v1/sequences/{name}",
+        json.dumps(definition).encode(),
+        {"content-type": "application/json"},
+        method="PUT",
     )
     urllib.request.urlopen(request, timeout=10).read()
 
@@ -48,11 +52,18 @@ def vectors():
             kind = fields.get("content-type", "")
             passed = (
                 status == int(row["status"])
-                and (row["content-type"] == "-" or re.fullmatch(row["content-type"], kind, re.IGNORECASE))
+                and (
+                    row["content-type"] == "-"
+                    or re.fullmatch(row["content-type"], kind, re.IGNORECASE)
+                )
                 and re.fullmatch(row["response"], text)
             )
             check(row["name"], bool(passed), f"{status} {kind} {text!r}")
-            check(row["name"] + ": not stored", fields.get("cache-control") == "no-store", fields.get("cache-control"))
+            check(
+                row["name"] + ": not stored",
+                fields.get("cache-control") == "no-store",
+                fields.get("cache-control"),
+            )
 
 
 def tinyid_values(segment):
@@ -67,7 +78,11 @@ def tinyid_segments():
     segments = [curl("POST", "/tinyid/id/nextSegmentIdSimple" + path)[2] for _ in range(3)]
     singles = [int(curl("GET", "/tinyid/id/nextIdSimple" + path)[2] or 0) for _ in range(20)]
     values = [value for segment in segments for value in tinyid_values(segment)] + singles
-    check("tinyid: three segments and 20 IDs have no value twice", len(set(values)) == len(values), segments)
+    check(
+        "tinyid: three segments and 20 IDs have no value twice",
+        len(set(values)) == len(values),
+        segments,
+    )
     equal("tinyid: delta 2 and remainder 1 give odd values", {value % 2 for value in values}, {1})
 
 

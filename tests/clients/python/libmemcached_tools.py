@@ -6,7 +6,9 @@ from checks import MEMCACHED, check, done
 
 
 def run(*command):
-    result = subprocess.run([*command, f"--servers={MEMCACHED}"], capture_output=True, text=True, timeout=20)
+    result = subprocess.run(
+        [*command, f"--servers={MEMCACHED}"], capture_output=True, text=True, timeout=20
+    )
     return result.returncode, (result.stdout + result.stderr).strip()
 
 

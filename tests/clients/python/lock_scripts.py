@@ -2,8 +2,8 @@
 
   lock_scripts.py REDIS_HOST:PORT SEQD_HOST:PORT
 
-Each script is loaded, and called on a lock that is free, held by the caller, and held by another. Replies, values and
-times left must be equal, except that a hold is never shortened.
+Each script is loaded, and called on a lock that is free, held by the caller, and held by another.
+Replies, values and times left must be equal, except that a hold is never shortened.
 """
 
 import hashlib
@@ -16,7 +16,6 @@ import sys
 import pottery.redlock
 import redis.lock
 import redlock
-
 from checks import RUN, check, done, host_port
 from resp import Connection
 
@@ -68,7 +67,9 @@ def python_scripts():
         yield f"redis-py {name}", getattr(redis.lock.Lock, f"LUA_{name}_SCRIPT")
     yield "redlock-py unlock", redlock.Redlock.unlock_script
     text = pathlib.Path(pottery.redlock.__file__).read_text()
-    for name, script in re.findall(r"_(\w+)_script = master\.register_script\('''(.*?)'''\)", text, re.S):
+    for name, script in re.findall(
+        r"_(\w+)_script = master\.register_script\('''(.*?)'''\)", text, re.S
+    ):
         yield f"pottery {name}", script
 
 
@@ -82,7 +83,9 @@ def go_scripts():
 
 
 def node_scripts():
-    for name, script in re.findall(r"const (\w+)Script = `(.*?)`", read("node/node_modules/redlock4/redlock.js"), re.S):
+    for name, script in re.findall(
+        r"const (\w+)Script = `(.*?)`", read("node/node_modules/redlock4/redlock.js"), re.S
+    ):
         yield f"redlock4 {name}", script
     text = read("node/node_modules/redlock5/dist/cjs/index.js")
     for name, script in re.findall(r"const (\w+)_SCRIPT = `(.*?)`", text, re.S):
@@ -107,21 +110,23 @@ class Server:
         return self.connection.call(["SCRIPT", "LOAD", script])[0]
 
     def case(self, script, name, holder, arguments):
-        """The reply of the script, then the value and the time left, in thousands of milliseconds."""
+        """The reply of the script, then the value of the lock and its time left."""
         setup = [["SET", name, holder, "NX", "PX", HELD_MS]] if holder else []
         sha = hashlib.sha1(script.encode()).hexdigest()
         words = ["EVALSHA", sha, "1", name, *arguments]
-        return self.connection.call(*setup, words, ["GET", name], ["PTTL", name])[len(setup):]
+        return self.connection.call(*setup, words, ["GET", name], ["PTTL", name])[len(setup) :]
 
 
 def rounded(reply):
-    """A number of milliseconds in whole seconds, because two servers are not asked at the same time."""
+    """Milliseconds as whole seconds, because the servers are not called at the same time."""
     number = re.fullmatch(r":(\d{4,})", reply)
     return f":{round(int(number[1]), -3)}" if number else reply
 
 
 def agrees(redis_replies, seqd_replies):
-    redis_replies, seqd_replies = ([rounded(reply) for reply in replies] for replies in (redis_replies, seqd_replies))
+    redis_replies, seqd_replies = (
+        [rounded(reply) for reply in replies] for replies in (redis_replies, seqd_replies)
+    )
     shortened = redis_replies[2] == f":{LESS_MS}" and seqd_replies[2] == f":{HELD_MS}"
     return redis_replies == seqd_replies or (shortened and redis_replies[:2] == seqd_replies[:2])
 
@@ -130,7 +135,9 @@ def main():
     redis_server, seqd = Server(sys.argv[1]), Server(sys.argv[2])
     found = dict(itertools.chain(python_scripts(), go_scripts(), node_scripts(), java_scripts()))
     missing = set(ARGUMENTS) - set(found)
-    check("every listed script is in its package", not missing, missing or f"{len(ARGUMENTS)} scripts")
+    check(
+        "every listed script is in its package", not missing, missing or f"{len(ARGUMENTS)} scripts"
+    )
     for name, script in found.items():
         if name not in ARGUMENTS:
             check(f"{name} is in the table", False, script)
@@ -139,9 +146,13 @@ def main():
         loaded = redis_server.load(script), seqd.load(script)
         if not check(f"{name}: SCRIPT LOAD", loaded == (sha, sha), loaded[1]):
             continue
-        for (number, arguments), holder in itertools.product(enumerate(ARGUMENTS[name]), ("", VALUE, "another-owner")):
+        for (number, arguments), holder in itertools.product(
+            enumerate(ARGUMENTS[name]), ("", VALUE, "another-owner")
+        ):
             key = f"{RUN}:script:{name.replace(' ', ':')}:{number}:{holder[:7]}"
-            replies = [server.case(script, key, holder, arguments) for server in (redis_server, seqd)]
+            replies = [
+                server.case(script, key, holder, arguments) for server in (redis_server, seqd)
+            ]
             state = {"": "free", VALUE: "own"}.get(holder, "another's")
             title = f"{name}, lock {state}, {' '.join(arguments)}"
             if not agrees(*replies):

@@ -2,10 +2,9 @@
 
 import threading
 
+from checks import MEMCACHED, check, done, equal, host_port, raises
 from pymemcache.client.base import Client
 from pymemcache.exceptions import MemcacheError
-
-from checks import MEMCACHED, check, done, equal, host_port, raises
 
 client = Client(host_port(MEMCACHED), timeout=5)
 

@@ -1,7 +1,6 @@
 """redis-py: counters, nulls, pipelines and errors, over RESP3 and RESP2."""
 
 import redis
-
 from checks import REDIS, RUN, TARGET, check, done, equal, host_port, raises
 from refusals import examples
 
@@ -22,7 +21,11 @@ def counters(client, name):
 
 def nulls(client, name):
     equal("get of an unknown name", client.get(name + ":unknown"), None)
-    equal("ttl and pttl of an unknown name", (client.ttl(name + ":u"), client.pttl(name + ":u")), (-2, -2))
+    equal(
+        "ttl and pttl of an unknown name",
+        (client.ttl(name + ":u"), client.pttl(name + ":u")),
+        (-2, -2),
+    )
     equal("set nx px acquires", client.set(name, "owner-1", nx=True, px=5000), True)
     equal("set nx px of a held lock is null", client.set(name, "owner-2", nx=True, px=5000), None)
     equal("get of a lock is its value", client.get(name), b"owner-1")
@@ -44,9 +47,23 @@ def pipelines(client, name):
 
 
 def errors(client, name):
-    raises("set of a word", redis.ResponseError, lambda: client.incr(name) and client.incrby(name, "abc"))
-    raises("an unknown command", redis.ResponseError, lambda: client.execute_command("NOSUCH"), "unknown command")
-    raises("too few arguments", redis.ResponseError, lambda: client.execute_command("INCR"), "wrong number of arguments")
+    raises(
+        "set of a word",
+        redis.ResponseError,
+        lambda: client.incr(name) and client.incrby(name, "abc"),
+    )
+    raises(
+        "an unknown command",
+        redis.ResponseError,
+        lambda: client.execute_command("NOSUCH"),
+        "unknown command",
+    )
+    raises(
+        "too few arguments",
+        redis.ResponseError,
+        lambda: client.execute_command("INCR"),
+        "wrong number of arguments",
+    )
     if TARGET == "seqd":
         for words, difference in examples(name, name + ":unused"):
             try:
@@ -59,9 +76,17 @@ def errors(client, name):
 
 def seqd_commands(client, name):
     ids = client.execute_command("SEQD.ID", 10)
-    check("SEQD.ID returns rising IDs", len({*ids}) == 10 and [int(i) for i in ids] == sorted(map(int, ids)), ids[:2])
+    check(
+        "SEQD.ID returns rising IDs",
+        len({*ids}) == 10 and [int(i) for i in ids] == sorted(map(int, ids)),
+        ids[:2],
+    )
     ranges = client.execute_command("SEQD.NEXT", name, 50)
-    check("SEQD.NEXT returns ranges", sum(int(last) - int(first) + 1 for first, last in ranges) == 50, ranges)
+    check(
+        "SEQD.NEXT returns ranges",
+        sum(int(last) - int(first) + 1 for first, last in ranges) == 50,
+        ranges,
+    )
     client.set(name + ":lock", "me", nx=True, px=5000)
     first = int(client.execute_command("SEQD.TOKEN", name + ":lock", "me"))
     client.delete(name + ":lock")

@@ -1,9 +1,19 @@
 """redis-py's Lock: release, extend, reacquire, expiry, and six contenders."""
 
 import redis
+from checks import (
+    NODES,
+    RUN,
+    TARGET,
+    check,
+    contend,
+    done,
+    equal,
+    host_port,
+    raises,
+    until,
+)
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
-
-from checks import NODES, REDIS, RUN, TARGET, check, contend, done, equal, host_port, raises, until
 
 clients = [redis.Redis(host=host, port=port) for host, port in map(host_port, NODES)]
 client = clients[0]
@@ -40,7 +50,11 @@ short.acquire()
 equal("the lock expires", until(lambda: client.get(name) is None, 5), True)
 raises("release after expiry", LockNotOwnedError, short.release)
 short.acquire()
-raises("extend after expiry", LockNotOwnedError, lambda: until(lambda: client.get(name) is None, 5) and short.extend(1))
+raises(
+    "extend after expiry",
+    LockNotOwnedError,
+    lambda: until(lambda: client.get(name) is None, 5) and short.extend(1),
+)
 equal("an expired lock can be acquired", other.acquire(blocking=False), True)
 other.release()
 

@@ -1,8 +1,7 @@
 """redlock-py with one server: the cluster is one lock service, not several."""
 
-from redlock import Redlock
-
 from checks import REDIS, RUN, check, contend, done, equal, host_port, until
+from redlock import Redlock
 
 host, port = host_port(REDIS)
 name = f"{RUN}:redlock-py"

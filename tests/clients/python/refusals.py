@@ -10,7 +10,9 @@ TABLE = pathlib.Path(__file__).resolve().parent.parent / "differences.tsv"
 class Difference:
     def __init__(self, row):
         self.example, self.reason = row["example"], row["reason"]
-        self.command, self.redis, self.seqd = (re.compile(row[key]) for key in ("command", "redis", "seqd"))
+        self.command, self.redis, self.seqd = (
+            re.compile(row[key]) for key in ("command", "redis", "seqd")
+        )
 
     def explains(self, command, redis_reply, seqd_reply):
         return (
@@ -22,7 +24,9 @@ class Difference:
 
 def table():
     with open(TABLE, newline="") as file:
-        return [Difference(row) for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
+        return [
+            Difference(row) for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        ]
 
 
 def examples(counter, unused):

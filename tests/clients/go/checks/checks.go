@@ -2,6 +2,7 @@
 package checks
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -68,7 +69,8 @@ func Must[T any](value T, err error) T {
 
 // Until waits for the condition, ten seconds at most.
 func Until(condition func() bool) bool {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	end := time.Now().Add(10 * time.Second)
+	for ; time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if condition() {
 			return true
 		}
@@ -76,10 +78,10 @@ func Until(condition func() bool) bool {
 	return false
 }
 
-// Contend runs the critical section in several goroutines and checks that work never overlaps itself.
+// Contend runs the critical section in goroutines and checks that work never overlaps itself.
 func Contend(name string, section func(contender int, work func()) error) {
 	const contenders, turns = 6, 5
-	var inside, overlaps, errors atomic.Int64
+	var inside, overlaps, failed atomic.Int64
 	var last atomic.Value
 	done := 0
 	work := func() {
@@ -97,16 +99,21 @@ func Contend(name string, section func(contender int, work func()) error) {
 		group.Go(func() {
 			for range turns {
 				if err := section(contender, work); err != nil {
-					errors.Add(1)
+					failed.Add(1)
 					last.Store(err.Error())
 				}
 			}
 		})
 	}
 	group.Wait()
-	passed := done == contenders*turns && overlaps.Load() == 0 && errors.Load() == 0
+	passed := done == contenders*turns && overlaps.Load() == 0 && failed.Load() == 0
 	Check(name, passed, fmt.Sprintf("%d goroutines, %d of %d turns, %d overlaps %v",
 		contenders, done, contenders*turns, overlaps.Load(), last.Load()))
+}
+
+// Is checks that the error is the expected one.
+func Is(name string, err, expected error) {
+	Check(name, errors.Is(err, expected), err)
 }
 
 // Differences calls every example of `differences.tsv` on a counter and an unused name.

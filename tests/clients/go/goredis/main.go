@@ -54,7 +54,11 @@ func exercise(protocol int) {
 	acquired, err = client.SetNX(ctx, lock, "you", 2*time.Second).Result()
 	checks.Equal("SetNX with seconds (EX) of a held lock", acquired, err, false)
 	script := redis.NewScript(
-		`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`)
+		`if redis.call("get", KEYS[1]) == ARGV[1] then
+			return redis.call("del", KEYS[1])
+		else
+			return 0
+		end`)
 	value, err = script.Run(ctx, client, []string{lock}, "you").Int64()
 	checks.Equal("Script.Run by another", value, err, int64(0))
 	value, err = script.Run(ctx, client, []string{lock}, "me").Int64()
@@ -64,7 +68,9 @@ func exercise(protocol int) {
 	if checks.Target == "seqd" {
 		call := func(words []any) (any, error) { return client.Do(ctx, words...).Result() }
 		checks.Differences(call, name, name+":unused")
-		_, err = client.TxPipelined(ctx, func(tx redis.Pipeliner) error { return tx.Incr(ctx, name+":multi").Err() })
+		_, err = client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+			return tx.Incr(ctx, name+":multi").Err()
+		})
 		checks.Fails("TxPipelined", err, "no transactions")
 		ids, err := client.Do(ctx, "SEQD.ID", 3).Slice()
 		checks.Equal("SEQD.ID", len(ids), err, 3)

@@ -1,9 +1,9 @@
-// bsm/redislock over go-redis: obtain, metadata, re-obtain by token, TTL, refresh, release, contenders.
+// bsm/redislock over go-redis: obtain, metadata, obtain with the own token, TTL, refresh, release,
+// contenders.
 package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"clients/checks"
@@ -24,12 +24,13 @@ func main() {
 	lock := checks.Must(first.Obtain(ctx, name, 5*time.Second, &redislock.Options{Metadata: "host-1"}))
 	checks.Equal("Obtain keeps the metadata", lock.Metadata(), nil, "host-1")
 	_, err := other.Obtain(ctx, name, 5*time.Second, nil)
-	checks.Check("a second Obtain is ErrNotObtained", errors.Is(err, redislock.ErrNotObtained), err)
+	checks.Is("a second Obtain is ErrNotObtained", err, redislock.ErrNotObtained)
 	left, err := lock.TTL(ctx)
 	checks.Check("TTL", err == nil && left > 3*time.Second && left <= 5*time.Second, left)
 	checks.Equal("Refresh", nil, lock.Refresh(ctx, 9*time.Second, nil), nil)
 	left, err = lock.TTL(ctx)
-	checks.Check("TTL after Refresh", err == nil && left > 7*time.Second && left <= 9*time.Second, left)
+	refreshed := err == nil && left > 7*time.Second && left <= 9*time.Second
+	checks.Check("TTL after Refresh", refreshed, left)
 
 	options := &redislock.Options{Token: lock.Token(), Metadata: "host-2"}
 	again, err := other.Obtain(ctx, name, 9*time.Second, options)
@@ -40,7 +41,7 @@ func main() {
 		left, err = lock.TTL(ctx)
 		checks.Equal("TTL of the old value", left, err, time.Duration(0))
 		err = lock.Release(ctx)
-		checks.Check("Release of the old value is ErrLockNotHeld", errors.Is(err, redislock.ErrLockNotHeld), err)
+		checks.Is("Release of the old value is ErrLockNotHeld", err, redislock.ErrLockNotHeld)
 		checks.Equal("Release", nil, again.Release(ctx), nil)
 	} else {
 		checks.Equal("Release", nil, lock.Release(ctx), nil)
@@ -53,9 +54,9 @@ func main() {
 		return err == nil
 	}), err)
 	err = short.Refresh(ctx, 5*time.Second, nil)
-	checks.Check("Refresh after expiry is ErrNotObtained", errors.Is(err, redislock.ErrNotObtained), err)
+	checks.Is("Refresh after expiry is ErrNotObtained", err, redislock.ErrNotObtained)
 	err = short.Release(ctx)
-	checks.Check("Release after expiry is ErrLockNotHeld", errors.Is(err, redislock.ErrLockNotHeld), err)
+	checks.Is("Release after expiry is ErrLockNotHeld", err, redislock.ErrLockNotHeld)
 	checks.Equal("Release of the next", nil, next.Release(ctx), nil)
 
 	checks.Contend("contenders exclude each other", func(contender int, work func()) error {
