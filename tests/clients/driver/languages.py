@@ -1,6 +1,7 @@
 """Downloads and builds each language's clients in the scratch folder, once and on demand."""
 
 import os
+import re
 import subprocess
 
 from driver.outcomes import Failed, Skipped, need
@@ -75,13 +76,15 @@ class Languages:
         self.do(folder, Failed, "javac", "-nowarn", "-d", "classes", "-cp", "lib/*", *sources)
 
     def do(self, folder, otherwise, *command):
-        """Runs a step; if it fails, raises `otherwise` with the last line of its output."""
-        environment = dict(
-            os.environ, GOMODCACHE=str(self.scratch / "go-modules"), GOFLAGS="-modcacherw"
-        )
+        """Runs a step; if it fails, raises `otherwise` with the first error in its output."""
+        modules = str(self.scratch / "go-modules")
+        environment = dict(os.environ, GOMODCACHE=modules, GOFLAGS="-modcacherw")
         result = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True
         )
         if result.returncode != 0:
-            lines = (result.stdout + result.stderr).strip().splitlines() or ["no output"]
-            raise otherwise(f"{' '.join(command[:2])} failed: {lines[-1][:200]}")
+            output = re.sub(r"\x1b\[[0-9;]*m", "", result.stdout + result.stderr)
+            lines = [line for line in output.splitlines() if line.strip()] or ["no output"]
+            error = next((line for line in lines if "error" in line.lower()), lines[-1])
+            step = " ".join([os.path.basename(command[0]), *command[1:3]])
+            raise otherwise(f"{step}: {error.strip()[:200]}")
