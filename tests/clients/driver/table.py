@@ -23,6 +23,7 @@ CLIENTS = {
     "http-routes": ("python", ["http_routes.py"], "http"),
     "differential": ("python", ["differential.py", "{redis_server}", "{redis}"], "redis"),
     "lock-scripts": ("python", ["lock_scripts.py", "{redis_server}", "{redis}"], "redis"),
+    "redis-access": ("python", ["redis_access.py", "{binary}"], "redis"),
     "contention": ("python", ["contention.py", "{binary}"], "redis"),
 }
 
@@ -33,10 +34,11 @@ TOOLS = {
     "http-routes": ["curl"],
     "differential": ["redis-server"],
     "lock-scripts": ["redis-server", "javap"],
+    "redis-access": ["redis-cli"],
 }
 
 # Languages whose packages a program of another language reads.
 ALSO = {"lock-scripts": ["node", "go", "java"]}
 
 # Programs that compare or stop servers: they have no sense against redis-server alone.
-SEQD_ONLY = {"differential", "lock-scripts", "contention"}
+SEQD_ONLY = {"differential", "lock-scripts", "redis-access", "contention"}
