@@ -13,7 +13,7 @@ import sys
 
 from cases import ARGUMENTS, cases
 from checks import RUN, check, done, host_port
-from refusals import table
+from differences import table
 from resp import Connection
 
 COUNT = 200

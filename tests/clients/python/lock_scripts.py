@@ -17,7 +17,7 @@ import pottery.redlock
 import redis.lock
 import redlock
 from checks import RUN, check, done, host_port
-from refusals import table
+from differences import table
 from resp import Connection
 
 SCRATCH = pathlib.Path(__file__).resolve().parent.parent

@@ -2,7 +2,7 @@
 
 import redis
 from checks import REDIS, RUN, TARGET, check, done, equal, host_port, raises
-from refusals import examples
+from differences import examples
 
 host, port = host_port(REDIS)
 
