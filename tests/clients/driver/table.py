@@ -17,6 +17,7 @@ CLIENTS = {
     "lettuce": ("java", ["LettuceClient"], "redis"),
     "spring-integration": ("java", ["SpringLockRegistry"], "redis"),
     "pymemcache": ("python", ["pymemcache_client.py"], "memcached"),
+    "katsubushi": ("python", ["katsubushi_memcached.py"], "memcached"),
     "libmemcached-tools": ("python", ["libmemcached_tools.py"], "memcached"),
     "gomemcache": ("go", ["gomemcache"], "memcached"),
     "cosid": ("java", ["CosIdClient"], "http"),

@@ -7,6 +7,7 @@ its standard input ends.
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -71,6 +72,8 @@ class Cluster:
         self.limit_s = limit_s
 
     def __enter__(self):
+        # Without this, a terminated program would leave its nodes behind.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         peers = [f"{node.name}=127.0.0.1:{node.peer_port}" for node in self.nodes]
         for node in self.nodes:
             node.start(peers)

@@ -27,6 +27,7 @@ raises("add is refused", MemcacheError, lambda: client.add("id", "12345", norepl
 raises("incr is refused", MemcacheError, lambda: client.incr("id", 1))
 raises("delete is refused", MemcacheError, lambda: client.delete("id", noreply=False))
 raises("flush_all is refused", MemcacheError, lambda: client.flush_all(noreply=False))
+client.set("id", "1", noreply=True)
 check("get after the refusals", int(client.get("id")) > max(values), "an ID")
 raises("a key of 251 bytes", Exception, lambda: client.get("k" * 251))
 check("a key of 250 bytes", int(client.get("k" * 250)) > 0, "an ID")
