@@ -41,7 +41,8 @@ class Raw:
     def response(self):
         head = struct.unpack("!BBHBBHIIQ", self.file.read(24))
         magic, _, key_length, extras_length, _, status, length, opaque, _ = head
-        equal("magic and opaque of the response", (magic, opaque), (0x81, 7))
+        if (magic, opaque) != (0x81, 7):
+            check("magic and opaque of the response", False, (magic, opaque))
         body = self.file.read(length)
         rest = body[extras_length:]
         return rest[:key_length], rest[key_length:], status
