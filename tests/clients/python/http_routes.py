@@ -26,8 +26,10 @@ def curl(method, path, headers=(), body=None):
     output = subprocess.run(command, capture_output=True, text=True).stdout
     head, _, body = output.replace("\r\n", "\n").partition("\n\n")
     lines = head.split("\n")
-    pairs = (line.split(": ", 1) for line in lines[1:] if ": " in line)
+    pairs = [line.split(": ", 1) for line in lines[1:] if ": " in line]
     fields = {name.lower(): value for name, value in pairs}
+    if len(fields) < len(pairs):
+        check(f"{method} {path} has each header once", False, head)
     return int((lines[0].split() + ["0", "0"])[1]), fields, body
 
 
