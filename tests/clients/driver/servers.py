@@ -40,16 +40,8 @@ class Servers:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             port = listener.getsockname()[1]
-        self.spawn(
-            "redis-server",
-            "redis-server",
-            "--port",
-            str(port),
-            "--save",
-            "",
-            "--dir",
-            str(self.scratch),
-        )
+        options = ["--port", str(port), "--save", "", "--dir", str(self.scratch)]
+        self.spawn("redis-server", "redis-server", *options)
         self.wait(
             "redis-server", lambda: socket.create_connection(("127.0.0.1", port)).close() or True
         )
@@ -66,12 +58,11 @@ class Servers:
             # The other protocols follow the nodes' lines.
             return text if len(re.findall("http://", text)) >= 3 and "pages" in text else None
 
-        text = self.wait("seqd demo", printed)
+        text = self.wait("seqd demo, with the addresses of all protocols,", printed)
         for name in ("redis", "memcached"):
-            line = re.search(rf"^ *{name} (.*)$", text, re.MULTILINE)
-            setattr(
-                self, name, ",".join(re.findall(r"127\.0\.0\.1:\d+", line[1])) if line else None
-            )
+            line = re.search(rf"^ *{name} .*$", text, re.MULTILINE)
+            addresses = re.findall(r"127\.0\.0\.1:\d+", line[0]) if line else []
+            setattr(self, name, ",".join(addresses))
         self.http = re.search(r"http://\S+", text)[0]
 
     def spawn(self, name, *command):
@@ -90,7 +81,7 @@ class Servers:
             except OSError:
                 pass
             time.sleep(0.1)
-        raise Failed(f"{what} did not start within {START_LIMIT_S} s")
+        raise Failed(f"{what} was not ready within {START_LIMIT_S} s")
 
     def words(self, words):
         """The words of a command with the addresses filled in."""

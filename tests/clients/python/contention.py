@@ -40,7 +40,7 @@ def contender(number, ports, folder, end):
                 continue
             token = int(client.execute_command("SEQD.TOKEN", NAME, lock.local.token))
         except redis.RedisError as error:
-            note(folder, f"acquire {type(error).__name__}")
+            note(folder, f"acquire {kind(error)}")
             time.sleep(0.05)
             continue
         # The hold begins at the latest when the request was sent, so this much of it is certain.
@@ -58,7 +58,13 @@ def contender(number, ports, folder, end):
         try:
             lock.release()
         except redis.RedisError as error:
-            note(folder, f"release {type(error).__name__}")
+            note(folder, f"release {kind(error)}")
+
+
+def kind(error):
+    """The type of an error, and the code in a reply of seqd, without addresses and names."""
+    is_reply = isinstance(error, redis.ResponseError)
+    return f"{type(error).__name__} {str(error).split(':')[0] if is_reply else ''}".rstrip()
 
 
 def note(folder, text):
