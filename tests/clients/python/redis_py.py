@@ -1,7 +1,9 @@
 """redis-py: counters, nulls, pipelines and errors, over RESP3 and RESP2."""
 
+import threading
+
 import redis
-from checks import REDIS, RUN, TARGET, check, done, equal, host_port, raises
+from checks import NODES, REDIS, RUN, TARGET, check, done, equal, host_port, raises
 from differences import examples
 
 host, port = host_port(REDIS)
@@ -74,6 +76,28 @@ def errors(client, name):
         equal("the counter is as before", client.get(name), b"1")
 
 
+def callers(name):
+    """Several threads on several nodes share a counter."""
+    values = []
+
+    def caller(number):
+        node_host, node_port = host_port(NODES[number % len(NODES)])
+        own = redis.Redis(host=node_host, port=node_port)
+        got = [own.incr(name) for _ in range(50)]
+        values.append(got)
+        own.close()
+
+    threads = [threading.Thread(target=caller, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rising = all(got == sorted(set(got)) for got in values)
+    everything = sorted(value for got in values for value in got)
+    complete = everything == list(range(1, 401))
+    check("8 threads, 400 incr: no value twice, none missing", rising and complete, len(everything))
+
+
 def seqd_commands(client, name):
     ids = client.execute_command("SEQD.ID", 10)
     check(
@@ -107,6 +131,7 @@ for protocol in (3, 2):
     nulls(client, f"{prefix}:lock")
     pipelines(client, f"{prefix}:pipeline")
     errors(client, f"{prefix}:errors")
+    callers(f"{prefix}:callers")
     if TARGET == "seqd":
         seqd_commands(client, f"{prefix}:counter")
     client.close()
