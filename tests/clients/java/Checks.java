@@ -23,6 +23,11 @@ final class Checks {
         void run(int contender, Runnable work) throws Exception;
     }
 
+    /** The checks of a client. */
+    interface Program {
+        void run() throws Exception;
+    }
+
     static String env(String key, String otherwise) {
         return Objects.requireNonNullElse(System.getenv(key), otherwise);
     }
@@ -146,7 +151,14 @@ final class Checks {
         return Arrays.copyOfRange(words, 1, words.length);
     }
 
-    static void done() {
+    /** Runs a program and ends the process, also if threads of a client are left. */
+    static void program(Program program) {
+        try {
+            program.run();
+        } catch (Exception error) {
+            check("the program", false, error);
+            error.printStackTrace(System.out);
+        }
         System.exit(failures.get() == 0 ? 0 : 1);
     }
 

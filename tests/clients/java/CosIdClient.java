@@ -18,12 +18,15 @@ final class CosIdClient {
     private static final Duration SAFE_GUARD = Duration.ofSeconds(30);
     private static final String NAMESPACE = Checks.RUN + "-cosid";
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        Checks.program(CosIdClient::run);
+    }
+
+    private static void run() throws Exception {
         machines();
         overflow();
         snowflakes();
         segments();
-        Checks.done();
     }
 
     private static void machines() throws Exception {
@@ -92,17 +95,16 @@ final class CosIdClient {
                 "a third instance is refused",
                 () -> new CosIdProxy.Machines().distribute(small, 1, third, SAFE_GUARD),
                 "MachineIdOverflowException");
-        var second =
-                new CosIdProxy.Machines()
-                        .distribute(
-                                small,
-                                1,
-                                InstanceId.of("10.0.0.3", 2, true),
-                                MachineIdDistributor.FOREVER_SAFE_GUARD_DURATION);
-        Checks.equal(
-                "a stable instance keeps its number",
-                numbers.contains(second.getMachineId()),
-                true);
+        InstanceId second = InstanceId.of("10.0.0.3", 2, true);
+        int again =
+                new CosIdProxy.Machines().distribute(small, 1, second, SAFE_GUARD).getMachineId();
+        Checks.check("a stable instance keeps its number", numbers.contains(again), again);
+        // A client without a guarder asks for a number for ever; a hold lasts 24 h at most.
+        Duration forever = MachineIdDistributor.FOREVER_SAFE_GUARD_DURATION;
+        Checks.fails(
+                "a number for ever is refused",
+                () -> new CosIdProxy.Machines().distribute(small, 1, second, forever),
+                "at most PT24H");
     }
 
     private static void snowflakes() throws Exception {

@@ -10,7 +10,11 @@ import java.util.stream.LongStream;
 
 /** jedis: counters, nulls, pipelines, scripts and errors, in both protocols. */
 final class JedisClient {
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        Checks.program(JedisClient::run);
+    }
+
+    private static void run() throws Exception {
         for (RedisProtocol protocol : List.of(RedisProtocol.RESP3, RedisProtocol.RESP2)) {
             System.out.println("# protocol " + protocol);
             DefaultJedisClientConfig config =
@@ -23,7 +27,6 @@ final class JedisClient {
                 exercise(client, Checks.RUN + ":jedis:" + protocol.version());
             }
         }
-        Checks.done();
     }
 
     private static void exercise(RedisClient client, String name) throws Exception {

@@ -17,7 +17,11 @@ import java.util.List;
 
 /** lettuce: counters, nulls, asynchronous calls, scripts and errors, in both protocols. */
 final class LettuceClient {
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        Checks.program(LettuceClient::run);
+    }
+
+    private static void run() throws Exception {
         for (ProtocolVersion protocol : List.of(ProtocolVersion.RESP3, ProtocolVersion.RESP2)) {
             System.out.println("# protocol " + protocol);
             RedisClient client = RedisClient.create("redis://" + Checks.REDIS);
@@ -27,7 +31,6 @@ final class LettuceClient {
             }
             client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
         }
-        Checks.done();
     }
 
     private static void exercise(StatefulRedisConnection<String, String> connection, String name)

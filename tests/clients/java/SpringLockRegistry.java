@@ -14,7 +14,11 @@ import java.util.concurrent.locks.Lock;
 final class SpringLockRegistry {
     private static final String REGISTRY = Checks.RUN + ":spring";
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        Checks.program(SpringLockRegistry::run);
+    }
+
+    private static void run() throws Exception {
         List<LettuceConnectionFactory> factories = new ArrayList<>();
         for (String node : Checks.NODES) {
             LettuceConnectionFactory factory =
@@ -40,7 +44,6 @@ final class SpringLockRegistry {
                     work.run();
                     lock.unlock();
                 });
-        Checks.done();
     }
 
     private static RedisLockRegistry registry(
