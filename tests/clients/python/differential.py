@@ -47,45 +47,71 @@ def run(connection, case):
     return replies[len(setup)], replies[len(setup) + 1 :]
 
 
+def difference(case, redis, seqd):
+    """Both replies if they differ, with the looks at the name if only those differ."""
+    redis_reply, redis_look = run(redis, case)
+    seqd_reply, seqd_look = run(seqd, case)
+    if not same(case, redis_reply, seqd_reply):
+        return redis_reply, seqd_reply
+    looks = zip(redis_look, seqd_look, strict=True)
+    if all(a == b or close(a, b, 3000) for a, b in looks):
+        return None
+    return tuple(
+        f"{reply} then {' '.join(look)}"
+        for reply, look in ((redis_reply, redis_look), (seqd_reply, seqd_look))
+    )
+
+
+class Connections:
+    """A connection to each server in each version of the protocol."""
+
+    def __init__(self, addresses):
+        self.addresses, self.open = addresses, {}
+
+    def pair(self, case, number):
+        protocol = 2 + number % 2
+        if case.words[0] in CONNECTION_COMMANDS:
+            self.close()
+        if protocol not in self.open:
+            self.open[protocol] = [Connection(address, protocol) for address in self.addresses]
+        return self.open[protocol]
+
+    def close(self):
+        for pair in self.open.values():
+            for connection in pair:
+                connection.close()
+        self.open = {}
+
+
+def compare(command, seed, connections, rows):
+    """Runs the inputs of a command, and returns the differences by reason and those without."""
+    explained, unexplained = collections.Counter(), []
+    for number, case in enumerate(cases(command, seed, COUNT, RUN)):
+        replies = difference(case, *connections.pair(case, number))
+        if not replies:
+            continue
+        row = next((row for row in rows if row.explains(case.text, *replies)), None)
+        if row:
+            explained[row.reason] += 1
+        else:
+            unexplained.append(f"{case.text} -> redis {replies[0]!r}, seqd {replies[1]!r}")
+    return explained, unexplained
+
+
 def main():
-    redis_address, seqd_address = map(host_port, sys.argv[1:3])
+    connections = Connections([host_port(address) for address in sys.argv[1:3]])
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(2**32)
     print(f"# replay with seed {seed}")
-    rows = table()
-    used = collections.Counter()
+    rows, reasons = table(), collections.Counter()
     for command in sys.argv[4:] or ARGUMENTS:
-        unexplained, explained = [], 0
-        redis, seqd = Connection(redis_address), Connection(seqd_address)
-        for case in cases(command, seed, COUNT, RUN):
-            if command in CONNECTION_COMMANDS:
-                redis.close(), seqd.close()
-                redis, seqd = Connection(redis_address), Connection(seqd_address)
-            redis_reply, redis_look = run(redis, case)
-            seqd_reply, seqd_look = run(seqd, case)
-            differs = not same(case, redis_reply, seqd_reply)
-            if not differs and any(
-                a != b and not close(a, b, 3000) for a, b in zip(redis_look, seqd_look, strict=True)
-            ):
-                differs = True
-                redis_reply += " then " + " ".join(redis_look)
-                seqd_reply += " then " + " ".join(seqd_look)
-            if differs:
-                row = next(
-                    (row for row in rows if row.explains(case.text, redis_reply, seqd_reply)), None
-                )
-                if row:
-                    explained += 1
-                    used[row.reason] += 1
-                else:
-                    unexplained.append(f"{case.text} -> redis {redis_reply!r}, seqd {seqd_reply!r}")
-        redis.close(), seqd.close()
-        value = (
-            f"{COUNT} inputs, {explained} differ for a reason, {len(unexplained)} differ without"
-        )
-        check(command, not unexplained, value)
+        explained, unexplained = compare(command, seed, connections, rows)
+        reasons += explained
+        counts = f"{explained.total()} differ for a reason, {len(unexplained)} without"
+        check(command, not unexplained, f"{COUNT} inputs, {counts}")
         for line in unexplained[:8]:
             print(f"  {line}")
-    for reason, count in used.most_common():
+    connections.close()
+    for reason, count in reasons.most_common():
         print(f"# {count} times: {reason}")
     done()
 
