@@ -43,3 +43,17 @@ ALSO = {"lock-scripts": ["node", "go", "java"]}
 
 # Programs that compare or stop servers: they have no sense against redis-server alone.
 SEQD_ONLY = {"differential", "lock-scripts", "redis-access", "contention"}
+
+# One of each kind, within a minute and with the packages of one language.
+SHORT = [
+    "redis-cli",
+    "redis-py",
+    "redis-py-lock",
+    "redlock-py",
+    "pymemcache",
+    "katsubushi",
+    "libmemcached-tools",
+    "http-routes",
+    "differential",
+    "redis-access",
+]
