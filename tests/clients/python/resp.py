@@ -1,4 +1,4 @@
-"""A connection that sends any words and returns replies as text, without a client library between.
+"""A connection that sends any words and returns replies as text, without a client library.
 
 `+OK`, `:1`, `$value`, `nil`, `-ERR message`, `[:1 $a]`. A null or a type of the other version of the
 protocol is `RESP2 null` or `RESP3 type`.
