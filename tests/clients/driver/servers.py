@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from driver.outcomes import Failed, need
+from python.ports import free_port
 
 START_LIMIT_S = 30
 
@@ -37,9 +38,7 @@ class Servers:
     def start_redis(self):
         """Starts a redis-server without a file, and returns its address."""
         need(["redis-server"])
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
+        port = free_port()
         options = ["--port", str(port), "--save", "", "--dir", str(self.scratch)]
         self.spawn("redis-server", "redis-server", *options)
         self.wait(

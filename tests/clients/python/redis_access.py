@@ -13,7 +13,7 @@ import tempfile
 
 import redis
 from checks import check, done, equal, raises, until
-from cluster import free_port
+from ports import free_port
 from redis.exceptions import (
     AuthenticationError,
     LockError,

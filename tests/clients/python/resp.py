@@ -1,7 +1,7 @@
 """A connection that sends any words and returns replies as text, without a client library.
 
-`+OK`, `:1`, `$value`, `nil`, `-ERR message`, `[:1 $a]`. A null or a type of the other version of the
-protocol is `RESP2 null` or `RESP3 type`.
+`+OK`, `:1`, `$value`, `nil`, `-ERR message`, `[:1 $a]`. A null or a type of the other version of
+the protocol is `RESP2 null` or `RESP3 type`.
 """
 
 import socket
