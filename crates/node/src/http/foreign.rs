@@ -95,7 +95,9 @@ impl Foreign {
     ) -> Result<Foreign, Problem> {
         gate::check_length(request.uri())?;
         context.hosts.check(&request)?;
-        gate::check(request.method(), request.headers(), true, &context.cluster)?;
+        // A GET may take values here, so a page of another site may not send one either.
+        gate::check(&Method::POST, request.headers(), true, &context.cluster)?;
+        gate::check_site(request.headers())?;
         let (mut parts, body) = request.into_parts();
         let mut fields = fields_of(parts.uri.query().unwrap_or_default());
         let mut held = None;

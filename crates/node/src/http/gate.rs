@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const SEQD_NODE: HeaderName = HeaderName::from_static("seqd-node");
 const SEQD_CLUSTER: HeaderName = HeaderName::from_static("seqd-cluster");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(IDEMPOTENCY_KEY_HEADER);
 
 /// Longer request IDs are replaced, because they would be copied into each log line.
@@ -62,6 +63,16 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// Refuses a request that a browser sends for a page of another site, for example for an image.
+pub(super) fn check_site(headers: &HeaderMap) -> Result<(), Problem> {
+    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+    if matches!(site, None | Some(b"same-origin" | b"none")) {
+        return Ok(());
+    }
+    let detail = "a page of another site may not take anything here";
+    Err(Problem::new(ErrorCode::Forbidden, detail))
 }
 
 fn same_origin(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
@@ -153,6 +164,14 @@ mod tests {
             let refused = check(&Method::POST, &both, false, || None);
             assert_eq!(refused.is_err(), other != &own[..1], "{both:?}");
         }
+    }
+
+    #[test]
+    fn a_page_of_another_site_takes_nothing() {
+        let taken = |site: &str| check_site(&headers(&[(SEC_FETCH_SITE, site)])).is_ok();
+        assert!(check_site(&HeaderMap::new()).is_ok());
+        assert!(taken("none") && taken("same-origin"));
+        assert!(!taken("cross-site") && !taken("same-site"));
     }
 
     #[test]

@@ -334,7 +334,8 @@ impl Client {
     ) -> Result<(), ServiceError> {
         let sequences = &self.session.services().sequences;
         let sequence = sequence_name(name)?;
-        let definition = sequences.get(&sequence, true, admitted.deadline).await?;
+        // Another node may have created it a moment ago.
+        let definition = sequences.get(&sequence, false, admitted.deadline).await?;
         let to = value.checked_add(definition.increment.signum());
         let request = AdvanceRequest {
             to: to.ok_or_else(|| no_next(name, value))?,

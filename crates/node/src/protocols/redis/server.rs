@@ -29,7 +29,7 @@ const MOST_NAME: usize = 128;
 impl Client {
     /// `HELLO [2|3] [AUTH user token] [SETNAME name]`.
     pub(super) async fn hello(&mut self, arguments: &[Bytes]) -> Reply {
-        let version = match arguments.first().map(|version| number(version)) {
+        let version = match arguments.first().map(number) {
             None => self.version,
             Some(Some(2)) => Version::Two,
             Some(Some(3)) => Version::Three,

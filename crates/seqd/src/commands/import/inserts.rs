@@ -80,16 +80,6 @@ fn create(
             _ => return Err(tokens.refusal("expected CREATE TABLE name (columns)")),
         }
     }
-    const KEYS: &[&str] = &[
-        "PRIMARY",
-        "UNIQUE",
-        "KEY",
-        "INDEX",
-        "CONSTRAINT",
-        "FULLTEXT",
-        "FOREIGN",
-        "CHECK",
-    ];
     let (mut columns, mut depth, mut at_start) = (Vec::new(), 1, true);
     while depth > 0 {
         match tokens.next()? {
@@ -100,10 +90,8 @@ fn create(
                 continue;
             }
             Some(Token::Quoted(column)) if at_start => columns.push(column.to_ascii_lowercase()),
-            Some(Token::Word(column)) if at_start => {
-                if !KEYS.iter().any(|key| column.eq_ignore_ascii_case(key)) {
-                    columns.push(column.to_ascii_lowercase());
-                }
+            Some(Token::Word(column)) if at_start && !is_key(&column) => {
+                columns.push(column.to_ascii_lowercase());
             }
             None => return Err(tokens.refusal("the closing bracket of CREATE TABLE is missing")),
             _ => {}
@@ -187,6 +175,21 @@ fn cells(tokens: &mut Tokens<'_>) -> Result<Vec<Cell>, Refusal> {
             _ => return Err(tokens.refusal("expected , or ) after a value")),
         }
     }
+}
+
+/// Returns whether a word begins the definition of a key, and not of a column.
+fn is_key(word: &str) -> bool {
+    const KEYS: [&str; 8] = [
+        "PRIMARY",
+        "UNIQUE",
+        "KEY",
+        "INDEX",
+        "CONSTRAINT",
+        "FULLTEXT",
+        "FOREIGN",
+        "CHECK",
+    ];
+    KEYS.iter().any(|key| word.eq_ignore_ascii_case(key))
 }
 
 #[cfg(test)]
