@@ -8,7 +8,7 @@ static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
 /// The number of clusters that may run at the same time on any machine.
-static ALLOWED: AtomicUsize = AtomicUsize::new(2);
+static ALLOWED: AtomicUsize = AtomicUsize::new(3);
 
 /// More clusters than ever run at the same time.
 const ALL: usize = 1024;
@@ -22,7 +22,7 @@ pub fn allow(clusters: usize) {
     ALLOWED.fetch_max(clusters, Ordering::Relaxed);
 }
 
-/// Waits until fewer clusters run than this machine can run: one per core, and two on a small
+/// Waits until fewer clusters run than this machine can run: one per core, and three on a small
 /// machine, since a cluster spends most of its time waiting for disks and elections.
 pub fn acquire() -> Permit {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

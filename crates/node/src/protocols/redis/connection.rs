@@ -19,8 +19,10 @@ use crate::protocols::{Protocol, Session};
 /// The most `INCR` that are served together.
 const MOST_TOGETHER: usize = 128;
 
-/// The requests after which other connections get their turn. The shortest requests have two bytes.
+/// The requests after which other connections get their turn, and the bytes that count as one:
+/// empty requests have one byte.
 const IN_TURN: usize = 32;
+const TURN_BYTES: usize = 256;
 
 /// Numbers the connections of this process.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
@@ -70,7 +72,10 @@ async fn exchange(
             served = 0;
             yield_now().await;
         }
-        match next(&mut stream.bytes, &mut ahead) {
+        let before = stream.bytes.len();
+        let next = next(&mut stream.bytes, &mut ahead);
+        served += (before - stream.bytes.len()) / TURN_BYTES;
+        match next {
             Next::Requests(requests) => {
                 served += requests.len();
                 let answering = client.session.connection().begin();
