@@ -150,7 +150,9 @@ fn a_sequence_in_use_is_not_refused() {
             let is_done = &is_done;
             scope.spawn(move || {
                 while !is_done.load(Ordering::Relaxed) {
-                    cluster.next(node, "order", 900);
+                    cluster
+                        .post(node, "/v1/sequences/order/next?count=900")
+                        .ok();
                 }
             });
         }

@@ -34,8 +34,11 @@ use plan::{Rules, Step, System, Target};
 const IN_FLIGHT: usize = 16;
 
 /// The number of times that a step is planned again because values were allocated after its plan.
-/// Each takes a few milliseconds, and a sequence in use rarely passes two plans in a row.
-const MAX_REPLANS: usize = 16;
+/// Each time skips twice as many values, so that a busy sequence is overtaken.
+const MAX_REPLANS: u32 = 12;
+
+/// The number of values that the first new plan skips: the smallest segment of a node.
+const FIRST_SKIP: i64 = 1000;
 
 /// The systems from which sequences are imported.
 #[derive(Debug, Subcommand)]
@@ -251,6 +254,10 @@ async fn import(
         if is_passed && replans < MAX_REPLANS {
             replans += 1;
             planned = step(target, modes.wanted, session).await?;
+            if let Step::Discard(next) = &mut planned {
+                let skipped = target.increment.saturating_mul(FIRST_SKIP << replans);
+                *next = next.saturating_add(skipped);
+            }
         } else if failure.exit == exit::CONFLICT || failure.exit == exit::USAGE {
             return Ok(Imported::refused(target, failure.detail()));
         } else {
