@@ -44,6 +44,10 @@ impl Failure {
         }
     }
 
+    pub(crate) fn code(&self) -> &str {
+        &self.code
+    }
+
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }

@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seqd_tests::binary::run;
 use seqd_tests::cluster::Cluster;
+use serde_json::json;
 
 /// The table of Leaf, as mysqldump writes it.
 fn leaf(order: i64, user: i64) -> String {
@@ -111,4 +113,55 @@ fn thousands_of_counters_are_imported_twice() {
     let stderr = String::from_utf8_lossy(&bad.stderr);
     assert!(stderr.contains("line 3"), "{stderr}");
     assert!(!importer.cluster.sequence_names(0).contains("new"));
+}
+
+#[test]
+fn an_ordered_sequence_issues_no_value_below_the_start_after_an_import() {
+    let importer = Importer {
+        cluster: Cluster::started(3),
+    };
+    let cluster = &importer.cluster;
+    cluster.create_sequence(0, "order", &json!({"mode": "ordered"}));
+    // The leader holds a run of values from 1, part of which the old system has issued.
+    assert_eq!(cluster.next(0, "order", 1), (1, 1));
+    let text = "name,value\norder,10\nnew,10\n";
+    let results = importer.results("counters", text, &["--yes"], 0);
+    assert_eq!(results, ["order 11 1 equal", "new 11 1 created"]);
+    for node in 0..3 {
+        assert!(cluster.next(node, "order", 1).0 >= 11);
+    }
+    // Counters are strict by default.
+    assert_eq!(cluster.next(0, "new", 1), (11, 11));
+    assert_eq!(cluster.next(1, "new", 1), (12, 12));
+}
+
+#[test]
+fn a_sequence_in_use_is_not_refused() {
+    let importer = Importer {
+        cluster: Cluster::started(3),
+    };
+    let cluster = &importer.cluster;
+    let small = json!({"segment": {"min": 1000, "max": 1000}});
+    cluster.create_sequence(0, "order", &small);
+    assert_eq!(cluster.next(0, "order", 500), (1, 500));
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for node in 0..3 {
+            let is_done = &is_done;
+            scope.spawn(move || {
+                while !is_done.load(Ordering::Relaxed) {
+                    cluster
+                        .post(node, "/v1/sequences/order/next?count=900")
+                        .ok();
+                }
+            });
+        }
+        let results: Vec<_> = (0..20)
+            .map(|_| importer.import("counters", "name,value\norder,100\n", &["--yes"]))
+            .collect();
+        is_done.store(true, Ordering::Relaxed);
+        for output in results {
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+        }
+    });
 }

@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Table, Refusal> {
 
 fn tsv(text: &str) -> Result<Vec<Row>, Refusal> {
     let lines = text.lines().zip(1..);
-    let rows = lines.filter(|(line, _)| !line.trim().is_empty());
+    let rows = lines.filter(|(line, _)| !line.is_empty());
     rows.map(|(text, line)| {
         let cells: Result<_, Refusal> = text.split('\t').map(|cell| unescape(cell, line)).collect();
         Ok(Row {

@@ -7,8 +7,11 @@ use super::{delimited, inserts};
 /// The largest file, in bytes: 100,000 rows of 600 bytes fit, and the file is held in memory.
 pub(super) const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// The longest line, in bytes. A line of mysqldump has about 1 MB by default.
-const MAX_LINE_BYTES: usize = 10 << 20;
+/// The longest line of a dump, in bytes. mysqldump writes many rows into one line of about 1 MB.
+const MAX_DUMP_LINE_BYTES: usize = 10 << 20;
+
+/// The longest line of CSV and TSV, in bytes. It is one row: a name and numbers.
+const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// Reads all rows of a file.
 pub(super) fn tables(bytes: &[u8], schema: &Schema) -> Result<Vec<Table>, Refusal> {
@@ -16,6 +19,7 @@ pub(super) fn tables(bytes: &[u8], schema: &Schema) -> Result<Vec<Table>, Refusa
     let tables = if is_sql(text) {
         inserts::read(text, schema)?
     } else {
+        check_lines(text)?;
         vec![delimited::read(text)?]
     };
     for table in &tables {
@@ -36,7 +40,7 @@ pub(super) fn tables(bytes: &[u8], schema: &Schema) -> Result<Vec<Table>, Refusa
 fn text(bytes: &[u8]) -> Result<&str, Refusal> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
-        if line.len() > MAX_LINE_BYTES {
+        if line.len() > MAX_DUMP_LINE_BYTES {
             let reason = format!("the line has {} bytes; at most 10 MiB", line.len());
             return Err(Refusal::new(number, reason));
         }
@@ -48,6 +52,17 @@ fn text(bytes: &[u8]) -> Result<&str, Refusal> {
         }
     }
     std::str::from_utf8(bytes).map_err(|_| Refusal::new(1, "expected text in UTF-8"))
+}
+
+fn check_lines(text: &str) -> Result<(), Refusal> {
+    let mut lines = text.lines().zip(1..);
+    match lines.find(|(line, _)| line.len() > MAX_LINE_BYTES) {
+        Some((line, number)) => {
+            let reason = format!("the line has {} bytes; at most 64 KiB", line.len());
+            Err(Refusal::new(number, reason))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns whether the text begins like a dump.

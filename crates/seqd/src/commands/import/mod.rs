@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use seqd_client::api::{AdvanceRequest, Mode, SequenceSpec, exit};
+use seqd_client::api::{AdvanceRequest, ErrorCode, Mode, SequenceSpec, exit};
 use serde::Serialize;
 
 use crate::arguments;
@@ -32,6 +32,13 @@ use plan::{Rules, Step, System, Target};
 /// The number of requests in flight. The leader commits them in groups, and a token's share of the
 /// connections is larger.
 const IN_FLIGHT: usize = 16;
+
+/// The number of times that a step is planned again because values were allocated after its plan.
+/// Each time skips twice as many values, so that a busy sequence is overtaken.
+const MAX_REPLANS: u32 = 12;
+
+/// The number of values that the first new plan skips: the smallest segment of a node.
+const FIRST_SKIP: i64 = 1000;
 
 /// The systems from which sequences are imported.
 #[derive(Debug, Subcommand)]
@@ -51,7 +58,8 @@ pub(crate) struct ImportArgs {
     /// CSV or TSV with a header, or INSERT statements of mysqldump; stdin by default or with -. At
     /// most 64 MiB and 100000 rows, because all rows are checked before the first change
     file: Option<PathBuf>,
-    /// Mode of new sequences, segment by default; an existing sequence must have it if it is given
+    /// Mode of new sequences: strict by default for counters, otherwise segment; an existing
+    /// sequence must have it if it is given
     #[arg(long, value_enum)]
     mode: Option<ImportMode>,
     /// Number of values to leave free above those of the file (of counters: steps), because the
@@ -69,6 +77,14 @@ enum ImportMode {
     Segment,
     /// Values increase across all nodes without gaps
     Strict,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Modes {
+    /// The mode of new sequences.
+    new: Mode,
+    /// The mode that existing sequences must have, if any.
+    wanted: Option<Mode>,
 }
 
 /// A line of the result.
@@ -125,7 +141,11 @@ pub(crate) async fn run(command: ImportCommand, session: &Session) -> Result<u8,
     if !session.is_dry_run && !agreed(&steps, session)? {
         return Ok(exit::OK);
     }
-    let act = async |(target, step): &(&Target, Step)| apply(target, step, mode, session).await;
+    let modes = Modes {
+        new: mode.unwrap_or(system.mode()),
+        wanted: mode,
+    };
+    let act = async |(target, step): &(&Target, Step)| import(target, step, modes, session).await;
     let results = each(&steps, act, "imported", session).await?;
     print(&results, session)
 }
@@ -215,35 +235,56 @@ fn agreed(steps: &[(&Target, Step)], session: &Session) -> Result<bool, Failure>
     ))
 }
 
-async fn apply(
+/// Applies a step. If other callers have moved the sequence beyond the planned value, the step is
+/// planned again: such a sequence is not refused, and ranges below the start still become void.
+async fn import(
     target: &Target,
-    step: &Step,
-    mode: Option<Mode>,
+    planned: &Step,
+    modes: Modes,
     session: &Session,
 ) -> Result<Imported, Failure> {
-    let outcome = match step {
-        Step::Equal => return Ok(Imported::new(target, EQUAL)),
-        Step::Refuse(reason) => return Ok(Imported::refused(target, reason)),
-        Step::Create => create(target, mode, session).await,
-        Step::Advance => advance(target, target.start, session).await,
-        Step::Discard(next) => advance(target, *next, session).await.map(|_| EQUAL),
-    };
-    match outcome {
-        Ok(result) => Ok(Imported::new(target, result)),
-        Err(failure) if failure.exit == exit::CONFLICT || failure.exit == exit::USAGE => {
-            Ok(Imported::refused(target, failure.detail()))
+    let mut planned = planned.clone();
+    let mut replans = 0;
+    loop {
+        let failure = match apply(target, &planned, modes.new, session).await {
+            Ok(imported) => return Ok(imported),
+            Err(failure) => failure,
+        };
+        let is_passed = failure.code() == ErrorCode::WouldGoBackwards.as_str();
+        if is_passed && replans < MAX_REPLANS {
+            replans += 1;
+            planned = step(target, modes.wanted, session).await?;
+            if let Step::Discard(next) = &mut planned {
+                let skipped = target.increment.saturating_mul(FIRST_SKIP << replans);
+                *next = next.saturating_add(skipped);
+            }
+        } else if failure.exit == exit::CONFLICT || failure.exit == exit::USAGE {
+            return Ok(Imported::refused(target, failure.detail()));
+        } else {
+            return Err(failure);
         }
-        Err(failure) => Err(failure),
     }
 }
 
-async fn create(
+async fn apply(
     target: &Target,
-    mode: Option<Mode>,
+    step: &Step,
+    mode: Mode,
     session: &Session,
-) -> Result<&'static str, Failure> {
+) -> Result<Imported, Failure> {
+    let result = match step {
+        Step::Equal => EQUAL,
+        Step::Refuse(reason) => return Ok(Imported::refused(target, reason)),
+        Step::Create => create(target, mode, session).await?,
+        Step::Advance => advance(target, target.start, session).await?,
+        Step::Discard(next) => advance(target, *next, session).await.map(|_| EQUAL)?,
+    };
+    Ok(Imported::new(target, result))
+}
+
+async fn create(target: &Target, mode: Mode, session: &Session) -> Result<&'static str, Failure> {
     let spec = SequenceSpec {
-        mode,
+        mode: Some(mode),
         start: Some(target.start),
         increment: Some(target.increment),
         min: (target.start < 1).then_some(target.start),

@@ -16,6 +16,14 @@ pub(super) enum System {
 }
 
 impl System {
+    /// The mode of new sequences. Counters of Redis have no gaps and increase strictly.
+    pub(super) const fn mode(self) -> Mode {
+        match self {
+            Self::Leaf | Self::TinyId => Mode::Segment,
+            Self::Counters => Mode::Strict,
+        }
+    }
+
     pub(super) const fn schema(self) -> Schema {
         match self {
             Self::Leaf => Schema {
@@ -239,7 +247,9 @@ pub(super) fn step(target: &Target, found: Option<&Sequence>, mode: Option<Mode>
         _ if start > found.max => refuse(format!("ends at {}, below {start}", found.max)),
         None => Step::Equal,
         Some(next) if next < start => Step::Advance,
-        Some(next) if found.start < start && found.mode == Mode::Segment => Step::Discard(next),
+        // Only strict values are all issued through the log. A segment of a node, or the run of
+        // the leader that issues ordered values, may still contain values below the start.
+        Some(next) if found.start < start && found.mode != Mode::Strict => Step::Discard(next),
         Some(_) => Step::Equal,
     }
 }

@@ -120,6 +120,21 @@ fn ranges_that_nodes_may_hold_below_the_start_become_void() {
     assert_eq!(against(50, 1, &sequence(1, 1, 1001)), Step::Discard(1001));
 }
 
+#[test]
+fn ordered_values_below_the_start_in_the_leaders_memory_become_void() {
+    let mut found = sequence(1, 1, 1025);
+    found.mode = Mode::Ordered;
+    assert_eq!(against(50, 1, &found), Step::Discard(1025));
+    found.mode = Mode::Strict;
+    assert_eq!(against(50, 1, &found), Step::Equal);
+}
+
+#[test]
+fn a_row_of_empty_cells_is_refused() {
+    let refusal = read("name\tvalue\n\t\nb\t1\n", System::Counters, PLAIN).unwrap_err();
+    assert_eq!(refusal.line, 2);
+}
+
 proptest! {
     #[test]
     fn the_first_value_above_is_the_smallest_with_its_remainder(
