@@ -43,7 +43,7 @@ def close(redis, seqd, tolerance):
 def run(connection, case):
     """Returns the reply, and the value and the time left afterwards."""
     setup = case.setup()
-    # seqd closes the connection after it.
+    # seqd refuses what follows it.
     look = [] if case.words[0] == "MULTI" else case.look
     replies = connection.call(*setup, case.words, *look)
     return replies[len(setup)], replies[len(setup) + 1 :]

@@ -116,18 +116,29 @@ fn pipelined_increments_are_answered_in_order_whatever_their_names() {
 fn nothing_of_a_transaction_or_of_a_web_page_is_carried_out() {
     let (_cluster, ports) = started(1);
     let increments = command(&["INCR", "a"]).repeat(2_000);
+    let mut client = Resp::connect(&ports[0]);
     let transaction = [command(&["MULTI"]), increments.clone(), command(&["EXEC"])].concat();
-    let page = [&b"POST / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &increments].concat();
-    for (bytes, begin) in [
-        (transaction, "ERR no transactions: "),
-        (page, "ERR unknown command"),
-    ] {
-        let mut client = Resp::connect(&ports[0]);
-        client.write(&bytes).expect("a connection");
+    client.write(&transaction).expect("a connection");
+    for _ in 0..2_002 {
         let refused = client.reply().expect("a reply");
-        assert!(refused.error().starts_with(begin), "{refused:?}");
-        assert!(client.reply().is_err(), "the connection is open");
+        assert!(
+            refused.error().starts_with("ERR no transactions: "),
+            "{refused:?}"
+        );
     }
+    // A client that has seen the refusal goes on.
+    let refused = client.call("MULTI");
+    assert!(refused.error().starts_with("ERR no transactions: "));
+    assert_eq!(client.call("GET a"), Value::Nil);
+
+    let page = [&b"POST / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &increments].concat();
+    client.write(&page).expect("a connection");
+    let refused = client.reply().expect("a reply");
+    assert!(
+        refused.error().starts_with("ERR unknown command"),
+        "{refused:?}"
+    );
+    assert!(client.reply().is_err(), "the connection is open");
     let mut client = Resp::connect(&ports[0]);
     assert_eq!(client.call("INCR a").integer(), 1);
     // A client that sends no more still gets its replies.

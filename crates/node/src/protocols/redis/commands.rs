@@ -121,8 +121,13 @@ impl Row {
 
 /// Carries out a request, which is not empty.
 pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
+    if is_of_transaction(client, &request[0]) {
+        return client
+            .local("other", || Reply::error(NO_TRANSACTIONS))
+            .await;
+    }
     let Some(row) = find(&request[0]) else {
-        client.is_over |= ends_connection(&request[0]);
+        client.is_over |= is_of_web_page(&request[0]);
         return client.local("other", || unknown(request)).await;
     };
     if !row.takes(request) {
@@ -156,28 +161,33 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
     }
 }
 
-/// Returns whether a command ends the connection, so that nothing of what follows it has an effect:
-/// a transaction, which clients send as a whole, and a request of a web page, which may be sent from
-/// any site.
-fn ends_connection(name: &[u8]) -> bool {
-    is_transaction(name)
-        || [&b"post"[..], b"host:"]
-            .iter()
-            .any(|it| name.eq_ignore_ascii_case(it))
+const NO_TRANSACTIONS: &str =
+    "ERR no transactions: each command is carried out at once and for itself";
+
+/// Returns whether a request is refused as a part of a transaction. Most clients send a transaction
+/// as a whole, and nothing of it must have an effect; others go on after the refusal.
+fn is_of_transaction(client: &mut Client, name: &[u8]) -> bool {
+    let is = |words: &[&str]| {
+        let mut words = words.iter();
+        words.any(|it| name.eq_ignore_ascii_case(it.as_bytes()))
+    };
+    let was_refused = client.in_refused;
+    client.in_refused = match was_refused {
+        true => !is(&["exec", "discard", "reset", "quit"]),
+        false => is(&["multi"]),
+    };
+    client.in_refused || is(&["exec", "discard", "watch", "unwatch"])
 }
 
-fn is_transaction(name: &[u8]) -> bool {
-    [&b"multi"[..], b"exec"]
+/// Returns whether a command is a line of a web page's request, which may be sent from any site. The
+/// connection then ends, so that nothing of what follows has an effect.
+fn is_of_web_page(name: &[u8]) -> bool {
+    [&b"post"[..], b"host:"]
         .iter()
         .any(|it| name.eq_ignore_ascii_case(it))
 }
 
 fn unknown(request: &[Bytes]) -> Reply {
-    if is_transaction(&request[0]) {
-        return Reply::error(
-            "ERR no transactions: each command is carried out at once and for itself",
-        );
-    }
     let name = shown(&request[0]);
     let arguments = request[1..].iter().take(20);
     let arguments: Vec<String> = arguments.map(|it| format!("'{}'", shown(it))).collect();

@@ -37,6 +37,8 @@ pub(super) struct Client {
     pub(super) id: u64,
     /// The connection ends after the next reply.
     pub(super) is_over: bool,
+    /// A transaction was refused, and the rest of it may follow.
+    pub(super) in_refused: bool,
 }
 
 /// Serves a connection until it ends.
@@ -53,6 +55,7 @@ pub(super) async fn serve(
         name: String::new(),
         id: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
         is_over: false,
+        in_refused: false,
     };
     if let Err(error) = exchange(Buffered::pooled(stream), client, stopping).await {
         tracing::debug!("redis connection: {error}");
@@ -73,7 +76,8 @@ async fn exchange(
             yield_now().await;
         }
         let before = stream.bytes.len();
-        let next = next(&mut stream.bytes, &mut ahead);
+        let alone = client.in_refused;
+        let next = next(&mut stream.bytes, &mut ahead, alone);
         served += (before - stream.bytes.len()) / TURN_BYTES;
         match next {
             Next::Requests(requests) => {
@@ -99,9 +103,12 @@ async fn exchange(
                 client.is_over = true;
             }
             Next::Nothing => {
+                let is_between = stream.bytes.is_empty();
                 if !stream.fill(stop.as_mut()).await? {
                     return stream.close().await;
                 }
+                // The client may have seen the refusal before it sent more.
+                client.in_refused &= !(is_between && stream.has_waited());
             }
         }
         stream.reply(&out);
@@ -124,16 +131,16 @@ enum Next {
     Invalid(String),
 }
 
-/// Takes the next request, and all `INCR` that follow an `INCR`. No more requests than that are
-/// parsed, because parsed ones take ten times the memory of their bytes. `ahead` is what was parsed
-/// after the last `INCR`.
-fn next(bytes: &mut BytesMut, ahead: &mut Option<Parsed>) -> Next {
+/// Takes the next request, and all `INCR` that follow an `INCR`, unless `alone`. No more requests
+/// than that are parsed, because parsed ones take ten times the memory of their bytes. `ahead` is
+/// what was parsed after the last `INCR`.
+fn next(bytes: &mut BytesMut, ahead: &mut Option<Parsed>, alone: bool) -> Next {
     let mut requests = Vec::new();
     loop {
         match ahead.take().unwrap_or_else(|| parse(bytes)) {
             Parsed::Request(request) if request.is_empty() => {}
             Parsed::Request(request) => {
-                let is_increment = commands::is(&request, Run::Incr);
+                let is_increment = !alone && commands::is(&request, Run::Incr);
                 if !is_increment && !requests.is_empty() {
                     *ahead = Some(Parsed::Request(request));
                     return Next::Requests(requests);
@@ -174,7 +181,7 @@ mod tests {
     fn taken(bytes: &[u8]) -> Vec<usize> {
         let (mut bytes, mut ahead) = (BytesMut::from(bytes), None);
         let mut lengths = Vec::new();
-        while let Next::Requests(requests) = next(&mut bytes, &mut ahead) {
+        while let Next::Requests(requests) = next(&mut bytes, &mut ahead, false) {
             lengths.push(requests.len());
         }
         assert!(ahead.is_none() && bytes.is_empty());
@@ -192,8 +199,11 @@ mod tests {
     #[test]
     fn an_error_comes_after_the_increments_before_it() {
         let (mut bytes, mut ahead) = (BytesMut::from(&b"INCR a\n*x\r\n"[..]), None);
-        let first = next(&mut bytes, &mut ahead);
+        let first = next(&mut bytes, &mut ahead, false);
         assert!(matches!(first, Next::Requests(requests) if requests.len() == 1));
-        assert!(matches!(next(&mut bytes, &mut ahead), Next::Invalid(_)));
+        assert!(matches!(
+            next(&mut bytes, &mut ahead, false),
+            Next::Invalid(_)
+        ));
     }
 }
