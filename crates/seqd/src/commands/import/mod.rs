@@ -48,7 +48,8 @@ pub(crate) enum ImportCommand {
     /// Import the table tiny_id_info of TinyID: a sequence begins at the first value above max_id
     /// plus the margin that leaves the remainder, and steps by delta
     Tinyid(ImportArgs),
-    /// Import last used values (name,value[,increment]), such as those of Redis's INCR
+    /// Import last used values (columns name, value and optionally increment), such as those of
+    /// Redis's INCR
     Counters(ImportArgs),
 }
 
