@@ -49,6 +49,12 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Returns whether the problem has this code.
+    #[must_use]
+    pub fn is(&self, code: ErrorCode) -> bool {
+        *self.code == *code.as_str()
+    }
+
     /// Creates a problem with this code. The status, the title and the retryability come from the
     /// table. A problem with the status 429 or 503 suggests a retry after one second.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {

@@ -84,7 +84,8 @@ impl Node {
                 disk,
                 http_listener,
                 peer_listener,
-                protocols: mut protocol_listeners,
+                health_listener,
+                protocols: protocol_listeners,
                 consensus,
             } = ports;
 
@@ -139,7 +140,7 @@ impl Node {
             let addr = server.addr();
             let mut ports = vec![server];
             let health = Router::health(for_health, &services);
-            ports.extend(serve_health(protocol_listeners.health.take(), health)?);
+            ports.extend(serve_health(health_listener, health)?);
             let counters = &parts.metrics.protocols;
             let others =
                 protocols::start(protocol_listeners, &tls, &services, &admission, counters);

@@ -22,17 +22,17 @@ pub struct Ports {
     pub http_listener: Box<dyn Listen>,
     /// The peers' port, likewise.
     pub peer_listener: Box<dyn Listen>,
+    /// The port with `/livez`, `/readyz` and `/metrics` alone.
+    pub health_listener: Option<Box<dyn Listen>>,
     pub protocols: ProtocolListeners,
     /// The runtime of consensus, with the peers' port and the links to the peers. It should be
     /// another one than that of the clients' ports, so that many requests delay no heartbeat.
     pub consensus: Handle,
 }
 
-/// The further ports that the configuration enables.
+/// The ports of other protocols that the configuration enables.
 #[derive(Default)]
 pub struct ProtocolListeners {
-    /// `/livez`, `/readyz` and `/metrics`.
-    pub health: Option<Box<dyn Listen>>,
     pub redis: Option<Box<dyn Listen>>,
     pub memcached: Option<Box<dyn Listen>>,
 }
@@ -51,22 +51,19 @@ impl Ports {
         let (redis, memcached) = (config.redis.listen, config.memcached.listen);
         let others = usize::from(redis.is_some()) + usize::from(memcached.is_some());
         let (clients, of_protocol) = descriptors.clients_of(others);
-        let protocol = |address: Option<SocketAddr>, key| {
-            address
-                .map(|address| bind(address, key, of_protocol))
-                .transpose()
+        let enabled = |address: Option<SocketAddr>, key, most| {
+            let bound = address.map(|address| bind(address, key, most));
+            bound.transpose()
         };
         Ok(Ports {
             clock: Arc::new(OsClock),
             disk: Arc::new(OsDisk),
             http_listener: bind(config.http.listen, "http.listen", clients)?,
             peer_listener: bind(config.peer.listen, "peer.listen", descriptors.peers)?,
+            health_listener: enabled(config.health.listen, "health.listen", HEALTH)?,
             protocols: ProtocolListeners {
-                health: (config.health.listen)
-                    .map(|address| bind(address, "health.listen", HEALTH))
-                    .transpose()?,
-                redis: protocol(redis, "redis.listen")?,
-                memcached: protocol(memcached, "memcached.listen")?,
+                redis: enabled(redis, "redis.listen", of_protocol)?,
+                memcached: enabled(memcached, "memcached.listen", of_protocol)?,
             },
             consensus,
         })

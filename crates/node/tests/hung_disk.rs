@@ -85,6 +85,7 @@ async fn start(folder: &Path, valve: &Arc<Valve>) -> Node {
         disk: Arc::new(Tapped { disk, tap }),
         http_listener: http_listener.into(),
         peer_listener: peer_listener.into(),
+        health_listener: None,
         protocols: ProtocolListeners::default(),
         consensus: Handle::current(),
     };

@@ -61,6 +61,7 @@ async fn start(folder: &Path, clock: &Arc<ShiftedClock>) -> Story {
         disk: Arc::new(seqd_disk::OsDisk),
         http_listener: http_listener.into(),
         peer_listener: peer_listener.into(),
+        health_listener: None,
         protocols: ProtocolListeners::default(),
         consensus: Handle::current(),
     };

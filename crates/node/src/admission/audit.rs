@@ -14,7 +14,7 @@ use crate::connections::ClientConnection;
 /// The logged details of a request, taken before it is read. The line is written when this is
 /// dropped.
 pub(crate) struct Audit {
-    /// An HTTP method, or another protocol.
+    /// The HTTP method, or the name of another protocol.
     method: String,
     target: String,
     caller: Caller,
@@ -37,7 +37,7 @@ impl Audit {
         }
     }
 
-    /// `status` is that of HTTP, in any protocol.
+    /// Records the status: for another protocol, the one that HTTP would have returned.
     pub(crate) fn answered(mut self, status: u16) {
         self.status = status;
     }

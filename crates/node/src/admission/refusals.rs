@@ -86,7 +86,7 @@ pub(crate) async fn confirm(
 /// Removes the hint, which may contain a name that the caller may not see.
 pub(crate) fn without_names(access: &Access, caller: Caller, problem: Problem) -> Problem {
     let sees_all = Need::Whole(seqd_api::Scope::Read);
-    let is_named = *problem.code == *ErrorCode::NotFound.as_str();
+    let is_named = problem.is(ErrorCode::NotFound);
     if !is_named || access.permits(caller, sees_all, "") {
         return problem;
     }

@@ -15,6 +15,15 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
+    /// The sender of a request on this connection, which is charged to the caller's token.
+    pub(crate) fn on(connection: ClientConnection, caller: Caller) -> Self {
+        if !matches!(caller, Caller::Anyone) {
+            connection.charge(caller.tenant(None));
+        }
+        let connection = Some(connection);
+        Self { caller, connection }
+    }
+
     /// The tenant that is charged for the request.
     pub(crate) fn tenant(&self) -> Tenant {
         let address = self.connection.as_ref().and_then(ClientConnection::address);

@@ -126,12 +126,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
             if let Poll::Ready(reply) = replied.as_mut().poll(cx) {
                 return Poll::Ready(Ok(reply));
             }
-            match self.stream.poll_flush_held(cx) {
-                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                _ => Poll::Pending,
-            }
+            self.poll_send(cx)
         })
         .await
+    }
+
+    /// Sends earlier replies. Ready only with an error.
+    fn poll_send<R>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<R>> {
+        match self.stream.poll_flush_held(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => Poll::Pending,
+        }
     }
 
     /// Reads more bytes, after the responses are sent. Returns `false` at the end of the
@@ -181,10 +186,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
                 return Poll::Ready(Ok(Some(response)));
             }
             if !self.bytes.is_empty() {
-                return match self.stream.poll_flush_held(cx) {
-                    Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                    _ => Poll::Pending,
-                };
+                return self.poll_send(cx);
             }
             match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => Poll::Ready(Ok(None)),

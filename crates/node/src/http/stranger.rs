@@ -49,13 +49,7 @@ impl Stranger {
             }
         });
         let refused = match admitted {
-            Ok(caller) => {
-                if !matches!(caller, Caller::Anyone) {
-                    connection.charge(caller.tenant(None));
-                }
-                let connection = Some(connection);
-                return Ok(Sender { caller, connection });
-            }
+            Ok(caller) => return Ok(Sender::on(connection, caller)),
             Err(refused) => refused,
         };
         Box::pin(hold_back(&refused.code, false, Some(&connection))).await;

@@ -31,9 +31,7 @@ pub(crate) fn start(
     admission: &Admission,
     metrics: &ProtocolMetrics,
 ) -> io::Result<Vec<Port>> {
-    let ProtocolListeners {
-        redis, memcached, ..
-    } = listeners;
+    let ProtocolListeners { redis, memcached } = listeners;
     let mut ports = Vec::new();
     let protocol = |name| Protocol::new(name, services, admission, metrics);
     if let Some(listener) = redis {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::access::Caller;
 use crate::admission::{Admission, Admitted, Asked, Sender, hold_back, refusal};
 use crate::connections::ClientConnection;
+use crate::durations::Durations;
 use crate::metrics::{ProtocolLabel, ProtocolLabels, ProtocolMetrics};
 use crate::services::Services;
 
@@ -27,6 +28,7 @@ pub(crate) struct Protocol {
     pub(crate) services: Arc<Services>,
     admission: Admission,
     metrics: ProtocolMetrics,
+    durations: Durations,
     incomplete: Arc<Pool>,
 }
 
@@ -43,6 +45,7 @@ impl Protocol {
             services: Arc::clone(services),
             admission: admission.clone(),
             metrics: metrics.clone(),
+            durations: (metrics.durations).get_or_create_owned(&ProtocolLabel { protocol: name }),
             incomplete: Pool::new(share, INCOMPLETE_BYTES),
         })
     }
@@ -105,13 +108,7 @@ impl Session {
     pub(crate) fn admit(&self) -> Result<Sender, Problem> {
         let access = &self.protocol.admission.access;
         let caller = access.admit(self.token.as_deref()).map_err(refusal)?;
-        if !matches!(caller, Caller::Anyone) {
-            self.connection.charge(caller.tenant(None));
-        }
-        Ok(Sender {
-            caller,
-            connection: Some(self.connection.clone()),
-        })
+        Ok(Sender::on(self.connection.clone(), caller))
     }
 
     /// Like [`Session::admit`], but delays the refusal of a caller, as over HTTP.
@@ -200,16 +197,15 @@ impl Session {
         error: Option<&Problem>,
         begun: Instant,
     ) {
-        let Protocol { name, metrics, .. } = &*self.protocol;
+        let protocol = &self.protocol;
         let labels = ProtocolLabels {
-            protocol: name,
+            protocol: protocol.name,
             command,
             code: error.map_or_else(|| "ok".to_owned(), |problem| problem.code.to_string()),
         };
-        metrics.requests.get_or_create(&labels).inc_by(requests);
-        let label = ProtocolLabel { protocol: name };
-        let durations = metrics.durations.get_or_create(&label);
-        durations.observe(begun.elapsed());
+        let counter = protocol.metrics.requests.get_or_create(&labels);
+        counter.inc_by(requests);
+        protocol.durations.observe(begun.elapsed());
     }
 
     /// Counts a script that is not known.

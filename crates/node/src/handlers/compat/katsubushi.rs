@@ -47,7 +47,7 @@ pub(super) async fn many(node: Arc<Services>, from: Foreign) -> Response {
     };
     let ids = match minted {
         Ok(minted) => texts(minted.as_ref()),
-        Err(problem) if *problem.code == *ErrorCode::CountTooLarge.as_str() => {
+        Err(problem) if problem.is(ErrorCode::CountTooLarge) => {
             return response(400, TEXT, &*problem.detail);
         }
         Err(_) => return response(500, TEXT, ""),

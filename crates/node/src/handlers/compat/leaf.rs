@@ -24,9 +24,7 @@ pub(super) async fn segment(node: Arc<Services>, from: Foreign) -> Response {
     });
     match taken.await.map(|next| next.first) {
         Ok(Some(value)) => spring::text(&from, value.to_string()),
-        Err(problem) if *problem.code == *ErrorCode::NotFound.as_str() => {
-            refused(&node, &from, UNKNOWN_KEY)
-        }
+        Err(problem) if problem.is(ErrorCode::NotFound) => refused(&node, &from, UNKNOWN_KEY),
         Ok(None) | Err(_) => refused(&node, &from, FAILED),
     }
 }

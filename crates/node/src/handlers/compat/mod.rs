@@ -86,7 +86,7 @@ async fn mint(node: &Services, from: &Foreign, count: u64) -> Result<Minted, Pro
     });
     let minted = minted.await;
     if let Err(problem) = &minted
-        && *problem.code == *ErrorCode::NotFound.as_str()
+        && problem.is(ErrorCode::NotFound)
     {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {

@@ -236,11 +236,10 @@ async fn serve<T>(
         work(biz_type, admitted).await
     });
     served.await.map_err(|problem| {
-        let is = |code: ErrorCode| *problem.code == *code.as_str();
-        if is(ErrorCode::NotFound) || sequence_name(biz_type).is_err() {
+        if problem.is(ErrorCode::NotFound) || sequence_name(biz_type).is_err() {
             return Refused::Other(format!("can not find biztype:{biz_type}"));
         }
-        if is(ErrorCode::Forbidden) || is(ErrorCode::Unauthorized) {
+        if problem.is(ErrorCode::Forbidden) || problem.is(ErrorCode::Unauthorized) {
             return Refused::Token;
         }
         Refused::Other(format!("{}: {}", problem.code, problem.detail))

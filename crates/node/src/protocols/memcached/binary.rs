@@ -32,7 +32,7 @@ pub(super) const NO_REQUEST: Form = Form::Binary {
     opaque: [0; 4],
 };
 
-/// Takes the next request. The body of a request that has no use for it counts as its data.
+/// Takes the next request. A body that the command does not use is discarded, like data.
 pub(super) fn next(bytes: &mut BytesMut) -> Option<Request> {
     let &[magic, opcode, key_1, key_2, extras, ..] = bytes.first_chunk::<HEADER>()?;
     let opaque = [bytes[12], bytes[13], bytes[14], bytes[15]];

@@ -82,10 +82,8 @@ impl Client {
         let mut replies = Vec::with_capacity(count);
         if let Some(sender) = &sender {
             let drawn = self.drawn(&name, admitted as u64, sender).await;
-            let is_short =
-                |problem: &Problem| *problem.code == *ErrorCode::SequenceExhausted.as_str();
             match drawn {
-                Err(problem) if admitted > 1 && is_short(&problem) => {
+                Err(problem) if admitted > 1 && problem.is(ErrorCode::SequenceExhausted) => {
                     for _ in 0..admitted {
                         let one = self.drawn(&name, 1, sender).await;
                         replies.extend(self.values(one, 1, begun));

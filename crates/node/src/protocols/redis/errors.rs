@@ -8,17 +8,16 @@ use super::reply::Reply;
 /// place.
 pub(super) fn of_problem(problem: &Problem, is_reserved: bool) -> Reply {
     let (code, detail) = (&*problem.code, &*problem.detail);
-    let is = |known: ErrorCode| code == known.as_str();
-    if is(ErrorCode::Unauthorized) {
+    if problem.is(ErrorCode::Unauthorized) {
         return Reply::error("NOAUTH Authentication required.");
     }
-    if is(ErrorCode::Forbidden) {
+    if problem.is(ErrorCode::Forbidden) {
         return Reply::Error(format!("NOPERM {detail}").into());
     }
-    if is_reserved && is(ErrorCode::Overloaded) {
+    if is_reserved && problem.is(ErrorCode::Overloaded) {
         return Reply::error("ERR max number of clients reached");
     }
-    let prefix = match problem.retryable && !is(ErrorCode::OutcomeUnknown) {
+    let prefix = match problem.retryable && !problem.is(ErrorCode::OutcomeUnknown) {
         true => "TRYAGAIN",
         false => "ERR",
     };

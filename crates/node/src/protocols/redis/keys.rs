@@ -291,7 +291,7 @@ impl Client {
         };
         match set {
             Ok(()) => Reply::OK,
-            Err(problem) if *problem.code == *ErrorCode::WouldGoBackwards.as_str() => {
+            Err(problem) if problem.is(ErrorCode::WouldGoBackwards) => {
                 Reply::Error(format!("ERR would-go-backwards: {}", problem.detail).into())
             }
             Err(problem) => self.failed(&problem),

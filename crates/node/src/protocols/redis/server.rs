@@ -1,6 +1,7 @@
 //! Commands about the connection and the server.
 
 use bytes::Bytes;
+use seqd_api::ErrorCode;
 use seqd_idgen::WallClock;
 
 use super::commands::{COMMANDS, Row, Run, find};
@@ -58,13 +59,13 @@ impl Client {
             };
         }
         if let Err(refused) = self.session.local("hello", || ()).await {
-            return match &*refused.code {
-                "unauthorized" => Reply::error(
+            return match refused.is(ErrorCode::Unauthorized) {
+                true => Reply::error(
                     "NOAUTH HELLO must be called with the client already authenticated, otherwise \
                      the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the \
                      client and select the RESP protocol version at the same time",
                 ),
-                _ => self.failed(&refused),
+                false => self.failed(&refused),
             };
         }
         if let Some(name) = name {
@@ -100,7 +101,7 @@ impl Client {
                  Are you sure your configuration is correct?",
             ),
             Ok(()) => Reply::OK,
-            Err(refused) if *refused.code == *"unauthorized" => {
+            Err(refused) if refused.is(ErrorCode::Unauthorized) => {
                 self.session.present(None);
                 Reply::error("WRONGPASS invalid username-password pair or user is disabled.")
             }
@@ -119,22 +120,13 @@ impl Client {
 
     /// The commands that read and change nothing of the cluster. They need a token, if any does.
     pub(super) async fn describe(&mut self, row: &Row, arguments: &[Bytes]) -> Reply {
-        let named = match (row.run, arguments) {
-            (Run::Client, [subcommand, name]) if subcommand.eq_ignore_ascii_case(b"setname") => {
-                Some(name)
-            }
-            _ => None,
-        };
-        let reply = self
-            .local(row.name, || self.described(row.run, arguments))
-            .await;
-        match named {
-            Some(name) if reply == Reply::OK => self.set_name(name),
-            _ => reply,
+        match self.session.local(row.name, || ()).await {
+            Ok(()) => self.described(row.run, arguments),
+            Err(refused) => self.failed(&refused),
         }
     }
 
-    fn described(&self, run: Run, arguments: &[Bytes]) -> Reply {
+    fn described(&mut self, run: Run, arguments: &[Bytes]) -> Reply {
         match run {
             Run::Ping => match arguments {
                 [] => Reply::Simple("PONG".into()),
@@ -194,11 +186,10 @@ impl Client {
         Reply::OK
     }
 
-    fn client(&self, arguments: &[Bytes]) -> Reply {
+    fn client(&mut self, arguments: &[Bytes]) -> Reply {
         let subcommand = arguments[0].to_ascii_lowercase();
         match (&subcommand[..], &arguments[1..]) {
-            // The caller of this function sets the name.
-            (b"setname", [_]) => Reply::OK,
+            (b"setname", [name]) => self.set_name(name),
             (b"getname", []) if self.name.is_empty() => Reply::Null,
             (b"getname", []) => Reply::bulk(&self.name),
             (b"id", []) => Reply::number(self.id),
