@@ -223,17 +223,25 @@ async fn step(target: &Target, mode: Option<Mode>, session: &Session) -> Result<
 /// Prints the effect and asks for confirmation, unless nothing changes.
 fn agreed(steps: &[(&Target, Step)], session: &Session) -> Result<bool, Failure> {
     let count = |is: fn(&Step) -> bool| steps.iter().filter(|(_, step)| is(step)).count();
-    let creates = count(|step| matches!(step, Step::Create));
-    let advances = count(|step| matches!(step, Step::Advance));
-    let discards = count(|step| matches!(step, Step::Discard(_)));
-    let refused = count(|step| matches!(step, Step::Refuse(_)));
-    if creates + advances + discards == 0 {
+    let changes = [
+        ("creates", count(|step| matches!(step, Step::Create))),
+        ("advances", count(|step| matches!(step, Step::Advance))),
+        ("voids held ranges below START of", count(|step| matches!(step, Step::Discard(_)))),
+    ];
+    if changes.iter().all(|(_, count)| *count == 0) {
         return Ok(true);
     }
-    session.may_go_on(&format!(
-        "creates {creates} sequences and advances {advances}, which never go back; discards what \
-         nodes may hold of {discards} below START; {refused} are refused"
-    ))
+    let refused = ("refuses", count(|step| matches!(step, Step::Refuse(_))));
+    let effect: Vec<String> = changes
+        .into_iter()
+        .chain([refused])
+        .filter(|(_, count)| *count > 0)
+        .map(|(verb, count)| {
+            let s = if count == 1 { "" } else { "s" };
+            format!("{verb} {count} sequence{s}")
+        })
+        .collect();
+    session.may_go_on(&format!("{}; a sequence never goes back", effect.join(", ")))
 }
 
 /// Applies a step. If other callers have moved the sequence beyond the planned value, the step is
