@@ -65,6 +65,10 @@ fn leaf_returns_bare_digits() {
         let plain = "text/plain;charset=UTF-8";
         assert_eq!(seen(&reply), (200, plain, value), "{method}");
     }
+    for method in ["OPTIONS", "TRACE"] {
+        let refused = ask(&cluster, method, path);
+        refused.refused(405, "method-not-allowed");
+    }
     let reply = http::get(&cluster.url(0, path)).accept_json().reply();
     let json = "application/json;charset=UTF-8";
     assert_eq!(seen(&reply), (200, json, "5"));

@@ -1,13 +1,14 @@
 //! A connection that runs its handshake at its first use and returns readable error messages.
 //!
-//! A handshake therefore runs in the task that serves the connection, within the time limit of its
-//! first bytes, and never in the task that accepts connections.
+//! A handshake therefore runs in the task that serves the connection, within a time limit of its
+//! own, and never in the task that accepts connections.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls::server::Acceptor;
@@ -24,6 +25,10 @@ const HANDSHAKE: u8 = 0x16;
 /// The largest number of bytes that are read from a request without TLS before its connection is
 /// closed: with unread bytes the system would discard the response.
 const PLAIN_BYTES: usize = 64 << 10;
+
+/// The longest time for a handshake. A client starts its handshake as soon as it has connected, so
+/// this also holds where a connection may be idle before its first request.
+pub(super) const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 
 /// The node in the certificate of the other side. Empty until the handshake has ended.
 pub type Certified = Arc<OnceLock<String>>;
@@ -81,6 +86,10 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let shaking = shake(tls.config(), stream, plain);
+    let shaking = async {
+        let shaken = tokio::time::timeout(HANDSHAKE_WAIT, shaking).await;
+        shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    };
     Secured {
         state: State::Shaking(Box::pin(shaking)),
         certified: Certified::default(),

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
 use crate::tls::issue::{Authority, Subject};
+use crate::tls::stream::HANDSHAKE_WAIT;
 use crate::tls::testing::{Certificates, DAY, days, node, now};
 use crate::tls::{Files, Look, PeerTls, Rotating, Validity, accept, client_port, dial, words_of};
 
@@ -402,6 +403,20 @@ async fn a_request_without_tls_gets_an_answer_that_it_can_read() {
     assert!(answer.starts_with(b"HTTP/1.1 400"));
     assert!(read.is_err());
     assert_eq!(*told.lock().unwrap(), "it does not speak TLS");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_stays_half_open_is_closed() {
+    let folder = Folder::new();
+    let tls = clients_port(&folder, None);
+    for sent in [&b""[..], b"\x16\x03\x01"] {
+        let (mut near, far) = duplex(1 << 16);
+        near.write_all(sent).await.unwrap();
+        let mut accepted = accept(&tls, far, None, |_| {});
+        let read = tokio::time::timeout(2 * HANDSHAKE_WAIT, accepted.read_u8()).await;
+        let error = read.expect("the handshake has a time limit").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
 }
 
 async fn read_some(stream: &mut DuplexStream, into: &mut Vec<u8>) {

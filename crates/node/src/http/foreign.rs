@@ -10,16 +10,16 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{self, HeaderMap, Method};
-use axum::routing::any;
+use axum::routing::{MethodFilter, on};
 use seqd_api::{ErrorCode, Operation, Problem};
 use seqd_raft::Part;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::context::{Context, Exit};
 use super::gate;
-use super::request::{BODY_TIMEOUT, collect, is_without_body, path_of};
+use super::request::{is_without_body, path_of, receive};
 use super::response::Response;
-use super::router::sender_of;
+use super::router::{refusing_others, sender_of};
 use crate::access::Caller;
 use crate::admission::{Admission, Admitted, Asked, Sender, hold_back};
 
@@ -41,7 +41,15 @@ pub(crate) struct Foreign {
     _held: Option<Part>,
 }
 
-/// Adds a route that takes any method.
+/// The methods of these routes. OPTIONS and TRACE take no value in the other systems either.
+const METHODS: MethodFilter = MethodFilter::GET
+    .or(MethodFilter::HEAD)
+    .or(MethodFilter::POST)
+    .or(MethodFilter::PUT)
+    .or(MethodFilter::PATCH)
+    .or(MethodFilter::DELETE);
+
+/// Adds a route that takes every method with a meaning of its own.
 pub(crate) fn with_route<S, H, F>(
     router: axum::Router,
     route: &'static str,
@@ -68,7 +76,9 @@ where
             exit.finish(response, id, started)
         }
     };
-    router.route(route, any(serve))
+    let allow = "GET, HEAD, POST, PUT, PATCH, DELETE".to_owned();
+    let refuse = refusing_others(context, route, allow);
+    router.route(route, on(METHODS, serve).fallback(refuse))
 }
 
 impl Foreign {
@@ -107,12 +117,7 @@ impl Foreign {
                 .connection
                 .as_ref()
                 .map(|connection| connection.pause());
-            let read = timeout(BODY_TIMEOUT, collect(body, begun)).await;
-            let late = |_| {
-                let detail = format!("the body did not arrive within {BODY_TIMEOUT:?}");
-                Problem::new(ErrorCode::InvalidArgument, detail)
-            };
-            let (bytes, part) = read.map_err(late)??;
+            let (bytes, part) = receive(&parts.headers, body, begun).await?;
             held = part;
             let kind = parts.headers.get(CONTENT_TYPE);
             let kind = kind.map_or(&b""[..], |kind| kind.as_bytes());

@@ -244,7 +244,8 @@ pub(super) fn is_without_body(headers: &HeaderMap) -> bool {
     length.is_none_or(|length| length == "0") && !headers.contains_key(TRANSFER_ENCODING)
 }
 
-async fn read_body(
+/// Reads a body of any kind, within the limits of its size and time.
+pub(super) async fn receive(
     headers: &HeaderMap,
     body: Body,
     held: Option<Part>,
@@ -261,7 +262,15 @@ async fn read_body(
         );
         return Err(Problem::new(ErrorCode::InvalidArgument, detail));
     };
-    let (body, held) = read?;
+    read
+}
+
+async fn read_body(
+    headers: &HeaderMap,
+    body: Body,
+    held: Option<Part>,
+) -> Result<(Bytes, Option<Part>), Problem> {
+    let (body, held) = receive(headers, body, held).await?;
     if !body.is_empty() && headers.contains_key(CONTENT_ENCODING) {
         let detail = "a body is sent as it is, without a Content-Encoding";
         return Err(Problem::new(ErrorCode::UnsupportedMediaType, detail));
@@ -282,10 +291,7 @@ fn too_large() -> Problem {
 }
 
 /// Reads a body to its end. Received bytes are charged, not the announced length.
-pub(super) async fn collect(
-    mut body: Body,
-    mut held: Option<Part>,
-) -> Result<(Bytes, Option<Part>), Problem> {
+async fn collect(mut body: Body, mut held: Option<Part>) -> Result<(Bytes, Option<Part>), Problem> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {

@@ -181,16 +181,24 @@ where
     if allow.contains(&"GET") && !allocates {
         allow.push("HEAD");
     }
-    let allow = allow.join(", ");
-    let refuse = refusing(context, path, move |request| {
-        let detail = format!("{path} takes {allow}, not {}", request.method());
-        let problem = Problem::new(ErrorCode::MethodNotAllowed, detail);
-        Response::problem(&problem).with_header("allow", &allow)
-    });
+    let refuse = refusing_others(context, path, allow.join(", "));
     if allocates {
         methods = methods.merge(on(MethodFilter::HEAD, refuse.clone()));
     }
     methods.fallback(refuse)
+}
+
+/// The handler for the methods that a path does not take.
+pub(super) fn refusing_others(
+    context: &Arc<Context>,
+    path: &'static str,
+    allow: String,
+) -> impl Fn(http::Request<Body>) -> Refusing + Clone + Send + Sync + 'static {
+    refusing(context, path, move |request| {
+        let detail = format!("{path} takes {allow}, not {}", request.method());
+        let problem = Problem::new(ErrorCode::MethodNotAllowed, detail);
+        Response::problem(&problem).with_header("allow", &allow)
+    })
 }
 
 fn filter(method: Method) -> MethodFilter {
@@ -203,7 +211,7 @@ fn filter(method: Method) -> MethodFilter {
     }
 }
 
-type Refusing = Pin<Box<dyn Future<Output = http::Response<Body>> + Send>>;
+pub(super) type Refusing = Pin<Box<dyn Future<Output = http::Response<Body>> + Send>>;
 
 /// A handler that refuses every request, with the same headers and counters as any other.
 fn refusing(

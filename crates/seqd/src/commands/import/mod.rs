@@ -226,7 +226,10 @@ fn agreed(steps: &[(&Target, Step)], session: &Session) -> Result<bool, Failure>
     let changes = [
         ("creates", count(|step| matches!(step, Step::Create))),
         ("advances", count(|step| matches!(step, Step::Advance))),
-        ("voids held ranges below START of", count(|step| matches!(step, Step::Discard(_)))),
+        (
+            "voids held ranges below START of",
+            count(|step| matches!(step, Step::Discard(_))),
+        ),
     ];
     if changes.iter().all(|(_, count)| *count == 0) {
         return Ok(true);
@@ -241,7 +244,10 @@ fn agreed(steps: &[(&Target, Step)], session: &Session) -> Result<bool, Failure>
             format!("{verb} {count} sequence{s}")
         })
         .collect();
-    session.may_go_on(&format!("{}; a sequence never goes back", effect.join(", ")))
+    session.may_go_on(&format!(
+        "{}; a sequence never goes back",
+        effect.join(", ")
+    ))
 }
 
 /// Applies a step. If other callers have moved the sequence beyond the planned value, the step is
