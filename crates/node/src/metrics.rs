@@ -1,5 +1,6 @@
 //! Metrics: counted while serving, or read during a scrape.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Mutex;
@@ -46,7 +47,7 @@ pub(crate) struct ProtocolLabels {
     pub(crate) protocol: &'static str,
     pub(crate) command: &'static str,
     /// `ok`, or the code of the error.
-    pub(crate) code: String,
+    pub(crate) code: Cow<'static, str>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]

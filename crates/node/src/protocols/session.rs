@@ -1,5 +1,6 @@
 //! A client's connection in a protocol other than HTTP.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -201,7 +202,9 @@ impl Session {
         let labels = ProtocolLabels {
             protocol: protocol.name,
             command,
-            code: error.map_or_else(|| "ok".to_owned(), |problem| problem.code.to_string()),
+            code: error.map_or(Cow::Borrowed("ok"), |problem| {
+                Cow::Owned(problem.code.to_string())
+            }),
         };
         let counter = protocol.metrics.requests.get_or_create(&labels);
         counter.inc_by(requests);
