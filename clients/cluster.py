@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A cluster of three nodes on loopback with TLS and access tokens, for the tests of the client libraries.
 
-    cluster.py SEQD        starts it; the first line of stdout describes it as JSON
+    cluster.py SEQD [WINDOW]    starts it with a window such as 30s; the first line of stdout describes it as JSON
 
 Commands on stdin, each answered by one line of JSON: `leader`, `kill NAME`, `start NAME`, `stop NAME` and `continue
 NAME` (SIGSTOP, SIGCONT). The nodes and their folder are removed at the end of stdin.
@@ -33,8 +33,8 @@ def free_ports(count):
 
 
 class Cluster:
-    def __init__(self, seqd, folder):
-        self.seqd, self.folder, self.nodes = seqd, folder, {}
+    def __init__(self, seqd, folder, window):
+        self.seqd, self.folder, self.window, self.nodes = seqd, folder, window, {}
         ports = free_ports(6)
         self.http = dict(zip(NAMES, ports[:3]))
         self.peer = dict(zip(NAMES, ports[3:]))
@@ -67,7 +67,7 @@ advertise = "{self.address[name]}"
 listen = "127.0.0.1:{self.peer[name]}"
 peers = [{", ".join(peers)}]
 [clock]
-window = "3s"
+window = "{self.window}"
 [tls]
 cert = "{tls}/{name}.crt"
 key = "{tls}/{name}.key"
@@ -115,7 +115,7 @@ bootstrap_token_file = "{self.folder}/token"
         self.leader()
         tls = f"{self.folder}/tls"
         return {"endpoints": ",".join(self.address.values()), "token": self.token, "ca": f"{tls}/ca.crt",
-                "cert": f"{tls}/test.crt", "key": f"{tls}/test.key", "window_ms": 3000,
+                "cert": f"{tls}/test.crt", "key": f"{tls}/test.key", "window": self.window,
                 "nodes": self.address}
 
     def command(self, words):
@@ -140,10 +140,11 @@ bootstrap_token_file = "{self.folder}/token"
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    cluster = Cluster(sys.argv[1], tempfile.mkdtemp(prefix="seqd-clients-"))
+    window = sys.argv[2] if len(sys.argv) == 3 else "30s"
+    cluster = Cluster(sys.argv[1], tempfile.mkdtemp(prefix="seqd-clients-"), window)
     try:
         print(json.dumps(cluster.ready()), flush=True)
         for line in sys.stdin:

@@ -42,10 +42,6 @@ class ClusterTest {
         return Boolean.getBoolean("short");
     }
 
-    private static long windowMs() {
-        return cluster.info.integer("window_ms");
-    }
-
     private static void assertDistinct(long[] ids) {
         long distinct = Arrays.stream(ids).parallel().sorted().distinct().count();
         assertEquals(ids.length, distinct, "duplicates");
@@ -59,7 +55,7 @@ class ClusterTest {
         IdGenerator generator = new IdGenerator(client, GeneratorOptions.ofOwner("million"));
         generator.ready();
         // The minting lasts for more than a window, so that it needs a renewal by the new leader.
-        long pauseMs = (windowMs() + 2000) * threads / (total / 1000);
+        long pauseMs = (TestCluster.WINDOW_MS + 2000) * threads / (total / 1000);
         List<CompletableFuture<long[]>> parts = new ArrayList<>();
         for (int thread = 0; thread < threads; thread++) {
             parts.add(CompletableFuture.supplyAsync(() -> {
@@ -82,7 +78,7 @@ class ClusterTest {
         assertEquals(total, ids.length);
         assertDistinct(ids);
         assertEquals(1, generator.status().leases());
-        assertTrue(generator.status().windowEndsMs() > killed + windowMs());
+        assertTrue(generator.status().windowEndsMs() > killed + TestCluster.WINDOW_MS);
         int worker = generator.status().worker();
         generator.close();
         IdGenerator again = new IdGenerator(client, GeneratorOptions.ofOwner("million"));
@@ -117,7 +113,7 @@ class ClusterTest {
             }
             signal(process, "STOP");
             // The worker is free after its window, and the same owner takes it.
-            sleep(windowMs() + 1000);
+            sleep(TestCluster.WINDOW_MS + 1000);
             IdGenerator other = new IdGenerator(cluster.client(), GeneratorOptions.ofOwner("frozen"));
             for (int batch = 0; batch < 50; batch++) {
                 for (long id : other.ids(1000)) {

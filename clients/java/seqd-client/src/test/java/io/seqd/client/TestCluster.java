@@ -10,6 +10,9 @@ import java.time.Duration;
 
 /** Three nodes with TLS and tokens, started by clients/cluster.py. */
 final class TestCluster implements AutoCloseable {
+    /** Short, so that a test waits for the end of a window. */
+    static final long WINDOW_MS = 3000;
+
     final Answer info;
     private final Process process;
     private final BufferedReader out;
@@ -20,7 +23,7 @@ final class TestCluster implements AutoCloseable {
         while (!Files.exists(script.resolve("clients/cluster.py"))) {
             script = script.getParent();
         }
-        process = new ProcessBuilder(script.resolve("clients/cluster.py").toString(), seqd)
+        process = new ProcessBuilder(script.resolve("clients/cluster.py").toString(), seqd, WINDOW_MS + "ms")
                 .redirectError(ProcessBuilder.Redirect.INHERIT).start();
         out = process.inputReader();
         in = process.outputWriter();
