@@ -225,7 +225,7 @@ public final class Client {
         try {
             return reader.get();
         } catch (IllegalArgumentException unreadable) {
-            throw new SeqdException("bad-response", unreadable.getMessage(), false, unreadable);
+            throw new SeqdException("bad-answer", unreadable.getMessage(), false, unreadable);
         }
     }
 }

@@ -208,7 +208,7 @@ final class GeneratorKeeper {
         } catch (SeqdException failed) {
             return failed;
         } catch (RuntimeException failed) {
-            return new SeqdException("bad-response", "the response cannot be used: " + failed.getMessage(), false,
+            return new SeqdException("bad-answer", "the response cannot be used: " + failed.getMessage(), false,
                     failed);
         }
     }
@@ -258,7 +258,7 @@ final class GeneratorKeeper {
             setRenewing(false);
         }
         if (!lease.text("lease").equals(current.lease()) || lease.integer("id") != current.worker()) {
-            throw new SeqdException("bad-response", "the renewal is for another lease", false);
+            throw new SeqdException("bad-answer", "the renewal is for another lease", false);
         }
         current.extend(lease.integer("fence_tick"));
         renewAfterMs = Math.max(lease.integer("renew_after_ms"), LEAST_RENEW_AFTER_MS);

@@ -171,7 +171,7 @@ public final class LockGuard implements AutoCloseable {
             }
             why = failed;
         } catch (IllegalArgumentException unreadable) {
-            why = new SeqdException("bad-response", unreadable.getMessage(), false, unreadable);
+            why = new SeqdException("bad-answer", unreadable.getMessage(), false, unreadable);
         }
         if (Thread.interrupted()) {
             throw new InterruptedException();

@@ -79,7 +79,7 @@ public final class Once {
                 return client.call(Operation.BEGIN_KEY, List.of(key), request);
             } catch (SeqdException failed) {
                 long left = (until - System.nanoTime()) / 1_000_000;
-                boolean mayPass = failed.retryable() || failed.isSilence() && !failed.is("bad-response");
+                boolean mayPass = failed.retryable() || failed.isSilence() && !failed.is("bad-answer");
                 if (!mayPass || left <= 0) {
                     throw failed;
                 }

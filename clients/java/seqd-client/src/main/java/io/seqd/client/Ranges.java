@@ -193,7 +193,7 @@ public final class Ranges implements AutoCloseable {
             return 0;
         } catch (RuntimeException thrown) {
             return failed(thrown instanceof SeqdException seqd ? seqd
-                    : new SeqdException("bad-response", String.valueOf(thrown.getMessage()), false, thrown), after);
+                    : new SeqdException("bad-answer", String.valueOf(thrown.getMessage()), false, thrown), after);
         }
     }
 
@@ -201,7 +201,7 @@ public final class Ranges implements AutoCloseable {
         lock.lock();
         try {
             if (granted.count() < 1 || granted.count() > MAX_SIZE || granted.increment() == 0) {
-                throw new SeqdException("bad-response", "the granted segment is invalid", false);
+                throw new SeqdException("bad-answer", "the granted segment is invalid", false);
             }
             if (before != null && (granted.first() > before) != (granted.increment() > 0)) {
                 abandoned += granted.count();
@@ -220,7 +220,7 @@ public final class Ranges implements AutoCloseable {
     }
 
     private long failed(SeqdException failed, String after) {
-        boolean isUnknown = failed.is("outcome-unknown") || failed.is("bad-response") || failed.is("internal");
+        boolean isUnknown = failed.is("outcome-unknown") || failed.is("bad-answer") || failed.is("internal");
         boolean isTransient = isUnknown || failed.retryable();
         lock.lock();
         try {

@@ -40,7 +40,7 @@ final class Round {
                 throw unknown(endpoint, "status " + status);
             }
             String start = text.substring(0, Math.min(text.length(), 120));
-            throw new SeqdException("bad-response", endpoint + " returned status " + status
+            throw new SeqdException("bad-answer", endpoint + " returned status " + status
                     + ", and the response is not from seqd: " + notOfSeqd.getMessage() + "; it begins with \"" + start
                     + "\"", false, notOfSeqd);
         }
@@ -62,7 +62,7 @@ final class Round {
             return problem;
         }
         String list = String.join(", ", attempts);
-        return wasSent ? new SeqdException("no-response", "no response: " + list, true)
+        return wasSent ? new SeqdException("no-answer", "no response: " + list, true)
                 : new SeqdException("unreachable", "no node could be reached: " + list, true);
     }
 }

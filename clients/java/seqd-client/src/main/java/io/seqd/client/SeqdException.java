@@ -4,8 +4,8 @@ package io.seqd.client;
  * The reason why a call has no result.
  *
  * <p>{@link #code()} is the code of a node's response (docs/PROBLEMS.md), or one of the client: {@code unreachable}
- * (the request was not sent), {@code no-response} (it was sent, and is safe to repeat), {@code outcome-unknown} (it may
- * have taken effect), {@code bad-response}, {@code interrupted}, {@code invalid-argument}; of an {@link IdGenerator}:
+ * (the request was not sent), {@code no-answer} (it was sent, and is safe to repeat), {@code outcome-unknown} (it may
+ * have taken effect), {@code bad-answer}, {@code interrupted}, {@code invalid-argument}; of an {@link IdGenerator}:
  * {@code no-lease}, {@code window-ended}, {@code clock-behind}, {@code clock-jumped}, {@code clock-ahead}, {@code busy},
  * {@code closed}, {@code not-released}; of {@link Ranges}: {@code no-value}.
  */
@@ -89,6 +89,6 @@ public class SeqdException extends RuntimeException {
 
     /** Returns whether no node gave an answer of its own, so that the next attempt may succeed. */
     boolean isSilence() {
-        return is("unreachable") || is("no-response") || is("outcome-unknown") || is("bad-response");
+        return is("unreachable") || is("no-answer") || is("outcome-unknown") || is("bad-answer");
     }
 }

@@ -72,7 +72,7 @@ class LockGuardTest {
 
     @Test
     void itIsLostAtItsTimeWhateverTheClusterDoes() throws Exception {
-        LockGuard guard = guard(new SeqdException("no-response", "silence", true));
+        LockGuard guard = guard(new SeqdException("no-answer", "silence", true));
         now.addAndGet(TTL_MS - 100);
         assertTrue(guard.isHeld());
         now.addAndGet(100);

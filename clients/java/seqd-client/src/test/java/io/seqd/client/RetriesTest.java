@@ -77,7 +77,7 @@ class RetriesTest {
         assertEquals("unreachable", code(() -> client(gone).next("order")));
         try (Stub proxy = new Stub(request -> new Stub.Response(502, "<html>"))) {
             assertEquals("outcome-unknown", code(() -> client(proxy).next("order")));
-            assertEquals("bad-response", code(() -> client(proxy).id("default")));
+            assertEquals("bad-answer", code(() -> client(proxy).id("default")));
         }
     }
 
@@ -86,7 +86,7 @@ class RetriesTest {
         try (Stub silent = new Stub(
                 request -> request.path().equals("/livez") ? ID : new Stub.Response(-1, ""))) {
             Client client = Client.builder(silent.endpoint()).timeout(Duration.ofMillis(300)).build();
-            assertEquals("no-response", code(() -> client.id("default")));
+            assertEquals("no-answer", code(() -> client.id("default")));
             assertEquals("outcome-unknown", code(() -> client.next("order")));
             String query = silent.requests.get(0).query();
             assertTrue(query.contains("timeout_ms=400") || query.contains("timeout_ms=3"), query);
