@@ -63,12 +63,16 @@ final class GeneratorKeeper {
         return mint(options.wallMs.getAsLong(), count);
     }
 
-    /** One attempt to mint, without waiting. */
     Mint mint(long wall, int count) {
+        return mint(wall, monoMs(), count);
+    }
+
+    /** One attempt to mint, without waiting. */
+    Mint mint(long wall, long mono, int count) {
         Minter current;
         lock.lock();
         try {
-            Mint verdict = isClosing ? null : guard.judgeForMinting(wall, monoMs());
+            Mint verdict = isClosing ? null : guard.judgeForMinting(wall, mono);
             if (verdict != null) {
                 return verdict;
             }
@@ -90,6 +94,20 @@ final class GeneratorKeeper {
 
     private boolean isFresh() {
         return attempts > 0 && error == null && monoMs() - lastAttemptMs < FRESH_MS;
+    }
+
+    Minter minter() {
+        return minter;
+    }
+
+    /** A regular reading of both clocks. Returns null if minting may use it. */
+    Mint read(long wall, long mono) {
+        lock.lock();
+        try {
+            return guard.judge(wall, mono);
+        } finally {
+            lock.unlock();
+        }
     }
 
     boolean isUnused() {
@@ -175,7 +193,7 @@ final class GeneratorKeeper {
         try {
             wake = false;
             while (!isClosing) {
-                guard.judge(options.wallMs.getAsLong(), monoMs());
+                read(options.wallMs.getAsLong(), monoMs());
                 if (wake && !failed) {
                     wake = false;
                     boolean isOver = minter == null || minter.endsMs() <= options.wallMs.getAsLong();
@@ -227,6 +245,10 @@ final class GeneratorKeeper {
             throw unusable;
         }
         renewAfterMs = Math.max(lease.integer("renew_after_ms"), LEAST_RENEW_AFTER_MS);
+        install(made);
+    }
+
+    void install(Minter made) {
         lock.lock();
         try {
             if (isClosing) {
@@ -274,7 +296,7 @@ final class GeneratorKeeper {
     }
 
     /** Never mints with a lost lease again. */
-    private void drop(Minter lost) {
+    void drop(Minter lost) {
         lost.close();
         lock.lock();
         try {

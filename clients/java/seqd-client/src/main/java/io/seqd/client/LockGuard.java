@@ -22,8 +22,7 @@ public final class LockGuard implements AutoCloseable {
     private final LongSupplier clock;
     private final CompletableFuture<LockLostException> lost = new CompletableFuture<>();
     private final Thread keeper;
-    private volatile long untilMs;
-    private volatile SeqdException why;
+    private final HoldState state;
 
     private LockGuard(Locks locks, String name, Hold hold, long ttlMs, LongSupplier clock) {
         this.locks = locks;
@@ -31,7 +30,7 @@ public final class LockGuard implements AutoCloseable {
         this.hold = hold;
         this.ttlMs = ttlMs;
         this.clock = clock;
-        this.untilMs = hold.untilMs();
+        this.state = new HoldState(ttlMs, hold.untilMs());
         this.keeper = new Thread(this::keep, "seqd-lock");
         keeper.setDaemon(true);
     }
@@ -63,17 +62,14 @@ public final class LockGuard implements AutoCloseable {
 
     /** Returns for how many milliseconds the lock is held at least. Throws if it is no longer held. */
     public long check() throws LockLostException {
-        LockLostException known = lost.getNow(null);
-        if (known != null) {
-            throw known;
-        }
-        long left = untilMs - clock.getAsLong();
-        if (left <= 0) {
+        long now = clock.getAsLong();
+        LockLostException reason = state.lost(now);
+        if (reason != null) {
             // The threads that would report it may have been stopped with the process.
-            lose(expired());
-            throw lost.join();
+            end(reason);
+            throw reason;
         }
-        return left;
+        return state.untilMs() - now;
     }
 
     /** Returns whether the lock is held. */
@@ -93,7 +89,9 @@ public final class LockGuard implements AutoCloseable {
 
     /** Releases the lock. Throws if no node confirmed that: the hold then expires. A lost lock is no error. */
     public void release() {
-        lose(new LockLostException("released", "the lock was released", null));
+        LockLostException released = new LockLostException("released", "the lock was released", null);
+        state.lose(released);
+        end(state.lost(clock.getAsLong()));
         Hold.release(locks, name, hold.lease());
     }
 
@@ -107,13 +105,7 @@ public final class LockGuard implements AutoCloseable {
         }
     }
 
-    private LockLostException expired() {
-        SeqdException last = why;
-        return new LockLostException("expired", "the lock expired because it was not renewed in time"
-                + (last == null ? "" : ": " + last.getMessage()), last);
-    }
-
-    private void lose(LockLostException reason) {
+    private void end(LockLostException reason) {
         if (lost.complete(reason) && Thread.currentThread() != keeper) {
             keeper.interrupt();
         }
@@ -122,60 +114,46 @@ public final class LockGuard implements AutoCloseable {
     private void watch() {
         try {
             while (isHeld()) {
-                Thread.sleep(Math.min(LOOK_EVERY_MS, Math.max(1, untilMs - clock.getAsLong())));
+                Thread.sleep(Math.min(LOOK_EVERY_MS, Math.max(1, state.untilMs() - clock.getAsLong())));
             }
         } catch (InterruptedException ended) {
-            lose(expired());
+            // Nobody interrupts this thread. `check` finds the end of the hold by itself.
+            Thread.currentThread().interrupt();
         }
     }
 
     private void keep() {
-        while (!lost.isDone()) {
-            try {
+        try {
+            while (isHeld()) {
                 // Two thirds of the known time remain as a reserve for failed renewals.
-                long due = untilMs - ttlMs / 3 * 2 - clock.getAsLong();
+                long due = state.untilMs() - ttlMs / 3 * 2 - clock.getAsLong();
                 if (due > 0) {
                     Thread.sleep(Math.min(due, LOOK_EVERY_MS));
                 } else if (!renew()) {
                     Thread.sleep(Math.min(ttlMs / 20, 1000));
                 }
-            } catch (InterruptedException ended) {
-                // The loop ends: only `lose` interrupts this thread.
-                return;
             }
+        } catch (InterruptedException ended) {
+            // Only `end` interrupts this thread.
+            Thread.currentThread().interrupt();
         }
     }
 
     private boolean renew() throws InterruptedException {
         long now = clock.getAsLong();
-        long left = untilMs - now;
-        if (left <= 0) {
-            lose(expired());
-            return true;
-        }
+        long left = Math.max(1, state.untilMs() - now);
         try {
             long limit = Math.min(Math.max(ttlMs / 3, Hold.LEAST_LIMIT_MS), left);
             Answer held = locks.renew(name, Hold.renewal(hold.lease(), ttlMs), limit);
-            long until = Hold.lasts(held.integer("expires_in_ms"), now - BootClock.RESOLUTION_MS, ttlMs);
-            // A hold that has expired by this clock stays lost, whatever arrives later.
-            if (until > clock.getAsLong() && isHeld()) {
-                untilMs = Math.max(untilMs, until);
-            }
+            state.renewed(held.integer("expires_in_ms"), now - BootClock.RESOLUTION_MS, clock.getAsLong());
             return true;
         } catch (SeqdException failed) {
-            Locks.Verdict verdict = Locks.Verdict.of(failed);
-            if (verdict == Locks.Verdict.HELD || verdict == Locks.Verdict.NOT_HELD) {
-                lose(new LockLostException("lease-lost", "the cluster reports that the lock is no longer held: "
-                        + failed.getMessage(), failed));
-                return true;
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
             }
-            why = failed;
+            return state.refused(failed);
         } catch (IllegalArgumentException unreadable) {
-            why = new SeqdException("bad-answer", unreadable.getMessage(), false, unreadable);
+            return state.refused(new SeqdException("bad-answer", unreadable.getMessage(), false, unreadable));
         }
-        if (Thread.interrupted()) {
-            throw new InterruptedException();
-        }
-        return false;
     }
 }

@@ -179,7 +179,7 @@ class ClusterTest {
         sleep(3000);
         assertTrue(first.isHeld());
         client.call(Operation.BREAK_LOCK, List.of("job"), Map.of());
-        assertEquals("lease-lost", first.lost().get(2, TimeUnit.SECONDS).code());
+        assertEquals("taken-away", first.lost().get(2, TimeUnit.SECONDS).code());
         LockGuard second = client.lock("job", options);
         assertTrue(second.token() > first.token());
         first.close();
@@ -190,7 +190,7 @@ class ClusterTest {
         long frozen = System.nanoTime();
         nodes.forEach(node -> cluster.command("stop " + node));
         try {
-            assertEquals("expired", second.lost().get(10, TimeUnit.SECONDS).code());
+            assertEquals("ran-out", second.lost().get(10, TimeUnit.SECONDS).code());
             long after = System.nanoTime() - frozen;
             assertTrue(after < 2 * SECOND + SECOND / 2, "noticed after " + after / 1_000_000 + " ms");
             assertFalse(second.isHeld());

@@ -78,7 +78,7 @@ class LockGuardTest {
         now.addAndGet(100);
         // The next look at the lock finds it lost, before any thread has reported it.
         assertFalse(guard.isHeld());
-        assertEquals("expired", guard.lost().get(10, TimeUnit.SECONDS).code());
+        assertEquals("ran-out", guard.lost().get(10, TimeUnit.SECONDS).code());
         guard.close();
     }
 
@@ -86,7 +86,7 @@ class LockGuardTest {
     void theClusterMayReportAnEarlierLoss() throws Exception {
         LockGuard guard = guard(new SeqdException("lease-lost", "broken", false));
         now.addAndGet(TTL_MS / 3 + 1);
-        assertEquals("lease-lost", guard.lost().get(10, TimeUnit.SECONDS).code());
+        assertEquals("taken-away", guard.lost().get(10, TimeUnit.SECONDS).code());
         assertFalse(guard.isHeld());
         guard.close();
     }

@@ -32,7 +32,12 @@ final class Stub implements AutoCloseable {
         return thread;
     });
 
+    /** A node that lives. */
     Stub(Script script) {
+        this(script, request -> new Response(200, "{}"));
+    }
+
+    Stub(Script script, Script live) {
         try {
             server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
         } catch (IOException error) {
@@ -43,13 +48,11 @@ final class Stub implements AutoCloseable {
             String body = new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8);
             Request request = new Request(exchange.getRequestMethod(), exchange.getRequestURI().getRawPath(),
                     exchange.getRequestURI().getRawQuery(), body);
-            Response response = new Response(200, "{}");
-            if (!request.path().equals("/livez")) {
+            boolean isLive = request.path().equals("/livez");
+            if (!isLive) {
                 requests.add(request);
-                response = script.answer(request);
-            } else if (script.answer(request).status() < 0) {
-                return;
             }
+            Response response = (isLive ? live : script).answer(request);
             if (response.status() < 0) {
                 return;
             }
