@@ -20,6 +20,7 @@
 //! - `allocator`, `generator`, `hold`, `once`, `operations`, `verify`: typed calls, values and IDs
 //!   made in this process, locks held by it
 //! - `blocking`, `download`, `locks`: the same without async, and what spans several calls
+//! - `vectors`: the file that the libraries in other languages run
 
 #![warn(missing_docs)]
 
@@ -41,6 +42,8 @@ mod operations;
 mod pace;
 mod round;
 mod system_clock;
+#[cfg(test)]
+mod vectors;
 mod verify;
 
 pub use allocator::{

@@ -20,6 +20,8 @@ mod options;
 mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod vectors;
 mod waits;
 
 use std::sync::Arc;

@@ -18,6 +18,8 @@ mod keeper;
 mod options;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod vectors;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,7 +15,7 @@ use crate::error::Attempt;
 const TTL: Duration = Duration::from_secs(30);
 
 /// The boot clock on paused time.
-fn clock() -> BootTime {
+pub(super) fn clock() -> BootTime {
     static BEGAN: OnceLock<std::time::Instant> = OnceLock::new();
     let now = Instant::now().into_std();
     // Other tests may have started slightly earlier.

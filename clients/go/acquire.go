@@ -1,0 +1,101 @@
+package seqd
+
+import (
+	"context"
+	"time"
+)
+
+// acquireHold acquires a lock. One acquisition is repeated with the same nonce until it has a response.
+func acquireHold(ctx context.Context, locks locks, name string, o LockOptions, clock func() time.Duration) (heldLock, time.Duration, error) {
+	var ends time.Duration
+	if o.Wait != nil {
+		ends = clock() + *o.Wait
+	}
+	nonce := newNonce()
+	for {
+		wait := longestRound
+		if o.Wait != nil {
+			wait = max(0, min(ends-clock(), wait))
+		}
+		if deadline, ok := ctx.Deadline(); ok {
+			wait = max(0, min(time.Until(deadline), wait))
+		}
+		request := Fields{"owner": o.Owner, "ttl_ms": o.TTL.Milliseconds(), "wait_ms": wait.Milliseconds(), "nonce": nonce,
+			"permits": o.Permits, "shared": o.Shared, "lock_delay_ms": o.LockDelay.Milliseconds()}
+		sent := clock()
+		held, err := locks.acquire(ctx, name, request)
+		if err == nil {
+			until, isHeld, err := confirm(ctx, locks, name, o, held, sent, clock)
+			if isHeld {
+				return held, until, nil
+			}
+			// The hold expired before it was confirmed, or the response to an applied renewal was lost.
+			giveBack(locks, name, held.Lease)
+			if err != nil {
+				return heldLock{}, 0, err
+			}
+			nonce = newNonce()
+			continue
+		}
+		failed := as(err)
+		isOver := o.Wait != nil && ends <= clock() || ctx.Err() != nil
+		switch verdict := verdictOf(failed); {
+		case isOver, verdict == verdictNever, verdict == verdictNotHeld:
+			return heldLock{}, 0, failed
+		case verdict == verdictHeld:
+			// The wait of one request has ended, and with it the place in the queue.
+			nonce = newNonce()
+		default:
+			_ = sleep(ctx, again)
+		}
+	}
+}
+
+// confirm renews a hold after a wait, because its known time is counted from before the wait.
+func confirm(ctx context.Context, locks locks, name string, o LockOptions, held heldLock, sent time.Duration,
+	clock func() time.Duration) (time.Duration, bool, error) {
+	until := lasts(held.ExpiresInMS, sent, o.TTL)
+	if until-clock() > o.TTL/2 {
+		return until, true, nil
+	}
+	// The grant may be as recent as the response.
+	over := clock() + o.TTL
+	for {
+		sent := clock()
+		renewed, err := locks.renew(ctx, name, held.Lease, o.TTL, max(o.TTL/3, leastRenewal))
+		if err == nil {
+			return lasts(renewed.ExpiresInMS, sent, o.TTL), true, nil
+		}
+		switch verdict := verdictOf(as(err)); {
+		case ctx.Err() != nil, verdict == verdictNever:
+			return 0, false, err
+		case verdict != verdictAgain, over <= clock():
+			return 0, false, nil
+		}
+		_ = sleep(ctx, min(again, o.TTL/10))
+	}
+}
+
+// giveBack releases a hold that was not returned to the caller. If the cluster does not respond, the hold expires.
+func giveBack(locks locks, name, lease string) {
+	ctx, cancel := context.WithTimeout(context.Background(), defaultTimeout)
+	defer cancel()
+	_ = releaseHold(ctx, locks, name, lease)
+}
+
+// releaseHold releases a hold, with a few retries because others wait for it. An ended hold counts as released.
+func releaseHold(ctx context.Context, locks locks, name, lease string) error {
+	for attempts := 1; ; attempts++ {
+		err := locks.release(ctx, name, lease)
+		if err == nil {
+			return nil
+		}
+		switch verdict := verdictOf(as(err)); {
+		case verdict == verdictHeld, verdict == verdictNotHeld:
+			return nil
+		case verdict == verdictNever, attempts == 5, ctx.Err() != nil:
+			return err
+		}
+		_ = sleep(ctx, time.Duration(attempts)*lookEvery)
+	}
+}

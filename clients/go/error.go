@@ -1,0 +1,63 @@
+package seqd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Error is the reason why a call has no result. Find it with errors.As.
+//
+// Code is the code of a node's response (docs/PROBLEMS.md), or one of the client: unreachable (the request was not
+// sent), no-answer (it was sent, and is safe to repeat), outcome-unknown (it may have taken effect), bad-answer,
+// invalid-argument; of an IDGenerator: no-lease, window-ended, clock-behind, clock-jumped, clock-ahead, busy, closed,
+// not-released; of Ranges: no-value; of a Lock: ran-out, taken-away, released; of Once: took-too-long, not-kept.
+type Error struct {
+	Code   string
+	Detail string
+	// Hint is the remedy, if the node named one.
+	Hint string
+	// Retryable is true if the request certainly had no effect and may be repeated.
+	Retryable bool
+	// Status is the HTTP status of the response, or 0 without one.
+	Status int
+	// RetryAfter is the time after which a repetition can succeed, or 0 if it is not known.
+	RetryAfter time.Duration
+	// Problem is the whole response, such as the holder of a lock.
+	Problem json.RawMessage
+
+	cause error
+}
+
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%s (%s)", e.Detail, e.Code)
+	if e.Hint != "" {
+		text += "; hint: " + e.Hint
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.cause }
+
+func invalid(format string, arguments ...any) *Error {
+	return &Error{Code: "invalid-argument", Detail: fmt.Sprintf(format, arguments...)}
+}
+
+// as returns the error as an *Error; every error of this package is one.
+func as(err error) *Error {
+	var found *Error
+	if errors.As(err, &found) {
+		return found
+	}
+	return &Error{Code: "bad-answer", Detail: err.Error(), cause: err}
+}
+
+// isSilence returns whether no node gave an answer of its own, so that the next attempt may succeed.
+func (e *Error) isSilence() bool {
+	switch e.Code {
+	case "unreachable", "no-answer", "outcome-unknown", "bad-answer":
+		return true
+	}
+	return false
+}

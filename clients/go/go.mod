@@ -1,0 +1,3 @@
+module seqd
+
+go 1.22

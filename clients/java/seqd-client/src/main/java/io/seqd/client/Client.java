@@ -1,0 +1,231 @@
+package io.seqd.client;
+
+import java.nio.file.Path;
+import java.security.SecureRandom;
+import java.time.Duration;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * A client of one cluster. It is safe for use by many threads.
+ *
+ * <p>A request is sent to the endpoint of the last good response, and to the next one only if that is certainly
+ * harmless. A request that may have taken effect and has no response fails with {@code outcome-unknown} and is never
+ * sent again.
+ */
+public final class Client {
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    private final Transport transport;
+
+    private Client(Builder builder) {
+        List<Endpoint> endpoints = Endpoint.parseList(builder.endpoints, builder.ca != null);
+        boolean anyTls = endpoints.stream().anyMatch(Endpoint::isHttps);
+        this.transport = new Transport(endpoints, builder.timeout, builder.token,
+                anyTls ? Tls.context(builder.ca, builder.certificate, builder.key) : null);
+    }
+
+    /** Begins a client of these endpoints: {@code host}, {@code host:port} or URLs, separated by commas. */
+    public static Builder builder(String endpoints) {
+        return new Builder(endpoints);
+    }
+
+    /** Begins a client of the endpoints and the token in {@code SEQD_ENDPOINTS} and {@code SEQD_TOKEN}. */
+    public static Builder fromEnvironment() {
+        String endpoints = System.getenv("SEQD_ENDPOINTS");
+        return builder(endpoints == null ? "127.0.0.1:7400" : endpoints).token(System.getenv("SEQD_TOKEN"));
+    }
+
+    /** The options of a client. */
+    public static final class Builder {
+        private final String endpoints;
+        private String token;
+        private Duration timeout;
+        private Path ca;
+        private Path certificate;
+        private Path key;
+
+        private Builder(String endpoints) {
+            this.endpoints = endpoints;
+        }
+
+        /** Sets the access token, for nodes that require one. */
+        public Builder token(String token) {
+            if (token != null && !token.matches("[\\x21-\\x7e]+")) {
+                throw SeqdException.invalid("a token has printable ASCII characters only");
+            }
+            this.token = token;
+            return this;
+        }
+
+        /** Sets the deadline of one request, which all endpoints share. The server's own (3 s) by default. */
+        public Builder timeout(Duration timeout) {
+            if (timeout != null && timeout.toMillis() < 1) {
+                throw SeqdException.invalid("a timeout is at least 1 ms, not " + timeout);
+            }
+            this.timeout = timeout;
+            return this;
+        }
+
+        /** Sets the PEM file with the CAs of the nodes, by default those of the system. It implies https. */
+        public Builder ca(Path ca) {
+            this.ca = ca;
+            return this;
+        }
+
+        /** Sets the PEM files of this client's certificate and key (PKCS#8), for nodes that require one. */
+        public Builder certificate(Path certificate, Path key) {
+            this.certificate = certificate;
+            this.key = key;
+            return this;
+        }
+
+        /** Returns the client. It does not connect yet. */
+        public Client build() {
+            return new Client(this);
+        }
+    }
+
+    /**
+     * Sends a request of any operation.
+     *
+     * @param parameters the parameters of the path in order
+     * @param fields the fields of the body or the query; null values are left out
+     */
+    public Answer call(Operation operation, List<?> parameters, Map<String, ?> fields) {
+        return transport.send(prepare(operation, parameters, fields, null));
+    }
+
+    Answer callWithin(long limitMs, Operation operation, List<?> parameters, Map<String, ?> fields) {
+        return transport.send(prepare(operation, parameters, fields, null), limitMs);
+    }
+
+    private static Transport.Call prepare(Operation operation, List<?> parameters, Map<String, ?> fields, String key) {
+        Map<String, Object> sent = new LinkedHashMap<>();
+        fields.forEach((name, value) -> {
+            if (value != null) {
+                sent.put(name, value);
+            }
+        });
+        boolean isRepeatable = key != null || switch (operation.repeat) {
+            case HARMLESS -> true;
+            case WITH_NONCE -> sent.get("nonce") instanceof String nonce && !nonce.isEmpty();
+            case NEVER -> false;
+        };
+        long waitMs = operation.waits && sent.get("wait_ms") instanceof Number wait ? wait.longValue() : 0;
+        boolean inQuery = operation.method.equals("GET") || operation.method.equals("DELETE");
+        Map<String, String> query = new LinkedHashMap<>();
+        if (inQuery) {
+            sent.forEach((name, value) -> query.put(name, value.toString()));
+        }
+        return new Transport.Call(operation.method, operation.path(parameters), query,
+                inQuery ? null : Json.write(sent), key, !isRepeatable, waitMs);
+    }
+
+    /** Returns one ID of a layout, minted by a node. */
+    public long id(String layout) {
+        return read(() -> call(Operation.ID, List.of(), fields("layout", layout)).integer("id"));
+    }
+
+    /** Returns 1 to 10,000 IDs of a layout, strictly increasing, minted by one node. */
+    public long[] ids(String layout, int count) {
+        return read(() -> call(Operation.IDS, List.of(), fields("layout", layout, "count", count)).integers("ids"));
+    }
+
+    /** Returns UUIDs of version 7 or 4. */
+    public List<String> uuids(int version, int count) {
+        return read(() -> call(Operation.UUIDS, List.of(), fields("version", version, "count", count)).texts("uuids"));
+    }
+
+    /** Returns the definition of a layout, which packs and unpacks IDs without a request. */
+    public Layout layout(String name) {
+        return read(() -> Layout.of(call(Operation.LAYOUT, List.of(name), Map.of())));
+    }
+
+    /**
+     * Creates a sequence, or returns an equal one that exists. A different one is {@code already-exists}.
+     *
+     * @param definition such as {@code Map.of("mode", "segment")}: mode, start, increment, min, max, cycle, description
+     */
+    public Answer createSequence(String name, Map<String, ?> definition) {
+        return call(Operation.CREATE_SEQUENCE, List.of(name), definition);
+    }
+
+    /** A range of values: {@code count} of them, from first to last. */
+    public record Range(long first, long last, long count) {}
+
+    /** Returns the next value of a sequence. */
+    public long next(String name) {
+        return next(name, 1).get(0).first();
+    }
+
+    /** Returns the next values of a sequence as ranges. */
+    public List<Range> next(String name, int count) {
+        return ranges(call(Operation.NEXT, List.of(name), fields("count", count)));
+    }
+
+    /**
+     * Returns the next values of a sequence, at most 1000, once for this key: a request that is sent again after
+     * {@code outcome-unknown} returns the same values.
+     */
+    public List<Range> nextOnce(String name, int count, String idempotencyKey) {
+        if (!idempotencyKey.matches("[\\x20-\\x7e]{1,255}")) {
+            throw SeqdException.invalid("an idempotency key has 1 to 255 printable ASCII characters");
+        }
+        return ranges(transport.send(
+                prepare(Operation.NEXT, List.of(name), fields("count", count), idempotencyKey)));
+    }
+
+    private static List<Range> ranges(Answer next) {
+        return read(() -> next.objects("ranges").stream()
+                .map(range -> new Range(range.integer("first"), range.integer("last"), range.integer("count")))
+                .toList());
+    }
+
+    /** Returns a timestamp that is above every earlier one of the cluster: Unix milliseconds << 18 and a counter. */
+    public long timestamp() {
+        return read(() -> call(Operation.TIMESTAMPS, List.of(), Map.of()).integer("first"));
+    }
+
+    /** Begins to draw values of a segment sequence from memory. */
+    public Ranges ranges(String name, int size) {
+        return new Ranges(this, name, size, Duration.ofSeconds(5));
+    }
+
+    /** Acquires a lock, and waits for it as the options state. The guard renews it until it is released. */
+    public LockGuard lock(String name, LockOptions options) {
+        return LockGuard.acquire(this, name, options);
+    }
+
+    /** Performs work unless it was already performed for this key, and returns its result to all callers. */
+    public <E extends Exception> Once.Result once(String key, Once.Options options, Once.Work<E> work) throws E {
+        return Once.perform(this, key, options, work);
+    }
+
+    /** Returns 128 random bits in hexadecimal, by which the cluster recognizes a repeated request. */
+    static String nonce() {
+        byte[] bytes = new byte[16];
+        RANDOM.nextBytes(bytes);
+        return HexFormat.of().formatHex(bytes);
+    }
+
+    /** Returns a map that may contain null values. */
+    static Map<String, Object> fields(Object... pairs) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        for (int at = 0; at < pairs.length; at += 2) {
+            fields.put((String) pairs[at], pairs[at + 1]);
+        }
+        return fields;
+    }
+
+    /** Reads a response. A missing or wrong field is an error of its own. */
+    static <T> T read(java.util.function.Supplier<T> reader) {
+        try {
+            return reader.get();
+        } catch (IllegalArgumentException unreadable) {
+            throw new SeqdException("bad-answer", unreadable.getMessage(), false, unreadable);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+package io.seqd.client;
+
+/**
+ * The reason why a call has no result.
+ *
+ * <p>{@link #code()} is the code of a node's response (docs/PROBLEMS.md), or one of the client: {@code unreachable}
+ * (the request was not sent), {@code no-answer} (it was sent, and is safe to repeat), {@code outcome-unknown} (it may
+ * have taken effect), {@code bad-answer}, {@code interrupted}, {@code invalid-argument}; of an {@link IdGenerator}:
+ * {@code no-lease}, {@code window-ended}, {@code clock-behind}, {@code clock-jumped}, {@code clock-ahead}, {@code busy},
+ * {@code closed}, {@code not-released}; of {@link Ranges}: {@code no-value}.
+ */
+public class SeqdException extends RuntimeException {
+    private static final long serialVersionUID = 1;
+
+    private final String code;
+    private final String hint;
+    private final boolean retryable;
+    private final int status;
+    private final long retryAfterMs;
+    private final transient Answer problem;
+
+    SeqdException(String code, String message, boolean retryable) {
+        this(code, message, retryable, null);
+    }
+
+    SeqdException(String code, String message, boolean retryable, Throwable cause) {
+        super(message + " (" + code + ")", cause);
+        this.code = code;
+        this.hint = null;
+        this.retryable = retryable;
+        this.status = 0;
+        this.retryAfterMs = -1;
+        this.problem = null;
+    }
+
+    SeqdException(int status, Answer problem) {
+        super(message(problem));
+        this.code = problem.text("code");
+        this.hint = problem.textOrNull("hint");
+        this.retryable = problem.flag("retryable");
+        this.status = status;
+        this.retryAfterMs = problem.integer("retry_after_ms", -1);
+        this.problem = problem;
+    }
+
+    private static String message(Answer problem) {
+        String hint = problem.has("hint") ? "; hint: " + problem.text("hint") : "";
+        String detail = problem.has("detail") ? problem.text("detail") : "refused";
+        return detail + " (" + problem.text("code") + ")" + hint;
+    }
+
+    static SeqdException invalid(String message) {
+        return new SeqdException("invalid-argument", message, false);
+    }
+
+    /** Returns the stable code. */
+    public String code() {
+        return code;
+    }
+
+    /** Returns the remedy, or null. */
+    public String hint() {
+        return hint;
+    }
+
+    /** Returns whether the request certainly had no effect and may be repeated. */
+    public boolean retryable() {
+        return retryable;
+    }
+
+    /** Returns the HTTP status of the response, or 0 without one. */
+    public int status() {
+        return status;
+    }
+
+    /** Returns the time after which a repetition can succeed in milliseconds, or -1 if it is not known. */
+    public long retryAfterMs() {
+        return retryAfterMs;
+    }
+
+    /** Returns the whole problem of the response, such as the holder of a lock, or null without a response. */
+    public Answer problem() {
+        return problem;
+    }
+
+    boolean is(String other) {
+        return code.equals(other);
+    }
+
+    /** Returns whether no node gave an answer of its own, so that the next attempt may succeed. */
+    boolean isSilence() {
+        return is("unreachable") || is("no-answer") || is("outcome-unknown") || is("bad-answer");
+    }
+}

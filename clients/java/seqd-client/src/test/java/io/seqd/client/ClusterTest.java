@@ -1,0 +1,292 @@
+package io.seqd.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.BufferedReader;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.LongStream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
+
+/** The client against three nodes with TLS and tokens. */
+@EnabledIfSystemProperty(named = "seqd", matches = ".+")
+class ClusterTest {
+    private static final long SECOND = 1_000_000_000;
+    private static TestCluster cluster;
+
+    @BeforeAll
+    static void start() throws Exception {
+        cluster = new TestCluster(System.getProperty("seqd"));
+    }
+
+    @AfterAll
+    static void end() throws Exception {
+        cluster.close();
+    }
+
+    private static boolean isShort() {
+        return Boolean.getBoolean("short");
+    }
+
+    private static void assertDistinct(long[] ids) {
+        long distinct = Arrays.stream(ids).parallel().sorted().distinct().count();
+        assertEquals(ids.length, distinct, "duplicates");
+    }
+
+    @Test
+    void aMillionIdsAreDistinctOverALeadersDeath() throws Exception {
+        int total = isShort() ? 200_000 : 1_000_000;
+        int threads = 4;
+        Client client = cluster.client();
+        IdGenerator generator = new IdGenerator(client, GeneratorOptions.ofOwner("million"));
+        generator.ready();
+        // The minting lasts for more than a window, so that it needs a renewal by the new leader.
+        long pauseMs = (TestCluster.WINDOW_MS + 2000) * threads / (total / 1000);
+        List<CompletableFuture<long[]>> parts = new ArrayList<>();
+        for (int thread = 0; thread < threads; thread++) {
+            parts.add(CompletableFuture.supplyAsync(() -> {
+                long[] made = new long[total / threads];
+                for (int at = 0; at < made.length; at += 1000) {
+                    System.arraycopy(generator.ids(1000), 0, made, at, 1000);
+                    sleep(pauseMs);
+                }
+                return made;
+            }));
+        }
+        String leader = cluster.leader();
+        cluster.command("kill " + leader);
+        long killed = System.currentTimeMillis();
+        LongStream all = LongStream.empty();
+        for (CompletableFuture<long[]> part : parts) {
+            all = LongStream.concat(all, Arrays.stream(part.get(120, TimeUnit.SECONDS)));
+        }
+        long[] ids = all.toArray();
+        assertEquals(total, ids.length);
+        assertDistinct(ids);
+        assertEquals(1, generator.status().leases());
+        assertTrue(generator.status().windowEndsMs() > killed + TestCluster.WINDOW_MS);
+        int worker = generator.status().worker();
+        generator.close();
+        IdGenerator again = new IdGenerator(client, GeneratorOptions.ofOwner("million"));
+        again.ready();
+        assertEquals(worker, again.status().worker(), "the same owner gets its worker back");
+        assertTrue(again.id() > Arrays.stream(ids).max().getAsLong());
+        again.close();
+        cluster.command("start " + leader);
+        cluster.leader();
+    }
+
+    private static void sleep(long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException(interrupted);
+        }
+    }
+
+    @Test
+    void aProcessFrozenPastItsWindowMintsNoDuplicate() throws Exception {
+        ProcessBuilder builder = new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-cp",
+                System.getProperty("java.class.path"), "io.seqd.client.Frozen", cluster.info.text("ca"),
+                cluster.info.text("cert"), cluster.info.text("key"), "frozen");
+        builder.environment().put("SEQD_ENDPOINTS", cluster.info.text("endpoints"));
+        builder.environment().put("SEQD_TOKEN", cluster.info.text("token"));
+        Process process = builder.redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        Set<String> seen = new HashSet<>();
+        try (BufferedReader out = process.inputReader()) {
+            for (int line = 0; line < 5000; line++) {
+                assertTrue(seen.add(out.readLine()));
+            }
+            signal(process, "STOP");
+            // The worker is free after its window, and the same owner takes it.
+            sleep(TestCluster.WINDOW_MS + 1000);
+            IdGenerator other = new IdGenerator(cluster.client(), GeneratorOptions.ofOwner("frozen"));
+            for (int batch = 0; batch < 50; batch++) {
+                for (long id : other.ids(1000)) {
+                    assertTrue(seen.add(Long.toString(id)));
+                }
+            }
+            signal(process, "CONT");
+            int minted = 0;
+            for (String line = out.readLine(); line != null; line = out.readLine()) {
+                if (Character.isDigit(line.charAt(0))) {
+                    assertTrue(seen.add(line), line);
+                    if (++minted == 5000) {
+                        process.outputWriter().append('\n').flush();
+                    }
+                    assertTrue(seen.add(Long.toString(other.id())));
+                } else if (line.startsWith("leases")) {
+                    assertEquals("leases 2", line);
+                }
+            }
+            assertTrue(minted >= 5000);
+            other.close();
+        } finally {
+            process.destroyForcibly();
+        }
+    }
+
+    private static void signal(Process process, String name) throws Exception {
+        assertEquals(0, new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start().waitFor());
+    }
+
+    @Test
+    void clockStepsAreWaitedForOrRefused() {
+        AtomicLong offset = new AtomicLong();
+        GeneratorOptions options = GeneratorOptions.ofOwner("steps").patience(Duration.ofMillis(500))
+                .wallClock(() -> System.currentTimeMillis() + offset.get());
+        IdGenerator generator = new IdGenerator(cluster.client(), options);
+        Set<Long> seen = new HashSet<>();
+        assertTrue(seen.add(generator.id()));
+        offset.set(-30);
+        assertTrue(seen.add(generator.id()));
+        offset.set(-10_000);
+        assertEquals("clock-behind", assertThrows(SeqdException.class, generator::id).code());
+        offset.set(5_000);
+        assertEquals("clock-jumped", assertThrows(SeqdException.class, generator::id).code());
+        offset.set(0);
+        for (int batch = 0; batch < 20; batch++) {
+            for (long id : generator.ids(1000)) {
+                assertTrue(seen.add(id));
+            }
+        }
+        assertEquals(1, generator.status().leases());
+        generator.close();
+    }
+
+    @Test
+    void aLockIsExclusiveAndItsLossIsNoticedInTime() throws Exception {
+        Client client = cluster.client();
+        LockOptions options = LockOptions.ofOwner("test").ttl(Duration.ofSeconds(2)).waitFor(Duration.ZERO);
+        LockGuard first = client.lock("job", options);
+        SeqdException held = assertThrows(SeqdException.class, () -> client.lock("job", options));
+        assertEquals("lock-held", held.code());
+        // It is renewed past its ttl.
+        sleep(3000);
+        assertTrue(first.isHeld());
+        client.call(Operation.BREAK_LOCK, List.of("job"), Map.of());
+        assertEquals("taken-away", first.lost().get(2, TimeUnit.SECONDS).code());
+        LockGuard second = client.lock("job", options);
+        assertTrue(second.token() > first.token());
+        first.close();
+        assertTrue(second.isHeld());
+
+        // Without any node the holder gives up before the cluster would grant the lock again.
+        List<String> nodes = List.copyOf(cluster.info.object("nodes").fields().keySet());
+        long frozen = System.nanoTime();
+        nodes.forEach(node -> cluster.command("stop " + node));
+        try {
+            assertEquals("ran-out", second.lost().get(10, TimeUnit.SECONDS).code());
+            long after = System.nanoTime() - frozen;
+            assertTrue(after < 2 * SECOND + SECOND / 2, "noticed after " + after / 1_000_000 + " ms");
+            assertFalse(second.isHeld());
+        } finally {
+            nodes.forEach(node -> cluster.command("continue " + node));
+        }
+        cluster.leader();
+        try (LockGuard third = client.lock("job", options.waitFor(Duration.ofSeconds(20)))) {
+            assertTrue(third.token() > second.token());
+        }
+    }
+
+    @Test
+    void requestsPassAFrozenNodeAndNoneIsUnknown() throws Exception {
+        Client client = cluster.client();
+        client.createSequence("passing", Map.of("mode", "strict"));
+        String leader = cluster.leader();
+        List<String> others = new ArrayList<>(cluster.info.object("nodes").fields().keySet());
+        others.remove(leader);
+        // The frozen node is the first of the list, and has never responded to this client.
+        Answer nodes = cluster.info.object("nodes");
+        Client fresh = cluster.client(nodes.text(others.get(0)) + "," + nodes.text(leader), null);
+        cluster.command("stop " + others.get(0));
+        try {
+            Set<Long> seen = new HashSet<>();
+            for (int at = 0; at < 20; at++) {
+                assertTrue(seen.add(fresh.next("passing")));
+            }
+            assertTrue(fresh.id("default") > 0);
+        } finally {
+            cluster.command("continue " + others.get(0));
+        }
+        assertEquals("unauthorized", assertThrows(SeqdException.class, () -> Client.builder(
+                cluster.info.text("endpoints")).ca(java.nio.file.Path.of(cluster.info.text("ca"))).certificate(
+                        java.nio.file.Path.of(cluster.info.text("cert")),
+                        java.nio.file.Path.of(cluster.info.text("key"))).build().id("default")).code());
+        assertEquals("unreachable", assertThrows(SeqdException.class, () -> Client.builder(
+                cluster.info.text("endpoints")).ca(java.nio.file.Path.of(cluster.info.text("ca")))
+                .token(cluster.info.text("token")).build().next("passing")).code());
+    }
+
+    @Test
+    void rangesAreDistinctAndTheirTailsReturned() {
+        Client client = cluster.client();
+        client.createSequence("ranges", Map.of("mode", "segment"));
+        Set<Long> seen = new HashSet<>();
+        Ranges ranges = client.ranges("ranges", 1000);
+        long last = 0;
+        for (int at = 0; at < 2550; at++) {
+            long value = ranges.next();
+            assertTrue(seen.add(value) && value > last);
+            last = value;
+        }
+        Ranges.Closed closed = ranges.end();
+        assertTrue(closed.returned() > 0 && closed.lost() == 0, closed.toString());
+        assertEquals("closed", assertThrows(SeqdException.class, ranges::next).code());
+        try (Ranges again = client.ranges("ranges", 1000)) {
+            long value = again.next();
+            assertTrue(seen.add(value));
+            assertEquals(last + 1, value, "returned values are granted again");
+        }
+        SeqdException missing = assertThrows(SeqdException.class, () -> client.ranges("absent", 10).next());
+        assertEquals("not-found", missing.code());
+    }
+
+    @Test
+    void workIsDoneOnceAndTheTypedCallsWork() {
+        Client client = cluster.client();
+        AtomicLong calls = new AtomicLong();
+        Once.Options options = Once.Options.of("42");
+        for (int at = 0; at < 3; at++) {
+            Once.Result once = client.once("pay/42 a%2F", options, turn -> Map.of("paid", calls.incrementAndGet()));
+            assertEquals(at > 0, once.replayed());
+            assertEquals("{\"paid\":1}", Json.write(once.value()));
+        }
+        assertThrows(IllegalStateException.class, () -> client.once("fails", options, turn -> {
+            throw new IllegalStateException("the work fails");
+        }));
+        assertEquals(2L, client.once("fails", options, turn -> turn.attempt()).value());
+        assertEquals("fingerprint-mismatch", assertThrows(SeqdException.class,
+                () -> client.once("fails", Once.Options.of("43"), turn -> 1)).code());
+
+        client.createSequence("typed", Map.of("mode", "segment"));
+        List<Client.Range> once = client.nextOnce("typed", 10, "key-1");
+        assertEquals(once, client.nextOnce("typed", 10, "key-1"));
+        assertEquals(10, client.next("typed", 10).stream().mapToLong(Client.Range::count).sum());
+        assertEquals(100, client.ids("twitter", 100).length);
+        assertTrue(client.timestamp() < client.timestamp());
+        assertEquals(3, client.uuids(7, 3).size());
+        long id = client.id("default");
+        Answer parts = client.call(Operation.ID_PARTS, List.of(id), Map.of());
+        Layout.Parts local = client.layout("default").unpack(id);
+        assertEquals(parts.integer("tick"), local.tick());
+        assertEquals(parts.integer("worker"), local.worker());
+        assertEquals(parts.text("base62"), IdFormat.BASE62.encode(id));
+        assertEquals(parts.text("crockford"), IdFormat.CROCKFORD.encode(id));
+        assertEquals(id, IdFormat.BASE62.parse(parts.text("base62")));
+    }
+}

@@ -1,0 +1,93 @@
+package io.seqd.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.Test;
+
+/** The guard with a cluster and a clock of a script. */
+class LockGuardTest {
+    private static final long TTL_MS = 3000;
+
+    private final AtomicLong now = new AtomicLong(1_000_000);
+    private final AtomicInteger renewals = new AtomicInteger();
+    private final AtomicInteger releases = new AtomicInteger();
+
+    private LockGuard guard(RuntimeException onRenewal) {
+        Locks locks = new Locks() {
+            private Answer held() {
+                return new Answer(Client.fields("token", "7", "lease", "secret", "expires_in_ms", TTL_MS));
+            }
+
+            @Override
+            public Answer acquire(String name, Map<String, Object> request) {
+                return held();
+            }
+
+            @Override
+            public Answer renew(String name, Map<String, Object> request, long limitMs) {
+                renewals.incrementAndGet();
+                if (onRenewal != null) {
+                    throw onRenewal;
+                }
+                return held();
+            }
+
+            @Override
+            public void release(String name, String lease) {
+                releases.incrementAndGet();
+            }
+        };
+        return LockGuard.acquire(locks, "job", LockOptions.ofOwner("test").ttl(Duration.ofMillis(TTL_MS)), now::get);
+    }
+
+    @Test
+    void aHoldIsCountedFromBeforeTheRequestAndLessTheDrift() {
+        LockGuard guard = guard(null);
+        assertEquals(7, guard.token());
+        assertEquals(TTL_MS - TTL_MS / 1000 - BootClock.RESOLUTION_MS, guard.check());
+        guard.close();
+        assertEquals("released", assertThrows(LockLostException.class, guard::check).code());
+        assertEquals(1, releases.get());
+    }
+
+    @Test
+    void itIsRenewedAtTwoThirds() throws Exception {
+        LockGuard guard = guard(null);
+        now.addAndGet(TTL_MS / 3 + 1);
+        long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+        while (guard.check() < TTL_MS - 100 && System.nanoTime() < until) {
+            Thread.sleep(10);
+        }
+        assertTrue(guard.check() > TTL_MS - 100);
+        guard.release();
+    }
+
+    @Test
+    void itIsLostAtItsTimeWhateverTheClusterDoes() throws Exception {
+        LockGuard guard = guard(new SeqdException("no-answer", "silence", true));
+        now.addAndGet(TTL_MS - 100);
+        assertTrue(guard.isHeld());
+        now.addAndGet(100);
+        // The next look at the lock finds it lost, before any thread has reported it.
+        assertFalse(guard.isHeld());
+        assertEquals("ran-out", guard.lost().get(10, TimeUnit.SECONDS).code());
+        guard.close();
+    }
+
+    @Test
+    void theClusterMayReportAnEarlierLoss() throws Exception {
+        LockGuard guard = guard(new SeqdException("lease-lost", "broken", false));
+        now.addAndGet(TTL_MS / 3 + 1);
+        assertEquals("taken-away", guard.lost().get(10, TimeUnit.SECONDS).code());
+        assertFalse(guard.isHeld());
+        guard.close();
+    }
+}
