@@ -14,12 +14,14 @@
 //! - `request`, `words`: requests as they are read
 //! - `wire`, `operation`: the types of bodies, and what a row of the table of operations has
 //! - `operations`: the table
+//! - `examples`: examples of requests and answers
 //! - `openapi`: its description for other tools
 
 #![warn(missing_docs)]
 
 pub mod address;
 pub mod code;
+mod examples;
 pub mod exit;
 pub mod format;
 #[cfg(any(test, fuzzing))]

@@ -9,9 +9,10 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use crate::code::ErrorCode;
+use crate::examples;
 use crate::for_each_operation;
 use crate::operation::{Media, Method, Operation, Typed};
-use crate::operations::op;
+use crate::operations::{OPERATIONS, op};
 use crate::problem::{PROBLEM_JSON, Problem};
 use crate::scope::{Need, Scope};
 use crate::wire::{IDEMPOTENCY_KEY_HEADER, Plan};
@@ -74,7 +75,7 @@ pub fn document() -> Value {
             path["post"] = described.operation(Method::Post);
         }
     }
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "seqd",
@@ -97,7 +98,9 @@ pub fn document() -> Value {
                 },
             },
         },
-    })
+    });
+    examples::add_answers(&mut document, OPERATIONS);
+    document
 }
 
 /// An operation with the schemas that its description refers to.
@@ -133,6 +136,11 @@ impl Described<'_> {
                 "required": false,
                 "content": { Media::Json.name(): { "schema": self.schemas.request } },
             });
+            let example = examples::request(row);
+            if !example.is_null() {
+                operation["requestBody"]["content"][Media::Json.name()]["example"] =
+                    example.clone();
+            }
         }
         operation
     }
@@ -142,12 +150,18 @@ impl Described<'_> {
     fn parameters(&self, method: Method) -> Vec<Value> {
         let row = self.schemas.operation;
         let text = json!({ "type": "string", "minLength": 1 });
-        let mut parameters: Vec<Value> = row
-            .parameters()
-            .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": text }))
-            .collect();
+        let in_path = |name| {
+            let parameter = json!({ "name": name, "in": "path", "required": true, "schema": text });
+            with_example(parameter, examples::parameter(tag(row.path), name))
+        };
+        let mut parameters: Vec<Value> = row.parameters().map(in_path).collect();
         if !has_body(method) {
-            parameters.extend(query(&self.schemas.request));
+            let example = |name: &Value| &examples::request(row)[name.as_str().unwrap_or_default()];
+            let fields = query(&self.schemas.request).into_iter();
+            parameters.extend(fields.map(|field| {
+                let example = example(&field["name"]);
+                with_example(field, example)
+            }));
         }
         parameters.push(json!({
             "name": "timeout_ms", "in": "query", "required": false,
@@ -231,6 +245,14 @@ impl Described<'_> {
 
 fn has_body(method: Method) -> bool {
     matches!(method, Method::Post | Method::Put | Method::Patch)
+}
+
+/// Adds an example to a parameter, if there is one.
+fn with_example(mut parameter: Value, example: &Value) -> Value {
+    if !example.is_null() {
+        parameter["example"] = example.clone();
+    }
+    parameter
 }
 
 /// Returns the fields of a request as query parameters.

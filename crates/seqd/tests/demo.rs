@@ -193,7 +193,7 @@ fn serves_other_protocols(demo: &Demo) {
     let memcached = ports(lines[1]);
     let expected = format!("  memcached  {}", memcached.join(" "));
     assert_eq!(lines[1], expected);
-    let pages = "  pages      /openapi.json on each node; URLs of Leaf, TinyID, CosId and \
+    let pages = "  pages      /ui/ and /docs on each node; URLs of Leaf, TinyID, CosId and \
                  katsubushi too";
     assert_eq!(lines[2], pages);
     assert_eq!(memcached.len(), 3);

@@ -52,6 +52,7 @@ mod locks;
 mod members;
 mod memcached;
 mod ordered;
+mod pages;
 mod payments;
 mod peers_port;
 mod power_cuts;

@@ -18,4 +18,5 @@ mod files;
 mod format;
 mod modules;
 mod names;
+mod pages;
 mod sources;

@@ -178,6 +178,8 @@ table! {
             "how long readiness fails and requests are still served before a stop";
         hot_path: bool, Switch, Some("true"), switch,
             "whether the most frequent requests are read without the HTTP library";
+        pages: bool, Switch, Some("true"), switch,
+            "whether the pages /ui/ and /docs, and /openapi.json, are served";
     }
     peer: PeerSection {
         listen: SocketAddr, Text, Some("0.0.0.0:7401"), address,

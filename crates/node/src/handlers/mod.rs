@@ -10,6 +10,7 @@ mod ids;
 mod keyed;
 mod layouts;
 mod node;
+mod pages;
 mod routes;
 mod sequences;
 mod snapshot;

@@ -1,16 +1,15 @@
 //! The answering node: health, version, configuration, and the meaning of error codes.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use seqd_api::{
     Check, CodePage, ConfigEntries, ConfigEntry, ErrorCode, Live, Media, NoFields, Problem, Ready,
     ReadyQuery, Version, nearest,
 };
-use sha2::{Digest as _, Sha256};
 
 use crate::REVISION;
 use crate::config;
-use crate::http::{Request, Response, etag};
+use crate::http::{Request, Response};
 use crate::metrics::plain;
 use crate::problems::{internal, invalid, not_ready};
 use crate::services::{self, Services};
@@ -97,23 +96,6 @@ pub(super) async fn config(node: Arc<Services>, request: Request) -> Result<Resp
     Response::json(&ConfigEntries {
         items: items.collect(),
     })
-}
-
-/// The description of the API, which a test compares with the table of operations.
-static OPENAPI: &[u8] = include_bytes!("../../../../docs/openapi.json");
-
-/// The ETag of the description, which changes with it.
-static OPENAPI_TAG: LazyLock<String> =
-    LazyLock::new(|| format!("\"{:x}\"", Sha256::digest(OPENAPI)));
-
-/// `/openapi.json`
-pub(super) async fn openapi(_: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let NoFields {} = request.decode()?;
-    let response = Response::json_static(OPENAPI).with_header("etag", &OPENAPI_TAG);
-    if etag::is_known(&request.headers, &OPENAPI_TAG) {
-        return Ok(response.not_modified());
-    }
-    Ok(response)
 }
 
 /// `/problems/{code}`: the meaning of an error code.

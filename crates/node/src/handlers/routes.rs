@@ -11,7 +11,7 @@ use seqd_api::{Method, Typed as _, op};
 use super::compat;
 use super::keyed::{direct, one_id};
 use super::table::table;
-use super::{ids, sequences};
+use super::{ids, pages, sequences};
 use crate::connections::{Answered, ClientConnection, Unreadable};
 use crate::http::{Context, Endpoint, Stranger, build};
 use crate::services::Services;
@@ -69,8 +69,16 @@ fn next_name(path: &str) -> Option<&str> {
 
 impl Router {
     pub(crate) fn new(context: Context, services: &Arc<Services>) -> Router {
-        let own_tokens = services.tiny_id.is_some().then_some(compat::TINY_ID);
-        let context = Arc::new(context.with_own_tokens(own_tokens));
+        let mut open = Vec::new();
+        open.extend(services.tiny_id.is_some().then_some(compat::TINY_ID));
+        let mut routes = table();
+        if services.config.http.pages {
+            open.extend(pages::FOLDERS);
+            routes.extend(pages::routes());
+        } else {
+            routes.retain(|route| route.operation.id != op::GetOpenApi::ROW.id);
+        }
+        let context = Arc::new(context.with_open_folders(open));
         let endpoint = |row, method| Endpoint::new(&context, services, row, method);
         let hot = Endpoints {
             get_id: endpoint(op::GetId::ROW, Method::Get),
@@ -81,7 +89,7 @@ impl Router {
         };
         Router {
             stranger: Stranger::new(&context),
-            router: compat::with_routes(build(table(), &context, services), &context, services),
+            router: compat::with_routes(build(routes, &context, services), &context, services),
             hot: Some(Arc::new(hot)),
         }
     }

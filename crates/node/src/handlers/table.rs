@@ -5,7 +5,7 @@ use seqd_raft::ChangeOfMembers;
 use serde::Deserialize;
 
 use super::keyed::keyed;
-use super::{ids, layouts, node, sequences, snapshot, uuids};
+use super::{ids, layouts, node, pages, sequences, snapshot, uuids};
 use crate::access::Right;
 use crate::http::etag::if_match;
 use crate::http::{Call, Route};
@@ -318,7 +318,7 @@ fn this_node() -> Vec<R> {
         R::raw(op::GetMetrics, node::metrics),
         R::raw(op::GetVersion, node::version),
         R::raw(op::GetProblem, node::problem),
-        R::raw(op::GetOpenApi, node::openapi),
+        R::raw(op::GetOpenApi, pages::openapi),
     ]
 }
 

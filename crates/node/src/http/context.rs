@@ -29,8 +29,9 @@ pub(crate) struct Context {
     pub(super) cluster: OwnCluster,
     pub(super) hosts: Hosts,
     pub(super) bodies: Bodies,
-    /// The beginning of paths whose handlers check a token of their own, if the caller has none.
-    pub(super) own_tokens: Option<&'static str>,
+    /// The folders of paths that admit callers without a token: pages, and routes whose handlers
+    /// check a token of their own.
+    pub(super) open_folders: Vec<&'static str>,
 }
 
 impl Context {
@@ -55,7 +56,7 @@ impl Context {
             cluster,
             hosts: Hosts::default(),
             bodies: Bodies::new(Share::WHOLE),
-            own_tokens: None,
+            open_folders: Vec::new(),
         })
     }
 
@@ -71,10 +72,18 @@ impl Context {
         Context { bodies, ..self }
     }
 
-    /// Admits callers without a token to paths with this beginning.
-    pub(crate) fn with_own_tokens(self, below: Option<&'static str>) -> Context {
-        let own_tokens = below;
-        Context { own_tokens, ..self }
+    /// Admits callers without a token to these paths and to everything below them.
+    pub(crate) fn with_open_folders(self, open_folders: Vec<&'static str>) -> Context {
+        Context {
+            open_folders,
+            ..self
+        }
+    }
+
+    /// Returns whether the path admits callers without a token.
+    pub(super) fn is_open(&self, path: &str) -> bool {
+        let mut rests = (self.open_folders.iter()).filter_map(|folder| path.strip_prefix(*folder));
+        rests.any(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// Requires tokens from callers.

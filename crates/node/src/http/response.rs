@@ -73,11 +73,6 @@ impl Response {
         Response::new(StatusCode::OK, JSON, line(body))
     }
 
-    /// JSON that is part of the program, with its newline.
-    pub(crate) fn json_static(body: &'static [u8]) -> Response {
-        Response::new(StatusCode::OK, JSON, Bytes::from_static(body))
-    }
-
     /// Bytes that are produced piece by piece.
     pub(crate) fn stream(body: Body) -> Response {
         let mut response = Response::new(StatusCode::OK, BYTES, Bytes::new());
@@ -168,8 +163,9 @@ impl Response {
         self.status
     }
 
-    /// Converts to HTTP. Every response has `no-store`, because nearly all of them allocate or show
-    /// a momentary state, and a cached error would be as wrong as a cached ID.
+    /// Converts to HTTP. Every response has `no-store` unless it has a rule of its own, because nearly
+    /// all of them allocate or show a momentary state, and a cached error would be as wrong as a
+    /// cached ID.
     pub(crate) fn into_http(self) -> http::Response<Body> {
         let mut response = http::Response::new(self.body);
         *response.status_mut() = self.status;
@@ -180,7 +176,9 @@ impl Response {
         headers.reserve(8);
         headers.insert(CONTENT_TYPE, self.kind);
         headers.insert(CACHE_CONTROL, NO_STORE);
-        headers.extend(self.more);
+        for (name, value) in self.more {
+            headers.insert(name, value);
+        }
         if self.is_last || self.status == StatusCode::PAYLOAD_TOO_LARGE {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -64,9 +64,18 @@ impl<S: Send + Sync + 'static> Route<S> {
         H: Fn(Arc<S>, Request) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Response, Problem>> + Send + 'static,
     {
+        Self::of(O::ROW, handler)
+    }
+
+    /// Like [`Route::raw`], for a path that is not part of the API.
+    pub(crate) fn of<H, F>(operation: &'static Operation, handler: H) -> Self
+    where
+        H: Fn(Arc<S>, Request) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Response, Problem>> + Send + 'static,
+    {
         let boxed = move |state, request| -> Handling { Box::pin(handler(state, request)) };
         Self {
-            operation: O::ROW,
+            operation,
             handler: Arc::new(boxed),
         }
     }

@@ -42,9 +42,8 @@ impl Stranger {
         let admitted = hosts::check_form(request).and_then(|()| {
             let (path, headers) = (request.uri().path(), request.headers());
             let admitted = bearer::admit(&context.admission.access, path, headers);
-            let has_own = |below: &str| path.starts_with(below);
             match admitted {
-                Err(_) if context.own_tokens.is_some_and(has_own) => Ok(Caller::Anyone),
+                Err(_) if context.is_open(path) => Ok(Caller::Anyone),
                 admitted => admitted.map_err(refusal),
             }
         });

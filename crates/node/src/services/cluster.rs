@@ -153,7 +153,11 @@ impl ClusterService {
             ChangeOfMembers::MoveLeader { .. } => {
                 let now = cluster.leader.unwrap_or_else(|| "nobody".to_owned());
                 let then = leader.unwrap_or_default();
-                format!("{then} was the leader; the leader is now {now}")
+                if now == then {
+                    format!("nothing: {now} is the leader already")
+                } else {
+                    format!("moves leadership from {now} to {then}")
+                }
             }
         };
         Ok(Plan::new(effect, None))

@@ -198,7 +198,7 @@ fn protocols(nodes: &[NodePlan]) -> String {
     };
     let first = nodes.first().map_or(0, |node| node.redis);
     format!(
-        "  redis      {}     redis-cli -p {first} INCR order\n  memcached  {}\n  pages      /openapi.json \
+        "  redis      {}     redis-cli -p {first} INCR order\n  memcached  {}\n  pages      /ui/ and /docs \
          on each node; URLs of Leaf, TinyID, CosId and katsubushi too\n",
         addresses(|node| node.redis),
         addresses(|node| node.memcached),

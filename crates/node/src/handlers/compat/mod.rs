@@ -23,8 +23,8 @@ use crate::services::Services;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The beginning of TinyID's paths.
-pub(super) const TINY_ID: &str = "/tinyid/";
+/// The folder of TinyID's paths.
+pub(super) const TINY_ID: &str = "/tinyid";
 
 /// Adds the routes of the enabled systems.
 pub(super) fn with_routes(

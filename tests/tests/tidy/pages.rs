@@ -1,0 +1,130 @@
+//! The scripts of the pages: they call operations of the table only, insert data as text only, and
+//! keep nothing in the browser.
+
+use seqd_api::OPERATIONS;
+use seqd_tests::binary::{files_below, workspace};
+
+use crate::sources::{Source, assert_none};
+
+/// The largest number of lines in a script.
+const MOST_LINES: usize = 400;
+
+/// The largest number of columns.
+const MOST_COLUMNS: usize = 120;
+
+/// Calls that interpret data, or that outlive the page.
+const BANNED: [&str; 12] = [
+    "innerHTML",
+    "outerHTML",
+    "insertAdjacentHTML",
+    "document.write",
+    "eval(",
+    "new Function",
+    "localStorage",
+    "sessionStorage",
+    "indexedDB",
+    "document.cookie",
+    "://",
+    "import(",
+];
+
+/// Operations that a page offers although this version has none of them. The page shows the refusal.
+const LATER: [&str; 2] = [
+    "/v1/cluster/members/{name}/drain",
+    "/v1/cluster/members/{name}/resume",
+];
+
+fn files() -> Vec<Source> {
+    let root = workspace();
+    let paths = files_below(&root.join("crates/node/pages")).expect("the pages");
+    let read = |path: &std::path::PathBuf| Source {
+        path: path
+            .strip_prefix(&root)
+            .expect("below the root")
+            .display()
+            .to_string(),
+        text: std::fs::read_to_string(path).expect("a text"),
+    };
+    paths.iter().map(read).collect()
+}
+
+fn scripts() -> Vec<Source> {
+    let all = files().into_iter();
+    all.filter(|file| file.path.ends_with(".js")).collect()
+}
+
+/// The quoted paths of a script that are not those of a page.
+fn paths_in(text: &str) -> impl Iterator<Item = &str> {
+    let quoted = text
+        .split('"')
+        .filter(|part| part.starts_with('/') && !part.ends_with('/'));
+    let is_plain = |found: char| found.is_ascii_alphanumeric() || "/{}._-".contains(found);
+    quoted.filter(move |part| part.chars().all(is_plain) && !part.starts_with("/ui/"))
+}
+
+/// The values of `key: "value"`, in order.
+fn given<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    let parts = text.split(key).skip(1);
+    parts
+        .filter_map(|part| part.strip_prefix(": \"")?.split('"').next())
+        .collect()
+}
+
+#[test]
+fn the_scripts_call_operations_of_the_table() {
+    let mut complaints = Vec::new();
+    for script in scripts() {
+        for literal in paths_in(&script.text) {
+            if !LATER.contains(&literal) && !OPERATIONS.iter().any(|row| row.path == literal) {
+                complaints.push(format!("{}: there is no path {literal}", script.path));
+            }
+        }
+        let (methods, paths) = (given(&script.text, "method"), given(&script.text, " path"));
+        for (method, path) in methods.iter().zip(&paths) {
+            let is_row = |row: &&&seqd_api::Operation| {
+                row.path == *path && row.method.as_str() == *method && row.has_dry_run
+            };
+            if !LATER.contains(path) && OPERATIONS.iter().find(is_row).is_none() {
+                complaints.push(format!("{}: no dry run of {method} {path}", script.path));
+            }
+        }
+    }
+    assert_none(&complaints);
+}
+
+#[test]
+fn data_reaches_a_page_as_text_and_stays_in_it() {
+    let mut complaints = Vec::new();
+    for file in files() {
+        for (at, line) in file.text.lines().enumerate() {
+            // The name of the namespace of SVG is not an address.
+            let line = line.replace("http://www.w3.org/2000/svg", "");
+            for word in BANNED.iter().filter(|word| line.contains(**word)) {
+                complaints.push(format!("{}:{} holds {word}", file.path, at + 1));
+            }
+            if file.path.ends_with(".html") && (line.contains("style=") || line.contains(" on")) {
+                complaints.push(format!("{}:{} is refused by the policy", file.path, at + 1));
+            }
+        }
+    }
+    assert_none(&complaints);
+}
+
+#[test]
+fn scripts_are_as_short_as_other_files() {
+    let mut complaints = Vec::new();
+    for script in scripts() {
+        let lines = script.text.lines().count();
+        let columns = script.text.lines().map(|line| line.chars().count()).max();
+        if lines > MOST_LINES || columns > Some(MOST_COLUMNS) {
+            complaints.push(format!(
+                "{} has {lines} lines, {columns:?} columns",
+                script.path
+            ));
+        }
+        if !script.text.starts_with("// ") {
+            complaints.push(format!("{} does not open with its purpose", script.path));
+        }
+    }
+    assert_none(&complaints);
+}
