@@ -55,7 +55,8 @@ class ExamplesTest {
     }
 
     static void once(Client client) {
-        Once.Result paid = client.once("pay/order-42", Once.Options.of("42:19.90"), turn -> Map.of("payment", "p-9"));
+        Once.Options options = Once.Options.of("42:19.90");
+        Once.Result paid = client.once("pay/order-42", options, turn -> Map.of("payment", "p-9"));
         System.out.println(paid.value() + " " + paid.replayed());
     }
 
