@@ -6,7 +6,8 @@ import (
 )
 
 // acquireHold acquires a lock. One acquisition is repeated with the same nonce until it has a response.
-func acquireHold(ctx context.Context, locks locks, name string, o LockOptions, clock func() time.Duration) (heldLock, time.Duration, error) {
+func acquireHold(ctx context.Context, locks locks, name string, o LockOptions,
+	clock func() time.Duration) (heldLock, time.Duration, error) {
 	var ends time.Duration
 	if o.Wait != nil {
 		ends = clock() + *o.Wait

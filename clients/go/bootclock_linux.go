@@ -13,7 +13,8 @@ const clockBoottime = 7
 // steps of the wall clock do not change it.
 func bootClock() time.Duration {
 	var at syscall.Timespec
-	if _, _, failed := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&at)), 0); failed != 0 {
+	_, _, failed := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&at)), 0)
+	if failed != 0 {
 		panic("seqd: the boot clock cannot be read: " + failed.Error())
 	}
 	return time.Duration(at.Nano())

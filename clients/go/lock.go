@@ -166,8 +166,8 @@ func (h *hold) state(now time.Duration) (time.Duration, *Error) {
 	return h.until, h.check(now)
 }
 
-// Lock is a lock that this process holds until it is released or lost. A goroutine renews it when two thirds of its time
-// remain.
+// Lock is a lock that this process holds until it is released or lost. A goroutine renews it when two thirds of its
+// time remain.
 //
 // It knows until when the hold lasts at least: counted from before the answered request was sent, by a clock that
 // includes suspended time. From then on it reports the lock as lost, whether or not the cluster can be reached. The
@@ -189,7 +189,8 @@ func (c *Client) Lock(ctx context.Context, name string, options LockOptions) (*L
 	return acquireLock(ctx, clusterLocks{c}, name, options, bootClock)
 }
 
-func acquireLock(ctx context.Context, locks locks, name string, o LockOptions, clock func() time.Duration) (*Lock, error) {
+func acquireLock(ctx context.Context, locks locks, name string, o LockOptions,
+	clock func() time.Duration) (*Lock, error) {
 	if o.TTL == 0 {
 		o.TTL = 30 * time.Second
 	}

@@ -43,7 +43,8 @@ func Once[T any](ctx context.Context, c *Client, key string, o OnceOptions,
 	}
 	if turn.State == "done" {
 		if err := json.Unmarshal(turn.Result, &value); err != nil {
-			return value, true, &Error{Code: "bad-answer", Detail: "the stored result cannot be read: " + err.Error(), cause: err}
+			return value, true, &Error{Code: "bad-answer", cause: err,
+				Detail: "the stored result cannot be read: " + err.Error()}
 		}
 		return value, true, nil
 	}
@@ -116,7 +117,8 @@ func (c *Client) complete(ctx context.Context, key, claim string, result json.Ra
 			return nil
 		}
 		if as(err).Code == "lease-lost" {
-			return &Error{Code: "took-too-long", Detail: "the work was done, but its claim had expired: " + err.Error(), cause: err}
+			return &Error{Code: "took-too-long", cause: err,
+				Detail: "the work was done, but its claim had expired: " + err.Error()}
 		}
 		if attempts == 5 || sleep(ctx, again) != nil {
 			return &Error{Code: "not-kept", cause: err,

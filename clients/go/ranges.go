@@ -24,8 +24,8 @@ func (s segment) at(offset int64) int64 { return s.first + s.increment*offset }
 // good: no other caller receives its values, whatever becomes of the process, its clock or its connection.
 //
 // A goroutine fetches the next segment when a tenth of the current one is used. Values increase (decrease, if the
-// increment is negative) in the order of the draws. It is safe for concurrent use. Close returns unused values; those of
-// a killed process are lost, at most two segments.
+// increment is negative) in the order of the draws. It is safe for concurrent use. Close returns unused values; those
+// of a killed process are lost, at most two segments.
 type Ranges struct {
 	client  *Client
 	name    string
@@ -231,8 +231,8 @@ func (r *Ranges) Close(ctx context.Context) ClosedRanges {
 	}
 }
 
-// tail ends the draws, and returns the grant to name, the unused values that end with it, how many of them belong to it,
-// and unused values of another run, which are lost.
+// tail ends the draws, and returns the grant to name, the unused values that end with it, how many of them belong to
+// it, and unused values of another run, which are lost.
 func (r *Ranges) tail() (grant string, unused, ofGrant, lost int64) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

@@ -51,7 +51,8 @@ func document(t *testing.T) map[string]map[string]described {
 }
 
 // ofPrograms matches the paths whose every operation the client has. The others are commands of operators.
-var ofPrograms = regexp.MustCompile(`^/v1/(ids?|uuids?|sequences|timestamps|locks|tokens|workers|layouts|idempotency)(/.*)?$`)
+var ofPrograms = regexp.MustCompile(
+	`^/v1/(ids?|uuids?|sequences|timestamps|locks|tokens|workers|layouts|idempotency)(/.*)?$`)
 
 func TestEveryRouteIsInTheDocumentAndTheReverse(t *testing.T) {
 	paths := document(t)
@@ -72,13 +73,13 @@ func TestEveryRouteIsInTheDocumentAndTheReverse(t *testing.T) {
 	}
 }
 
-const stubLease = `"id":"1","ids":["1","2"],"uuids":["a"],"first":"1","last":"10","count":10,"increment":"1","grant":"5",
-"returned":9,"ranges":[],"state":"first","attempt":1,"token":"3","claim":"4","lease":"9","expires_in_ms":60000,
-"from_tick":"0","fence_tick":"35184372088832","renew_after_ms":60000`
+const stubLease = `"id":"1","ids":["1","2"],"uuids":["a"],"first":"1","last":"10","count":10,"increment":"1",
+"grant":"5","returned":9,"ranges":[],"state":"first","attempt":1,"token":"3","claim":"4","lease":"9",
+"expires_in_ms":60000,"from_tick":"0","fence_tick":"35184372088832","renew_after_ms":60000`
 const stubLayout = `"name":"default","epoch_ms":0,"tick_ms":1,"time_bits":48,"datacenter_bits":0,"worker_bits":5,
 "sequence_bits":10,"order":"tick-worker-sequence","first_sequence":"zero"`
 
-// TestEveryFieldIsInTheDocument calls each typed method against a stub, and looks up the fields that it sent.
+// TestEveryFieldIsInTheDocument calls each typed method against a stub, and looks up the sent fields.
 func TestEveryFieldIsInTheDocument(t *testing.T) {
 	paths := document(t)
 	var mutex sync.Mutex
@@ -111,7 +112,8 @@ func TestEveryFieldIsInTheDocument(t *testing.T) {
 	must(t, err)
 	_, err = client.Timestamp(ctx)
 	must(t, err)
-	_, _, err = Once(ctx, client, "key", OnceOptions{Fingerprint: "f"}, func(context.Context, Turn) (int, error) { return 1, nil })
+	work := func(context.Context, Turn) (int, error) { return 1, nil }
+	_, _, err = Once(ctx, client, "key", OnceOptions{Fingerprint: "f"}, work)
 	must(t, err)
 	lock, err := client.Lock(ctx, "job", LockOptions{Owner: "test"})
 	must(t, err)
@@ -128,7 +130,8 @@ func TestEveryFieldIsInTheDocument(t *testing.T) {
 	must(t, err)
 	_, err = generator.ID(ctx)
 	must(t, err)
-	_, err = clusterLeases{client}.renew(ctx, GeneratorOptions{Owner: "test", Layout: "default"}, &minter{lease: "9"}, time.Second)
+	options := GeneratorOptions{Owner: "test", Layout: "default"}
+	_, err = clusterLeases{client}.renew(ctx, options, &minter{lease: "9"}, time.Second)
 	must(t, err)
 	must(t, generator.Close(ctx))
 	mutex.Lock()

@@ -106,7 +106,8 @@ func (t *transport) send(ctx context.Context, c call, limit time.Duration, out a
 }
 
 // attempt tries one endpoint. It returns false if the next one should be tried.
-func (t *transport) attempt(ctx context.Context, round *round, c call, at, left int, until time.Time, out any) (bool, error) {
+func (t *transport) attempt(ctx context.Context, round *round, c call, at, left int, until time.Time,
+	out any) (bool, error) {
 	mayWait := c.wait > 0
 	if (c.changes || mayWait && left > 1) && !t.endpoints.answeredLately(at) {
 		limit := silence(time.Until(until)/time.Duration(left+1), left)
@@ -159,8 +160,10 @@ func (t *transport) signOfLife(ctx context.Context, round *round, at int, limit 
 	return false
 }
 
-// exchange sends one request and reads the whole response within the limit.
-func (t *transport) exchange(ctx context.Context, node endpoint, c call, limit time.Duration) (int, []byte, bool, error) {
+// exchange sends one request and reads the whole response within the limit. It also returns whether any part of the
+// request may have been sent.
+func (t *transport) exchange(ctx context.Context, node endpoint, c call,
+	limit time.Duration) (int, []byte, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(limit, time.Millisecond))
 	defer cancel()
 	// The server receives a deadline that leaves time for its response about a missed one, and none if the caller set

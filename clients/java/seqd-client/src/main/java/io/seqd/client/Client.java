@@ -158,7 +158,11 @@ public final class Client {
 
     /** Returns the next value of a sequence. */
     public long next(String name) {
-        return next(name, 1).get(0).first();
+        List<Range> ranges = next(name, 1);
+        if (ranges.isEmpty()) {
+            throw new SeqdException("bad-answer", "the response has no value", false);
+        }
+        return ranges.get(0).first();
     }
 
     /** Returns the next values of a sequence as ranges. */

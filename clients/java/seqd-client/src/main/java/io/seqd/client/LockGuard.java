@@ -82,17 +82,28 @@ public final class LockGuard implements AutoCloseable {
         }
     }
 
-    /** Completes when the lock is lost or released. Work that depends on the lock must then stop. */
+    /**
+     * Completes when the lock is lost. Work that depends on the lock must then stop. A release cancels it, so that the
+     * stages that depend on it do not run.
+     */
     public CompletableFuture<LockLostException> lost() {
         return lost.copy();
     }
 
     /** Releases the lock. Throws if no node confirmed that: the hold then expires. A lost lock is no error. */
     public void release() {
-        LockLostException released = new LockLostException("released", "the lock was released", null);
-        state.lose(released);
-        end(state.lost(clock.getAsLong()));
-        Hold.release(locks, name, hold.lease());
+        state.lose(new LockLostException("released", "the lock was released", null));
+        lost.cancel(false);
+        keeper.interrupt();
+        // Others wait for the lock, so an interrupted thread releases it, too.
+        boolean wasInterrupted = Thread.interrupted();
+        try {
+            Hold.release(locks, name, hold.lease());
+        } finally {
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
     }
 
     /** Releases the lock. If no node confirms that, the hold expires. */
@@ -106,7 +117,7 @@ public final class LockGuard implements AutoCloseable {
     }
 
     private void end(LockLostException reason) {
-        if (lost.complete(reason) && Thread.currentThread() != keeper) {
+        if (!reason.is("released") && lost.complete(reason) && Thread.currentThread() != keeper) {
             keeper.interrupt();
         }
     }

@@ -3,11 +3,16 @@ package io.seqd.client;
 /**
  * The reason why a call has no result.
  *
- * <p>{@link #code()} is the code of a node's response (docs/PROBLEMS.md), or one of the client: {@code unreachable}
- * (the request was not sent), {@code no-answer} (it was sent, and is safe to repeat), {@code outcome-unknown} (it may
- * have taken effect), {@code bad-answer}, {@code interrupted}, {@code invalid-argument}; of an {@link IdGenerator}:
- * {@code no-lease}, {@code window-ended}, {@code clock-behind}, {@code clock-jumped}, {@code clock-ahead}, {@code busy},
- * {@code closed}, {@code not-released}; of {@link Ranges}: {@code no-value}.
+ * <p>{@link #code()} is the code of a node's response (docs/PROBLEMS.md), or one of the client:
+ * <ul>
+ * <li>{@code unreachable} (the request was not sent), {@code no-answer} (it was sent, and is safe to repeat),
+ * {@code outcome-unknown} (it may have taken effect), {@code bad-answer}, {@code interrupted},
+ * {@code invalid-argument};
+ * <li>of an {@link IdGenerator}: {@code no-lease}, {@code window-ended}, {@code clock-behind}, {@code clock-jumped},
+ * {@code clock-ahead}, {@code busy}, {@code closed}, {@code not-released}, {@code unknown-layout}, {@code bad-lease};
+ * <li>of {@link Ranges}: {@code no-value}, {@code out-of-order}, {@code closed};
+ * <li>of {@link Once}: {@code took-too-long}, {@code not-kept}.
+ * </ul>
  */
 public class SeqdException extends RuntimeException {
     private static final long serialVersionUID = 1;

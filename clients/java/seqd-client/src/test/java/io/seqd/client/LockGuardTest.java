@@ -53,7 +53,10 @@ class LockGuardTest {
         LockGuard guard = guard(null);
         assertEquals(7, guard.token());
         assertEquals(TTL_MS - TTL_MS / 1000 - BootClock.RESOLUTION_MS, guard.check());
+        Thread.currentThread().interrupt();
         guard.close();
+        assertTrue(Thread.interrupted());
+        assertTrue(guard.lost().isCompletedExceptionally());
         assertEquals("released", assertThrows(LockLostException.class, guard::check).code());
         assertEquals(1, releases.get());
     }

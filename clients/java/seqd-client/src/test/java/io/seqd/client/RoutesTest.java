@@ -104,7 +104,8 @@ class RoutesTest {
         return new Stub.Response(200, "{\"id\":\"1\",\"ids\":[\"1\",\"2\"],\"uuids\":[\"a\"],\"first\":\"1\","
                 + "\"last\":\"10\",\"count\":10,\"increment\":\"1\",\"grant\":\"5\",\"returned\":9,\"ranges\":[],"
                 + "\"state\":\"first\",\"attempt\":1,\"token\":\"3\",\"claim\":\"4\",\"lease\":\"9\","
-                + "\"expires_in_ms\":60000,\"from_tick\":\"0\",\"fence_tick\":\"" + fence + "\",\"renew_after_ms\":60000,"
+                + "\"expires_in_ms\":60000,\"from_tick\":\"0\",\"fence_tick\":\"" + fence + "\","
+                + "\"renew_after_ms\":60000,"
                 + "\"layout\":" + LAYOUT + "," + LAYOUT.substring(1));
     }
 
