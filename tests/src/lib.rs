@@ -21,6 +21,7 @@
 )]
 
 pub mod asker;
+pub mod balancer;
 pub mod binary;
 pub mod callers;
 pub mod certificates;
@@ -63,6 +64,7 @@ pub mod power;
 pub mod python;
 pub mod report;
 pub mod resp;
+pub mod rolling;
 pub mod runs;
 pub mod runtime;
 pub mod seed;

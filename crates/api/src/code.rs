@@ -189,7 +189,7 @@ error_codes! {
          or the wall clock moved ahead of the node's monotonic clock or of the leader's time",
         "use another node, and check this node's clock: chronyc tracking";
     Draining = "draining", 503, UNAVAILABLE, true, "The node is stopping or drained",
-        "the node is stopping",
+        "the node is stopping, or (in `/readyz`) it is being drained",
         "ask another node";
     Overloaded = "overloaded", 503, UNAVAILABLE, true, "The node is overloaded",
         "a queue, the connections or the memory for bodies are exhausted, all IDs of a tick are \

@@ -294,6 +294,16 @@ macro_rules! for_each_operation {
     [plain dry] PromoteMember promote_member(name: &str) Post "/v1/cluster/members/{name}/promote",
         NoFields => MemberChange,
         Operation::change(ADMIN_CLUSTER).dry_run().codes_of(MEMBERS);
+    /// Drains a member: its readiness fails, it serves requests, and other voters lead.
+    [plain dry] DrainMember drain_member(name: &str) Post "/v1/cluster/members/{name}/drain",
+        NoFields => MemberDrain,
+        Operation::change(ADMIN_CLUSTER).repeat(Repeat::Harmless).dry_run()
+            .codes_of(&[E::NotFound, E::PreconditionFailed]);
+    /// Ends the drain of a member.
+    [plain dry] ResumeMember resume_member(name: &str) Post "/v1/cluster/members/{name}/resume",
+        NoFields => MemberDrain,
+        Operation::change(ADMIN_CLUSTER).repeat(Repeat::Harmless).dry_run()
+            .codes_of(&[E::NotFound, E::PreconditionFailed]);
     /// Makes a node give up the workers and the last-tick mark that are ahead of its clock.
     [plain dry] ResetWorkers reset_workers(name: &str)
         Post "/v1/cluster/members/{name}/reset-workers",

@@ -43,6 +43,7 @@ pub(crate) enum Change {
     Remove,
     MoveLeader,
     ResetWorkers,
+    Drain,
 }
 
 pub(crate) fn of_member(change: Change, error: &MemberError) -> ErrorCode {

@@ -10,7 +10,7 @@
 //! - `access`, `admission`, `codes`, `http`, `ports`, `replica`, `tls`: authentication, the checks that
 //!   every request passes, the parsing of requests, and consensus as a trait
 //! - `places`, `sequences`, `minting`: IDs and segments from memory
-//! - `runs_out`, `services`: each request, without HTTP
+//! - `drain`, `runs_out`, `services`: each request, without HTTP
 //! - `problems`: the errors of services as clients see them
 //! - `handlers`, `protocols`, `report`: from HTTP and other protocols to services and back
 //! - `node`: start and stop
@@ -23,6 +23,7 @@ mod codes;
 pub mod config;
 mod connections;
 mod descriptors;
+mod drain;
 mod durations;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

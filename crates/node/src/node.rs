@@ -13,14 +13,15 @@ use seqd_net::Listen;
 use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::access::{Access, TinyIdTokens, TokenFile};
 use crate::admission::Closing;
 use crate::config::{Config, ConfigError};
 use crate::connections::{IsHot, Port};
+use crate::drain;
 use crate::handlers::Router;
-use crate::http::{Context, Hosts, RequestIds, serve};
+use crate::http::{Context, Hosts, RequestIds, SlowLog, serve};
 use crate::metrics::Metrics;
 use crate::minting::last_tick::{self, LastTick, LastTickWriter};
 use crate::minting::{ClockWatch, Keeper, Minters};
@@ -57,6 +58,8 @@ pub struct Node {
     segments: Arc<SegmentBuffers>,
     services: Arc<Services>,
     closing: Closing,
+    /// Becomes true when the drain of a stop must end early.
+    hurry: watch::Sender<bool>,
     addr: SocketAddr,
     before: LastTick,
     ended: watch::Receiver<Phase>,
@@ -148,7 +151,6 @@ impl Node {
 
             // The background tasks.
             let mut tasks = background(&parts, &services);
-            tasks.spawn(tls.keep_fresh(wall));
             tasks.spawn(admission.lanes.keep());
 
             let running = Mutex::new(Running {
@@ -164,6 +166,7 @@ impl Node {
                 segments,
                 services,
                 closing: admission.closing,
+                hurry: watch::Sender::new(false),
                 addr,
                 before,
                 running,
@@ -171,16 +174,13 @@ impl Node {
         })
     }
 
-    /// Stops cleanly: requests in flight may finish within the grace period, the node returns what
-    /// it holds, and a leader transfers its leadership. A second call does nothing.
+    /// Stops cleanly: first drains, then requests in flight may finish within the grace period, the
+    /// node returns what it holds, and a leader transfers its leadership. A second call does
+    /// nothing.
     pub fn stop(&self) -> Step<'_, ()> {
         Box::pin(async move {
             self.services.health.stop();
-            let drain = self.services.config.http.drain;
-            if !drain.is_zero() && !matches!(*self.ended.borrow(), Phase::Stopped(_)) {
-                // Balancers learn of the stop while requests are still served.
-                tokio::time::sleep(drain).await;
-            }
+            self.drain().await;
             // Requests that wait for a lock must continue on another node.
             self.services.locks.stop();
             self.raft.begin_stop();
@@ -202,6 +202,38 @@ impl Node {
             marks.stop(self.last_mark()).await;
             self.raft.stop().await;
         })
+    }
+
+    /// Ends the drain of a stop early. The rest of the stop is as clean as otherwise. Returns `false`
+    /// if there is no such drain in progress.
+    pub fn end_drain(&self) -> bool {
+        self.hurry.send_replace(true);
+        // Only a drain in progress has a receiver.
+        self.hurry.receiver_count() > 0
+    }
+
+    /// Serves requests for `http.drain`, while balancers find out that this node is not ready and
+    /// another node takes over leadership. In the second half, each response ends its connection,
+    /// because clients that know no balancer, or one that does not look into connections, would
+    /// keep theirs. The time of a drain that an operator began before counts.
+    async fn drain(&self) {
+        let drain = self.services.config.http.drain;
+        if drain.is_zero() || matches!(*self.ended.borrow(), Phase::Stopped(_)) {
+            return;
+        }
+        self.raft.drain_to_stop();
+        let began = self.raft.draining().borrow().unwrap_or_else(Instant::now);
+        let mut hurry = self.hurry.subscribe();
+        let hurry = hurry.wait_for(|is_over| *is_over);
+        let drained = async {
+            sleep_until(began + drain / 2).await;
+            self.closing.announce();
+            sleep_until(began + drain).await;
+        };
+        tokio::select! {
+            () = drained => {}
+            _ = hurry => {}
+        }
     }
 
     /// Waits until the node stops on its own, stops serving, and returns the reason.
@@ -263,7 +295,14 @@ fn background(parts: &Parts, services: &Services) -> JoinSet<()> {
     tasks.spawn(report::print_waiting(Arc::clone(health), is_text));
     tasks.spawn(Arc::clone(&parts.clock).follow_peers());
     tasks.spawn(runs_out::watch(parts));
+    let held = (Arc::clone(&parts.minters), Arc::clone(&parts.segments));
+    tasks.spawn(drain::watch(
+        parts.raft.clone(),
+        held,
+        services.config.http.drain,
+    ));
     tasks.spawn(parts.callers.clone().keep_fresh());
+    tasks.spawn(parts.tls.clone().keep_fresh(Arc::clone(&parts.wall)));
     if let Some(tiny_id) = &parts.tiny_id {
         tasks.spawn(Arc::clone(tiny_id).keep_fresh());
     }
@@ -345,11 +384,13 @@ fn keeper(config: &Config, raft: &Raft, clock: &Arc<ClockWatch>) -> Result<Keepe
         datacenter: config.node.datacenter,
         window_ms: u64::try_from(config.clock.window.as_millis()).unwrap_or(u64::MAX),
         workers: config.clock.workers,
+        drained: Arc::default(),
         seed: draw()?,
     })
 }
 
 fn http_context(config: &Config, raft: &Raft, metrics: &Metrics) -> Result<Context, Stop> {
+    let slow = slow_log(config, raft);
     let raft = raft.clone();
     let (name, timeout) = (&config.node.name, config.http.request_timeout);
     let request_ids = RequestIds::new(draw()? as u32);
@@ -361,8 +402,24 @@ fn http_context(config: &Config, raft: &Raft, metrics: &Metrics) -> Result<Conte
             context
                 .with_hosts(hosts)
                 .with_share(config.limits.tenant_share)
+                .with_slow_log(slow)
         })
         .ok_or_else(|| Stop::invariant(format!("{name:?} cannot be a header")))
+}
+
+fn slow_log(config: &Config, raft: &Raft) -> SlowLog {
+    let raft = raft.clone();
+    let leader = move || {
+        let status = raft.status();
+        let mut members = status.members.into_iter();
+        let leader = members.find(|member| Some(member.id) == status.leader);
+        leader.map(|member| member.name)
+    };
+    SlowLog::new(
+        config.log.slow_requests,
+        &config.node.name,
+        Box::new(leader),
+    )
 }
 
 fn default_layout(raft: &Raft) -> Result<Layout, Stop> {

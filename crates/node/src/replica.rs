@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seqd_guards::is_out;
 use seqd_idgen::Layout;
-use seqd_raft::{DrawError, ProposeError, Raft, Role, Turn};
+use seqd_raft::{DrawError, ProposeError, Raft, Role, Status, Turn};
 use seqd_state::{ClusterMs, Command, Draw, Drawn, NodeId, Outcome, State, Wait};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -197,8 +197,36 @@ pub(crate) fn name_missing(error: ProposeError, raft: &Raft) -> ProposeError {
     let (name, missing) = (&status.name, missing.join(", "));
     let (reachable, voters) = (status.reachable, status.voters);
     ProposeError::NoQuorum {
-        detail: format!("{detail}; {name} reaches {reachable} of {voters} voters, not {missing}"),
+        detail: format!(
+            "{detail}; {name} reaches {reachable} of {voters} voters, not {missing}{}",
+            lost_for_good(quorum_lost_ms(&status)).unwrap_or_default()
+        ),
     }
+}
+
+/// A quorum that was lost for this long may not come back by itself. A restart of a host takes
+/// minutes, so the words leave it open.
+const LOST_FOR_LONG: Duration = Duration::from_secs(30);
+
+/// The advice if the quorum was lost long ago: where to read what to do if the missing voters, and
+/// their disks, are gone.
+pub(crate) fn lost_for_good(lost_ms: Option<u64>) -> Option<String> {
+    let for_ms = lost_ms?;
+    (u128::from(for_ms) >= LOST_FOR_LONG.as_millis()).then(|| {
+        format!(
+            ", for {} s; only if a majority and its disks are lost for good, see \
+             docs/RECOVERY.md, A lost majority (seqd data recover-quorum)",
+            for_ms / 1000
+        )
+    })
+}
+
+/// The time for which this node has reached no majority of the voters, in milliseconds; `None`
+/// while it reaches one.
+pub(crate) fn quorum_lost_ms(status: &Status) -> Option<u64> {
+    let lost_for = status.out_of_contact_for?;
+    let is_lost = status.voters > 0 && status.reachable <= status.voters / 2;
+    is_lost.then(|| u64::try_from(lost_for.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl Replica for Raft {
@@ -262,5 +290,18 @@ impl Replica for Raft {
         } else {
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_for_a_lost_majority_comes_only_after_a_long_time() {
+        assert_eq!(lost_for_good(None), None);
+        assert_eq!(lost_for_good(Some(29_999)), None);
+        let advice = lost_for_good(Some(45_000)).unwrap();
+        assert!(advice.contains("for 45 s; only if a majority and its disks are lost for good"));
     }
 }

@@ -136,6 +136,7 @@ impl TestReplica {
             datacenter: 0,
             window_ms: state.settings().unwrap().window_ms,
             workers: 1,
+            drained: Arc::default(),
             seed: 1,
         }
     }

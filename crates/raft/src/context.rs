@@ -5,7 +5,6 @@
 //! which it implements.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -23,9 +22,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clocks::Clocks;
+use crate::disk_health::DiskHealth;
+use crate::draining::Draining;
 use crate::handle::{Phase, Report, Settings, Stop};
 use crate::messages::{Ping, Stopping};
-use crate::space::DiskSpace;
 use crate::storage::opening::Began;
 use crate::types::Member;
 
@@ -57,33 +57,6 @@ pub(crate) trait ClusterView: Send + Sync {
     fn leads(&self) -> bool;
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct DiskHealth {
-    pub(crate) space: DiskSpace,
-    hangs: AtomicBool,
-    silent: AtomicBool,
-}
-
-impl DiskHealth {
-    /// Returns whether a write has been in flight for too long.
-    pub(crate) fn hangs(&self) -> bool {
-        self.hangs.load(Ordering::Acquire)
-    }
-
-    /// Returns whether this node must send nothing as a leader or a candidate.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_hangs(&self, hangs: bool) {
-        self.hangs.store(hangs, Ordering::Release);
-    }
-
-    pub(crate) fn set_silent(&self, silent: bool) {
-        self.silent.store(silent, Ordering::Release);
-    }
-}
-
 pub(crate) struct NodeContext {
     pub(crate) settings: Settings,
     pub(crate) folder: Arc<Folder>,
@@ -92,6 +65,7 @@ pub(crate) struct NodeContext {
     /// The records about the starts of the other nodes.
     pub(crate) peers: Peers,
     pub(crate) disk: DiskHealth,
+    pub(crate) draining: Draining,
     /// Notified when a member answers again, so that its clock is measured at once.
     pub(crate) member_came: tokio::sync::Notify,
     /// The origin of the monotonic clock in the lines of clocks.
@@ -147,6 +121,11 @@ impl Known {
         self.ping.as_ref().is_some_and(|ping| ping.disk_low)
     }
 
+    /// Returns whether it last reported that it drains.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.ping.as_ref().is_some_and(|ping| ping.report.draining)
+    }
+
     /// Returns whether it last reported that its disk hangs.
     pub(crate) fn is_disk_hanging(&self) -> bool {
         self.ping.as_ref().is_some_and(|ping| ping.disk_hangs)
@@ -174,6 +153,7 @@ impl NodeContext {
             transport,
             peers,
             disk: DiskHealth::default(),
+            draining: Draining::default(),
             member_came: tokio::sync::Notify::new(),
             clock_since,
             clocks,
@@ -383,12 +363,14 @@ impl NodeContext {
     /// entries that it has yet to apply.
     pub(crate) fn own_ping(&self, applied: u64, behind: u64) -> Ping {
         let report = self.report.lock();
+        let mut report = report.unwrap_or_else(PoisonError::into_inner).clone();
+        report.draining |= self.draining.is_on();
         Ping {
             name: self.settings.name.clone(),
             version: self.settings.version.clone(),
             applied,
             behind,
-            report: report.unwrap_or_else(PoisonError::into_inner).clone(),
+            report,
             wall_ms: self.settings.clock.wall().0,
             acknowledged: self.peers.rows().0,
             disk_hangs: self.disk.hangs(),
@@ -419,6 +401,13 @@ impl NodeContext {
         seen.refused = false;
         if ping.is_some() {
             seen.ping = ping;
+        }
+    }
+
+    /// Records that a member drains, or no longer does, before its next ping reports it.
+    pub(crate) fn record_draining(&self, node: u64, drains: bool) {
+        if let Some(ping) = &mut self.known().entry(node).or_default().ping {
+            ping.report.draining = drains;
         }
     }
 

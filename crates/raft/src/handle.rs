@@ -159,6 +159,11 @@ pub enum ChangeOfMembers {
         peer: Option<String>,
         http: Option<String>,
     },
+    /// Begins or ends the drain of a member, which carries it out itself.
+    Drain {
+        name: String,
+        drains: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -233,6 +238,8 @@ pub struct Status {
     pub leader: Option<NodeId>,
     /// Whether its leader (or, for a leader, a quorum) was in contact within an election timeout.
     pub has_quorum_contact: bool,
+    /// Time since the last such contact, or since the start; `None` while there is contact.
+    pub out_of_contact_for: Option<Duration>,
     /// Whether this node's disk hangs. The node does not lead meanwhile.
     pub disk_hangs: bool,
     /// Whether this node's disk has only its reserve left. The node refuses clients' writes

@@ -9,7 +9,8 @@
 //! - `handle`: the types of the handle
 //! - `platform`, `peer_stops`: tasks and random numbers, and stops that a peer's reply causes
 //! - `blocking`, `types`: blocking calls, and the types with which openraft is instantiated
-//! - `batch`, `contact`, `records`, `space`: limits and records of the data that passes openraft
+//! - `batch`, `contact`, `disk_health`, `draining`, `records`, `space`: limits and records of the data that
+//!   passes openraft, and marks of a node
 //! - `messages`, `storage`: the messages between nodes, and a replica's storage
 //! - `context`, `openraft_config`: the state that every module may read; it excludes the replica
 //! - `handshake`: the exchange of hellos between two starts
@@ -52,6 +53,8 @@ mod clocks;
 mod contact;
 mod context;
 mod conversation;
+mod disk_health;
+mod draining;
 mod draws;
 mod export;
 mod handle;

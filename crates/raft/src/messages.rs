@@ -234,6 +234,11 @@ pub(crate) enum MemberChange {
         peer: Option<String>,
         http: Option<String>,
     },
+    /// Begins or ends the drain of the receiver, which has this name.
+    Drain {
+        name: String,
+        drains: bool,
+    },
 }
 
 impl MemberChange {
@@ -245,6 +250,7 @@ impl MemberChange {
             Self::Remove { name } => ChangeOfMembers::Remove { name },
             Self::MoveLeader { to } => ChangeOfMembers::MoveLeader { to },
             Self::Update { name, peer, http } => ChangeOfMembers::Update { name, peer, http },
+            Self::Drain { name, drains } => ChangeOfMembers::Drain { name, drains },
             Self::TryOut(change) => return (change, true),
         };
         (change, false)

@@ -271,8 +271,36 @@ impl Raft {
         }
     }
 
-    /// Checks a change as the leader would, without making it. For a move of leadership, returns
-    /// the name of the node that would lead.
+    /// Begins or ends the drain of a member. A draining member serves every request and leaves the
+    /// leadership to other voters that can lead. Returns its status at the member itself.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn member_drain(
+        &self,
+        name: String,
+        drains: bool,
+        deadline: Instant,
+    ) -> Result<MemberStatus, MemberError> {
+        self.change(MemberChange::Drain { name, drains }, deadline)
+            .await
+            .and_then(member)
+    }
+
+    /// The time at which the drain of this node began; `None` while it does not drain.
+    #[must_use]
+    pub fn draining(&self) -> watch::Receiver<Option<Instant>> {
+        self.inner.node.context.draining.watched()
+    }
+
+    /// Drains this node until it stops.
+    pub fn drain_to_stop(&self) {
+        self.inner.node.context.draining.begin_last();
+        self.inner.node.context.member_came.notify_one();
+    }
+
+    /// Checks a change as the leader would, without making it. For a move of leadership or a drain,
+    /// returns the name of the node that would lead.
     ///
     /// # Errors
     /// Those of the change itself.

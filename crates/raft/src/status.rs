@@ -24,6 +24,7 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         term: 0,
         leader: None,
         has_quorum_contact: false,
+        out_of_contact_for: None,
         disk_hangs: context.disk.hangs(),
         disk_low: context.disk.space.is_low(),
         caught_up: false,
@@ -54,6 +55,12 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
     status.last_log = last_log.unwrap_or(0);
     status.role = replica.role(replica.node);
     status.has_quorum_contact = replica.has_quorum_contact();
+    let silent_for = || {
+        let since_start = context.clock_since.elapsed();
+        let silent = replica.silent_for();
+        silent.map_or(since_start, |silent| silent.min(since_start))
+    };
+    status.out_of_contact_for = (!status.has_quorum_contact).then(silent_for);
     status.leader = replica.live_leader().map(NodeId);
     status.committed = replica.committed_index();
     let voters: Vec<u64> = {

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    access, bench, completions, config, data, decode, elect, id, import, key, layout, leader, lock,
-    member, seq, snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
+    access, bench, completions, config, data, decode, drain, elect, id, import, key, layout,
+    leader, lock, member, seq, snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
 };
 use crate::session::Global;
 use crate::supervise::guardian;
@@ -80,6 +80,10 @@ pub(crate) enum Command {
     /// Show or move the leader of the cluster
     #[command(subcommand)]
     Leader(leader::LeaderCommand),
+    /// Take a node out of its balancers: its readiness fails, it serves requests, and others lead
+    Drain(drain::DrainArgs),
+    /// End the drain of a node
+    Resume(drain::DrainArgs),
     /// Save, check and restore snapshots of the cluster's state
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
@@ -131,6 +135,8 @@ impl Command {
                 | Self::Key(key::KeyCommand::Delete { .. })
                 | Self::Token(token::TokenCommand::Delete { .. })
                 | Self::Leader(leader::LeaderCommand::Move { .. })
+                | Self::Drain(_)
+                | Self::Resume(_)
                 | Self::Layout(layout::LayoutCommand::Create(_))
                 | Self::Worker(worker::WorkerCommand::Reset { .. })
                 | Self::Snapshot(snapshot::SnapshotCommand::Restore(_))

@@ -107,6 +107,8 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Lock(command) => commands::lock::run(command, session).await,
         Command::Member(command) => commands::member::run(command, session).await,
         Command::Leader(command) => commands::leader::run(command, session).await,
+        Command::Drain(args) => commands::drain::run(args, true, session).await,
+        Command::Resume(args) => commands::drain::run(args, false, session).await,
         Command::Snapshot(command) => commands::snapshot::run(command, session).await,
         Command::Data(command) => commands::data::run(command, session),
         Command::Access(command) => commands::access::run(command, session).await,

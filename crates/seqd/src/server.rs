@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,6 +16,7 @@ use seqd_client::api::exit;
 use seqd_node::config::{self, Resolved};
 use seqd_node::{Config, Descriptors, Node, Ports, Stop, StopReason};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::Instant;
 
 use crate::commands::config::{ConfigSource, check_access};
 use crate::failure::Failure;
@@ -23,11 +25,15 @@ use crate::logging::Log;
 use crate::private;
 use crate::reload::Hangups;
 use crate::runtime::block_on;
-use crate::signals::Signals;
+use crate::signals::{CTRL_C, Signals};
 
 /// The longest duration of a clean stop, after `http.drain`. Afterwards the process exits, and the data is as after a
 /// crash.
 const STOP_PATIENCE: Duration = Duration::from_millis(9500);
+
+/// Signals within this time after the first are the same request: a service manager may signal the
+/// process and its group, and a terminal and a wrapper may both send one.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// The options of `seqd server`.
 #[derive(Debug, Args)]
@@ -155,20 +161,44 @@ async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failur
             return Ok(None);
         }
     };
-    let stop = tokio::select! {
-        stop = node.stopped() => Some(stop),
+    let ended = tokio::select! {
+        ended = node.stopped() => Some(ended),
         name = signals.next() => {
             tracing::info!("{name}: stopping");
             None
         }
     };
-    tokio::select! {
-        () = node.stop() => tracing::info!("stopped"),
-        () = tokio::time::sleep(patience) => tracing::warn!("stopped before the shutdown was \
-            complete"),
-        name = signals.next() => tracing::warn!("second {name}: stopped immediately"),
+    stop(&node, &mut signals, patience).await;
+    Ok(ended)
+}
+
+/// Stops the node cleanly. Later signals shorten its drain, and a Ctrl-C after that ends the process
+/// at once. A later SIGTERM does not: a clean stop takes seconds, and SIGKILL exists.
+async fn stop(node: &Node, signals: &mut Signals, patience: Duration) {
+    let mut stopping = node.stop();
+    let mut too_long = pin!(tokio::time::sleep(patience));
+    let mut signalled = Instant::now();
+    loop {
+        let name = tokio::select! {
+            () = &mut stopping => return tracing::info!("stopped"),
+            () = &mut too_long => {
+                return tracing::warn!("stopped before the shutdown was complete");
+            }
+            name = signals.next() => name,
+        };
+        if signalled.elapsed() < SAME_REQUEST {
+            tracing::info!("another {name} within a second: part of the same request");
+            continue;
+        }
+        signalled = Instant::now();
+        if node.end_drain() {
+            tracing::info!("another {name}: the drain ends early");
+        } else if name == CTRL_C {
+            return tracing::warn!("another {name}: stopped immediately");
+        } else {
+            tracing::info!("another {name}: the node is stopping already");
+        }
     }
-    Ok(stop)
 }
 
 /// Returns whether another process holds the lock of the folder. That process then also occupies

@@ -7,6 +7,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
+/// The name of SIGINT.
+pub(crate) const CTRL_C: &str = "Ctrl-C";
+
 /// A handler for SIGTERM and Ctrl-C. While it exists, they do not end the process.
 pub(crate) struct Signals(Vec<(&'static str, Signal)>);
 
@@ -14,7 +17,7 @@ impl Signals {
     pub(crate) fn new() -> Result<Self, Failure> {
         Self(Vec::new())
             .with("SIGTERM", SignalKind::terminate())?
-            .with("Ctrl-C", SignalKind::interrupt())
+            .with(CTRL_C, SignalKind::interrupt())
     }
 
     pub(crate) fn with(mut self, name: &'static str, kind: SignalKind) -> Result<Self, Failure> {

@@ -8,6 +8,8 @@ use seqd_tests::callers::guarded;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::http::get;
 use seqd_tests::ports::Port;
+use seqd_tests::rolling::{RollingRun, restarts_behind_a_balancer};
+use seqd_tests::{balancer, skips};
 
 /// The time for which a node announces its stop.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -58,4 +60,18 @@ fn a_node_with_a_drain_fails_its_readiness_and_serves_on_before_it_stops() {
         .exit_within(DRAIN + Duration::from_secs(10));
     assert_eq!(status.code(), Some(0));
     assert!(begun.elapsed() >= DRAIN);
+}
+
+#[test]
+fn a_rolling_restart_behind_a_balancer_fails_no_request() {
+    if skips::ends("a balancer", balancer::unavailable()) {
+        return;
+    }
+    let run = RollingRun {
+        rounds: 1,
+        drain: DRAIN,
+        check_every: Duration::from_millis(200),
+    };
+    let requests = restarts_behind_a_balancer(&run).unwrap_or_else(|why| panic!("{why}"));
+    assert!(requests > 100, "only {requests} requests");
 }

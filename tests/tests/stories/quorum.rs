@@ -18,6 +18,28 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 const TIMEOUT: Duration = Duration::from_millis(3000 + 2000);
 
 #[test]
+fn a_leader_without_a_quorum_reports_no_leader_everywhere() {
+    let mut cluster = Cluster::started(3).with_order();
+    let leader = cluster.leader();
+    for follower in (0..3).filter(|&node| node != leader) {
+        cluster.node_mut(follower).kill();
+    }
+    let order = cluster.url(leader, "/v1/sequences/order/next");
+    let refused = wait::until("a clear no-quorum that names both", READY, || {
+        let reply = http::post(&order).reply();
+        let names = reply.detail().contains("reaches 1 of 3 voters, not n");
+        (reply.code() == "no-quorum" && names).then_some(reply)
+    });
+    let detail = refused.detail();
+    assert!(detail.contains("no leader with a quorum"), "{detail}");
+    // The advice for a majority that is gone for good does not come in the first seconds.
+    assert!(!detail.contains("recover-quorum"), "{detail}");
+    let view = cluster.get(leader, "/v1/cluster").ok().json();
+    assert!(view["leader"].is_null(), "{view}");
+    assert!(view["quorum_lost_ms"].is_u64(), "{view}");
+}
+
+#[test]
 fn the_survivor_mints_until_its_window_ends_and_then_reports_no_quorum_at_once() {
     let mut cluster = Cluster::planned(3).with("clock", "window", WINDOW).ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));

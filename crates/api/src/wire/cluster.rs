@@ -48,7 +48,7 @@ pub enum MemberState {
     Waiting,
     /// The answering node has no contact with it.
     Unreachable,
-    /// It is drained: it accepts no new requests.
+    /// It is being drained or is about to stop: it serves requests, and balancers should send none.
     Draining,
     /// Its clock disagrees with the majority.
     Skewed,
@@ -114,6 +114,10 @@ pub struct Cluster {
     pub clocks: ClockAgreement,
     /// The number of voters, reachable voters, and voters that can be lost.
     pub quorum: Quorum,
+    /// The time for which the answering node has had no contact with a majority of the voters, in
+    /// milliseconds. Null while it has.
+    #[serde(default)]
+    pub quorum_lost_ms: Option<u64>,
     /// Every member, ordered by name.
     pub members: Vec<Member>,
     /// The layouts in use, with the time when each is exhausted.
@@ -251,6 +255,19 @@ pub struct MemberChange {
     pub role: Option<Role>,
     /// The quorum after the change.
     pub quorum: Quorum,
+}
+
+/// A member after its drain began or ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberDrain {
+    /// The member.
+    pub name: String,
+    /// Whether it drains.
+    pub draining: bool,
+    /// Its role. A draining member is the leader only while no other voter can lead.
+    pub role: Role,
+    /// The leader, as the answering node sees it. Null if unknown.
+    pub leader: Option<String>,
 }
 
 /// A reset of a node's workers. The node carries it out when it applies the entry.

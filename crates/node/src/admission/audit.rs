@@ -20,6 +20,8 @@ pub(crate) struct Audit {
     caller: Caller,
     from: Option<IpAddr>,
     request_id: String,
+    /// The IDs of the caller's trace and span, if the request had any.
+    trace: Option<(String, String)>,
     /// 0 until there is a response.
     status: u16,
 }
@@ -33,8 +35,15 @@ impl Audit {
             caller: sender.caller,
             from: connection.and_then(ClientConnection::address),
             request_id: request_id.to_owned(),
+            trace: None,
             status: 0,
         }
+    }
+
+    /// Adds the IDs of the caller's trace and span.
+    pub(crate) fn with_trace(mut self, trace: &str, parent: &str) -> Self {
+        self.trace = Some((trace.to_owned(), parent.to_owned()));
+        self
     }
 
     /// Records the status: for another protocol, the one that HTTP would have returned.
@@ -55,6 +64,8 @@ impl Drop for Audit {
             from = %from,
             status = self.status,
             request_id = %self.request_id,
+            trace_id = self.trace.as_ref().map(|(trace, _)| trace),
+            parent_id = self.trace.as_ref().map(|(_, parent)| parent),
             "audit: {} {}",
             self.method,
             self.target,

@@ -1,22 +1,40 @@
-//! The switch that refuses requests before a node closes its ports.
+//! The switch that ends connections and refuses requests before a node closes its ports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seqd_api::{ErrorCode, Problem};
 
-/// Whether the port closes soon: requests are refused as `draining`, and their connections end. A
-/// client that was disconnected instead could not determine whether it was served.
+#[derive(Debug, Default)]
+struct Steps {
+    is_announced: AtomicBool,
+    has_begun: AtomicBool,
+}
+
+/// Whether the port closes soon. First each HTTP response ends its connection, so that clients
+/// connect to another node. Then requests are refused as `draining`, too. A client that was
+/// disconnected instead could not determine whether it was served.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Closing(Arc<AtomicBool>);
+pub(crate) struct Closing(Arc<Steps>);
 
 impl Closing {
+    /// From now on, each HTTP response ends its connection.
+    pub(crate) fn announce(&self) {
+        self.0.is_announced.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_announced(&self) -> bool {
+        self.0.is_announced.load(Ordering::Relaxed)
+    }
+
+    /// From now on, requests are refused.
     pub(crate) fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.announce();
+        self.0.has_begun.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn began(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.has_begun.load(Ordering::Relaxed)
     }
 
     /// Refuses a request. Not for requests about the node's health.

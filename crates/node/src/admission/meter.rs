@@ -34,6 +34,11 @@ impl Meter {
         }
     }
 
+    /// The path and the method.
+    pub(crate) fn name(&self) -> (&'static str, &'static str) {
+        (self.route, self.method)
+    }
+
     pub(crate) fn answered(&self, status: u16, took: Duration) {
         if status == OK {
             self.ok.inc();

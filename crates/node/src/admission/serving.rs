@@ -63,6 +63,17 @@ impl Serving {
         paused.ok().flatten()
     }
 
+    /// Like [`Serving::pause`], for a request that waits because its client wished so, for example
+    /// for a lock.
+    pub(crate) fn wait_as_wished() -> Option<Pause> {
+        let _ = SERVING.try_with(|serving| {
+            if let Some(connection) = &serving.connection {
+                connection.note_wait();
+            }
+        });
+        Self::pause()
+    }
+
     pub(crate) async fn scope<F: Future>(self, serve: F) -> F::Output {
         SERVING.scope(self, serve).await
     }

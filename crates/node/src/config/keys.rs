@@ -310,6 +310,8 @@ table! {
             &[("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)],
             "auto, text or json",
         ), "auto (text on a terminal, else JSON), text or json";
+        slow_requests: Duration, Text, Some("1s"), |given| duration(given, 0..=10 * MINUTE),
+            "requests that take at least this long are logged, at most 10 per second; 0s: none";
     }
 }
 

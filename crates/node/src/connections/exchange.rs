@@ -59,6 +59,17 @@ impl ClientConnection {
         self.entry.begin()
     }
 
+    /// Records that its request waits because the client wished so.
+    pub(crate) fn note_wait(&self) {
+        self.entry.note_wait();
+    }
+
+    /// Returns whether its latest request waited because the client wished so.
+    #[must_use]
+    pub(crate) fn has_waited(&self) -> bool {
+        self.entry.has_waited()
+    }
+
     /// Allows the connection to be closed in favour of others while the request waits.
     #[must_use]
     pub(crate) fn pause(&self) -> Pause {

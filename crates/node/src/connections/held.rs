@@ -42,6 +42,8 @@ struct Activity {
     /// The requests among them that wait for an action of another client.
     pauses: AtomicUsize,
     has_asked: AtomicBool,
+    /// Whether its latest request waited because the client wished so.
+    has_waited: AtomicBool,
     /// The number of its latest event: it was accepted, a request began, or the client received a
     /// part of a response. All connections share one sequence of numbers.
     since: AtomicU64,
@@ -149,8 +151,17 @@ impl Entry {
     pub(super) fn begin(&self) -> Answering {
         self.0.requests.fetch_add(1, Ordering::Relaxed);
         self.0.has_asked.store(true, Ordering::Relaxed);
+        self.0.has_waited.store(false, Ordering::Relaxed);
         self.event();
         Answering(self.clone())
+    }
+
+    pub(super) fn note_wait(&self) {
+        self.0.has_waited.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_waited(&self) -> bool {
+        self.0.has_waited.load(Ordering::Relaxed)
     }
 
     pub(super) fn pause(&self) -> Pause {
@@ -279,6 +290,7 @@ impl Held {
             requests: AtomicUsize::new(0),
             pauses: AtomicUsize::new(0),
             has_asked: AtomicBool::new(false),
+            has_waited: AtomicBool::new(false),
             since: AtomicU64::new(0),
             unsent: AtomicUsize::new(0),
             shared: Arc::clone(&self.shared),

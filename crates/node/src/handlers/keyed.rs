@@ -219,7 +219,7 @@ mod tests {
         let place = Pool::new(Share::WHOLE, 1).take(tenant, 1).unwrap();
         let served = async move {
             assert_eq!(Serving::current_tenant(), tenant);
-            let _pause = Serving::pause();
+            let _pause = Serving::wait_as_wished();
             std::future::pending().await
         };
         let serving = Serving::new(tenant, None).with_slot(Some(slot));

@@ -274,6 +274,24 @@ fn members() -> Vec<R> {
             |s, c| async move { s.cluster.promote(c.name(), c.deadline).await },
         ),
         R::planned(
+            op::DrainMember,
+            |s, c| async move {
+                let (name, drains) = (c.name().to_owned(), true);
+                let change = ChangeOfMembers::Drain { name, drains };
+                s.cluster.plan(change, c.deadline).await
+            },
+            |s, c| async move { s.cluster.drain(c.name(), true, c.deadline).await },
+        ),
+        R::planned(
+            op::ResumeMember,
+            |s, c| async move {
+                let (name, drains) = (c.name().to_owned(), false);
+                let change = ChangeOfMembers::Drain { name, drains };
+                s.cluster.plan(change, c.deadline).await
+            },
+            |s, c| async move { s.cluster.drain(c.name(), false, c.deadline).await },
+        ),
+        R::planned(
             op::ResetWorkers,
             |s, c| async move { s.workers.plan_reset(c.name(), c.deadline).await },
             |s, c| async move { s.workers.reset(c.name(), c.deadline).await },

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::CONNECTION;
-use axum::http::{self, HeaderValue};
+use axum::http::{self, HeaderMap, HeaderValue};
 use seqd_state::Share;
 use tokio::time::Instant;
 
@@ -14,6 +14,8 @@ use super::gate::{REQUEST_ID, RequestIds, SEQD_NODE};
 use super::hosts::Hosts;
 use super::request::Bodies;
 use super::response::Response;
+use super::slow::{SlowLog, SlowRequest};
+use super::trace::Trace;
 use crate::access::Access;
 use crate::admission::{Admission, Meter};
 use crate::metrics::HttpMetrics;
@@ -32,6 +34,7 @@ pub(crate) struct Context {
     /// The folders of paths that admit callers without a token: pages, and routes whose handlers
     /// check a token of their own.
     pub(super) open_folders: Vec<&'static str>,
+    pub(super) slow: SlowLog,
 }
 
 impl Context {
@@ -57,6 +60,7 @@ impl Context {
             hosts: Hosts::default(),
             bodies: Bodies::new(Share::WHOLE),
             open_folders: Vec::new(),
+            slow: SlowLog::off(),
         })
     }
 
@@ -64,6 +68,11 @@ impl Context {
     /// names.
     pub(crate) fn with_hosts(self, hosts: Hosts) -> Context {
         Context { hosts, ..self }
+    }
+
+    /// Logs slow requests.
+    pub(crate) fn with_slow_log(self, slow: SlowLog) -> Context {
+        Context { slow, ..self }
     }
 
     /// Limits the share of memory for bodies that one tenant may hold.
@@ -93,6 +102,23 @@ impl Context {
     }
 }
 
+/// A request as it arrived.
+pub(super) struct Arrival {
+    pub(super) id: HeaderValue,
+    pub(super) trace: Trace,
+    at: Instant,
+}
+
+impl Arrival {
+    pub(super) fn of(context: &Context, headers: &HeaderMap) -> Arrival {
+        Arrival {
+            id: context.request_ids.of(headers),
+            trace: Trace::of(headers),
+            at: Instant::now(),
+        }
+    }
+}
+
 /// The exit of the responses of one path and method.
 pub(super) struct Exit {
     pub(super) context: Arc<Context>,
@@ -107,19 +133,48 @@ impl Exit {
         }
     }
 
-    pub(super) fn finish(
+    pub(super) fn finish(&self, response: Response, arrival: Arrival) -> http::Response<Body> {
+        let (status, took) = (response.status().as_u16(), arrival.at.elapsed());
+        self.meter.answered(status, took);
+        if self.context.slow.is_slow(took) {
+            self.log_slow(status, took, &arrival);
+        }
+        self.with_headers(response, arrival.id)
+    }
+
+    /// Finishes the response to a request that waited for other clients, as it wished: it is not
+    /// slow.
+    pub(super) fn finish_waited(
         &self,
         response: Response,
-        id: HeaderValue,
-        started: Instant,
+        arrival: Arrival,
     ) -> http::Response<Body> {
-        self.meter
-            .answered(response.status().as_u16(), started.elapsed());
+        let (status, took) = (response.status().as_u16(), arrival.at.elapsed());
+        self.meter.answered(status, took);
+        self.with_headers(response, arrival.id)
+    }
+
+    #[cold]
+    fn log_slow(&self, status: u16, took: Duration, arrival: &Arrival) {
+        let (route, method) = self.meter.name();
+        let ids = arrival.trace.ids();
+        self.context.slow.log(&SlowRequest {
+            route,
+            method,
+            status,
+            took,
+            request_id: arrival.id.to_str().unwrap_or("-"),
+            trace_id: ids.map(|ids| ids.trace),
+            parent_id: ids.map(|ids| ids.parent),
+        });
+    }
+
+    fn with_headers(&self, response: Response, id: HeaderValue) -> http::Response<Body> {
         let mut response = response.into_http();
         let headers = response.headers_mut();
         headers.insert(REQUEST_ID, id);
         headers.insert(SEQD_NODE, self.context.node.clone());
-        if self.context.admission.closing.began() {
+        if self.context.admission.closing.is_announced() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response

@@ -13,9 +13,8 @@ use axum::http::{self, HeaderMap, Method};
 use axum::routing::{MethodFilter, on};
 use seqd_api::{ErrorCode, Operation, Problem};
 use seqd_raft::Part;
-use tokio::time::Instant;
 
-use super::context::{Context, Exit};
+use super::context::{Arrival, Context, Exit};
 use super::gate;
 use super::request::{is_without_body, path_of, receive};
 use super::response::Response;
@@ -66,14 +65,13 @@ where
     let serve = move |mut request: http::Request<Body>| {
         let (exit, state, handler) = (Arc::clone(&exit), Arc::clone(&state), handler.clone());
         async move {
-            let started = Instant::now();
-            let id = exit.context.request_ids.of(request.headers());
+            let arrival = Arrival::of(&exit.context, request.headers());
             let sender = sender_of(&mut request);
             let response = match Foreign::read(request, sender, route, &exit.context).await {
                 Ok(foreign) => handler(state, foreign).await,
                 Err(problem) => Response::problem(&problem).closing(),
             };
-            exit.finish(response, id, started)
+            exit.finish(response, arrival)
         }
     };
     let allow = "GET, HEAD, POST, PUT, PATCH, DELETE".to_owned();

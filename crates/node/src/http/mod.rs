@@ -18,8 +18,10 @@ mod request_key;
 mod response;
 mod router;
 mod server;
+mod slow;
 mod stored;
 mod stranger;
+mod trace;
 
 pub(crate) use context::Context;
 pub(crate) use etag::ETag;
@@ -30,5 +32,6 @@ pub(crate) use request::Request;
 pub(crate) use response::Response;
 pub(crate) use router::{Call, Endpoint, Route, build};
 pub(crate) use server::serve;
+pub(crate) use slow::SlowLog;
 pub(crate) use stored::Stored;
 pub(crate) use stranger::Stranger;

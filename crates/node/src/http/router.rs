@@ -12,10 +12,9 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{self, StatusCode};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use seqd_api::{ErrorCode, Method, Operation, Plan, Problem, Typed};
-use tokio::time::Instant;
 
 use super::bearer;
-use super::context::{Context, Exit};
+use super::context::{Arrival, Context, Exit};
 use super::gate;
 use super::negotiate::choose;
 use super::request::{PathOf, Request, is_without_body};
@@ -24,6 +23,7 @@ use crate::admission::{
     Audit, Sender, check, confirm, has_place, hold_back, is_audited, lanes, while_let_in,
     without_names,
 };
+use crate::connections::ClientConnection;
 
 /// Takes the sender of a request that the router has matched.
 pub(super) fn sender_of(request: &mut http::Request<Body>) -> Sender {
@@ -230,15 +230,14 @@ fn refusing(
 ) -> impl Fn(http::Request<Body>) -> Refusing + Clone + Send + Sync + 'static {
     let exit = Arc::new(Exit::new(context, path, "other"));
     move |mut request| {
-        let started = Instant::now();
-        let id = exit.context.request_ids.of(request.headers());
+        let arrival = Arrival::of(&exit.context, request.headers());
         let refused = refuse(&request).without_reading(request.headers());
         let exit = Arc::clone(&exit);
         let sender = sender_of(&mut request);
         Box::pin(async move {
             let is_busy = exit.context.admission.lanes.ask(sender.tenant());
             hold_back("", is_busy, sender.connection.as_ref()).await;
-            exit.finish(refused, id, started)
+            exit.finish(refused, arrival)
         })
     }
 }
@@ -314,15 +313,18 @@ impl<S> Endpoint<S> {
         H: FnOnce(Arc<S>, Request) -> F,
         F: Future<Output = Result<Response, Problem>>,
     {
-        let started = Instant::now();
         let context = &self.exit.context;
-        let id = context.request_ids.of(request.headers());
+        let arrival = Arrival::of(context, request.headers());
         let caller = sender.caller;
         let audit = is_audited(self.operation).then(|| {
             let target = request.uri().path_and_query();
             let target = target.map_or("", PathAndQuery::as_str);
-            let id = id.to_str().unwrap_or("-");
-            Audit::of(request.method().as_str(), target, &sender, id)
+            let id = arrival.id.to_str().unwrap_or("-");
+            let audit = Audit::of(request.method().as_str(), target, &sender, id);
+            match arrival.trace.ids() {
+                Some(ids) => audit.with_trace(ids.trace, ids.parent),
+                None => audit,
+            }
         });
         let has_body = !is_without_body(request.headers());
         let (response, is_let_in) = match self.read(request, sender.clone(), path).await {
@@ -352,7 +354,11 @@ impl<S> Endpoint<S> {
         if let Some(audit) = audit {
             audit.answered(response.status().as_u16());
         }
-        self.exit.finish(response, id, started)
+        let connection = sender.connection.as_ref();
+        if connection.is_some_and(ClientConnection::has_waited) {
+            return self.exit.finish_waited(response, arrival);
+        }
+        self.exit.finish(response, arrival)
     }
 
     async fn read(

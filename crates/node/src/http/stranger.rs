@@ -8,10 +8,9 @@ use axum::http::header::CONNECTION;
 use axum::http::{self, HeaderMap, StatusCode};
 use bytes::Bytes;
 use seqd_api::{ErrorCode, Problem};
-use tokio::time::Instant;
 
 use super::bearer;
-use super::context::{Context, Exit};
+use super::context::{Arrival, Context, Exit};
 use super::hosts;
 use super::response::{Response, body_of};
 use crate::access::Caller;
@@ -37,8 +36,8 @@ impl Stranger {
         request: &mut http::Request<Body>,
         connection: ClientConnection,
     ) -> Result<Sender, Box<http::Response<Body>>> {
-        let started = Instant::now();
         let context = &self.0.context;
+        let arrival = Arrival::of(context, request.headers());
         let admitted = hosts::check_form(request).and_then(|()| {
             let (path, headers) = (request.uri().path(), request.headers());
             let admitted = bearer::admit(&context.admission.access, path, headers);
@@ -52,9 +51,8 @@ impl Stranger {
             Err(refused) => refused,
         };
         Box::pin(hold_back(&refused.code, false, Some(&connection))).await;
-        let id = context.request_ids.of(request.headers());
         let refused = bearer::response(&refused).without_reading(request.headers());
-        Err(Box::new(self.0.finish(refused, id, started)))
+        Err(Box::new(self.0.finish(refused, arrival)))
     }
 
     /// The response to an unreadable head.
@@ -67,10 +65,8 @@ impl Stranger {
                 "the head of the request is not HTTP/1.1: a line, or a header, cannot be read";
             Problem::new(ErrorCode::InvalidArgument, detail)
         };
-        let id = self.0.context.request_ids.of(&HeaderMap::new());
-        let response = self
-            .0
-            .finish(Response::problem(&problem), id, Instant::now());
+        let arrival = Arrival::of(&self.0.context, &HeaderMap::new());
+        let response = self.0.finish(Response::problem(&problem), arrival);
         let (mut parts, _) = response.into_parts();
         // hyper writes this header itself.
         parts.headers.remove(CONNECTION);

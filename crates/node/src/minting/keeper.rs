@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_guards::is_out;
-use seqd_idgen::{ClockPolicy, ClockVerdict, Generator};
+use seqd_idgen::{ClockPolicy, ClockVerdict, Generator, Tick};
 use seqd_raft::ProposeError;
 use seqd_state::{
     Command, LeaseGrant, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fence::fence_from;
 use super::seat::{FRESH, Holder, Seat};
@@ -42,6 +43,10 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
 /// unused lease costs one log entry per third of a window.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// The same for any worker of a node that is being drained: longer than the pause between the
+/// requests of a client that still uses the node.
+const IDLE_WHEN_DRAINED: Duration = Duration::from_secs(1);
+
 /// The least time between the end or refusal of an additional lease and the next.
 const BETWEEN_LEASES: Duration = Duration::from_secs(1);
 
@@ -59,6 +64,8 @@ pub(crate) struct Keeper {
     pub(crate) window_ms: u64,
     /// The most workers of one layout that this node may lease.
     pub(crate) workers: u32,
+    /// Whether the node is drained, so that unused workers are returned.
+    pub(crate) drained: Arc<watch::Sender<bool>>,
     /// Varies the first sequence of each tick, in layouts that draw it at random.
     pub(crate) seed: u64,
 }
@@ -83,29 +90,71 @@ impl Attempts {
     }
 }
 
+/// The last use of a seat.
+struct Use {
+    last_tick: Option<Tick>,
+    at: Instant,
+}
+
+impl Use {
+    fn begin() -> Use {
+        Use {
+            last_tick: None,
+            at: Instant::now(),
+        }
+    }
+
+    /// The time for which the worker of this seat has minted nothing.
+    fn idle_for(&mut self, holder: &Holder) -> Duration {
+        let tick = holder.generator.last_tick();
+        if tick != self.last_tick {
+            (self.last_tick, self.at) = (tick, Instant::now());
+        }
+        self.at.elapsed()
+    }
+}
+
 impl Keeper {
-    /// Maintains the first seat of a layout.
+    /// Maintains the first seat of a layout. While the node is drained, an unused worker is
+    /// returned, and the next request leases another.
     pub(super) async fn keep(self, seat: Arc<Seat>) {
-        let mut attempts = Attempts::begin();
+        let (mut attempts, mut last_use) = (Attempts::begin(), Use::begin());
         while !seat.is_stopping() {
+            if let Some(holder) = seat.holder()
+                && last_use.idle_for(&holder) >= IDLE_WHEN_DRAINED
+                && self.is_drained()
+            {
+                self.release(&seat, Instant::now() + ANSWER).await;
+                let mut drained = self.drained.subscribe();
+                tokio::select! {
+                    () = seat.wake.notified() => {}
+                    _ = drained.wait_for(|is_drained| !is_drained) => {}
+                }
+                (attempts, last_use) = (Attempts::begin(), Use::begin());
+            }
             self.attend(&seat, &mut attempts).await;
         }
+    }
+
+    fn is_drained(&self) -> bool {
+        *self.drained.borrow()
     }
 
     /// Maintains a seat that is leased only while the load needs it.
     pub(super) async fn keep_at_need(self, seat: Arc<Seat>) {
         while !seat.is_stopping() {
             seat.wanted.notified().await;
-            let mut attempts = Attempts::begin();
-            let (mut last_tick, mut used) = (None, Instant::now());
+            let (mut attempts, mut last_use) = (Attempts::begin(), Use::begin());
             self.attend(&seat, &mut attempts).await;
             while let Some(holder) = seat.holder()
                 && !seat.is_stopping()
             {
-                let tick = holder.generator.last_tick();
-                if tick != last_tick {
-                    (last_tick, used) = (tick, Instant::now());
-                } else if used.elapsed() >= IDLE {
+                let limit = if self.is_drained() {
+                    IDLE_WHEN_DRAINED
+                } else {
+                    IDLE
+                };
+                if last_use.idle_for(&holder) >= limit {
                     self.release(&seat, Instant::now() + ANSWER).await;
                     break;
                 }
@@ -140,8 +189,16 @@ impl Keeper {
         } else {
             // A tenth of a third: a clock step is detected well before the window ends.
             let reading = third / 10;
-            let wait = if is_due { reading.min(left) } else { reading };
-            attempts.woken = timeout(wait, seat.wake.notified()).await.is_ok();
+            let mut wait = if is_due { reading.min(left) } else { reading };
+            let mut drained = self.drained.subscribe();
+            if *drained.borrow_and_update() {
+                wait = wait.min(IDLE_WHEN_DRAINED);
+            }
+            attempts.woken = tokio::select! {
+                () = seat.wake.notified() => true,
+                _ = drained.changed() => false,
+                () = sleep(wait) => false,
+            };
         }
     }
 
@@ -259,7 +316,7 @@ impl Keeper {
         }
         // If nothing was minted, the next window may begin at the same tick.
         let first = holder.generator.first_tick();
-        let last_tick = last.or_else(|| first.0.checked_sub(1).map(seqd_idgen::Tick));
+        let last_tick = last.or_else(|| first.0.checked_sub(1).map(Tick));
         let command = Command::Workers(WorkerCommand::ReleaseLease {
             layout: seat.layout.name().to_owned(),
             worker: holder.generator.worker(),
@@ -279,7 +336,7 @@ impl Keeper {
         );
     }
 
-    fn fence(&self, seat: &Seat) -> Result<seqd_idgen::Tick, MintError> {
+    fn fence(&self, seat: &Seat) -> Result<Tick, MintError> {
         fence_from(&seat.layout, self.clock.wall(), self.window_ms(seat))
     }
 

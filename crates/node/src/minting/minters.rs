@@ -102,6 +102,12 @@ impl Minters {
         self.ids_per_second.store(ids_per_second, Ordering::Relaxed);
     }
 
+    /// Begins or ends the return of unused workers, for a node that is drained. A request leases a
+    /// worker again.
+    pub(crate) fn set_drained(&self, is_drained: bool) {
+        self.keeper.drained.send_replace(is_drained);
+    }
+
     /// Closes all generators, so that nothing more is minted, and returns the workers.
     pub(crate) async fn stop(&self, deadline: Instant) {
         // Takes the keepers first: a minter created after this gets no keeper, and the loop below

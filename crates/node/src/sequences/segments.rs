@@ -107,6 +107,7 @@ impl SegmentBuffers {
         contiguous: bool,
         deadline: Instant,
     ) -> Result<Option<Served>, NextError> {
+        slot.note_use();
         let _waiting = slot.enter(MAX_WAITING).ok_or(NextError::Overloaded)?;
         let mut known = Some(defined);
         let _turn = match slot.turn.try_lock() {
@@ -230,15 +231,25 @@ impl SegmentBuffers {
         }
     }
 
-    /// Empties all buffers and returns their tails. First waits for a refill in flight, because its
-    /// grant would supersede the returned tail.
+    /// Empties all buffers and returns their tails.
     pub(crate) async fn stop(&self, deadline: Instant) {
         self.stopping.store(true, Ordering::Release);
+        self.empty(|_| true, deadline).await;
+    }
+
+    /// Empties the buffers that were not used since the last call, and returns their tails. The
+    /// next request for such a sequence begins another buffer.
+    pub(crate) async fn return_unused(&self, deadline: Instant) {
+        self.empty(SequenceBuffer::was_unused, deadline).await;
+    }
+
+    /// First waits for a refill in flight, because its grant would supersede the returned tail.
+    async fn empty(&self, which: impl Fn(&SequenceBuffer) -> bool, deadline: Instant) {
         let slots: Vec<(SequenceName, Arc<SequenceBuffer>)> = self
             .slots
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .drain()
+            .extract_if(|_, slot| which(slot))
             .collect();
         let mut tails = Vec::new();
         for (name, slot) in slots {

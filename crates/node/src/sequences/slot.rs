@@ -1,7 +1,7 @@
 //! The slot of one sequence on this node: its buffer, the order of its callers, the refill in
 //! flight.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::metrics::counter::Counter;
@@ -84,6 +84,8 @@ pub(super) struct SequenceBuffer {
     inner: Mutex<Inner>,
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) waiting: AtomicUsize,
+    /// Whether a request has used it since the last look.
+    is_used: AtomicBool,
     /// Counts the issued values.
     pub(super) allocated: Counter,
     /// Incremented after each refill, whatever its result.
@@ -120,6 +122,7 @@ impl SequenceBuffer {
             inner: Mutex::new(inner),
             turn: tokio::sync::Mutex::new(()),
             waiting: AtomicUsize::new(0),
+            is_used: AtomicBool::new(true),
             allocated,
             refilled: watch::Sender::new(0),
         }
@@ -130,6 +133,18 @@ impl SequenceBuffer {
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(self);
         (before < limit).then_some(waiting)
+    }
+
+    pub(super) fn note_use(&self) {
+        // Read first, because all callers share the cache line.
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether no request has used it since the last call.
+    pub(super) fn was_unused(&self) -> bool {
+        !self.is_used.swap(false, Ordering::Relaxed) && self.waiting.load(Ordering::Relaxed) == 0
     }
 
     /// Receives the ends of refills. Subscribe before checking for values.
@@ -277,7 +292,7 @@ impl SequenceBuffer {
         }
     }
 
-    /// Ends the slot permanently. Returns the tail that can be returned, and the staged range
+    /// Ends the slot permanently: its waiting callers look the sequence up again. Returns the tail that can be returned, and the staged range
     /// before it.
     pub(super) fn close(&self) -> Option<(Tail<GrantToken>, Option<IndexRange>)> {
         let mut inner = self.lock();
@@ -287,6 +302,9 @@ impl SequenceBuffer {
         };
         inner.latest = None;
         inner.staged.clear();
+        inner.is_retired = true;
+        drop(inner);
+        self.refilled.send_modify(|count| *count += 1);
         found
     }
 

@@ -11,12 +11,13 @@ use seqd_idgen::{Agreement, Standing};
 use seqd_raft::{ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status};
 use tokio::time::Instant;
 
+use super::drains;
 use super::error::{RequestError, ServiceError};
 use super::health::HealthService;
 use super::page::PageRequest;
 use crate::codes::Change;
 use crate::minting::{Minter, Minters};
-use crate::replica::name_missing;
+use crate::replica::{name_missing, quorum_lost_ms};
 use crate::runs_out::{LiveWorkers, WorkerCounts};
 use crate::times::rfc3339;
 
@@ -50,6 +51,7 @@ impl ClusterService {
                 Some(Agreement::Unknown) => ClockAgreement::Unknown,
             },
             quorum: quorum(&status),
+            quorum_lost_ms: quorum_lost_ms(&status),
             members: self.members_of(&status),
             layouts: self.layouts(),
         }
@@ -111,7 +113,7 @@ impl ClusterService {
         })
     }
 
-    /// The effect that a change would have, computed by the leader.
+    /// The effect that a change would have, computed by the node that would carry it out.
     pub(crate) async fn plan(
         &self,
         change: ChangeOfMembers,
@@ -123,6 +125,7 @@ impl ClusterService {
             ChangeOfMembers::Promote { name } => (Change::Promote, Some(name)),
             ChangeOfMembers::Remove { name } => (Change::Remove, Some(name)),
             ChangeOfMembers::MoveLeader { to } => (Change::MoveLeader, to.as_ref()),
+            ChangeOfMembers::Drain { name, .. } => (Change::Drain, Some(name)),
         };
         name.map_or(Ok(()), |name| check_name(name))?;
         let tried = self.raft.try_out(change.clone(), deadline).await;
@@ -150,6 +153,9 @@ impl ClusterService {
                 let quorum = from_to(cluster.quorum, after);
                 format!("removes {name} for good{leads}: {quorum}")
             }
+            ChangeOfMembers::Drain { name, drains } => {
+                drains::effect(&cluster, &name, drains, leader.as_deref())
+            }
             ChangeOfMembers::MoveLeader { .. } => {
                 let now = cluster.leader.unwrap_or_else(|| "nobody".to_owned());
                 let then = leader.unwrap_or_default();
@@ -163,7 +169,7 @@ impl ClusterService {
         Ok(Plan::new(effect, None))
     }
 
-    fn of(&self, change: Change) -> impl Fn(MemberError) -> ServiceError {
+    pub(super) fn of(&self, change: Change) -> impl Fn(MemberError) -> ServiceError {
         move |error| {
             let error = match error {
                 MemberError::Propose(error) => name_missing(error, &self.raft).into(),
@@ -278,7 +284,7 @@ impl ClusterService {
     }
 }
 
-fn role(role: seqd_raft::Role) -> Role {
+pub(super) fn role(role: seqd_raft::Role) -> Role {
     match role {
         seqd_raft::Role::Leader => Role::Leader,
         seqd_raft::Role::Follower => Role::Follower,
@@ -343,7 +349,7 @@ fn from_to(before: Quorum, after: Quorum) -> String {
 }
 
 /// Refuses an invalid member name.
-fn check_name(name: &str) -> Result<(), RequestError> {
+pub(super) fn check_name(name: &str) -> Result<(), RequestError> {
     validate_name(name).map_err(|error| RequestError::Invalid(format!("name: {error}")))
 }
 

@@ -7,12 +7,14 @@ use seqd_api::{ErrorCode, MemberState};
 use seqd_raft::{MAY_BE_BEHIND, Phase, Raft, StopReason};
 
 use crate::minting::{ClockWatch, MintError, Minters};
+use crate::replica::{lost_for_good, quorum_lost_ms};
 use crate::times::rfc3339;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unready {
     Removed,
     Stopping,
+    Draining,
     /// Not a running member yet.
     Waiting,
     NoLeader,
@@ -29,7 +31,7 @@ impl Unready {
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Unready::Removed => ErrorCode::NodeRemoved,
-            Unready::Stopping => ErrorCode::Draining,
+            Unready::Stopping | Unready::Draining => ErrorCode::Draining,
             Unready::Waiting | Unready::NoLeader | Unready::Behind => ErrorCode::NoQuorum,
             Unready::DiskHangs | Unready::DiskLow => ErrorCode::Overloaded,
             Unready::Minting(error) => error.code(),
@@ -96,6 +98,12 @@ impl HealthService {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// Returns whether balancers should send this node no requests, because it is stopping or being
+    /// drained.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_stopping() || self.raft.draining().borrow().is_some()
+    }
+
     pub(crate) fn readiness(&self) -> Readiness {
         let mut checks = vec![self.serving()];
         checks.extend(self.consensus());
@@ -108,7 +116,7 @@ impl HealthService {
     }
 
     pub(crate) fn own_state(&self) -> MemberState {
-        if self.is_stopping() {
+        if self.is_draining() {
             return MemberState::Draining;
         }
         let readiness = self.readiness();
@@ -131,12 +139,16 @@ impl HealthService {
             }
             Phase::Stopped(_) => Some(Unready::Stopping),
             _ if self.is_stopping() => Some(Unready::Stopping),
+            _ if self.is_draining() => Some(Unready::Draining),
             _ => None,
         };
-        let detail = if failed.is_none() {
-            "this node serves"
-        } else {
-            "this node is stopping"
+        let detail = match failed {
+            None => "this node serves",
+            Some(Unready::Draining) => {
+                "this node is being drained: it serves requests until it stops; `seqd resume` ends \
+                 the drain"
+            }
+            Some(_) => "this node is stopping",
         };
         Check::new("serving", failed, detail)
     }
@@ -156,7 +168,8 @@ impl HealthService {
                 Check::new("leader", None, format!("{} leads; {voters}", leader.name))
             }
             _ => {
-                let detail = format!("no leader has contact with a quorum; {voters}");
+                let lost = lost_for_good(quorum_lost_ms(&status)).unwrap_or_default();
+                let detail = format!("no leader has contact with a quorum; {voters}{lost}");
                 Check::new("leader", Some(Unready::NoLeader), detail)
             }
         };

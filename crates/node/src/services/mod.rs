@@ -7,6 +7,7 @@
 mod access;
 mod cluster;
 mod confirm;
+mod drains;
 mod error;
 mod health;
 mod ids;

@@ -56,8 +56,9 @@ pub(super) async fn move_leader(
     Ok(leader.map(|member| member.name).unwrap_or_default())
 }
 
-/// Refuses a voter that would not take over at once, because nothing is committed until it does.
-fn check_target(
+/// Refuses a voter that would not take over at once, because nothing is committed until it does, or
+/// that would transfer leadership again at once.
+pub(super) fn check_target(
     context: &NodeContext,
     replica: &Replica,
     node: u64,
@@ -79,6 +80,8 @@ fn check_target(
         format!("the clock of {name} is wrong: {ahead_ms} ms ahead of a majority")
     } else if context.stopping_of(node) != Stopping::No {
         format!("{name} is stopping")
+    } else if context.peer(node).is_draining() {
+        format!("{name} is draining")
     } else {
         return Ok(());
     };
@@ -86,8 +89,8 @@ fn check_target(
     Err(refused(MemberError::Unfit { detail }))
 }
 
-/// The best voter other than this leader that answers now and may lead. Prefers a voter with little
-/// lag, then one whose clock is right, then the one with the longest log.
+/// The best voter other than this leader that answers now and may lead. Prefers a voter that is not
+/// draining, then one with little lag, then one whose clock is right, then the one with the longest log.
 pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> Option<u64> {
     let clocks = context.clocks().clone();
     let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();
@@ -97,7 +100,12 @@ pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> 
         .filter(|id| context.may_lead(*id))
         .max_by_key(|id| {
             let is_level = replica.lag_of(*id) <= MAY_LAG;
-            (is_level, clocks.is_right(*id), replica.matched_index(*id))
+            (
+                !context.peer(*id).is_draining(),
+                is_level,
+                clocks.is_right(*id),
+                replica.matched_index(*id),
+            )
         })
 }
 

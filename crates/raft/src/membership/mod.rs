@@ -3,14 +3,16 @@
 //! - a new member: [`add`]
 //! - new addresses of a member: [`update`]
 //! - leadership: [`leader`]
+//! - drains, which each member carries out itself: [`drain`]
 //! - the common steps of every change: [`change`]
 //! - the membership on which a change is based, and the check of its majorities: [`majority`]
 //!
-//! The leader carries out each change. An added node gets its ID from the replicated counter and
+//! The leader carries out each other change. An added node gets its ID from the replicated counter and
 //! syncs it *before* the membership contains it. IDs are never reused.
 
 mod add;
 pub(crate) mod change;
+pub(crate) mod drain;
 pub(crate) mod leader;
 pub(crate) mod majority;
 mod update;
@@ -28,6 +30,7 @@ use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout_at};
 
 use self::change::{Changing, change_membership, find, no_quorum, refused, show};
+use self::drain::Drain;
 use self::majority::{MAY_LAG, Seen, silence};
 use crate::context::NodeContext;
 use crate::conversation;
@@ -49,6 +52,9 @@ pub(crate) async fn carry_out(
     change: MemberChange,
     deadline: Instant,
 ) -> Result<Changed, MemberError> {
+    if let Some(drain) = Drain::of(&change) {
+        return drain::carry_out(node, drain, change, deadline).await;
+    }
     loop {
         let Some(replica) = node.replica() else {
             return Err(ProposeError::no_leader().into());
@@ -87,12 +93,15 @@ pub(crate) async fn carry_out(
     }
 }
 
-/// Carries out a change that a peer sent to this node as the leader.
+/// Carries out a change that a peer sent to this node: as the leader, or as the member to drain.
 pub(crate) async fn carry_out_here(
     node: &Arc<Node>,
     batcher: &Arc<ProposalBatcher>,
     request: ChangeRequest,
 ) -> ChangeReply {
+    if let Some(drain) = Drain::of(&request.change) {
+        return ChangeReply(drain::here(node, drain).await);
+    }
     let deadline = Instant::now() + Duration::from_millis(request.timeout_ms);
     ChangeReply(here(node, batcher, request.change, deadline).await)
 }
@@ -113,7 +122,7 @@ async fn here(
         let leading = replica.leading().ok_or(ChangeRefusal::NotLeader)?;
         let (change, is_trial) = change.split();
         let _alone = match &change {
-            ChangeOfMembers::MoveLeader { .. } => None,
+            ChangeOfMembers::MoveLeader { .. } | ChangeOfMembers::Drain { .. } => None,
             _ => Some(alone(replica)?),
         };
         match &change {
@@ -152,6 +161,8 @@ async fn here(
                     .await
                     .map(Changed::Leader)
             }
+            // A member carries it out without a leader.
+            ChangeOfMembers::Drain { .. } => Err(ChangeRefusal::NotLeader),
         }
     });
     match timeout_at(deadline, task).await {

@@ -101,11 +101,7 @@ pub(crate) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Ro
                     if replica.has_quorum_contact() {
                         return Route::Here(leading);
                     }
-                    return Route::Nowhere(ProposeError::NoQuorum {
-                        detail: "this node leads, but has received no response from a quorum for \
-                            an election timeout"
-                            .to_owned(),
-                    });
+                    return Route::Nowhere(ProposeError::no_leader());
                 }
             } else if forwarded {
                 return Route::NotLeader;

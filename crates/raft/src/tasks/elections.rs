@@ -62,6 +62,8 @@ pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, repli
             sleep_until(until).await;
         }
         let before = replica.voters_before().map_or(0, |(before, _)| before);
+        // A draining voter runs only after all others had their turns.
+        let before = before + if context.draining.is_on() { TURNS } else { 0 };
         sleep(turn * before).await;
         if replica.is_leader_now().await || (!is_alone && !contact.is_lost()) {
             continue;

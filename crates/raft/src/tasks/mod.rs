@@ -6,6 +6,7 @@
 //!   [`stamp_restoration`], [`raise_level`]
 //! - against a failing leader, disk or clock: [`fast_failover`], [`elections`], [`disk_watch`],
 //!   [`space_watch`], [`clock_watch`]
+//! - for a node that is being drained: [`hand_over`]
 //! - for this process: [`peers_file`], [`leader_changes`], [`file_sizes`], [`purge`]
 
 pub(crate) mod clock_watch;
@@ -14,6 +15,7 @@ pub(crate) mod elections;
 pub(crate) mod fast_failover;
 pub(crate) mod file_sizes;
 pub(crate) mod greet_strangers;
+pub(crate) mod hand_over;
 pub(crate) mod heartbeats;
 pub(crate) mod lead;
 pub(crate) mod leader_changes;
@@ -85,6 +87,8 @@ pub(crate) fn spawn_all(
     )));
     let (context, replica) = own();
     tasks.spawn(platform::owned(greet_strangers::run(context, replica)));
+    let (context, replica) = own();
+    tasks.spawn(platform::owned(hand_over::watch(context, replica)));
     let (context, replica) = own();
     tasks.spawn(platform::owned(disk_watch::watch(context, replica)));
     let (context, replica) = own();

@@ -375,6 +375,23 @@ fn stops(lines: &mut Lines) {
     }
 }
 
+fn drains(lines: &mut Lines) {
+    let name = || text("d");
+    for change in [
+        MemberChange::Drain {
+            name: name(),
+            drains: true,
+        },
+        MemberChange::TryOut(ChangeOfMembers::Drain {
+            name: name(),
+            drains: false,
+        }),
+    ] {
+        let timeout_ms = 3000;
+        lines.add(&ChangeRequest { change, timeout_ms });
+    }
+}
+
 fn tried_out(lines: &mut Lines) {
     let name = || text("d");
     for change in [
@@ -448,6 +465,7 @@ fn the_bytes_of_messages_are_fixed() {
     stops(&mut lines);
     tried_out(&mut lines);
     draws(&mut lines);
+    drains(&mut lines);
     let Lines(now, kinds) = lines;
     let all: BTreeSet<u8> = KINDS
         .iter()

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod data;
 pub(crate) mod decode;
+pub(crate) mod drain;
 pub(crate) mod elect;
 #[cfg(test)]
 pub(crate) mod example;

@@ -180,7 +180,7 @@ fn summary(cluster: &Cluster, now: Timestamp) -> String {
         lost(cluster)
     };
     if cluster.leader.is_none() {
-        text.push_str("  no leader.");
+        text.push_str("  no leader with a quorum.");
     }
     if cluster.level > 0 {
         text.push_str(&format!("  level {}.", cluster.level));
@@ -192,7 +192,23 @@ fn summary(cluster: &Cluster, now: Timestamp) -> String {
         text.push_str(&runs_out(layout, now));
     }
     text.push_str(&wrong_clocks(cluster));
+    text.push_str(&lost_for_long(cluster));
     text
+}
+
+/// A node that is not back after this long may not come back.
+const LOST_FOR_LONG_MS: u64 = 30_000;
+
+/// A line if the quorum was lost long ago.
+fn lost_for_long(cluster: &Cluster) -> String {
+    let Some(lost_ms) = cluster.quorum_lost_ms.filter(|ms| *ms >= LOST_FOR_LONG_MS) else {
+        return String::new();
+    };
+    format!(
+        "\nno quorum for {} s: start the missing nodes. Only if a majority and its disks are lost \
+         for good, see docs/RECOVERY.md, A lost majority (seqd data recover-quorum).",
+        lost_ms / 1000
+    )
 }
 
 /// A line if the layout's time ends within a year or has ended, and a line if its workers run out
@@ -399,8 +415,19 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
         lost.members[1].state = MemberState::Unreachable;
         let text = report(&lost, Timestamp::MIN).unwrap();
         let text = text.text(Format::Table);
-        let expected = "quorum LOST 1/3: n1 does not reach n2, n3.  no leader.  layout";
+        let expected =
+            "quorum LOST 1/3: n1 does not reach n2, n3.  no leader with a quorum.  layout";
         assert!(text.contains(expected), "{text}");
+        assert!(!text.contains("recover-quorum"), "{text}");
+
+        let long = |ms| {
+            lost_for_long(&Cluster {
+                quorum_lost_ms: Some(ms),
+                ..lost.clone()
+            })
+        };
+        assert_eq!(long(29_999), "");
+        assert!(long(61_000).contains("no quorum for 61 s: start the missing nodes. Only if"));
     }
 
     #[test]

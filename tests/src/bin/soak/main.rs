@@ -34,6 +34,7 @@ mod lock_cycles;
 mod locks;
 mod model;
 mod power_cuts;
+mod rolling;
 mod scale;
 mod takeover;
 mod tenants;
@@ -64,6 +65,9 @@ const USAGE: &str = "usage: soak COMMAND
                                 the cuts)
   lock-queue [--waiters 1000]   so many wait for one lock at three nodes, and a fifth are gone before
                                 their turn
+  rolling [--rounds 10] [--drain-ms 5000] [--check-ms 1000]
+                                every node restarted under load, behind a balancer that checks the health
+                                port so often: no request may fail (haproxy)
   catch-up [--mib 200] [--mbit 12] [--rate 500]
                                 a follower comes back behind a slow cable, under load (root)
   failover [--runs 20] [--nodes 3] [--loss killed|stopped|cut|silent]
@@ -111,7 +115,7 @@ const USAGE: &str = "usage: soak COMMAND
 type Run = fn(&mut Arguments) -> Result<(), Violation>;
 
 /// The runs by their commands. Commands for a process that another run starts are not in the usage.
-const RUNS: [(&str, Run); 31] = [
+const RUNS: [(&str, Run); 32] = [
     ("ids", |arguments| {
         ids::run(arguments.number("--count", 10_000_000))
     }),
@@ -140,6 +144,7 @@ const RUNS: [(&str, Run); 31] = [
     ("tenants", |arguments| tenants::run(arguments)),
     ("tenants-attack", |arguments| tenants::attack(arguments)),
     ("links", |arguments| links::run(arguments)),
+    ("rolling", |arguments| rolling::run(arguments)),
     ("lock-cycles", |arguments| {
         lock_cycles::run(arguments.number("--seconds", 5))
     }),

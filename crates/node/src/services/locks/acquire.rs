@@ -272,7 +272,7 @@ impl LockService {
         mine: &Mine,
         (until, deadline): (Instant, Instant),
     ) -> Result<Seen, ServiceError> {
-        let _pause = Serving::pause();
+        let _pause = Serving::wait_as_wished();
         let mut stopping = self.stopping.subscribe();
         let has_turn = async {
             while timeout_at(until, turn.came()).await.is_ok() {

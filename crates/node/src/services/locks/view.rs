@@ -60,7 +60,7 @@ impl LockService {
             let most = "too many requests of this client, or of all clients,";
             full(format!("{most} watch locks at this node"))
         })?;
-        let _pause = Serving::pause();
+        let _pause = Serving::wait_as_wished();
         let mut stopping = self.stopping.subscribe();
         loop {
             let first = peek(&*self.replica, |state| {
