@@ -5,7 +5,6 @@
 //! which it implements.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -23,9 +22,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clocks::Clocks;
+use crate::diagnosis::Diagnosis;
+use crate::disk_health::DiskHealth;
 use crate::handle::{Phase, Report, Settings, Stop};
 use crate::messages::{Ping, Stopping};
-use crate::space::DiskSpace;
 use crate::storage::opening::Began;
 use crate::types::Member;
 
@@ -57,33 +57,6 @@ pub(crate) trait ClusterView: Send + Sync {
     fn leads(&self) -> bool;
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct DiskHealth {
-    pub(crate) space: DiskSpace,
-    hangs: AtomicBool,
-    silent: AtomicBool,
-}
-
-impl DiskHealth {
-    /// Returns whether a write has been in flight for too long.
-    pub(crate) fn hangs(&self) -> bool {
-        self.hangs.load(Ordering::Acquire)
-    }
-
-    /// Returns whether this node must send nothing as a leader or a candidate.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_hangs(&self, hangs: bool) {
-        self.hangs.store(hangs, Ordering::Release);
-    }
-
-    pub(crate) fn set_silent(&self, silent: bool) {
-        self.silent.store(silent, Ordering::Release);
-    }
-}
-
 pub(crate) struct NodeContext {
     pub(crate) settings: Settings,
     pub(crate) folder: Arc<Folder>,
@@ -92,6 +65,7 @@ pub(crate) struct NodeContext {
     /// The records about the starts of the other nodes.
     pub(crate) peers: Peers,
     pub(crate) disk: DiskHealth,
+    pub(crate) diagnosis: Diagnosis,
     /// Notified when a member answers again, so that its clock is measured at once.
     pub(crate) member_came: tokio::sync::Notify,
     /// The origin of the monotonic clock in the lines of clocks.
@@ -174,6 +148,7 @@ impl NodeContext {
             transport,
             peers,
             disk: DiskHealth::default(),
+            diagnosis: Diagnosis::default(),
             member_came: tokio::sync::Notify::new(),
             clock_since,
             clocks,
