@@ -7,7 +7,7 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `address`, `exit`, `format`, `json_text`, `name`, `nearest`, `number_text`, `paths`, `scope`,
+//! - `address`, `advice`, `exit`, `format`, `json_text`, `name`, `nearest`, `number_text`, `paths`, `scope`,
 //!   `token`, `unique`: text forms and names
 //! - `code`: error codes, with their status and whether to retry
 //! - `problem`: the body of an error
@@ -20,6 +20,7 @@
 #![warn(missing_docs)]
 
 pub mod address;
+pub mod advice;
 pub mod code;
 mod examples;
 pub mod exit;
@@ -45,6 +46,7 @@ mod unique;
 pub mod wire;
 mod words;
 
+pub use advice::{call_or_command, command_of};
 pub use code::ErrorCode;
 pub use format::{FormatError, IdFormat, IdText};
 pub use json_text::{JsonText, JsonTextError};

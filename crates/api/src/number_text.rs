@@ -89,12 +89,12 @@ enum Given {
 /// A JSON number that is not an integer and at least as large as this is reported as too large.
 const TOO_LARGE: f64 = 9_007_199_254_740_992.0;
 
-fn parse<T: FromStr, E: serde::de::Error>(given: Given) -> Result<T, E> {
+fn parse<T: Integer, E: serde::de::Error>(given: Given) -> Result<T, E> {
     let text = match given {
         Given::Unsigned(number) => number.to_string(),
         Given::Signed(number) => number.to_string(),
         Given::Float(number) if number.abs() >= TOO_LARGE => {
-            return Err(E::custom("the number is outside the range of this field"));
+            return Err(outside::<T, E>("the number"));
         }
         Given::Float(_) => {
             return Err(E::custom("an integer has neither point nor exponent"));
@@ -106,8 +106,40 @@ fn parse<T: FromStr, E: serde::de::Error>(given: Given) -> Result<T, E> {
     if !plain {
         return Err(E::custom(format_args!("{text:?} is not an integer")));
     }
-    text.parse()
-        .map_err(|_| E::custom(format_args!("{text} is outside the range of this field")))
+    text.parse().map_err(|_| outside::<T, E>(&text))
+}
+
+/// The error of a number that is too small or too large for its field.
+fn outside<T: Integer, E: serde::de::Error>(text: &str) -> E {
+    let (least, most) = (T::LEAST, T::MOST);
+    E::custom(format_args!(
+        "{text} is outside the range of this field, {least} to {most}"
+    ))
+}
+
+/// An integer with its range.
+pub trait Integer: FromStr {
+    /// The smallest value.
+    const LEAST: &'static str;
+    /// The largest value.
+    const MOST: &'static str;
+}
+
+macro_rules! integers {
+    ($($type:ty: $least:literal to $most:literal,)+) => {$(
+        impl Integer for $type {
+            const LEAST: &'static str = $least;
+            const MOST: &'static str = $most;
+        }
+    )+};
+}
+
+integers! {
+    u8: "0" to "255",
+    u32: "0" to "4294967295",
+    u64: "0" to "18446744073709551615",
+    i64: "-9223372036854775808" to "9223372036854775807",
+    u128: "0" to "340282366920938463463374607431768211455",
 }
 
 impl Decimal {
@@ -117,7 +149,7 @@ impl Decimal {
     }
 
     /// Reads an integer from a string or a number.
-    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    pub fn deserialize<'de, T: Integer, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
         parse(Given::deserialize(from)?)
     }
 }
@@ -135,7 +167,7 @@ impl OptionalDecimal {
     }
 
     /// Reads an integer from a string or a number, or null.
-    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(
+    pub fn deserialize<'de, T: Integer, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<T>, D::Error> {
         Option::<Given>::deserialize(from)?.map(parse).transpose()
@@ -175,7 +207,7 @@ impl OptionalDecimals {
     }
 
     /// Reads a list of strings or numbers, or null.
-    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(
+    pub fn deserialize<'de, T: Integer, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<Vec<T>>, D::Error> {
         let given = Option::<Vec<Given>>::deserialize(from)?;
@@ -195,7 +227,7 @@ impl Lenient {
     }
 
     /// Reads a number, a number in a string, or null.
-    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(
+    pub fn deserialize<'de, T: Integer, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<T>, D::Error> {
         Option::<Given>::deserialize(from)?.map(parse).transpose()

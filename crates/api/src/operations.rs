@@ -278,6 +278,11 @@ macro_rules! for_each_operation {
     [plain] GetCluster cluster() Get "/v1/cluster",
         NoFields => Cluster,
         Operation::local(READ_CLUSTER);
+    /// Returns the facts of every member, from which `seqd doctor` judges the cluster. The answering
+    /// node requests them from the others, for at most a second.
+    [plain] GetFacts facts() Get "/v1/cluster/facts",
+        NoFields => Facts,
+        Operation::local(READ_CLUSTER);
     /// Lists the members as the answering node sees them.
     [call] ListMembers members() Get "/v1/cluster/members",
         ListQuery => Page<Member>,

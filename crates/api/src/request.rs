@@ -226,7 +226,7 @@ mod tests {
         let problem = decode::<NextRequest>(&pairs(&[("count", "-1")]), b"").unwrap_err();
         assert_eq!(
             &*problem.detail,
-            "count: -1 is outside the range of this field"
+            "count: -1 is outside the range of this field, 0 to 18446744073709551615"
         );
         let problem = decode::<NextRequest>(&[], b"[1]").unwrap_err();
         assert_eq!(&*problem.detail, "the body is not a JSON object");

@@ -11,6 +11,7 @@ use seqd_net::tls::ClientFiles;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::connect::connector;
 use crate::endpoint::{Endpoint, no_endpoint};
@@ -49,9 +50,26 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// The CAs and the certificate for `https` endpoints.
     pub tls: ClientFiles,
+    /// Called after each request to an endpoint.
+    pub trace: Option<fn(&Traced<'_>)>,
     /// The token, for nodes that require one. Over `http`, anyone who reads the network traffic can
     /// read it.
     pub token: Option<Token>,
+}
+
+/// A request to one endpoint.
+#[derive(Debug)]
+pub struct Traced<'a> {
+    /// The endpoint.
+    pub endpoint: &'a Endpoint,
+    /// The method.
+    pub method: &'a str,
+    /// The path.
+    pub path: &'a str,
+    /// The result: a status, the code of a problem, or the reason why no response arrived.
+    pub result: String,
+    /// The time that it took.
+    pub took: Duration,
 }
 
 /// A client of one cluster. Clones are cheap.
@@ -62,6 +80,7 @@ pub struct Client {
     /// The `Authorization` header, marked as sensitive so that no `Debug` output contains it.
     authorization: Option<HeaderValue>,
     timeout: Option<Duration>,
+    trace: Option<fn(&Traced<'_>)>,
     /// The longest time of a request, over all attempts.
     whole: Duration,
 }
@@ -166,6 +185,7 @@ impl Client {
             endpoints: Arc::new(Endpoints::new(options.endpoints)),
             authorization: options.token.map(authorization).transpose()?,
             timeout: options.timeout,
+            trace: options.trace,
             whole,
         })
     }
@@ -209,8 +229,22 @@ impl Client {
         let order = self.endpoints.in_turn();
         for (tried, at) in order.iter().enumerate() {
             let left = order.len() - tried;
+            let begun = Instant::now();
             let tried = self.try_endpoint(*at, left, &mut budget, &call, &read);
-            if let Some(result) = round.result(tried.await) {
+            let tried = tried.await;
+            if let Some(trace) = self.trace {
+                trace(&Traced {
+                    endpoint: self.endpoints.at(*at),
+                    method: call.method.as_str(),
+                    path: &call.path,
+                    result: match &tried {
+                        Ok((status, _)) => status.as_u16().to_string(),
+                        Err(tried) => tried.to_string(),
+                    },
+                    took: begun.elapsed(),
+                });
+            }
+            if let Some(result) = round.result(tried) {
                 return result;
             }
             if budget.look().is_zero() {

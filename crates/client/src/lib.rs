@@ -50,7 +50,7 @@ pub use allocator::{
     AllocateError, AllocatorOptions, AllocatorStatus, Chunk, Closed, MAX_TAKE, SequenceAllocator,
 };
 pub use boot_clock::{BootTime, sleep_until};
-pub use client::{Client, Options};
+pub use client::{Client, Options, Traced};
 pub use definition::{UnknownLayout, layout_of};
 pub use download::Download;
 pub use endpoint::{Endpoint, parse_endpoints};

@@ -4,6 +4,7 @@
 //! The endpoints of a client share the time of one request. The endpoint of the last good response
 //! is tried first.
 
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -130,6 +131,19 @@ pub(crate) enum Tried {
     Silent(Attempt),
     Retryable(Box<Problem>),
     Final(Error),
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSent(attempt) | Self::Silent(attempt) => f.write_str(&attempt.reason),
+            Self::Retryable(problem) => write!(f, "{} {}", problem.status, problem.code),
+            Self::Final(Error::Problem(problem)) => {
+                write!(f, "{} {}", problem.status, problem.code)
+            }
+            Self::Final(error) => error.fmt(f),
+        }
+    }
 }
 
 /// The results of the endpoints tried so far.

@@ -10,7 +10,7 @@
 //! - `access`, `admission`, `codes`, `http`, `ports`, `replica`, `tls`: authentication, the checks that
 //!   every request passes, the parsing of requests, and consensus as a trait
 //! - `places`, `sequences`, `minting`: IDs and segments from memory
-//! - `drain`, `runs_out`, `services`: each request, without HTTP
+//! - `drain`, `runs_out`, `services`, `trends`: each request, without HTTP
 //! - `problems`: the errors of services as clients see them
 //! - `handlers`, `protocols`, `report`: from HTTP and other protocols to services and back
 //! - `node`: start and stop
@@ -48,6 +48,7 @@ mod services;
 mod test_replica;
 mod times;
 mod tls;
+mod trends;
 
 /// The revision that this program was built from, if it is known.
 pub const REVISION: Option<&str> = option_env!("SEQD_REVISION");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
 use seqd_net::Listen;
-use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason};
+use seqd_raft::{FactsSource, LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -33,6 +33,7 @@ use crate::runs_out;
 use crate::sequences::SegmentBuffers;
 use crate::services::{Parts, Services};
 use crate::tls::Tls;
+use crate::trends;
 
 /// Time for which a stopping node responds `draining` before it closes its port. An active client
 /// sends a request within this time and then uses another node, so that no request is cut off.
@@ -134,9 +135,11 @@ impl Node {
                 tiny_id,
                 wall: Arc::clone(&wall),
                 worker_counts: Arc::default(),
+                trends: Arc::default(),
             };
             let hot: Option<IsHot> = config.http.hot_path.then_some(Router::is_hot);
             let services = Arc::new(Services::new(config, &parts));
+            raft.set_facts(facts_source(&services));
             let admission = context.admission();
             let router = Router::new(context, &services);
             let server = serve_http(tls.at_clients_port(http_listener), router, hot)?;
@@ -301,12 +304,23 @@ fn background(parts: &Parts, services: &Services) -> JoinSet<()> {
         held,
         services.config.http.drain,
     ));
+    tasks.spawn(trends::keep(Arc::clone(&parts.trends), parts.raft.clone()));
     tasks.spawn(parts.callers.clone().keep_fresh());
     tasks.spawn(parts.tls.clone().keep_fresh(Arc::clone(&parts.wall)));
     if let Some(tiny_id) = &parts.tiny_id {
         tasks.spawn(Arc::clone(tiny_id).keep_fresh());
     }
     tasks
+}
+
+/// The facts that other members receive. The source holds no part of the node, because the node
+/// holds the source.
+fn facts_source(services: &Services) -> FactsSource {
+    let facts = Arc::downgrade(&services.facts);
+    Box::new(move || {
+        let own = facts.upgrade().map(|facts| facts.own());
+        serde_json::to_vec(&own.unwrap_or_default()).unwrap_or_default()
+    })
 }
 
 /// Serves the clients' HTTP port.

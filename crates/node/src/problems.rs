@@ -1,11 +1,10 @@
 //! Maps the error of a service to the problem in the response. The code and the message are the
 //! error's own; this file adds advice: when to retry, and what to do.
 
-use seqd_api::{ErrorCode, KeyState, Problem, nearest};
+use seqd_api::{ErrorCode, KeyState, Problem, call_or_command, nearest};
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    AccessRefusal, ClusterRefusal, KeyRefusal, LayoutRefusal, LockHolder, LockRefusal, Refusal,
-    SequenceRefusal, WorkerRefusal,
+    AccessRefusal, ClusterRefusal, KeyRefusal, LockHolder, LockRefusal, Refusal, WorkerRefusal,
 };
 
 use crate::admission::refusal;
@@ -64,6 +63,21 @@ impl From<ServiceError> for Problem {
             ServiceError::Key(error) => key(problem, error),
             ServiceError::OneTime(OneTimeError::NotFound | OneTimeError::Used) => problem,
             ServiceError::Lock(error) => lock(problem, error),
+            ServiceError::Differs(differs) => {
+                let name = &differs.name;
+                let (path, command) = match differs.what {
+                    "layout" => ("layouts", "layout explain"),
+                    _ => ("sequences", "seq get"),
+                };
+                let problem = problem.with_extra("differences", differs.to_json());
+                if differs.is_deleted {
+                    return problem;
+                }
+                problem.with_hint(call_or_command(
+                    &format!("GET /v1/{path}/{name} shows it"),
+                    &format!("`seqd {command} {name}` shows it"),
+                ))
+            }
         }
     }
 }
@@ -74,7 +88,7 @@ const NO_QUORUM: &str = "start the members that are down, or repair the network 
 
 const OTHER_NODE: &str = "ask another node";
 
-const ALL_TOKENS: &str = "`seqd access list` lists all tokens";
+const ALL_TOKENS: &str = "GET /v1/access lists all tokens | `seqd access list` lists all tokens";
 
 const LEASE_LOST: &str = "stop minting with this worker and lease another: POST /v1/workers";
 
@@ -148,9 +162,13 @@ fn refused(problem: Problem, refusal: &Refusal) -> Problem {
             ..
         }) => with_holder(problem, holder.as_deref()).with_retry_after_ms(millis(*retry_after_ms)),
         Refusal::Locks(LockRefusal::Lost { .. }) => problem.with_hint(NOT_HELD),
-        Refusal::Locks(LockRefusal::NotHeld { name, .. }) => {
-            problem.with_hint(format!("`seqd lock get {name}` shows the holder"))
-        }
+        Refusal::Locks(LockRefusal::NotHeld { name, .. }) => problem.with_hint(call_or_command(
+            &format!(
+                "GET {} shows the holder",
+                seqd_api::paths::fill("/v1/locks/{name}", name.as_str())
+            ),
+            &format!("`seqd lock get {name}` shows the holder"),
+        )),
         Refusal::Locks(LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks) => {
             problem.with_retry_after_ms(1000)
         }
@@ -158,12 +176,6 @@ fn refused(problem: Problem, refusal: &Refusal) -> Problem {
             "use a new nonce for each acquisition, or repeat the request \
                 unchanged",
         ),
-        Refusal::Layouts(LayoutRefusal::Exists { name }) => problem.with_hint(format!(
-            "`seqd layout explain {name}` shows the existing layout"
-        )),
-        Refusal::Sequences(SequenceRefusal::SequenceExists { name, .. }) => {
-            problem.with_hint(format!("`seqd seq get {name}` shows the existing sequence"))
-        }
         _ => problem,
     }
 }
@@ -235,10 +247,19 @@ fn sequence(problem: Problem, error: &SequenceError) -> Problem {
             near,
             for_use,
         } => problem.with_hint(match (near, for_use) {
-            (Some(near), true) => format!("did you mean {near}? if not: seqd seq create {name}"),
+            (Some(near), true) => call_or_command(
+                &format!("did you mean {near}? if not: PUT /v1/sequences/{name} creates it"),
+                &format!("did you mean {near}? if not: seqd seq create {name}"),
+            ),
             (Some(near), false) => format!("did you mean {near}?"),
-            (None, true) => format!("seqd seq create {name}"),
-            (None, false) => "`seqd seq list` lists all sequences".to_owned(),
+            (None, true) => call_or_command(
+                &format!("PUT /v1/sequences/{name} creates it"),
+                &format!("seqd seq create {name}"),
+            ),
+            (None, false) => call_or_command(
+                "GET /v1/sequences lists all sequences",
+                "`seqd seq list` lists all sequences",
+            ),
         }),
         SequenceError::StartMissing { .. } => problem.with_hint(
             "set start to the first value that was never handed out, or to min (descending: max) \

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clocks::Clocks;
+use crate::diagnosis::Diagnosis;
 use crate::disk_health::DiskHealth;
 use crate::draining::Draining;
 use crate::handle::{Phase, Report, Settings, Stop};
@@ -65,6 +66,7 @@ pub(crate) struct NodeContext {
     /// The records about the starts of the other nodes.
     pub(crate) peers: Peers,
     pub(crate) disk: DiskHealth,
+    pub(crate) diagnosis: Diagnosis,
     pub(crate) draining: Draining,
     /// Notified when a member answers again, so that its clock is measured at once.
     pub(crate) member_came: tokio::sync::Notify,
@@ -153,6 +155,7 @@ impl NodeContext {
             transport,
             peers,
             disk: DiskHealth::default(),
+            diagnosis: Diagnosis::default(),
             draining: Draining::default(),
             member_came: tokio::sync::Notify::new(),
             clock_since,

@@ -1,4 +1,4 @@
-//! The health of this node's disk, as its watchers last found it.
+//! The health of a node's disk: its space, and whether a write hangs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

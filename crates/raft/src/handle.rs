@@ -297,6 +297,18 @@ pub struct MemberStatus {
     pub levels: Option<LevelRange>,
 }
 
+/// The link between this node and a member, in both directions.
+#[derive(Clone, Debug)]
+pub struct LinkStatus {
+    pub name: String,
+    /// Time until the member answered this node's last ping; `None` if none was answered lately.
+    pub round_trip: Option<Duration>,
+    /// The error of this node's latest ping, if it failed.
+    pub error: Option<String>,
+    /// Whether pings of the member arrived lately.
+    pub hears: bool,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct StorageStats {
     /// `fdatasync` calls of the log.

@@ -9,9 +9,10 @@
 //! - `handle`: the types of the handle
 //! - `platform`, `peer_stops`: tasks and random numbers, and stops that a peer's reply causes
 //! - `blocking`, `types`: blocking calls, and the types with which openraft is instantiated
-//! - `batch`, `contact`, `disk_health`, `draining`, `records`, `space`: limits and records of the data that
-//!   passes openraft, and marks of a node
+//! - `batch`, `contact`, `draining`, `records`, `space`: limits and records of the data that passes
+//!   openraft, and marks of a node
 //! - `messages`, `storage`: the messages between nodes, and a replica's storage
+//! - `diagnosis`, `disk_health`: what a node reports of its links and its disk
 //! - `context`, `openraft_config`: the state that every module may read; it excludes the replica
 //! - `handshake`: the exchange of hellos between two starts
 //! - `conversation`: messages between nodes that have introduced themselves
@@ -19,7 +20,7 @@
 //! - `replica`: openraft on all of these
 //! - `bootstrap`, `leadership`, `node`, `stopping_together`: the parts of a node around its replica
 //! - `proposer`, `draws`, `status`: proposals and reads, and the status that a node reports
-//! - `export`, `membership`: backups, and changes of the members
+//! - `export`, `membership`, `others_facts`: backups, and changes of the members
 //! - `tasks`: the background tasks of a running node
 //! - `receive`: the peers' port
 //! - `start`: the order of a start
@@ -33,11 +34,12 @@ pub use seqd_state as state;
 pub use seqd_store::stop::{Stop, StopReason};
 
 pub use crate::clocks::{Clocks, MemberClock};
+pub use crate::diagnosis::FactsSource;
 pub use crate::draws::DrawError;
 pub use crate::export::{Export, Pieces, SnapshotError};
 pub use crate::handle::{
-    ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Options, Peer, Phase, ProposeError,
-    Report, Role, Settings, Status, StorageStats,
+    ChangeOfMembers, LinkStatus, MAY_BE_BEHIND, MemberError, MemberStatus, Options, Peer, Phase,
+    ProposeError, Report, Role, Settings, Status, StorageStats,
 };
 #[cfg(any(test, fuzzing))]
 pub use crate::messages::fuzz;
@@ -53,6 +55,7 @@ mod clocks;
 mod contact;
 mod context;
 mod conversation;
+mod diagnosis;
 mod disk_health;
 mod draining;
 mod draws;
@@ -70,6 +73,7 @@ mod messages;
 mod network;
 mod node;
 mod openraft_config;
+mod others_facts;
 mod peer_stops;
 mod platform;
 mod pool;

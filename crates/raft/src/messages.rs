@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 
-// The kinds are 68 to 95. A message that changes its shape is removed from the table and implements
+// The kinds are 68 to 95, and 111. A message that changes its shape is removed from the table and implements
 // `Versioned` by hand, with its earlier versions.
 seqd_peers::kinds! {
     #[cfg(test)]
@@ -44,6 +44,7 @@ seqd_peers::kinds! {
     SnapshotRest = 93,
     Stopping = 94,
     Promise = 95,
+    Facts = 111,
 }
 
 /// Returns whether a message carries data that every replica must accept. A node that cannot read
@@ -299,6 +300,13 @@ pub(crate) enum Stopping {
     GaveBack,
 }
 
+/// Requests a node's facts for a diagnosis. The answer is the same message with the facts, as JSON
+/// of the API.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Facts {
+    pub(crate) json: Vec<u8>,
+}
+
 /// Sent to each member every second. The answer is the same message from the receiver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ping {
@@ -332,6 +340,10 @@ mod tests {
         let all = KINDS.iter().chain(hello::KINDS);
         let kinds: BTreeSet<u8> = all.copied().collect();
         assert_eq!(kinds.len(), KINDS.len() + hello::KINDS.len());
-        assert!(kinds.iter().all(|kind| (68..=95).contains(kind)));
+        assert!(
+            kinds
+                .iter()
+                .all(|kind| (68..=95).contains(kind) || *kind == 111)
+        );
     }
 }

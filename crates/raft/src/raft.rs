@@ -3,22 +3,25 @@
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use seqd_state::{ClusterMs, Command, Draw, Drawn, NodeId, Outcome, State, Tenant, Wait};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clocks::Clocks;
+use crate::diagnosis::FactsSource;
 use crate::draws::DrawError;
 use crate::export::{self, Export, SnapshotError};
 use crate::handle::{
-    ChangeOfMembers, MemberError, MemberStatus, Options, Phase, ProposeError, Report, Status, Stop,
-    StorageStats,
+    ChangeOfMembers, LinkStatus, MemberError, MemberStatus, Options, Phase, ProposeError, Report,
+    Status, Stop, StorageStats,
 };
 use crate::membership;
 use crate::messages::{Changed, MemberChange, Stopping};
 #[cfg(test)]
 use crate::node::Node;
+use crate::others_facts;
 #[cfg(test)]
 use crate::proposer::ProposalBatcher;
 use crate::space;
@@ -188,6 +191,24 @@ impl Raft {
             .report
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = report;
+    }
+
+    /// Sets the source of the facts that this node sends to members that request them.
+    pub fn set_facts(&self, source: FactsSource) {
+        // Set once: a start has one set of services.
+        let _ = self.inner.node.context.diagnosis.facts.set(source);
+    }
+
+    /// The links to the other members, by name.
+    #[must_use]
+    pub fn links(&self) -> Vec<LinkStatus> {
+        status::links(&self.inner.node)
+    }
+
+    /// Requests the facts of the other members, at the same time, over the peers' connections.
+    /// Returns them with the members' names, or the reasons why a member did not answer.
+    pub async fn facts_of_others(&self, limit: Duration) -> Vec<(String, Result<Vec<u8>, String>)> {
+        others_facts::gather(&self.inner.node, limit).await
     }
 
     /// Adds a waiting node as a learner.

@@ -6,7 +6,7 @@ use openraft::async_runtime::WatchReceiver;
 use seqd_state::NodeId;
 
 use crate::context::{ClusterView, NodeContext};
-use crate::handle::{MAY_BE_BEHIND, MemberStatus, Role, Status, StorageStats};
+use crate::handle::{LinkStatus, MAY_BE_BEHIND, MemberStatus, Role, Status, StorageStats};
 use crate::node::Node;
 use crate::replica::Replica;
 
@@ -113,6 +113,21 @@ pub(crate) fn members(context: &NodeContext, replica: &Replica) -> Vec<MemberSta
         .collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
+}
+
+/// The links to all other members, by name.
+pub(crate) fn links(node: &Node) -> Vec<LinkStatus> {
+    let Some(replica) = node.replica() else {
+        return Vec::new();
+    };
+    let others = replica.members().into_iter();
+    let others = others.filter(|(id, _)| *id != replica.node);
+    let diagnosis = &node.context.diagnosis;
+    let mut links: Vec<LinkStatus> = others
+        .map(|(id, member)| diagnosis.link(id, member.name))
+        .collect();
+    links.sort_by(|one, other| one.name.cmp(&other.name));
+    links
 }
 
 pub(crate) fn storage(node: &Node) -> StorageStats {

@@ -1,10 +1,12 @@
 //! The command line: global options and the list of commands.
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     access, bench, completions, config, data, decode, drain, elect, id, import, key, layout,
-    leader, lock, member, seq, snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
+    leader, lock, man, member, seq, snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
 };
 use crate::session::Global;
 use crate::supervise::guardian;
@@ -30,6 +32,61 @@ const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 a
 5 unavailable or no quorum (retry), 6 conflict, 7 unhealthy, 8 outcome unknown; \
 server: 9 folder refused or node removed, 10 failed fsync, corruption, broken invariant.";
 
+/// The request for a help with all options.
+const HELP_ALL: &str = "--help-all";
+
+/// The global options in the help of a command.
+const GLOBAL: &str = "\
+Global options (--help-all describes them):
+  -e, --endpoints HOST:PORT,...   --token-file FILE   --cacert FILE   --cert FILE   --key FILE
+  -o, --output FORMAT   --timeout TIME   -q, --quiet   -v, --verbose   --yes   --dry-run";
+
+/// Parses a command line. The help of a command lists the global options in short, because they are
+/// the same for every command, unless the line has `--help-all`.
+pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut line: Vec<OsString> = line.collect();
+    // What follows `--` belongs to another program.
+    let own = line.iter().take_while(|word| *word != "--");
+    let asks_for_all = own.clone().position(|word| word == HELP_ALL);
+    let mut command = Cli::command();
+    match asks_for_all {
+        Some(at) => line[at] = "--help".into(),
+        None => {
+            let names: Vec<&str> = command
+                .get_subcommands()
+                .map(clap::Command::get_name)
+                .collect();
+            if own
+                .clone()
+                .any(|word| names.iter().any(|name| word == name))
+            {
+                command = in_short(command);
+            }
+        }
+    }
+    Cli::from_arg_matches(&command.try_get_matches_from(line)?)
+}
+
+/// The command with short global options in the help of its subcommands.
+fn in_short(command: clap::Command) -> clap::Command {
+    fn with_block(command: clap::Command) -> clap::Command {
+        let examples = command.get_after_help().map(ToString::to_string);
+        let block = match examples {
+            Some(examples) => format!("{GLOBAL}\n\n{examples}"),
+            None => GLOBAL.to_owned(),
+        };
+        command.after_help(block).mut_subcommands(with_block)
+    }
+    let command = command.mut_args(|arg| {
+        if arg.is_global_set() {
+            arg.hide(true)
+        } else {
+            arg
+        }
+    });
+    command.mut_subcommands(with_block)
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -39,6 +96,8 @@ pub(crate) enum Command {
     Server(server::ServerArgs),
     /// Show the cluster at a glance
     Status(status::StatusArgs),
+    /// Check the cluster as an expert would, with the reason and the remedy of each finding
+    Doctor,
     /// Allocate snowflake IDs
     Id(id::IdArgs),
     /// Decode IDs into time, worker and sequence
@@ -107,6 +166,8 @@ pub(crate) enum Command {
     Example(crate::commands::example::ExampleArgs),
     /// Print completions for a shell on stdout
     Completions(completions::CompletionsArgs),
+    /// Write man pages to a folder
+    Man(man::ManArgs),
     /// Print the version of this binary
     Version,
     /// End the command of `lock run` and `elect run` in time
@@ -149,8 +210,6 @@ impl Command {
 mod tests {
     use std::time::Duration;
 
-    use clap::CommandFactory;
-
     use super::*;
     use crate::format::Format;
 
@@ -161,6 +220,32 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_a_command_is_short_unless_all_is_requested() {
+        let help = |line: &str| {
+            let words = line.split(' ').map(OsString::from);
+            super::parse(words).unwrap_err().to_string()
+        };
+        for line in ["seqd seq next --help", "seqd status -h", "seqd lock --help"] {
+            let short = help(line);
+            assert!(
+                short.contains(GLOBAL) && short.contains("Example"),
+                "{short}"
+            );
+            assert!(!short.contains("SEQD_ENDPOINTS"), "{short}");
+        }
+        for line in ["seqd seq next --help-all", "seqd --help", "seqd --help-all"] {
+            let long = help(line);
+            assert!(
+                long.contains("SEQD_ENDPOINTS") && !long.contains(GLOBAL),
+                "{long}"
+            );
+        }
+        // The words after `--` belong to another program.
+        let line = "seqd lock run jobs -- x --help-all";
+        assert!(super::parse(line.split(' ').map(OsString::from)).is_ok());
     }
 
     #[test]

@@ -12,6 +12,30 @@ pub(crate) fn time(unix_ms: u64) -> String {
     time.map_or_else(|| format!("{unix_ms} ms"), |time| format!("{time:.3}"))
 }
 
+/// Milliseconds with the unit that people would use: `250ms`, `12.3s`, `4m 5s`, `2h 3m`, `3d 4h`.
+/// Other texts stay as they are.
+pub(crate) fn duration(ms: &str) -> String {
+    let Ok(all) = ms.parse::<u64>() else {
+        return ms.to_owned();
+    };
+    let seconds = all / 1000;
+    match seconds {
+        0 => format!("{all}ms"),
+        1..60 => format!("{}.{}s", seconds, all % 1000 / 100),
+        60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// `1.2 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    match NumberPrefix::binary(bytes as f64) {
+        NumberPrefix::Standalone(_) => format!("{bytes} bytes"),
+        NumberPrefix::Prefixed(unit, size) => format!("{size:.1} {unit}B"),
+    }
+}
+
 /// `1.2 MiB (1234567 bytes)`.
 pub(crate) fn bytes(bytes: u64) -> String {
     match NumberPrefix::binary(bytes as f64) {
@@ -38,6 +62,8 @@ mod tests {
 
     #[test]
     fn sizes_and_times_are_for_people() {
+        let shown = ["250", "12345", "245000", "7380000", "273600000", "-"].map(duration);
+        assert_eq!(shown, ["250ms", "12.3s", "4m 5s", "2h 3m", "3d 4h", "-"]);
         assert_eq!(bytes(17), "17 bytes");
         assert_eq!(bytes(1536), "1.5 KiB (1536 bytes)");
         assert_eq!(bytes(5 << 30), "5.0 GiB (5368709120 bytes)");

@@ -10,6 +10,8 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "seqd server --config /etc/seqd/seqd.toml",
     "seqd status",
     "seqd status --watch",
+    "seqd doctor",
+    "seqd doctor -e n1,n2,n3 -v",
     "seqd id",
     "seqd id -n 5 --format b62 --pad 12",
     "seqd decode 117450583018840065",
@@ -91,6 +93,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "seqd config check --config seqd.toml",
     "seqd config show --origin",
     "seqd completions bash",
+    "seqd man /usr/local/share/man/man1",
     "seqd version",
 ];
 

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use seqd_client::Error;
-use seqd_client::api::exit;
+use seqd_client::api::{command_of, exit};
+use seqd_client::{Attempt, Error};
 use seqd_offline::OfflineError;
 use serde_json::{Map, Value, json};
 
@@ -111,7 +111,7 @@ impl From<Error> for Failure {
                     problem.detail.to_string()
                 };
                 let mut failure = Self::of(exit, &problem.code, detail);
-                failure.hint = problem.hint.as_deref().map(str::to_owned);
+                failure.hint = problem.hint.as_deref().map(command_of).map(str::to_owned);
                 if let Ok(Value::Object(fields)) = serde_json::to_value(&problem) {
                     failure.problem = fields;
                 }
@@ -119,15 +119,53 @@ impl From<Error> for Failure {
             }
             Error::Endpoint(_) | Error::Tls(_) => Self::usage(detail),
             Error::Setup(_) | Error::Write(_) => Self::failed(detail),
-            Error::Unreachable(_) => Self::of(exit, "unreachable", detail).with_hint(
-                "is a node running there? set the endpoints with -e HOST:PORT,... or \
-                 SEQD_ENDPOINTS",
-            ),
+            Error::Unreachable(attempts) => {
+                Self::of(exit, "unreachable", detail).with_hint(advice(&attempts))
+            }
             Error::OutcomeUnknown(_) => Self::of(exit, "outcome-unknown", detail),
-            Error::NoAnswer(_) => Self::of(exit, "no-answer", detail),
+            Error::NoAnswer(attempts) => {
+                let hint = wrong_port(&attempts);
+                let failure = Self::of(exit, "no-answer", detail);
+                match hint {
+                    Some(hint) => failure.with_hint(hint),
+                    None => failure,
+                }
+            }
             Error::BadAnswer { .. } => Self::of(exit, "bad-answer", detail),
         }
     }
+}
+
+/// What to do if no endpoint was reached. The first reason that has a remedy of its own decides.
+fn advice(attempts: &[Attempt]) -> String {
+    let has = |part: &str| attempts.iter().any(|attempt| attempt.reason.contains(part));
+    if let Some(hint) = wrong_port(attempts) {
+        return hint.to_owned();
+    }
+    let hint = if has("not signed by a CA that is trusted here") {
+        "name the CA of the cluster with --cacert ca.crt (SEQD_CACERT)"
+    } else if has("requires a client's certificate") {
+        "present a certificate with --cert client.crt --key client.key (seqd tls init --client \
+         NAME makes one)"
+    } else if has("does not speak TLS") {
+        "this port has no TLS: give the endpoint the scheme http, and omit --cacert"
+    } else {
+        "is a node running there? set the endpoints with -e HOST:PORT,... or SEQD_ENDPOINTS"
+    };
+    hint.to_owned()
+}
+
+/// Advice for an endpoint with the default port of the peers. With TLS, the node ends the handshake
+/// without a reason, because the certificate names no node.
+fn wrong_port(attempts: &[Attempt]) -> Option<&'static str> {
+    let mut reached = attempts.iter();
+    let is_peers_port = |it: &Attempt| {
+        it.endpoint.ends_with(":7401") && !it.reason.to_lowercase().contains("refused")
+    };
+    reached.any(is_peers_port).then_some(
+        "7401 is the default port for the other nodes (peer.listen); clients use that of \
+         http.listen, 7400 by default",
+    )
 }
 
 impl From<OfflineError> for Failure {
@@ -202,6 +240,25 @@ mod tests {
         assert_eq!(json["code"], "not-found");
         assert_eq!(json["status"], 404);
         assert_eq!(json["exit"], 3);
+    }
+
+    #[test]
+    fn an_unreached_node_has_advice_for_its_reason() {
+        let hint = |endpoint: &str, reason: &str| {
+            let attempt = Attempt {
+                endpoint: endpoint.to_owned(),
+                reason: reason.to_owned(),
+            };
+            Failure::from(Error::Unreachable(vec![attempt]))
+                .hint
+                .unwrap()
+        };
+        let untrusted = "its certificate is not signed by a CA that is trusted here";
+        assert!(hint("n1:7400", untrusted).contains("--cacert"));
+        assert!(hint("n1:7400", "it requires a client's certificate").contains("--cert"));
+        assert!(hint("n1:7400", "it does not speak TLS").contains("scheme http"));
+        assert!(hint("n1:7401", "connection closed").contains("7401 is the default port"));
+        assert!(hint("n1:7401", "connection refused").contains("is a node running there?"));
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod variables;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 use mimalloc::MiMalloc;
 
 use crate::cli::{Cli, Command};
@@ -55,7 +55,7 @@ use crate::session::Session;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return failure::report_usage(&error),
     };
@@ -79,6 +79,9 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Tls(command) => return commands::tls::run(command, cli.global.output),
         Command::Config(command) => return commands::config::run(command, cli.global.output),
         Command::Completions(args) => return commands::completions::run(&args, Cli::command()),
+        Command::Man(args) => {
+            return commands::man::run(&args, Cli::command(), cli.global.quiet);
+        }
         Command::Version => return commands::version::run(cli.global.output),
         Command::Guardian(args) => {
             return block_on(&current_thread()?, supervise::guardian::run(args));
@@ -112,6 +115,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Snapshot(command) => commands::snapshot::run(command, session).await,
         Command::Data(command) => commands::data::run(command, session),
         Command::Access(command) => commands::access::run(command, session).await,
+        Command::Doctor => commands::doctor::run(session).await,
         Command::Status(args) => commands::status::run(args, session).await,
         Command::Bench(command) => commands::bench::run(command, session).await,
         #[cfg(test)]
@@ -122,6 +126,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         | Command::Tls(_)
         | Command::Config(_)
         | Command::Completions(_)
+        | Command::Man(_)
         | Command::Guardian(_)
         | Command::Version => Ok(seqd_client::api::exit::FAILURE),
     }

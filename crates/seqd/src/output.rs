@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::display;
 use crate::failure::Failure;
 use crate::format::Format;
 
@@ -79,12 +80,17 @@ impl Report {
 
     /// The table of `-o table`.
     pub(crate) fn table(&self) -> String {
-        let header = self
-            .columns
-            .iter()
-            .map(|name| name.to_uppercase().replace('_', " "))
-            .collect();
-        table(std::iter::once(header).chain(self.rows.iter().cloned()))
+        let header = self.columns.iter().map(|name| heading(name)).collect();
+        let rows = self.rows.iter().map(|row| {
+            let cells = row.iter().enumerate();
+            cells
+                .map(|(at, cell)| match self.columns.get(at) {
+                    Some(column) if is_duration(column) => display::duration(cell),
+                    _ => cell.clone(),
+                })
+                .collect()
+        });
+        table(std::iter::once(header).chain(rows))
     }
 
     /// The complete text in this format.
@@ -116,6 +122,19 @@ impl Report {
     pub(crate) fn print(&self, format: Format) -> Result<(), Failure> {
         write_stdout(&self.text(format)).map(|_| ())
     }
+}
+
+/// Whether a column has milliseconds. People read them with a unit; CSV and JSON have numbers.
+fn is_duration(column: &str) -> bool {
+    column == "ms" || column.ends_with("_ms")
+}
+
+fn heading(column: &str) -> String {
+    let name = match column {
+        "ms" => "time",
+        other => other.strip_suffix("_ms").unwrap_or(other),
+    };
+    name.to_uppercase().replace('_', " ")
 }
 
 fn value(data: &impl Serialize) -> Result<Value, Failure> {
@@ -270,6 +289,18 @@ mod tests {
         assert_eq!(report.text(Format::Jsonl), lines);
         let read: Value = serde_json::from_str(&report.text(Format::Json)).unwrap();
         assert_eq!(read[1]["name"], "long, name");
+    }
+
+    #[test]
+    fn people_read_durations_with_a_unit() {
+        let mut report = Report::default().with_columns(&["name", "expires_in_ms", "ms"]);
+        report.row(["a", "12345", "-"].map(str::to_owned).into());
+        let table = "NAME  EXPIRES IN  TIME\na     12.3s       -\n";
+        assert_eq!(report.text(Format::Table), table);
+        assert_eq!(
+            report.text(Format::Csv),
+            "name,expires_in_ms,ms\na,12345,-\n"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use seqd_client::api::{Plan, Token, exit};
-use seqd_client::{Client, ClientFiles, Options, parse_endpoints};
+use seqd_client::{Client, ClientFiles, Options, Traced, parse_endpoints};
 use tokio::time::{Instant, timeout};
 
 use crate::arguments;
@@ -61,7 +61,7 @@ pub(crate) struct Global {
     /// Print only data and errors
     #[arg(short, long, global = true, env = "SEQD_QUIET", value_parser = FalseyValueParser::new())]
     pub(crate) quiet: bool,
-    /// Print more on stderr
+    /// Print more on stderr: each request with its endpoint, result and time
     #[arg(short, long, global = true, env = "SEQD_VERBOSE")]
     #[arg(value_parser = FalseyValueParser::new())]
     pub(crate) verbose: bool,
@@ -72,6 +72,21 @@ pub(crate) struct Global {
     /// this option
     #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = FalseyValueParser::new())]
     pub(crate) dry_run: bool,
+}
+
+/// Prints a request of `--verbose`: endpoint, request, result and time.
+fn print_attempt(traced: &Traced<'_>) {
+    let Traced {
+        endpoint,
+        method,
+        path,
+        result,
+        took,
+    } = traced;
+    let ms = took.as_secs_f64() * 1000.0;
+    write_stderr(&format!(
+        "{endpoint}  {method} {path}  {result}  {ms:.1}ms\n"
+    ));
 }
 
 /// The context with which every client command runs.
@@ -102,6 +117,7 @@ impl Session {
             endpoints,
             timeout: global.timeout,
             tls,
+            trace: global.verbose.then_some(print_attempt as fn(&Traced<'_>)),
             token,
         };
         Ok(Self {
@@ -134,6 +150,10 @@ impl Session {
 
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
+    }
+
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose
     }
 
     /// Prints a line on stderr if `--verbose` is set.

@@ -135,6 +135,17 @@ impl Holdings {
         self.all
     }
 
+    /// Returns the tenant that holds the most, with its holdings. The operator and the nodes do not
+    /// count, because no share applies to them. `apply` waits meanwhile, so this function looks at
+    /// the first 10,000 tenants only.
+    #[must_use]
+    pub fn largest(&self) -> Option<(Tenant, Held)> {
+        let tenants = self.tenants.iter();
+        let tenants = tenants.filter(|(tenant, _)| **tenant != Tenant::OPERATOR);
+        let largest = tenants.take(10_000).max_by_key(|(_, held)| held.count);
+        largest.map(|(tenant, held)| (*tenant, *held))
+    }
+
     pub(crate) fn add(&mut self, tenant: Tenant, bytes: u64) {
         self.all.add(bytes);
         self.tenants.entry(tenant).or_default().add(bytes);

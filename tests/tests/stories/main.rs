@@ -28,6 +28,7 @@ mod copies;
 mod cosid;
 mod damaged_log;
 mod damaged_snapshots;
+mod doctor;
 mod door;
 mod drain;
 mod failing_disk;

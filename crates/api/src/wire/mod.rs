@@ -26,6 +26,7 @@ macro_rules! requests {
 
 mod access;
 mod cluster;
+mod facts;
 mod health;
 mod ids;
 mod keys;
@@ -44,6 +45,10 @@ pub use access::{AccessCreated, AccessRevoked, AccessToken, CreateAccess};
 pub use cluster::{
     AddMember, ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, Member, MemberChange,
     MemberDrain, MemberState, NoFields, Quorum, ResetLayout, Role, WorkersReset,
+};
+pub use facts::{
+    CertificateFacts, DescriptorFacts, DiskFacts, Facts, LatencyFacts, LinkFacts, MissingFacts,
+    NodeFacts, ResourceUse, SequenceLeft, WindowFacts,
 };
 pub use health::{Check, CodePage, ConfigEntries, ConfigEntry, Live, Ready, ReadyQuery, Version};
 pub use ids::{

@@ -106,6 +106,7 @@ async fn call_all(client: &Client) {
     drop(client.delete_all_one_time(&TokensQuery::default()).await);
     drop(client.verify_lock("P", &VerifyLockRequest::default()).await);
     drop(client.cluster().await);
+    drop(client.facts().await);
     drop(client.members(&list).await);
     drop(client.add_member(&member).await);
     drop(client.promote_member("P").await);

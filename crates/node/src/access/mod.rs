@@ -109,7 +109,9 @@ impl fmt::Display for Caller {
 /// The reason why a caller is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotLetIn {
-    /// No token, or an unknown one.
+    /// No token.
+    Missing,
+    /// A token that the cluster does not have, or no longer has.
     Unknown,
     /// A token of the cluster that has expired.
     Expired { id: AccessId, at: WallMs },
@@ -122,7 +124,7 @@ pub(crate) enum NotLetIn {
 impl NotLetIn {
     pub(crate) fn code(self) -> ErrorCode {
         match self {
-            Self::Unknown | Self::Expired { .. } => ErrorCode::Unauthorized,
+            Self::Missing | Self::Unknown | Self::Expired { .. } => ErrorCode::Unauthorized,
             Self::NotCurrent => ErrorCode::NoQuorum,
             Self::TooMany { .. } => ErrorCode::RateLimited,
         }
@@ -157,7 +159,7 @@ impl Access {
         let Some(guard) = &self.0 else {
             return Ok(Caller::Anyone);
         };
-        let shown = shown.ok_or(NotLetIn::Unknown)?;
+        let shown = shown.ok_or(NotLetIn::Missing)?;
         if guard.operator.is(shown) {
             return Ok(Caller::Operator);
         }

@@ -70,7 +70,7 @@ async fn a_caller_with_the_id_of_a_token_but_not_its_secret_is_rejected() {
             "a token was taken without its secret"
         );
     }
-    assert_eq!(door.access.admit(None), Err(NotLetIn::Unknown));
+    assert_eq!(door.access.admit(None), Err(NotLetIn::Missing));
 
     let deadline = Instant::now() + Duration::from_secs(1);
     door.tokens.revoke(&id.to_string(), deadline).await.unwrap();

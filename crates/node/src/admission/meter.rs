@@ -9,27 +9,31 @@ use prometheus_client::metrics::counter::Counter;
 use crate::durations::Durations;
 use crate::metrics::{HttpLabels, HttpMetrics, RouteLabel};
 
-/// The status of nearly all responses.
-const OK: u16 = 200;
-
-/// Counts the responses of one path and method. The counter of successes exists from the start. Any
-/// other series begins with its first response.
+/// Counts the responses of one path and method. The counter of its usual status exists from the
+/// start. Any other series begins with its first response.
 #[derive(Debug)]
 pub(crate) struct Meter {
     route: &'static str,
     method: &'static str,
     all: HttpMetrics,
-    ok: Counter<u64, AtomicU64>,
+    /// The status of nearly all responses, with its counter.
+    usual: Option<(u16, Counter<u64, AtomicU64>)>,
     duration: OnceLock<Durations>,
 }
 
 impl Meter {
-    pub(crate) fn new(all: &HttpMetrics, route: &'static str, method: &'static str) -> Meter {
+    /// `usual` is the status of a success; `None` if every response is a refusal.
+    pub(crate) fn new(
+        all: &HttpMetrics,
+        route: &'static str,
+        method: &'static str,
+        usual: Option<u16>,
+    ) -> Meter {
         Meter {
             route,
             method,
             all: all.clone(),
-            ok: counter(all, route, method, OK),
+            usual: usual.map(|status| (status, counter(all, route, method, status))),
             duration: OnceLock::new(),
         }
     }
@@ -40,11 +44,10 @@ impl Meter {
     }
 
     pub(crate) fn answered(&self, status: u16, took: Duration) {
-        if status == OK {
-            self.ok.inc();
-        } else {
-            counter(&self.all, self.route, self.method, status).inc();
-        }
+        match &self.usual {
+            Some((usual, count)) if *usual == status => count.inc(),
+            _ => counter(&self.all, self.route, self.method, status).inc(),
+        };
         let route = self.route;
         let histogram = || {
             self.all

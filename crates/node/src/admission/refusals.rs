@@ -1,27 +1,37 @@
 //! The refusals of callers: without a valid token, without the scope, or without a connection.
 
-use seqd_api::{ErrorCode, Need, Problem};
+use seqd_api::{ErrorCode, Need, Problem, call_or_command};
 use tokio::time::Instant;
 
 use super::sender::Sender;
 use crate::access::{Access, Caller, NotLetIn};
 use crate::times::rfc3339;
 
-/// The refusal of a caller. All callers without a recorded token get the same response, whether the
-/// token is missing or wrong, regardless of the request.
+/// The refusal of a caller. All callers with a token that is not recorded get the same response,
+/// regardless of the request and of the part of the token that is wrong.
 pub(crate) fn refusal(why: NotLetIn) -> Problem {
     let code = why.code();
     match why {
-        NotLetIn::Unknown => {
-            let detail = "this node serves those alone who show a token that it knows";
+        NotLetIn::Missing => {
+            let detail = "this node requires an access token, and the request has none";
             Problem::new(code, detail).with_hint(
                 "send the header Authorization: Bearer TOKEN; the commands take --token-file FILE or \
                  SEQD_TOKEN_FILE",
             )
         }
+        NotLetIn::Unknown => {
+            let detail = "the access token is wrong: this cluster has no such token";
+            Problem::new(code, detail).with_hint(
+                "compare it with the token that was printed when it was created: it may be \
+                 incomplete, revoked, or of another cluster",
+            )
+        }
         NotLetIn::Expired { id, at } => {
             let detail = format!("the token {id} expired at {}", rfc3339(at));
-            Problem::new(code, detail).with_hint("seqd access create makes another")
+            Problem::new(code, detail).with_hint(call_or_command(
+                "POST /v1/access makes another",
+                "seqd access create makes another",
+            ))
         }
         NotLetIn::NotCurrent => {
             let detail =
@@ -66,7 +76,10 @@ pub(crate) fn check(
     }
     let missing = need.missing(name);
     let detail = format!("the {caller} does not permit this: it needs {missing}");
-    let hint = "an administrator makes tokens: seqd access create --scope SCOPE[:PREFIX]";
+    let hint = call_or_command(
+        "POST /v1/access makes tokens, for an administrator",
+        "an administrator makes tokens: seqd access create --scope SCOPE[:PREFIX]",
+    );
     Err(Problem::new(ErrorCode::Forbidden, detail).with_hint(hint))
 }
 

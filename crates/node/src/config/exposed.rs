@@ -12,7 +12,7 @@ use super::values::ConfigError;
 /// # Errors
 /// The error describes what is open and how to close or permit it.
 pub fn check_exposed(config: &Config) -> Result<Option<String>, ConfigError> {
-    let open = open(config);
+    let open = exposed(config);
     if open.is_empty() {
         return Ok(None);
     }
@@ -28,7 +28,7 @@ pub fn check_exposed(config: &Config) -> Result<Option<String>, ConfigError> {
 }
 
 /// Describes each port on which an unauthenticated machine could act as a client or as a node.
-fn open(config: &Config) -> Vec<String> {
+pub(crate) fn exposed(config: &Config) -> Vec<String> {
     let (peer, tls) = (config.peer.listen, &config.tls);
     let mut open = Vec::new();
     for (key, listen) in config

@@ -14,6 +14,7 @@ mod values;
 mod write;
 
 pub use exposed::check_exposed;
+pub(crate) use exposed::exposed;
 pub use keys::{Config, Entry, LogSection};
 pub use layers::{Layers, Resolved};
 pub use rules::{CompatRoutes, LogFormat};

@@ -241,6 +241,9 @@ fn members() -> Vec<R> {
         R::json(op::GetCluster, |s, _| async move {
             Ok::<_, ServiceError>(s.cluster.show())
         }),
+        R::json(op::GetFacts, |s, _| async move {
+            Ok::<_, ServiceError>(s.facts.gather(&s.cluster).await)
+        }),
         R::json(op::ListMembers, |s, c| async move {
             s.cluster.members(&c.fields)
         }),

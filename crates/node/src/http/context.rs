@@ -126,9 +126,15 @@ pub(super) struct Exit {
 }
 
 impl Exit {
-    pub(super) fn new(context: &Arc<Context>, path: &'static str, method: &'static str) -> Exit {
+    /// `usual` is the status of a success; `None` if every response is a refusal.
+    pub(super) fn new(
+        context: &Arc<Context>,
+        path: &'static str,
+        method: &'static str,
+        usual: Option<u16>,
+    ) -> Exit {
         Exit {
-            meter: Meter::new(&context.metrics, path, method),
+            meter: Meter::new(&context.metrics, path, method, usual),
             context: Arc::clone(context),
         }
     }

@@ -60,7 +60,7 @@ where
     H: Fn(Arc<S>, Foreign) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let exit = Arc::new(Exit::new(context, route, "any"));
+    let exit = Arc::new(Exit::new(context, route, "any", Some(200)));
     let state = Arc::clone(state);
     let serve = move |mut request: http::Request<Body>| {
         let (exit, state, handler) = (Arc::clone(&exit), Arc::clone(&state), handler.clone());
@@ -75,7 +75,7 @@ where
         }
     };
     let allow = "GET, HEAD, POST, PUT, PATCH, DELETE".to_owned();
-    let refuse = refusing_others(context, route, allow);
+    let refuse = refusing_others(context, route, (allow, None));
     router.route(route, on(METHODS, serve).fallback(refuse))
 }
 

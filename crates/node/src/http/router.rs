@@ -166,6 +166,11 @@ where
     let allocates = routes.iter().any(|route| route.operation.allocates);
     let mut methods = MethodRouter::new();
     let mut allow = Vec::new();
+    let uses: Vec<String> = routes
+        .iter()
+        .map(|route| used_for(route.operation))
+        .collect();
+    let uses = uses.join("; ");
     for Route { operation, handler } in routes {
         let also = operation.allocates.then_some(Method::Post);
         for method in [Some(operation.method), also].into_iter().flatten() {
@@ -190,24 +195,43 @@ where
     if allow.contains(&"GET") && !allocates {
         allow.push("HEAD");
     }
-    let refuse = refusing_others(context, path, allow.join(", "));
+    let refuse = refusing_others(context, path, (allow.join(", "), Some(uses)));
     if allocates {
         methods = methods.merge(on(MethodFilter::HEAD, refuse.clone()));
     }
     methods.fallback(refuse)
 }
 
-/// The handler for the methods that a path does not take.
+/// The handler for the methods that a path does not take: `allow` names those that it takes, and
+/// `uses` what they do.
 pub(super) fn refusing_others(
     context: &Arc<Context>,
     path: &'static str,
-    allow: String,
+    (allow, uses): (String, Option<String>),
 ) -> impl Fn(http::Request<Body>) -> Refusing + Clone + Send + Sync + 'static {
     refusing(context, path, move |request| {
         let detail = format!("{path} takes {allow}, not {}", request.method());
-        let problem = Problem::new(ErrorCode::MethodNotAllowed, detail);
+        let mut problem = Problem::new(ErrorCode::MethodNotAllowed, detail);
+        if let Some(uses) = &uses {
+            problem = problem.with_hint(uses.clone());
+        }
         Response::problem(&problem).with_header("allow", &allow)
     })
+}
+
+/// A request and its meaning, such as `POST /v1/access creates an access token`.
+fn used_for(operation: &Operation) -> String {
+    let Operation {
+        method,
+        path,
+        about,
+        ..
+    } = operation;
+    let first = about.trim().split(". ").next().unwrap_or_default();
+    let mut letters = first.trim_end_matches('.').chars();
+    let lower = letters.next().map(|letter| letter.to_ascii_lowercase());
+    let lower: String = lower.into_iter().chain(letters).collect();
+    format!("{} {path} {lower}", method.as_str())
 }
 
 fn filter(method: Method) -> MethodFilter {
@@ -228,7 +252,7 @@ fn refusing(
     path: &'static str,
     refuse: impl Fn(&http::Request<Body>) -> Response + Clone + Send + Sync + 'static,
 ) -> impl Fn(http::Request<Body>) -> Refusing + Clone + Send + Sync + 'static {
-    let exit = Arc::new(Exit::new(context, path, "other"));
+    let exit = Arc::new(Exit::new(context, path, "other", None));
     move |mut request| {
         let arrival = Arrival::of(&exit.context, request.headers());
         let refused = refuse(&request).without_reading(request.headers());
@@ -259,8 +283,9 @@ impl<S> Endpoint<S> {
         operation: &'static Operation,
         method: Method,
     ) -> Arc<Endpoint<S>> {
+        let usual = Some(success(operation).as_u16());
         Arc::new(Endpoint {
-            exit: Exit::new(context, operation.path, method.as_str()),
+            exit: Exit::new(context, operation.path, method.as_str(), usual),
             operation,
             state: Arc::clone(state),
             has_path: operation.path.contains('{'),

@@ -23,7 +23,7 @@ pub(crate) struct Stranger(Exit);
 
 impl Stranger {
     pub(crate) fn new(context: &Arc<Context>) -> Arc<Stranger> {
-        Arc::new(Stranger(Exit::new(context, "unknown", "other")))
+        Arc::new(Stranger(Exit::new(context, "unknown", "other", None)))
     }
 
     /// Returns the sender of an admitted request. The request is borrowed for writing only because

@@ -12,6 +12,7 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
+use super::differences::Differs;
 use super::room::NoRoom;
 use crate::access::NotLetIn;
 use crate::codes::{self, Change};
@@ -57,6 +58,8 @@ pub(crate) enum ServiceError {
     Lease(#[from] LeaseError),
     #[error(transparent)]
     Key(#[from] KeyError),
+    #[error("{0}")]
+    Differs(Differs),
     #[error(transparent)]
     OneTime(#[from] OneTimeError),
     #[error(transparent)]
@@ -189,6 +192,7 @@ impl ServiceError {
             | Self::Sequence(SequenceError::NotFound { .. })
             | Self::Key(KeyError::NotFound(_))
             | Self::OneTime(OneTimeError::NotFound) => ErrorCode::NotFound,
+            Self::Differs(_) => ErrorCode::AlreadyExists,
             Self::Mint(error) => error.code(),
             Self::TimestampsAhead { .. } => ErrorCode::ClockBehind,
             Self::Full(_) | Self::Overloaded { .. } => ErrorCode::Overloaded,

@@ -7,9 +7,10 @@ use seqd_api::{CreateLayout, EncodeRequest, Encoded, LayoutQuery, ListQuery, Pag
 use seqd_idgen::{
     FieldOrder, FirstSequence, Layout, LayoutSpec, TickError, WallClock, WallMs, WorkerId,
 };
-use seqd_state::{LayoutCommand, LayoutOutcome, Outcome, State};
+use seqd_state::{LayoutCommand, LayoutOutcome, LayoutRefusal, Outcome, Refusal, State};
 use tokio::time::Instant;
 
+use super::differences::{self, Differs};
 use super::error::{RequestError, ServiceError, propose, try_out, unexpected};
 use super::page::PageRequest;
 use crate::replica::{self, Replica};
@@ -28,6 +29,18 @@ const FEW_WORKERS: u32 = 8;
 
 /// With fewer first sequences IDs do not reach a common number of shards.
 const FEW_FIRSTS: u32 = 64;
+
+/// The fields that make two layouts different.
+const DEFINING: &[&str] = &[
+    "epoch",
+    "tick_ms",
+    "time_bits",
+    "datacenter_bits",
+    "worker_bits",
+    "sequence_bits",
+    "order",
+    "first_sequence",
+];
 
 pub(crate) struct LayoutService {
     pub(crate) replica: Arc<dyn Replica>,
@@ -68,7 +81,8 @@ impl LayoutService {
         let command = LayoutCommand::Create {
             layout: layout.clone(),
         };
-        match propose(&*self.replica, command, deadline).await? {
+        let proposed = propose(&*self.replica, command, deadline).await;
+        match proposed.map_err(|error| self.differing(&layout, error))? {
             Outcome::Layouts(LayoutOutcome::Created { created }) => {
                 Ok((self.explained(&layout), created))
             }
@@ -88,7 +102,9 @@ impl LayoutService {
         };
         let now = self.clock.wall();
         let check = |state: &State| state.try_layout(now, &command);
-        let LayoutOutcome::Created { created } = try_out(&*self.replica, deadline, check).await?;
+        let tried = try_out(&*self.replica, deadline, check).await;
+        let LayoutOutcome::Created { created } =
+            tried.map_err(|error| self.differing(&layout, error))?;
         let name = layout.name();
         let effect = if created {
             format!("creates the layout {name}, which can never be changed or removed")
@@ -133,6 +149,26 @@ impl LayoutService {
             time: rfc3339(layout.wall_at(tick)),
             first,
             last,
+        })
+    }
+
+    /// Adds the fields that differ to the refusal of an existing layout.
+    fn differing(&self, asked: &Layout, error: ServiceError) -> ServiceError {
+        let ServiceError::Refused(Refusal::Layouts(LayoutRefusal::Exists { name })) = &error else {
+            return error;
+        };
+        let Some(have) = replica::layout(&*self.replica, name) else {
+            return error;
+        };
+        let fields = differences::between(&to_api(&have), &to_api(asked), DEFINING);
+        if fields.is_empty() {
+            return error;
+        }
+        ServiceError::Differs(Differs {
+            what: "layout",
+            name: name.clone(),
+            is_deleted: false,
+            fields,
         })
     }
 

@@ -7,8 +7,10 @@
 mod access;
 mod cluster;
 mod confirm;
+mod differences;
 mod drains;
 mod error;
+mod facts;
 mod health;
 mod ids;
 mod key_admin;
@@ -51,6 +53,7 @@ pub(crate) use error::{
     KeyError, LeaseError, LockError, OneTimeError, RequestError, SequenceError, ServiceError,
     sequence_name,
 };
+pub(crate) use facts::FactsService;
 pub(crate) use health::{Check, HealthService, Readiness, Unready};
 pub(crate) use ids::IdService;
 pub(crate) use keyed_requests::Turn;
@@ -80,6 +83,7 @@ use crate::replica::Replica;
 use crate::runs_out::WorkerCounts;
 use crate::sequences::SegmentBuffers;
 use crate::tls::Tls;
+use crate::trends::Trends;
 
 pub(crate) struct Parts {
     pub(crate) raft: Raft,
@@ -92,6 +96,7 @@ pub(crate) struct Parts {
     pub(crate) tiny_id: Option<Arc<TinyIdTokens>>,
     pub(crate) wall: Arc<dyn WallClock>,
     pub(crate) worker_counts: Arc<WorkerCounts>,
+    pub(crate) trends: Arc<Trends>,
 }
 
 pub(crate) struct Services {
@@ -107,6 +112,7 @@ pub(crate) struct Services {
     pub(crate) one_time: OneTimeService,
     pub(crate) locks: LockService,
     pub(crate) cluster: ClusterService,
+    pub(crate) facts: Arc<FactsService>,
     pub(crate) access: AccessService,
     /// The permissions of callers.
     pub(crate) callers: Access,
@@ -182,6 +188,15 @@ impl Services {
                 health: Arc::clone(&health),
                 worker_counts: Arc::clone(&parts.worker_counts),
             },
+            facts: Arc::new(FactsService {
+                config: config.clone(),
+                raft: raft(),
+                minters: minters(),
+                clock: clock(),
+                health: Arc::clone(&health),
+                tls: parts.tls.clone(),
+                trends: Arc::clone(&parts.trends),
+            }),
             access: AccessService {
                 replica: replica(),
                 clock: Arc::clone(&parts.wall),

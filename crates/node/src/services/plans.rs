@@ -19,7 +19,17 @@ impl SequenceService {
         (tenant, deadline): (Tenant, Instant),
     ) -> Result<Plan, ServiceError> {
         let command = self.creation(name, spec, (tenant, deadline)).await?;
-        let (outcome, plan) = self.plan(&command, deadline).await?;
+        let (outcome, plan) = match self.plan(&command, deadline).await {
+            Ok(planned) => planned,
+            Err(error) => {
+                let record = self.equal_to(&command, error, deadline).await?;
+                if only_new {
+                    return Err(SequenceError::Exists { name: name.clone() }.into());
+                }
+                let effect = format!("nothing: {name} already exists with the same definition");
+                return Ok(Plan::new(effect, Some(to_api(name, &record))));
+            }
+        };
         let is_there = matches!(outcome, SequenceOutcome::Created { created: false, .. });
         if only_new && is_there {
             return Err(SequenceError::Exists { name: name.clone() }.into());

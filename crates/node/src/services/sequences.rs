@@ -14,6 +14,7 @@ use seqd_state::{
 use tokio::time::Instant;
 
 use super::confirm::unconfirmed;
+use super::differences::{self, Differs};
 use super::error::{
     RequestError, SequenceError, ServiceError, propose, read, sequence_name, unexpected,
 };
@@ -116,7 +117,17 @@ impl SequenceService {
         (tenant, deadline): (Tenant, Instant),
     ) -> Result<Created, ServiceError> {
         let command = self.creation(name, spec, (tenant, deadline)).await?;
-        let (is_new, revision) = match self.propose(command, deadline).await? {
+        let proposed = match self.propose(command.clone(), deadline).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let record = self.equal_to(&command, error, deadline).await?;
+                return Ok(Created {
+                    is_new: false,
+                    sequence: to_api(name, &record),
+                });
+            }
+        };
+        let (is_new, revision) = match proposed {
             Outcome::Sequences(SequenceOutcome::Created {
                 created, revision, ..
             }) => (created, revision),
@@ -127,6 +138,55 @@ impl SequenceService {
             is_new,
             sequence: read.map_err(|error| SequenceError::CreatedUnread(Box::new(error)))?,
         })
+    }
+
+    /// Returns the existing sequence if it differs from the requested one in its description alone,
+    /// which people change. Otherwise the error names each field that differs.
+    pub(super) async fn equal_to(
+        &self,
+        command: &SequenceCommand,
+        error: ServiceError,
+        deadline: Instant,
+    ) -> Result<SequenceRecord, ServiceError> {
+        let SequenceCommand::Create {
+            name, definition, ..
+        } = command
+        else {
+            return Err(error);
+        };
+        let (record, is_deleted) = match &error {
+            ServiceError::Refused(Refusal::Sequences(refusal)) => match refusal {
+                SequenceRefusal::SequenceExists { .. } => {
+                    (self.current(name, deadline).await?, false)
+                }
+                SequenceRefusal::DefinitionDiffers { .. } => {
+                    let kept = |state: &State| state.sequence_or_deleted(name).cloned();
+                    match peek(&*self.replica, kept).flatten() {
+                        Some(record) => (record, true),
+                        None => return Err(error),
+                    }
+                }
+                _ => return Err(error),
+            },
+            _ => return Err(error),
+        };
+        let mut asked = record.clone();
+        asked.definition = definition.clone();
+        let (have, asked) = (to_api(name, &record), to_api(name, &asked));
+        let mut fields = differences::between(&have, &asked, DEFINING);
+        if have.mode != asked.mode {
+            // Another mode has other segments, or none.
+            fields.retain(|it| !it.field.starts_with("segment"));
+        }
+        if fields.is_empty() {
+            return if is_deleted { Err(error) } else { Ok(record) };
+        }
+        Err(ServiceError::Differs(Differs {
+            what: "sequence",
+            name: name.as_str().to_owned(),
+            is_deleted,
+            fields,
+        }))
     }
 
     /// Returns a sequence after a committed change of its definition.
@@ -363,6 +423,17 @@ impl SequenceService {
         self.local(name).ok_or_else(|| self.missing(name, true))
     }
 }
+
+/// The fields that make two definitions different. A description does not.
+const DEFINING: &[&str] = &[
+    "mode",
+    "start",
+    "increment",
+    "min",
+    "max",
+    "cycle",
+    "segment",
+];
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -42,6 +42,7 @@ routes! {
     Stopping = 16,
     Draw = 17,
     Promise = 18,
+    Facts = 19,
 }
 
 impl Route {

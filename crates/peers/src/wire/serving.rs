@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, AbortRegistration, Abortable};
 use futures_util::stream::FuturesUnordered;
-use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::codec::FramedRead;
@@ -74,6 +74,37 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
     }
 }
 
+/// Whether the first bytes are those of an HTTP request. As the length of a frame, they exceed the
+/// longest frame by far.
+fn is_http(bytes: &[u8]) -> bool {
+    const METHODS: [&[u8]; 7] = [
+        b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"PATC", b"OPTI",
+    ];
+    METHODS.iter().any(|method| bytes.starts_with(method))
+}
+
+/// The response to a client that uses the peers' port.
+const WRONG_PORT: &str = "{\"type\":\"/problems/invalid-argument\",\"title\":\"An argument is invalid\",\
+    \"status\":400,\"code\":\"invalid-argument\",\"detail\":\"this is the port for the other nodes \
+    (peer.listen), which does not serve clients\",\"retryable\":false,\"hint\":\"clients use the \
+    port of http.listen, 7400 by default\"}\n";
+
+/// Answers an HTTP request, and closes the connection.
+async fn answer_http<S: AsyncWrite>(write: WriteHalf<S>) -> io::Result<()> {
+    let mut write = std::pin::pin!(write);
+    let length = WRONG_PORT.len();
+    let answer = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n\
+         content-length: {length}\r\nconnection: close\r\ncache-control: no-store\r\n\r\n\
+         {WRONG_PORT}"
+    );
+    let written = async {
+        write.write_all(answer.as_bytes()).await?;
+        write.shutdown().await
+    };
+    timeout(OPENING, written).await?
+}
+
 async fn run<S: AsyncRead + AsyncWrite>(
     mut frames: Frames<S>,
     write: WriteHalf<S>,
@@ -81,10 +112,13 @@ async fn run<S: AsyncRead + AsyncWrite>(
     handler: Arc<dyn Handler>,
     stopping: Arc<Watched<bool>>,
 ) -> io::Result<()> {
-    let (urgent, urgent_frames) = mpsc::channel(URGENT);
-    let mut writer = Writer::new(write, urgent_frames);
     let opened = timeout(OPENING, frames.next()).await;
     let first = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
+    if matches!(first, Some(Err(_))) && is_http(frames.read_buffer()) {
+        return answer_http(write).await;
+    }
+    let (urgent, urgent_frames) = mpsc::channel(URGENT);
+    let mut writer = Writer::new(write, urgent_frames);
     let link = match first.transpose()? {
         Some(Frame::Opening { version, link }) => link_of(version, link),
         Some(_) => return Err(io::Error::other("the first frame is not an opening")),

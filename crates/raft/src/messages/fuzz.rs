@@ -107,7 +107,7 @@ fn by_kind(kind: u8, bytes: &[u8]) {
     any_of! {
         AppendReply, BallotRequest, BallotReply, TransferRequest, TransferReply, SnapshotReply,
         ReadIndex, ReadIndexReply, ChangeRequest, ChangeReply, Ping, Watch, Hello, HelloReply,
-        Prepare, Adopt, Taken, AskSnapshotKept, SnapshotKept, SnapshotRest, Stopping,
+        Prepare, Adopt, Taken, AskSnapshotKept, SnapshotKept, SnapshotRest, Stopping, Facts,
         Envelope,
     }
 }

@@ -1,6 +1,7 @@
 //! Requests between members other than Raft's own (proposals, reads, changes of membership, pings),
 //! and the handshake of a node that is not a member yet.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +15,15 @@ use tokio::time::{Instant, timeout_at};
 use super::service::{
     Opened, Service, answer_open, not_running, open, replica, sealed, warn_of_certificate,
 };
+use crate::blocking;
 use crate::bootstrap::take;
 use crate::context::NodeContext;
 use crate::handshake::hello::HELLO_LIMIT;
 use crate::handshake::introduce;
 use crate::membership;
 use crate::messages::{
-    ChangeRequest, DrawRequest, Forward, Ping, Promise, ReadIndex, ReadIndexReply, Stopping, Watch,
+    ChangeRequest, DrawRequest, Facts, Forward, Ping, Promise, ReadIndex, ReadIndexReply, Stopping,
+    Watch,
 };
 use crate::tasks::ping as pings;
 
@@ -71,12 +74,28 @@ pub(super) async fn change_members(service: &Service, body: Opened) -> Result<By
 pub(super) async fn ping(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |envelope, message: Ping| async move {
         let context = &service.node.context;
+        context.diagnosis.heard(envelope.from);
         pings::take_ping(context, envelope.from, message);
         let replica = service.node.replica();
         Ok(replica.map_or_else(
             || context.own_ping(0, 0),
             |replica| replica.own_ping(context),
         ))
+    })
+    .await
+}
+
+/// Answers with this node's facts.
+pub(super) async fn facts(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+    sealed(service, body, |_, _: Facts| async move {
+        let context = Arc::clone(&service.node.context);
+        let read = move || {
+            let source = context.diagnosis.facts.get();
+            let source = source.ok_or_else(|| io::Error::other("this node is starting"))?;
+            Ok(source())
+        };
+        let json = blocking::run(read).await.map_err(not_running)?;
+        Ok(Facts { json })
     })
     .await
 }

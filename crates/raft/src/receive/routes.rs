@@ -45,6 +45,7 @@ impl Handler for Service {
                 }
                 Route::Ping => cluster::ping(service, opened(service, body).await?).await,
                 Route::Stopping => cluster::stopping(service, opened(service, body).await?).await,
+                Route::Facts => cluster::facts(service, opened(service, body).await?).await,
                 Route::Watch => cluster::watch(service, opened(service, body).await?).await,
                 Route::Hello => {
                     let sender = body.sender();

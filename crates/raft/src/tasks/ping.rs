@@ -154,13 +154,17 @@ async fn ping(context: Arc<NodeContext>, replica: Arc<Replica>, node: u64, addr:
     let (link, route) = (Link::Control, Route::Ping);
     let answer: Result<Ping, CallError> =
         conversation::call(&context, link, to, route, message, PING_EVERY).await;
-    if let Ok(ping) = answer {
-        let (asked_at, took) = (asked - context.clock_since, asked.elapsed());
-        context.record_clock(
-            node,
-            Measured::of_answer(asked_at, took, WallMs(ping.wall_ms)),
-        );
-        take_ping(&context, node, ping);
+    match answer {
+        Ok(ping) => {
+            let (asked_at, took) = (asked - context.clock_since, asked.elapsed());
+            context.diagnosis.pinged(node, Ok(took));
+            context.record_clock(
+                node,
+                Measured::of_answer(asked_at, took, WallMs(ping.wall_ms)),
+            );
+            take_ping(&context, node, ping);
+        }
+        Err(error) => context.diagnosis.pinged(node, Err(error.to_string())),
     }
 }
 

@@ -466,6 +466,8 @@ fn the_bytes_of_messages_are_fixed() {
     tried_out(&mut lines);
     draws(&mut lines);
     drains(&mut lines);
+    let json = b"{}".to_vec();
+    lines.add(&Facts { json });
     let Lines(now, kinds) = lines;
     let all: BTreeSet<u8> = KINDS
         .iter()

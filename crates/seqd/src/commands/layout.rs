@@ -186,13 +186,16 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     let (is_new, layout) = session.client.create_layout(&request).await?;
     let name = &layout.name;
     session.note(&if is_new {
-        format!("created {name}: seqd id --layout {name}")
+        let until = layout.exhausted_at.get(..10).unwrap_or_default();
+        format!(
+            "created the layout {name}, which lasts until {until}: seqd id --layout {name}; \
+             seqd layout explain {name} shows it"
+        )
     } else {
         format!("{name} already exists with the same definition")
     });
     warn(&layout, session);
-    facts(&layout, &[])?.print(session.format)?;
-    Ok(exit::OK)
+    pages::print_created(&facts(&layout, &[])?, session)
 }
 
 fn warn(layout: &Layout, session: &Session) {

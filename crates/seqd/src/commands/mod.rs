@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod data;
 pub(crate) mod decode;
+pub(crate) mod doctor;
 pub(crate) mod drain;
 pub(crate) mod elect;
 #[cfg(test)]
@@ -16,6 +17,7 @@ pub(crate) mod key;
 pub(crate) mod layout;
 pub(crate) mod leader;
 pub(crate) mod lock;
+pub(crate) mod man;
 pub(crate) mod member;
 mod pages;
 pub(crate) mod run_held;

@@ -4,6 +4,7 @@ use seqd_client::Error;
 use seqd_client::api::{DeletedPage, Page, Plan, exit};
 
 use crate::failure::Failure;
+use crate::format::Format;
 use crate::output::Report;
 use crate::session::Session;
 
@@ -44,6 +45,15 @@ pub(super) fn note_cut(is_cut: bool, limit: u64, session: &Session) {
     if is_cut {
         session.note(&format!("the first {limit}; there may be more: --limit"));
     }
+}
+
+/// Prints a created object for programs. A person has read the note about it, and stdout stays free
+/// for the values of the next command.
+pub(super) fn print_created(created: &Report, session: &Session) -> Result<u8, Failure> {
+    if session.format.is_json() || session.format == Format::Csv {
+        created.print(session.format)?;
+    }
+    Ok(exit::OK)
 }
 
 /// Prints a plan and asks for confirmation. Returns the exit code if the command ends here: in a

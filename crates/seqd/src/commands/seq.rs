@@ -209,19 +209,19 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         return session.print_plan(&trial.create_sequence(&args.name, &spec).await?);
     }
     let created = session.client.create_sequence(&args.name, &spec).await?;
-    if created.new {
-        session.verbose_note(&format!("created {}", args.name));
+    let Sequence {
+        name, mode, next, ..
+    } = &created.sequence;
+    let next = next.map_or_else(|| "none".to_owned(), |next| next.to_string());
+    session.note(&if created.new {
+        format!(
+            "created the {} sequence {name}; its next value is {next}",
+            mode.as_str()
+        )
     } else {
-        session.note(&format!(
-            "{} already exists with the same definition",
-            args.name
-        ));
-    }
-    // A person knows what was created; a program may need the full result.
-    if session.format.is_json() || session.format == Format::Csv {
-        one(&created.sequence)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+        format!("{name} already exists with the same definition; its next value is {next}")
+    });
+    pages::print_created(&one(&created.sequence)?, session)
 }
 
 /// The segment sizes, if any is given.

@@ -101,9 +101,15 @@ fn report(cluster: &Cluster, now: Timestamp) -> Result<Report, Failure> {
         }
         people.row(cells);
     }
-    let people = format!("{}{}\n", people.table(), summary(cluster, now));
+    let people = format!("{}{}\n{LEGEND}", people.table(), summary(cluster, now));
     Ok(report.with_people(people))
 }
+
+/// The meaning of the columns and words that the table does not explain itself.
+const LEGEND: &str = "\
+* the node that answered (clock: ref).  lag: entries behind the leader.  clock: ahead (+) of ref or
+behind (-).  worker: worker numbers by layout.  level: version of the formats that may be written.
+";
 
 fn row(member: &Member, cluster: &Cluster) -> Vec<String> {
     let dash = || "-".to_owned();
@@ -357,7 +363,7 @@ n2    follower  catching-up  1     40       2    -0.2ms  2,leaf:0  -      0.1.0
 n3    follower  unreachable  1     -        -    -       -         -      -
 quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  workers 3/1024.
 ";
-        assert_eq!(text, expected);
+        assert_eq!(text, format!("{expected}{LEGEND}"));
         let plain = report(&cluster(), now).unwrap().text(Format::Plain);
         assert!(plain.starts_with("n1\tleader\tready\t1\t42\t-\tref\t1\t12.0k\t0.1.0\n"));
     }
@@ -368,6 +374,7 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
         let lines = |cluster: &Cluster, now: &str| {
             let now = now.parse().unwrap();
             let text = report(cluster, now).unwrap().text(Format::Table);
+            let text = text.trim_end_matches(LEGEND);
             text.lines().skip(5).map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(lines(&cluster, "2094-09-06T00:00:00Z"), [""; 0]);

@@ -173,6 +173,7 @@ fn client(fleet: &Fleet, node: &NodePlan) -> Result<Client, Failure> {
         timeout: Some(LOOK_PATIENCE),
         tls: secured.map(Secured::client_files).unwrap_or_default(),
         token: secured.map(Secured::token).transpose()?,
+        trace: None,
     };
     Ok(Client::new(options)?)
 }

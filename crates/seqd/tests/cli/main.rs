@@ -195,12 +195,18 @@ fn decode_reads_stdin_and_continues_after_a_bad_id() {
 }
 
 #[test]
-fn create_is_silent_and_reports_an_existing_sequence() {
+fn create_reports_a_new_and_an_existing_sequence() {
     let sequence = r#"{"name":"order","mode":"strict","start":"1","increment":"1","min":"1",
         "max":"9","cycle":false,"next":"1","allocated":"0","remaining":"9"}"#;
     for (status, said) in [
-        (201, ""),
-        (200, "order already exists with the same definition\n"),
+        (
+            201,
+            "created the strict sequence order; its next value is 1\n",
+        ),
+        (
+            200,
+            "order already exists with the same definition; its next value is 1\n",
+        ),
     ] {
         let stub = Stub::new(vec![(
             "PUT /v1/sequences/order",

@@ -42,8 +42,7 @@ async fn a_connection_without_an_opening_is_closed_at_once() {
     let handler = TestHandler::new();
     let began = Instant::now();
     for bytes in [
-        &b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"[..],
-        &[0; 64],
+        &[0; 64][..],
         &[13, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13],
     ] {
         let (mut far, _stop) = far_of(&handler, &Places::new());
@@ -54,6 +53,25 @@ async fn a_connection_without_an_opening_is_closed_at_once() {
     far.write(&call(1, Route::Ping, true, Bytes::new())).await;
     assert!(far.is_closed().await);
     assert!(began.elapsed() < SECOND);
+    assert_eq!(handler.working(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_http_gets_a_response_that_names_the_port_for_clients() {
+    let handler = TestHandler::new();
+    let (mut far, _stop) = far_of(&handler, &Places::new());
+    far.write_bytes(b"GET /v1/id HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await;
+    let mut answer = String::new();
+    let read = far.0.get_mut().read_to_string(&mut answer).await;
+    assert!(read.is_ok(), "{read:?}");
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.contains(&format!("content-length: {}\r\n", body.len())),
+        "{head}"
+    );
+    assert!(body.contains("port of http.listen"), "{body}");
     assert_eq!(handler.working(), 0);
 }
 

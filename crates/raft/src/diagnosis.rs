@@ -1,0 +1,96 @@
+//! What a node can report of itself for a diagnosis: its links to the members, and its own facts.
+//!
+//! Other modules treat a peer as reachable after any message from it. A diagnosis distinguishes the
+//! two directions, because a firewall may block one of them only.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::handle::LinkStatus;
+
+/// Time for which a link counts as working after a message: three pings.
+const WORKS_FOR: Duration = Duration::from_secs(3);
+
+/// Writes this node's facts. It may read files, so it is called on a thread for blocking calls.
+pub type FactsSource = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
+
+#[derive(Default)]
+pub(crate) struct Diagnosis {
+    links: Mutex<BTreeMap<u64, Seen>>,
+    /// Set once, after the services of the node are created.
+    pub(crate) facts: OnceLock<FactsSource>,
+}
+
+/// The latest messages in each direction.
+#[derive(Default)]
+struct Seen {
+    /// When a ping of this node was last answered, and after how long.
+    answered: Option<(Instant, Duration)>,
+    /// The error of the latest ping, if it failed.
+    failed: Option<String>,
+    /// When a ping of the member last arrived.
+    heard: Option<Instant>,
+}
+
+impl Diagnosis {
+    fn links(&self) -> MutexGuard<'_, BTreeMap<u64, Seen>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the result of a ping that this node sent.
+    pub(crate) fn pinged(&self, node: u64, result: Result<Duration, String>) {
+        let mut links = self.links();
+        let seen = links.entry(node).or_default();
+        match result {
+            Ok(took) => {
+                seen.answered = Some((Instant::now(), took));
+                seen.failed = None;
+            }
+            Err(error) => seen.failed = Some(error),
+        }
+    }
+
+    /// Records a ping that this node received.
+    pub(crate) fn heard(&self, node: u64) {
+        self.links().entry(node).or_default().heard = Some(Instant::now());
+    }
+
+    /// The link to a member.
+    pub(crate) fn link(&self, node: u64, name: String) -> LinkStatus {
+        let links = self.links();
+        let seen = links.get(&node);
+        let works = |at: Instant| at.elapsed() < WORKS_FOR;
+        let answered = seen.and_then(|seen| seen.answered);
+        let answered = answered.filter(|(at, _)| works(*at));
+        LinkStatus {
+            name,
+            round_trip: answered.map(|(_, took)| took),
+            error: seen.and_then(|seen| seen.failed.clone()),
+            hears: seen.and_then(|seen| seen.heard).is_some_and(works),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_direction_of_a_link_is_recorded_and_expires() {
+        let diagnosis = Diagnosis::default();
+        diagnosis.heard(2);
+        diagnosis.pinged(2, Ok(Duration::from_millis(4)));
+        tokio::time::advance(WORKS_FOR / 2).await;
+        diagnosis.pinged(2, Err("no answer".to_owned()));
+        let link = diagnosis.link(2, "n2".to_owned());
+        assert_eq!(link.round_trip, Some(Duration::from_millis(4)));
+        assert_eq!(link.error.as_deref(), Some("no answer"));
+        assert!(link.hears);
+        tokio::time::advance(WORKS_FOR / 2).await;
+        let link = diagnosis.link(2, "n2".to_owned());
+        assert_eq!((link.round_trip, link.hears), (None, false));
+    }
+}

@@ -1,0 +1,163 @@
+//! Checks of what runs out: time fields and workers of layouts, sequences, and the limits.
+
+use jiff::Timestamp;
+use seqd_client::api::{Facts, LayoutLife};
+
+use super::check::{Check, Finding, either};
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// The days before a layout's time field is full. Clients need months to change their columns.
+const LAYOUT_WARNS: i64 = 365;
+const LAYOUT_FAILS: i64 = 30;
+
+/// The days before no worker is left, by the growth of the last day.
+const WORKERS_WARN: i64 = 30;
+const WORKERS_FAIL: i64 = 2;
+
+/// The used part of the workers, and of a limit.
+const MOST_WORKERS: f64 = 0.9;
+const NEAR_LIMIT: f64 = 0.8;
+const AT_LIMIT: f64 = 0.95;
+
+/// The remaining part of a sequence below which it fails.
+const SEQUENCE_FAILS: f64 = 0.02;
+
+pub(super) fn layouts(facts: &Facts, now: Timestamp) -> Check {
+    let layouts = &facts.cluster.layouts;
+    let findings = layouts.iter().filter_map(|layout| {
+        let days = days_to(&layout.exhausted_at, now)?;
+        either(
+            (days < LAYOUT_FAILS, days < LAYOUT_WARNS),
+            format!(
+                "layout {} ends at {}, in {days} days",
+                layout.name, layout.exhausted_at
+            ),
+            "create a layout with a later epoch or more time bits (seqd layout create), and move \
+             the clients to it",
+        )
+    });
+    let first = layouts
+        .iter()
+        .filter_map(|it| days_to(&it.exhausted_at, now))
+        .min();
+    Check::of(
+        "layouts",
+        "a layout whose time field is full issues no more IDs",
+        findings,
+        format!("the first ends in {} years", first.unwrap_or(0) / 365),
+    )
+}
+
+fn days_to(time: &str, now: Timestamp) -> Option<i64> {
+    let time = time.parse::<Timestamp>().ok()?;
+    Some(
+        time.duration_since(now)
+            .as_secs()
+            .div_euclid(SECONDS_PER_DAY),
+    )
+}
+
+pub(super) fn workers(facts: &Facts, now: Timestamp) -> Check {
+    let layouts = &facts.cluster.layouts;
+    let findings = layouts.iter().flat_map(|layout| workers_of(layout, now));
+    let used: Vec<String> = layouts
+        .iter()
+        .map(|it| {
+            format!(
+                "{} {}/{}",
+                it.name, it.workers_assigned, it.workers_capacity
+            )
+        })
+        .collect();
+    Check::of(
+        "workers",
+        "a node or a generator without a worker issues no IDs",
+        findings,
+        used.join(", "),
+    )
+}
+
+fn workers_of(layout: &LayoutLife, now: Timestamp) -> Vec<Finding> {
+    let (used, all) = (layout.workers_assigned, layout.workers_capacity);
+    let remedy = "find generators that lease a worker at each start instead of renewing theirs \
+                  (seqd worker list), or use a layout with more workers";
+    let part = f64::from(used) / f64::from(all.max(1));
+    let mut findings: Vec<Finding> = either(
+        (used >= all, part >= MOST_WORKERS),
+        format!("layout {}: {used} of {all} workers are leased", layout.name),
+        remedy,
+    )
+    .into_iter()
+    .collect();
+    let none_left = layout.workers_exhausted_at.as_deref();
+    findings.extend(none_left.and_then(|at| days_to(at, now)).and_then(|days| {
+        either(
+            (days < WORKERS_FAIL, days < WORKERS_WARN),
+            format!("layout {}: no worker is left in {days} days", layout.name),
+            remedy,
+        )
+    }));
+    findings
+}
+
+pub(super) fn sequences(facts: &Facts) -> Check {
+    let findings = facts.sequences.iter().filter_map(|sequence| {
+        let left = sequence.remaining_ratio;
+        either(
+            (left < SEQUENCE_FAILS, true),
+            format!("{} has {:.1} % left", sequence.name, left * 100.0),
+            format!(
+                "raise its limit if the column permits it: seqd seq update {} --max VALUE",
+                sequence.name
+            ),
+        )
+    });
+    Check::of(
+        "sequences",
+        "an exhausted sequence refuses every request",
+        findings,
+        "every sequence has more than a tenth of its values left",
+    )
+}
+
+pub(super) fn limits(facts: &Facts) -> Check {
+    let findings = facts.resources.iter().flat_map(|resource| {
+        let part = |used: u64, of: u64| used as f64 / (of as f64).max(1.0);
+        let used = part(resource.used, resource.limit);
+        let whole = either(
+            (used >= AT_LIMIT, used >= NEAR_LIMIT),
+            format!(
+                "{}: {} of {} are in use",
+                resource.limit_key, resource.used, resource.limit
+            ),
+            format!(
+                "delete what is no longer used, shorten the time that it is kept, or raise {} on \
+                 every node",
+                resource.limit_key
+            ),
+        );
+        let tenant = resource.largest_tenant.as_deref().unwrap_or_default();
+        let share = part(resource.largest, resource.share);
+        let largest = either(
+            (false, share >= AT_LIMIT && resource.largest > 0),
+            format!(
+                "{}: {tenant} holds {} of its share of {}",
+                resource.limit_key, resource.largest, resource.share
+            ),
+            "its further requests are refused while others are served: find the client, or raise \
+             limits.tenant_share",
+        );
+        whole.into_iter().chain(largest)
+    });
+    let shown = facts.resources.iter().map(|it| {
+        let name = it.limit_key.trim_start_matches("limits.");
+        format!("{name} {}/{}", it.used, it.limit)
+    });
+    Check::of(
+        "limits",
+        "above a limit, requests that create something are refused",
+        findings,
+        shown.collect::<Vec<_>>().join(", "),
+    )
+}

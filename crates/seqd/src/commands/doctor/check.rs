@@ -1,0 +1,107 @@
+//! The result of a check.
+
+use serde::Serialize;
+
+/// The outcomes of a check, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Outcome {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Outcome {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// One check of the cluster.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Check {
+    pub(super) check: &'static str,
+    pub(super) result: Outcome,
+    /// What was found.
+    pub(super) detail: String,
+    /// Why it matters.
+    pub(super) why: &'static str,
+    /// The remedy; what to watch if the check is `ok`.
+    pub(super) what_to_do: String,
+}
+
+/// Something that is not as it should be.
+#[derive(Debug)]
+pub(super) struct Finding {
+    outcome: Outcome,
+    detail: String,
+    remedy: String,
+}
+
+pub(super) fn warn(detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding {
+        outcome: Outcome::Warn,
+        detail: detail.into(),
+        remedy: remedy.into(),
+    }
+}
+
+pub(super) fn fail(detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding {
+        outcome: Outcome::Fail,
+        ..warn(detail, remedy)
+    }
+}
+
+/// A finding that fails if `fails`, and warns if only `warns`.
+pub(super) fn either(
+    (fails, warns): (bool, bool),
+    detail: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Option<Finding> {
+    match (fails, warns) {
+        (true, _) => Some(fail(detail, remedy)),
+        (_, true) => Some(warn(detail, remedy)),
+        _ => None,
+    }
+}
+
+impl Check {
+    /// The check with these findings; `ok` describes the state if there are none.
+    pub(super) fn of(
+        check: &'static str,
+        why: &'static str,
+        findings: impl IntoIterator<Item = Finding>,
+        ok: impl Into<String>,
+    ) -> Self {
+        let mut findings: Vec<Finding> = findings.into_iter().collect();
+        findings.sort_by(|one, other| other.outcome.cmp(&one.outcome));
+        let Some(worst) = findings.first().map(|finding| finding.outcome) else {
+            return Self {
+                check,
+                result: Outcome::Ok,
+                detail: ok.into(),
+                why,
+                what_to_do: "nothing".to_owned(),
+            };
+        };
+        let details: Vec<&str> = findings.iter().map(|it| it.detail.as_str()).collect();
+        let mut remedies: Vec<&str> = Vec::new();
+        for finding in &findings {
+            if !remedies.contains(&finding.remedy.as_str()) {
+                remedies.push(&finding.remedy);
+            }
+        }
+        Self {
+            check,
+            result: worst,
+            detail: details.join("; "),
+            why,
+            what_to_do: remedies.join("; "),
+        }
+    }
+}

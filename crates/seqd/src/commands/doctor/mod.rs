@@ -1,0 +1,148 @@
+//! `seqd doctor`: every check that an expert would make, each with the reason and the remedy.
+//!
+//! The command sends its requests to the given endpoints only. The node that answers gathers the
+//! facts of the other members over the connections between nodes, so the access token goes to no
+//! host that only a response names. The checks are pure functions over these facts.
+
+mod capacity;
+mod check;
+mod group;
+mod nodes;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use seqd_client::api::{Facts, exit};
+use seqd_client::{Client, Options};
+use serde::Serialize;
+
+use self::check::{Check, Outcome, warn};
+use crate::failure::Failure;
+use crate::output::{Report, table};
+use crate::session::Session;
+
+/// The result of the command, as `-o json` prints it.
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    /// Whether no check failed.
+    healthy: bool,
+    /// The node that gathered the facts.
+    node: String,
+    checks: Vec<Check>,
+}
+
+/// The exit code is 7 if a check fails.
+pub(crate) async fn run(session: &Session) -> Result<u8, Failure> {
+    let facts = session.client.facts().await?;
+    let mut checks = vec![endpoints(&session.options).await];
+    checks.extend(check_all(&facts, Timestamp::now()));
+    let diagnosis = Diagnosis {
+        healthy: checks.iter().all(|it| it.result != Outcome::Fail),
+        node: facts.node,
+        checks,
+    };
+    report(&diagnosis, session.is_verbose())?.print(session.format)?;
+    Ok(if diagnosis.healthy {
+        exit::OK
+    } else {
+        exit::UNHEALTHY
+    })
+}
+
+/// Every check over the facts, in the order in which a person would look.
+fn check_all(facts: &Facts, now: Timestamp) -> Vec<Check> {
+    vec![
+        group::members(facts),
+        group::quorum(facts),
+        group::leader(facts),
+        group::readiness(facts),
+        group::links(facts),
+        group::replication(facts),
+        nodes::clocks(facts),
+        nodes::windows(facts),
+        nodes::fsync(facts),
+        nodes::commit(facts),
+        nodes::disk(facts, now),
+        nodes::files(facts),
+        nodes::descriptors(facts),
+        group::versions(facts),
+        group::configuration(facts),
+        nodes::certificates(facts, now),
+        nodes::exposure(facts),
+        capacity::layouts(facts, now),
+        capacity::workers(facts, now),
+        capacity::sequences(facts),
+        capacity::limits(facts),
+    ]
+}
+
+/// Whether each given endpoint answers. `/livez` needs no token, so none is sent.
+async fn endpoints(options: &Options) -> Check {
+    let tried = options.endpoints.iter().map(|endpoint| async move {
+        let client = Client::new(Options {
+            endpoints: vec![endpoint.clone()],
+            token: None,
+            ..options.clone()
+        });
+        let answer = match client {
+            Ok(client) => client.live().await,
+            Err(error) => Err(error),
+        };
+        let error = answer.err()?;
+        Some(warn(
+            format!("{endpoint} does not answer: {error}"),
+            "start the node, or correct --endpoints of the clients: each waits for it before it \
+             uses the next",
+        ))
+    });
+    let findings = join_all(tried).await.into_iter().flatten();
+    Check::of(
+        "endpoints",
+        "clients try the endpoints in turn",
+        findings,
+        format!("all {} given endpoints answer", options.endpoints.len()),
+    )
+}
+
+fn report(diagnosis: &Diagnosis, is_verbose: bool) -> Result<Report, Failure> {
+    let checks = &diagnosis.checks;
+    let items = checks.iter().map(serde_json::to_value);
+    let items = items.collect::<Result<Vec<_>, _>>();
+    let items = items.map_err(|error| Failure::failed(error.to_string()))?;
+    let columns = ["result", "check", "detail", "why", "what_to_do"];
+    let mut report = Report::new(diagnosis)?
+        .with_columns(&columns)
+        .with_items(items);
+    let mut rows = Vec::new();
+    for check in checks {
+        let result = check.result.as_str().to_owned();
+        let name = check.check.to_owned();
+        report.row(vec![
+            result.clone(),
+            name.clone(),
+            check.detail.clone(),
+            check.why.to_owned(),
+            check.what_to_do.clone(),
+        ]);
+        rows.push(vec![result, name, check.detail.clone()]);
+        if is_verbose || check.result != Outcome::Ok {
+            let more = |what: &str, text: &str| {
+                vec![String::new(), String::new(), format!("{what}: {text}")]
+            };
+            rows.push(more("why", check.why));
+            rows.push(more("do", &check.what_to_do));
+        }
+    }
+    let count = |wanted| checks.iter().filter(|it| it.result == wanted).count();
+    let (fails, warns) = (count(Outcome::Fail), count(Outcome::Warn));
+    let people = format!(
+        "{}{} checks by {}: {} ok, {warns} warn, {fails} fail.\n",
+        table(rows.into_iter()),
+        checks.len(),
+        diagnosis.node,
+        count(Outcome::Ok),
+    );
+    Ok(report.with_people(people))
+}
