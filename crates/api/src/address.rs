@@ -28,7 +28,6 @@ pub fn tls_url(authority: impl Display) -> String {
 }
 
 /// Returns the part of a URL after the scheme, or `None` if the scheme is missing or unknown.
-/// `https` is accepted because a node may advertise the address of a TLS proxy in front of it.
 #[must_use]
 pub fn authority(url: &str) -> Option<&str> {
     match url.split_once("://") {
@@ -66,6 +65,24 @@ pub fn is_host(text: &str) -> bool {
 fn is_plain(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     !text.is_empty() && text.bytes().all(plain)
+}
+
+/// Returns the first label of a host, with or without a port, which names its node by default. An
+/// address has no label.
+#[must_use]
+pub fn first_label(host: &str) -> Option<&str> {
+    let bare = match host.rsplit_once(':') {
+        Some((bare, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => bare,
+        _ => host,
+    };
+    let is_address = |text: &str| {
+        let text = text.trim_start_matches('[').trim_end_matches(']');
+        text.parse::<IpAddr>().is_ok()
+    };
+    if is_address(host) || is_address(bare) {
+        return None;
+    }
+    bare.split('.').next().filter(|label| !label.is_empty())
 }
 
 /// Returns whether the text is `HOST:PORT` with a port above 0.
@@ -121,6 +138,23 @@ mod tests {
         ];
         for wrong in wrong {
             assert!(!is_host_port(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_host_has_a_label_and_an_address_has_none() {
+        for host in ["n1", "n1.example", "n1.example:7401", "n1:9000"] {
+            assert_eq!(first_label(host), Some("n1"), "{host}");
+        }
+        for address in [
+            "10.0.0.1",
+            "10.0.0.1:7401",
+            "::1",
+            "[::1]",
+            "[::1]:7401",
+            "",
+        ] {
+            assert_eq!(first_label(address), None, "{address}");
         }
     }
 

@@ -86,13 +86,19 @@ impl Authority {
         Ok(Self { issuer, validity })
     }
 
+    /// The part of a period in which the CA itself is valid.
+    #[must_use]
+    pub fn within(&self, validity: Validity) -> Validity {
+        let until = validity.until.min(self.validity.until);
+        Validity { until, ..validity }
+    }
+
     /// Issues a certificate with a new key. It does not outlive the CA itself.
     ///
     /// # Errors
     /// The name is not valid in a certificate.
     pub fn issue(&self, subject: &Subject, validity: Validity) -> Result<Issued, TlsError> {
-        let until = validity.until.min(self.validity.until);
-        let validity = Validity { until, ..validity };
+        let validity = self.within(validity);
         let (name, hosts, uses) = match subject {
             Subject::Node { name, hosts } => {
                 let both = [

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
+mod certificates;
 mod server;
 mod stub;
 mod terminal;

@@ -50,15 +50,12 @@ impl Folder {
         self.0.join(format!("{name}.key"))
     }
 
-    /// Returns an error if one of these names has files already.
-    pub(crate) fn refuse_present(&self, names: &[&str]) -> Result<(), Failure> {
-        for name in names {
-            for path in [self.cert(name), self.key(name)] {
-                if path.symlink_metadata().is_ok() {
-                    let why = format!("{} already exists and is not overwritten", path.display());
-                    let hint = "give another --dir, or renew: seqd tls renew";
-                    return Err(Failure::of(exit::CONFLICT, "already-exists", why).with_hint(hint));
-                }
+    /// Returns an error if this name has files already.
+    pub(crate) fn refuse_present(&self, name: &str) -> Result<(), Failure> {
+        for path in [self.cert(name), self.key(name)] {
+            if path.symlink_metadata().is_ok() {
+                let why = format!("{} already exists and is not overwritten", path.display());
+                return Err(Failure::of(exit::CONFLICT, "already-exists", why));
             }
         }
         Ok(())

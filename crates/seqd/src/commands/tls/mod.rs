@@ -1,9 +1,12 @@
 //! `seqd tls`: creates a cluster's own CA and the certificates of its nodes and clients, as files.
 
+mod add;
 mod folder;
 mod init;
 mod inspect;
+mod issued;
 mod renew;
+mod subjects;
 
 use clap::Subcommand;
 
@@ -17,6 +20,8 @@ use crate::format::Format;
 pub(crate) enum TlsCommand {
     /// Create a CA, and certificates for the nodes of a cluster and for its clients
     Init(init::InitArgs),
+    /// Make certificates for more nodes and clients, signed by the CA in a folder
+    Add(add::AddArgs),
     /// Replace the certificates and keys in a folder with new ones, signed by its CA
     Renew(renew::RenewArgs),
     /// Print the contents of certificates, and check their keys
@@ -26,6 +31,7 @@ pub(crate) enum TlsCommand {
 pub(crate) fn run(command: TlsCommand, format: Format) -> Result<u8, Failure> {
     match command {
         TlsCommand::Init(args) => init::run(&args, format),
+        TlsCommand::Add(args) => add::run(&args, format),
         TlsCommand::Renew(args) => renew::run(&args, format),
         TlsCommand::Inspect(args) => inspect::run(&args, format),
     }

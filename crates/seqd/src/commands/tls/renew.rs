@@ -10,6 +10,8 @@ use seqd_net::tls::{Certificate, read_certificates};
 use serde_json::json;
 
 use super::folder::{Folder, failed, for_days};
+use super::issued::add_command;
+use super::subjects::hosts;
 use super::{date, now};
 use crate::failure::Failure;
 use crate::format::Format;
@@ -20,9 +22,15 @@ pub(crate) struct RenewArgs {
     /// Folder that `seqd tls init` created
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Name of one node or client to renew; all by default
-    #[arg(long, value_name = "NAME", alias = "client")]
-    node: Option<String>,
+    /// Node to renew, by its name; repeatable; by default all nodes and clients
+    #[arg(long = "node", value_name = "NAME")]
+    nodes: Vec<String>,
+    /// Client to renew, by its name; repeatable
+    #[arg(long = "client", value_name = "NAME")]
+    clients: Vec<String>,
+    /// Names and addresses to add to the certificates of the nodes, such as a load balancer's
+    #[arg(long, value_delimiter = ',', value_name = "HOST,...")]
+    also: Vec<String>,
     /// Validity of the new certificates, in days
     #[arg(long, default_value = "365", value_parser = RangedU64ValueParser::<u32>::new().range(1..=3650))]
     days: u32,
@@ -31,36 +39,32 @@ pub(crate) struct RenewArgs {
 pub(super) fn run(args: &RenewArgs, format: Format) -> Result<u8, Failure> {
     let folder = Folder::new(&args.dir);
     let authority = folder.authority()?;
-    let mut names = folder.names()?;
-    if let Some(one) = &args.node {
-        names.retain(|name| name == one);
-    }
-    if names.is_empty() {
-        let why = match &args.node {
-            Some(one) => format!("{} does not exist", folder.cert(one).display()),
-            None => format!(
-                "{} contains no certificates of nodes or clients",
-                args.dir.display()
-            ),
-        };
-        return Err(Failure::of(exit::NOT_FOUND, "not-found", why));
-    }
-    let validity = for_days(args.days, now());
+    let also = hosts("--also", &args.also)?;
+    let validity = authority.within(for_days(args.days, now()));
     let mut renewed = Vec::new();
-    for name in names {
+    let mut has_nodes = false;
+    for name in names(args, &folder)? {
         let chain = read_certificates(&folder.cert(&name)).map_err(failed)?;
         let read = chain.first().map(Certificate::read);
         let Some(read) = read.transpose().map_err(failed)? else {
             continue;
         };
+        has_nodes |= read.node.is_some();
         let subject = match read.node {
-            Some(node) => Subject::Node {
-                name: node,
-                hosts: read.hosts,
-            },
+            Some(node) => {
+                let mut hosts = read.hosts;
+                let more: Vec<_> = also.iter().filter(|host| !hosts.contains(host)).collect();
+                hosts.extend(more.into_iter().cloned());
+                Subject::Node { name: node, hosts }
+            }
             None => Subject::Client { name: read.subject },
         };
         renewed.push((name, authority.issue(&subject, validity).map_err(failed)?));
+    }
+    if !has_nodes && !also.is_empty() {
+        return Err(Failure::usage(
+            "--also: only nodes have hosts, and no node is renewed",
+        ));
     }
     let mut items = Vec::new();
     for (name, issued) in &renewed {
@@ -81,4 +85,36 @@ pub(super) fn run(args: &RenewArgs, format: Format) -> Result<u8, Failure> {
     people.push_str("them within ten seconds, without a restart\n");
     report.with_people(people).print(format)?;
     Ok(exit::OK)
+}
+
+/// The names of the certificates to renew.
+fn names(args: &RenewArgs, folder: &Folder) -> Result<Vec<String>, Failure> {
+    let present = folder.names()?;
+    let not_found = |why: String, what: &str| {
+        let hint = add_command(&args.dir, what);
+        Err(Failure::of(exit::NOT_FOUND, "not-found", why).with_hint(hint))
+    };
+    let nodes = args
+        .nodes
+        .iter()
+        .map(|name| (name, format!("--node {name}=HOST")));
+    let clients = args
+        .clients
+        .iter()
+        .map(|name| (name, format!("--client {name}")));
+    for (name, what) in nodes.chain(clients) {
+        if !present.contains(name) {
+            let why = format!("{} does not exist", folder.cert(name).display());
+            return not_found(why, &what);
+        }
+    }
+    if present.is_empty() {
+        let dir = args.dir.display();
+        let why = format!("{dir} contains no certificates of nodes or clients");
+        return not_found(why, "--node NAME=HOST");
+    }
+    let mut named: Vec<String> = args.nodes.iter().chain(&args.clients).cloned().collect();
+    named.sort();
+    named.dedup();
+    Ok(if named.is_empty() { present } else { named })
 }
