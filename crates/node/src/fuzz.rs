@@ -4,7 +4,7 @@
 //! `tests/fuzz/corpus`, so that the guarantees are checked without a fuzzer.
 
 use crate::config::keys::KEYS;
-use crate::config::{self, Config, ConfigError, Layers, bootstrap_file};
+use crate::config::{self, Bootstrap, Config, ConfigError, Layers, bootstrap_file};
 
 pub use crate::http::fuzz::{node_header, node_http};
 pub use crate::protocols::memcached::fuzz::node_memcached;
@@ -64,7 +64,15 @@ fn founded(hosts: &str) {
     let name = hosts.first().map_or("", |host| {
         host.split(['=', '.', ':']).next().unwrap_or_default()
     });
-    match bootstrap_file(name, &hosts) {
+    let node = Bootstrap {
+        name,
+        hosts: &hosts,
+        joins: hosts.len() % 2 == 0,
+        insecure: false,
+        auth: true,
+        hostname: "host.example",
+    };
+    match bootstrap_file(&node) {
         Ok(text) => match read(&text) {
             Ok(config) => assert_eq!(config.node.name, name),
             Err(error) => panic!("{error} in\n{text}"),

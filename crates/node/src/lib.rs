@@ -53,7 +53,7 @@ mod trends;
 /// The revision that this program was built from, if it is known.
 pub const REVISION: Option<&str> = option_env!("SEQD_REVISION");
 
-pub use access::{TokenFile, new_secret};
+pub use access::{check_tokens, new_secret};
 pub use clock::OsClock;
 pub use config::{Config, ConfigError, Layers, Resolved};
 pub use descriptors::Descriptors;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use seqd_api::{ErrorCode, Problem};
 use seqd_idgen::WallClock;
-use seqd_net::tls::{Files, Look, Material, PeerTls, Rotating, ServerTls, Validity, client_port};
+use seqd_net::tls::{
+    Files, Look, Material, PeerTls, Rotating, ServerTls, TlsError, Validity, client_port,
+};
 use seqd_net::{Listen, SecurePort};
 use seqd_raft::{Transport, answer_without_tls, peer_transport, secure_peer_transport};
 use tokio::time::{MissedTickBehavior, interval};
@@ -32,26 +34,30 @@ impl Tls {
     /// # Errors
     /// A file cannot be read or used.
     pub fn load(config: &Config, clock: &dyn WallClock) -> Result<Tls, ConfigError> {
-        let refused = |error| ConfigError(format!("[tls]: {error}"));
         let tls = &config.tls;
         let now = seconds(clock);
         let clients = match (tls.cert.clone(), tls.key.clone()) {
             (Some(cert), Some(key)) => {
                 let ca = tls.client_ca.clone();
                 let files = Files { cert, key, ca };
-                Some(Rotating::load(files, now, client_port).map_err(refused)?)
+                let loaded = Rotating::load(files, now, client_port);
+                Some(loaded.map_err(|error| refused("tls.cert, tls.key, tls.client_ca", &error))?)
             }
             _ => None,
         };
-        let peers = match (tls.peer_cert.clone(), tls.peer_key.clone()) {
-            (Some(cert), Some(key)) => {
-                let ca = tls.peer_ca.clone();
-                let (files, name) = (Files { cert, key, ca }, config.node.name.clone());
-                let build = move |material: &Material| PeerTls::new(material, &name);
-                Some(Rotating::load(files, now, build).map_err(refused)?)
-            }
-            _ => None,
-        };
+        let peers =
+            match (tls.peer_cert.clone(), tls.peer_key.clone()) {
+                (Some(cert), Some(key)) => {
+                    let ca = tls.peer_ca.clone();
+                    let (files, name) = (Files { cert, key, ca }, config.node.name.clone());
+                    let build = move |material: &Material| PeerTls::new(material, &name);
+                    let loaded = Rotating::load(files, now, build);
+                    Some(loaded.map_err(|error| {
+                        refused("tls.peer_cert, tls.peer_key, tls.peer_ca", &error)
+                    })?)
+                }
+                _ => None,
+            };
         Ok(Tls {
             clients: clients.map(Arc::new),
             peers: peers.map(Arc::new),
@@ -152,6 +158,17 @@ impl Tls {
             }
         }
     }
+}
+
+/// The reason why the files of these keys cannot be used, and how to make them if one is missing.
+fn refused(keys: &str, error: &TlsError) -> ConfigError {
+    let error = error.to_string();
+    let remedy = if error.ends_with("no such file or directory") {
+        "; `seqd tls init` makes the files of a cluster, `seqd tls add` those of another node"
+    } else {
+        ""
+    };
+    ConfigError(format!("{keys}: {error}{remedy}"))
 }
 
 fn warn_of_end(name: &str, validity: Validity, now: i64) {

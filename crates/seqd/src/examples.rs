@@ -94,6 +94,8 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "seqd tls renew --dir tls --also ids.example",
     "seqd tls inspect tls/n1.crt tls/ca.crt",
     "seqd config init --name n1 --peers n1.example,n2.example,n3.example",
+    "seqd config init --name n4 --join --peers n1.example,n2.example,n4.example",
+    "seqd config init --name n1 --insecure --peers n1=10.0.0.1,n2=10.0.0.2,n3=10.0.0.3",
     "seqd config check --config seqd.toml",
     "seqd config show --origin",
     "seqd completions bash",

@@ -77,7 +77,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Server(args) => return server::run(args),
         Command::Demo(args) => return demo::run(args),
         Command::Tls(command) => return commands::tls::run(command, cli.global.output),
-        Command::Config(command) => return commands::config::run(command, cli.global.output),
+        Command::Config(command) => return commands::config::run(command, &cli.global),
         Command::Completions(args) => return commands::completions::run(&args, Cli::command()),
         Command::Man(args) => {
             return commands::man::run(&args, Cli::command(), cli.global.quiet);

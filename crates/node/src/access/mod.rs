@@ -25,11 +25,12 @@ use seqd_raft::ProposeError;
 use seqd_state::{AccessId, AccessRecord, Permission, Tenant};
 use tokio::time::{Instant, interval, sleep};
 
-pub use operator::TokenFile;
+pub(crate) use operator::TokenFile;
 pub(crate) use tiny_id::TinyIdTokens;
 pub(crate) use token::Drawn;
 pub use token::new_secret;
 
+use crate::config::{Config, ConfigError};
 use crate::replica::{Replica, peek};
 use rates::Rates;
 
@@ -49,6 +50,16 @@ struct Guard {
     counts_for: Duration,
     /// The last time at which this node had contact with its cluster.
     in_touch: Mutex<Option<Instant>>,
+}
+
+/// Checks the files with tokens that `config` names.
+///
+/// # Errors
+/// A file cannot be used.
+pub fn check_tokens(config: &Config) -> Result<(), ConfigError> {
+    TokenFile::load(config)?;
+    TinyIdTokens::load(config)?;
+    Ok(())
 }
 
 /// The sender of a request.

@@ -4,7 +4,7 @@
 //! - Only the hash of the token is kept, and tokens are compared in constant time.
 //! - If the file cannot be used, the token in force remains.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -19,9 +19,22 @@ use crate::config::{Config, ConfigError};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub struct TokenFile {
+pub(crate) struct TokenFile {
     path: PathBuf,
     in_force: RwLock<TokenHash>,
+}
+
+/// The reason why the file cannot be used, and how to make it if it is missing.
+fn refused(path: &Path, error: &TokenError) -> ConfigError {
+    let shown = path.display();
+    let remedy = if path.exists() {
+        String::new()
+    } else {
+        format!(
+            "; make it with (umask 077; openssl rand -hex 32 > {shown}), or copy it from another node"
+        )
+    };
+    ConfigError(format!("auth.bootstrap_token_file: {error}{remedy}"))
 }
 
 /// The result of reading the file again.
@@ -37,13 +50,12 @@ impl TokenFile {
     ///
     /// # Errors
     /// The file cannot be used.
-    pub fn load(config: &Config) -> Result<Option<Self>, ConfigError> {
+    pub(crate) fn load(config: &Config) -> Result<Option<Self>, ConfigError> {
         let auth = &config.auth;
         let (true, Some(path)) = (auth.enabled, &auth.bootstrap_token_file) else {
             return Ok(None);
         };
-        let refused = |error| ConfigError(format!("auth.bootstrap_token_file: {error}"));
-        let token = Token::read(path).map_err(refused)?;
+        let token = Token::read(path).map_err(|error| refused(path, &error))?;
         Ok(Some(Self {
             path: path.clone(),
             in_force: RwLock::new(hash(token.secret().as_bytes())),

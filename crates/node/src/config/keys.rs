@@ -69,6 +69,8 @@ pub struct Entry {
     pub key: &'static Key,
     /// As TOML; `None` if the key is not set.
     pub value: Option<String>,
+    /// As JSON, of the key's own type; null if the key is not set.
+    pub json: serde_json::Value,
     pub origin: Origin,
 }
 
@@ -77,11 +79,13 @@ fn entries(values: &Values) -> Vec<Entry> {
         Some(given) => Entry {
             key,
             value: Some(as_toml(key.kind, given)),
+            json: as_json(key.kind, given),
             origin: given.origin.clone(),
         },
         None => Entry {
             key,
             value: None,
+            json: serde_json::Value::Null,
             origin: Origin::Default,
         },
     };
@@ -96,6 +100,19 @@ fn as_toml(kind: Kind, given: &Given) -> String {
             let items: Vec<String> = given.items().map(quoted).collect();
             format!("[{}]", items.join(", "))
         }
+    }
+}
+
+fn as_json(kind: Kind, given: &Given) -> serde_json::Value {
+    let text = given.text.as_str();
+    match kind {
+        Kind::Text => text.into(),
+        Kind::List => given.items().collect(),
+        // The values have passed the rules of their keys.
+        Kind::Number => text.parse::<u64>().map_or_else(|_| text.into(), Into::into),
+        Kind::Switch => text
+            .parse::<bool>()
+            .map_or_else(|_| text.into(), Into::into),
     }
 }
 

@@ -1,18 +1,14 @@
-//! Merges the layers (flag over environment over file over default) and keeps the origins. Also
-//! derives values from other keys and checks the rules that involve two keys.
+//! Merges the layers (flag over environment over file over default), keeps the origins, and derives
+//! values from other keys.
 
 use std::net::SocketAddr;
 
-use seqd_api::address::{TLS_SCHEME, authority, base_url, tls_url};
-use seqd_api::nearest;
+use seqd_api::address::{base_url, tls_url};
 
-use super::keys::{self, Config, Entry, KEYS, Key, Kind};
-use super::rules;
+use super::file;
+use super::keys::{Config, KEYS, Key};
 use super::values::{ConfigError, Origin, Values};
-
-/// The least ratio of the shortest election timeout to the heartbeat interval: only several missed
-/// heartbeats in a row justify an election.
-const HEARTBEATS_PER_ELECTION: u32 = 4;
+use super::{relations, rules};
 
 /// A configuration that passed all checks.
 #[derive(Clone, Debug)]
@@ -41,24 +37,8 @@ impl Default for Layers {
 impl Layers {
     /// Adds the text of a configuration file; `path` appears in messages.
     pub fn file(mut self, path: &str, text: &str) -> Result<Layers, ConfigError> {
-        let table: toml::Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| ConfigError(format!("{path}: {error}")))?;
-        for (section, value) in table {
-            let known = KEYS.iter().any(|key| section_of(key) == section);
-            let inner = match value {
-                toml::Value::Table(inner) if known => inner,
-                _ => return Err(unknown_section(path, &section)),
-            };
-            for (name, value) in inner {
-                let full = format!("{section}.{name}");
-                let key = keys::find(&full).ok_or_else(|| unknown_key(path, &full))?;
-                let text = as_text(key.kind, &value).ok_or_else(|| {
-                    let allowed = "give a text, a number or a list of texts";
-                    ConfigError::value(key.name, "a value of another type", path, allowed)
-                })?;
-                self.0.set(key.name, Origin::File(path.to_owned()), text);
-            }
+        for (key, text) in file::read(path, text)? {
+            self.0.set(key.name, Origin::File(path.to_owned()), text);
         }
         Ok(self)
     }
@@ -74,30 +54,10 @@ impl Layers {
         self.derive_name(hostname)?;
         self.derive_addresses(hostname)?;
         let mut config = Config::read(&self.0)?;
-        self.check_pairs(&config)?;
-        let mut warnings = Vec::new();
-        if config.tls.cert.is_some() && config.http.advertise.starts_with(&base_url("")) {
-            warnings.push(format!(
-                "http.advertise = {} is not an {TLS_SCHEME} address, but this node serves clients \
-                 over TLS",
-                config.http.advertise
-            ));
-        }
-        if config.auth.bootstrap_token_file.is_some() && !config.auth.enabled {
-            let warning = "auth.bootstrap_token_file is set, but auth.enabled is not: tokens are not \
-                 required";
-            warnings.push(warning.to_owned());
-        }
-        match config.peer.peers.len() {
-            0 => {
-                let own = (config.node.name.clone(), config.peer.advertise.clone());
-                config.peer.peers.push(own);
-            }
-            many @ (2 | 4 | 6) => warnings.push(format!(
-                "{many} voters tolerate no more lost nodes than {}: prefer an odd number",
-                many - 1
-            )),
-            _ => {}
+        let warnings = relations::check(&config, &self.0)?;
+        if config.peer.peers.is_empty() {
+            let own = (config.node.name.clone(), config.peer.advertise.clone());
+            config.peer.peers.push(own);
         }
         Ok(Resolved { config, warnings })
     }
@@ -152,116 +112,6 @@ impl Layers {
         self.0.set("http.advertise", Origin::Derived, url);
         Ok(())
     }
-
-    fn check_pairs(&self, config: &Config) -> Result<(), ConfigError> {
-        let heartbeat = config.raft.heartbeat;
-        if config.raft.election.0 < heartbeat * HEARTBEATS_PER_ELECTION {
-            let heartbeat = humantime::format_duration(heartbeat);
-            let allowed = format!(
-                "the shortest must be at least {HEARTBEATS_PER_ELECTION} heartbeats (of \
-                 {heartbeat})"
-            );
-            return Err(self.0.refusal("raft.election", &allowed));
-        }
-        if config.segment.min > config.segment.max {
-            return Err(self
-                .0
-                .refusal("segment.min", "it must be at most segment.max"));
-        }
-        if config.auth.enabled && config.auth.bootstrap_token_file.is_none() {
-            let allowed = "it requires auth.bootstrap_token_file: without a token every request would be \
-                 rejected";
-            return Err(self.0.refusal("auth.enabled", allowed));
-        }
-        self.check_ports(config)?;
-        self.check_tls(config)
-    }
-
-    /// Checks that no two ports have one address.
-    fn check_ports(&self, config: &Config) -> Result<(), ConfigError> {
-        let (http, peer) = (config.http.listen, config.peer.listen);
-        let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
-        let others = [
-            ("peer.listen", Some(peer)),
-            ("health.listen", config.health.listen),
-        ];
-        let others = others
-            .into_iter()
-            .filter_map(|(key, address)| Some((key, address?)));
-        for (key, address) in config.clients_ports().chain(others) {
-            if let Some((other, _)) = taken.iter().find(|(_, other)| overlap(address, *other)) {
-                let allowed = format!("{other} already uses this address: set another port");
-                return Err(self.0.refusal(key, &allowed));
-            }
-            taken.push((key, address));
-        }
-        let advertised = authority(&config.http.advertise);
-        if http.port() != 0 && advertised == Some(&config.peer.advertise) {
-            let allowed = "this is the address for peers: set the port for clients";
-            return Err(self.0.refusal("http.advertise", allowed));
-        }
-        Ok(())
-    }
-
-    /// Checks that each certificate has its key, peer certificates also their CAs, and
-    /// `tls.client_ca` a certificate of this node.
-    fn check_tls(&self, config: &Config) -> Result<(), ConfigError> {
-        let tls = &config.tls;
-        let sets = [
-            &[("tls.cert", &tls.cert), ("tls.key", &tls.key)][..],
-            &[
-                ("tls.peer_cert", &tls.peer_cert),
-                ("tls.peer_key", &tls.peer_key),
-                ("tls.peer_ca", &tls.peer_ca),
-            ],
-        ];
-        for set in sets {
-            let given = set.iter().find(|(_, path)| path.is_some());
-            let missing = set.iter().find(|(_, path)| path.is_none());
-            if let (Some((given, _)), Some((missing, _))) = (given, missing) {
-                return Err(self
-                    .0
-                    .refusal(given, &format!("{missing} is required too, and is not set")));
-            }
-        }
-        if tls.client_ca.is_some() && tls.cert.is_none() {
-            let allowed = "it requires tls.cert and tls.key, without which clients are not served \
-                over TLS";
-            return Err(self.0.refusal("tls.client_ca", allowed));
-        }
-        Ok(())
-    }
-}
-
-impl Config {
-    /// The ports for clients, with their keys.
-    pub(super) fn clients_ports(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
-        let protocols = [
-            ("redis.listen", self.redis.listen),
-            ("memcached.listen", self.memcached.listen),
-        ];
-        let protocols = protocols.into_iter();
-        std::iter::once(("http.listen", self.http.listen))
-            .chain(protocols.filter_map(|(key, listen)| Some((key, listen?))))
-    }
-
-    /// Returns whether `peer.advertise` was given, directly or as the node's own entry of
-    /// `peer.peers`.
-    pub(crate) fn is_peer_address_configured(&self) -> bool {
-        let is_own = |entry: &&Entry| entry.key.name == "peer.advertise";
-        let given = self.entries.iter().find(is_own);
-        let listed = self.peer.peers.iter();
-        given.is_some_and(|entry| entry.origin > Origin::Derived)
-            || listed.clone().any(|(name, _)| *name == self.node.name)
-    }
-}
-
-/// Returns whether two listening addresses cannot both be bound. For port 0, the system chooses a
-/// free port each time.
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let shares_interface =
-        one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() != 0 && one.port() == other.port() && shares_interface
 }
 
 /// A listening address as other machines reach it: `host` replaces "all interfaces".
@@ -271,64 +121,6 @@ fn reachable(listen: SocketAddr, host: &str) -> String {
     } else {
         listen.to_string()
     }
-}
-
-/// Converts a TOML value to text, a list to one text with commas. An item that is empty or contains
-/// a comma therefore keeps its quotes, and the rule of each list rejects it.
-fn as_text(kind: Kind, value: &toml::Value) -> Option<String> {
-    match value {
-        toml::Value::String(text) => Some(text.clone()),
-        toml::Value::Integer(number) => Some(number.to_string()),
-        toml::Value::Boolean(is_on) if kind == Kind::Switch => Some(is_on.to_string()),
-        toml::Value::Array(items) => {
-            let item = |item: &toml::Value| {
-                let text = item.as_str()?.trim();
-                let unfit = text.is_empty() || text.contains(',');
-                Some(match kind {
-                    Kind::List if unfit => format!("\"{text}\""),
-                    _ => text.to_owned(),
-                })
-            };
-            Some(
-                items
-                    .iter()
-                    .map(item)
-                    .collect::<Option<Vec<_>>>()?
-                    .join(","),
-            )
-        }
-        _ => None,
-    }
-}
-
-fn section_of(key: &Key) -> &'static str {
-    key.name.split('.').next().unwrap_or(key.name)
-}
-
-fn unknown_key(origin: &str, key: &str) -> ConfigError {
-    let names: Vec<&str> = KEYS.iter().map(|known| known.name).collect();
-    unknown(origin, key, nearest(key, &names).map(str::to_owned))
-}
-
-/// Suggests the full name of a key that is given without its section, or the section with the
-/// nearest name.
-fn unknown_section(origin: &str, name: &str) -> ConfigError {
-    let bare = KEYS.iter().find(|known| {
-        let (_, last) = known.name.split_once('.').unwrap_or_default();
-        last == name
-    });
-    let sections: Vec<&str> = KEYS.iter().map(section_of).collect();
-    let near = bare.map(|key| key.name.to_owned());
-    let near = near.or_else(|| nearest(name, &sections).map(|near| format!("[{near}]")));
-    unknown(origin, name, near)
-}
-
-fn unknown(origin: &str, key: &str, near: Option<String>) -> ConfigError {
-    let hint = match near {
-        Some(near) => format!("did you mean {near}?"),
-        None => "`seqd config show` lists all keys".to_owned(),
-    };
-    ConfigError(format!("{origin}: unknown key {key}; {hint}"))
 }
 
 /// The first DNS label of a host name.

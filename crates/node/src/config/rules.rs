@@ -35,7 +35,7 @@ impl LogFormat {
 
 fn text(given: &Given) -> Checked<&str> {
     match given.text.as_str() {
-        "" => Err("it must not be empty".to_owned()),
+        "" => Err("it must not be empty: give a value, or remove the line".to_owned()),
         text => Ok(text),
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn one_of<T: Copy>(given: &Given, choices: &[(&str, T)], allowed: &st
     let found = choices.iter().find(|(choice, _)| *choice == text);
     found
         .map(|(_, value)| *value)
-        .ok_or_else(|| allowed.to_owned())
+        .ok_or_else(|| format!("expected {allowed}"))
 }
 
 pub(super) fn switch(given: &Given) -> Checked<bool> {
@@ -96,7 +96,7 @@ pub(super) fn number<T: TryFrom<u64>>(given: &Given, range: RangeInclusive<u64>)
     let found = text(given)?.parse().ok().filter(|n| range.contains(n));
     found.and_then(|n| T::try_from(n).ok()).ok_or_else(|| {
         let (min, max) = range.into_inner();
-        format!("a whole number from {min} to {max}")
+        format!("expected a whole number from {min} to {max}")
     })
 }
 
@@ -105,7 +105,7 @@ pub(super) fn share(given: &Given) -> Checked<Share> {
     let percent = percent.and_then(|digits| digits.parse().ok());
     percent
         .and_then(Share::of_percent)
-        .ok_or_else(|| "a part in percent, \"1%\" to \"100%\"".to_owned())
+        .ok_or_else(|| "expected a part in percent, \"1%\" to \"100%\"".to_owned())
 }
 
 /// The range is in milliseconds.
@@ -120,7 +120,7 @@ pub(super) fn duration(given: &Given, range: RangeInclusive<u64>) -> Checked<Dur
                 humantime::format_duration(min),
                 humantime::format_duration(max),
             );
-            format!("a duration such as \"500ms\" or \"3s\", {min} to {max}")
+            format!("expected a duration such as \"500ms\" or \"3s\", {min} to {max}")
         })
 }
 
@@ -134,7 +134,9 @@ const LONGEST_ELECTION: Duration = Duration::from_secs(600);
 pub(super) fn durations(given: &Given) -> Checked<(Duration, Duration)> {
     let items: Vec<&str> = given.items().collect();
     let [min, max] = items.as_slice() else {
-        return Err("two durations, shortest and longest: [\"400ms\", \"800ms\"]".to_owned());
+        return Err(
+            "expected two durations, shortest and longest: [\"400ms\", \"800ms\"]".to_owned(),
+        );
     };
     let parse =
         |text: &str| humantime::parse_duration(text).map_err(|error| format!("{text}: {error}"));
@@ -145,7 +147,9 @@ pub(super) fn durations(given: &Given) -> Checked<(Duration, Duration)> {
         return Err(format!("both must be from {shortest} to {longest}"));
     }
     if min >= max {
-        return Err("the shortest must be less than the longest".to_owned());
+        return Err(
+            "the shortest must be less than the longest: [\"400ms\", \"800ms\"]".to_owned(),
+        );
     }
     Ok((min, max))
 }
@@ -158,7 +162,7 @@ pub(super) fn address(given: &Given) -> Checked<SocketAddr> {
     found
         .ok()
         .and_then(|mut addresses| addresses.next())
-        .ok_or_else(|| "HOST:PORT of this machine, such as 0.0.0.0:7400".to_owned())
+        .ok_or_else(|| "expected HOST:PORT of this machine, such as 0.0.0.0:7400".to_owned())
 }
 
 /// An address, or `None` if the text is empty.
@@ -194,7 +198,7 @@ pub(super) fn compat_routes(given: &Given) -> Checked<Vec<CompatRoutes>> {
             }
         };
         if routes.contains(&system) {
-            return Err(format!("{item} is listed twice"));
+            return Err(format!("{item} is listed twice: remove one of them"));
         }
         routes.push(system);
     }
@@ -207,7 +211,7 @@ pub(super) fn host_port(given: &Given) -> Checked<String> {
     if given.origin == Origin::Derived || is_host_port(text) {
         Ok(text.to_owned())
     } else {
-        Err(HOST_PORT_RULE.to_owned())
+        Err(format!("expected {HOST_PORT_RULE}"))
     }
 }
 
@@ -217,7 +221,10 @@ pub(super) fn url(given: &Given) -> Checked<String> {
         Ok(url.to_owned())
     } else {
         let sample = base_url("n1.example:7400");
-        Err(format!("a URL without a path, such as {sample}"))
+        Err(format!(
+            "expected a URL without a path, such as {sample}; 0.0.0.0 and [::] are addresses to \
+             listen on, not addresses of a node"
+        ))
     }
 }
 
@@ -228,16 +235,20 @@ pub(super) fn peers(given: &Given) -> Checked<Vec<(String, String)>> {
         let (name, address) = item
             .split_once('=')
             .filter(|(_, address)| is_host_port(address))
-            .ok_or_else(|| format!("{item} is not NAME=HOST:PORT"))?;
+            .ok_or_else(|| format!("{item} is not NAME=HOST:PORT, such as n1=n1.example:7401"))?;
         if validate_name(name).is_err() {
             return Err(format!("{name}: a name is {NAME_RULE}"));
         }
         for (other, known) in &peers {
             if other == name {
-                return Err(format!("{name} is listed twice"));
+                return Err(format!(
+                    "{name} is listed twice: each node has one name and one address"
+                ));
             }
             if known == address {
-                return Err(format!("{other} and {name} have the same address"));
+                return Err(format!(
+                    "{other} and {name} have the same address: give each node its own"
+                ));
             }
         }
         peers.push((name.to_owned(), address.to_owned()));

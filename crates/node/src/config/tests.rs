@@ -1,6 +1,8 @@
 //! Tests of the configuration as a whole.
 
 mod auth;
+mod bootstrap;
+mod wrong;
 
 use std::time::Duration;
 
@@ -222,81 +224,6 @@ fn the_name_may_come_from_the_host() {
 }
 
 #[test]
-fn a_bootstrap_file_differs_only_in_the_name() {
-    let hosts: Vec<String> = ["n1.example", "n2.example", "third=10.0.0.3:9000"]
-        .iter()
-        .map(|host| (*host).to_owned())
-        .collect();
-    let text = bootstrap_file("n1", &hosts).unwrap();
-    let config = file(&text).unwrap().config;
-    assert_eq!(
-        config.peer.peers[2],
-        ("third".to_owned(), "10.0.0.3:9000".to_owned())
-    );
-    assert_eq!(config.http.advertise, "https://n1.example:7400");
-    assert_eq!(
-        file(&bootstrap_file("third", &hosts).unwrap())
-            .unwrap()
-            .config
-            .peer
-            .listen
-            .port(),
-        9000
-    );
-    assert!(bootstrap_file("n9", &hosts).is_err());
-}
-
-#[test]
-fn a_bootstrap_file_that_no_node_would_take_is_not_written() {
-    let of = |hosts: &str| {
-        let hosts: Vec<String> = hosts.split(' ').map(str::to_owned).collect();
-        bootstrap_file("n1", &hosts).unwrap_err().to_string()
-    };
-    let many = of("n1 n2 n3 n4 n5 n6 n7 n8");
-    assert!(many.contains("8 nodes; use 1, 3 or 5"), "{many}");
-    let same = of("n1=a n2=a n3=c");
-    assert!(same.contains("have the same address"), "{same}");
-    let port = of("n1:7400 n2 n3");
-    assert!(
-        port.contains("http.listen already uses this address"),
-        "{port}"
-    );
-}
-
-#[test]
-fn a_bootstrap_file_can_be_read_whatever_the_hosts_are() {
-    let of = |hosts: &[&str]| {
-        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
-        bootstrap_file("n1", &hosts)
-    };
-    let config = file(&of(&["n1=::1", "n2=[::2]", "n3=[::3]:9000"]).unwrap());
-    let config = config.unwrap().config;
-    assert_eq!(config.http.advertise, "https://[::1]:7400");
-    assert_eq!(config.http.listen.to_string(), "[::]:7400");
-    assert_eq!(config.peer.listen.to_string(), "[::]:7401");
-    let addresses: Vec<&str> = config
-        .peer
-        .peers
-        .iter()
-        .map(|(_, at)| at.as_str())
-        .collect();
-    assert_eq!(addresses, ["[::1]:7401", "[::2]:7401", "[::3]:9000"]);
-    for wrong in [
-        "n1=a\"b",
-        "n1=a b",
-        "n1=",
-        "n1=::",
-        "n1=0.0.0.0",
-        "n1=a:x",
-        "n1=a\nb",
-        "::1",
-    ] {
-        let why = of(&[wrong]).unwrap_err().to_string();
-        assert!(why.contains("give HOST or NAME=HOST"), "{wrong}: {why}");
-    }
-}
-
-#[test]
 fn nothing_in_a_list_of_the_file_is_dropped() {
     let with = |peers: &str| refusal(&format!("[node]\nname = \"n1\"\n[peer]\npeers = {peers}"));
     assert!(with("[\"\"]").contains("is not NAME=HOST:PORT"));
@@ -362,7 +289,8 @@ fn a_certificate_needs_its_key_and_an_https_address() {
     );
     assert_eq!(
         resolve(&[key]).unwrap_err(),
-        "tls.key = /tls/n1.key (seqd.toml): tls.cert is required too, and is not set"
+        "tls.key = /tls/n1.key (seqd.toml): tls.cert is required too, and is not set: set \
+         both, or neither for no TLS"
     );
     let alone = resolve(&[("client_ca", "/tls/ca.crt")]).unwrap_err();
     assert!(

@@ -7,28 +7,22 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use rustix::fs::{Access, access};
 use seqd_client::api::exit;
-use seqd_node::config::{self, Config, ConfigError, Resolved};
-use seqd_node::{Descriptors, OsClock, Tls, TokenFile};
-use serde_json::json;
+use seqd_node::config::{self, Bootstrap, Config, ConfigError, Resolved};
+use seqd_node::{Descriptors, OsClock, Tls, check_tokens};
+use serde_json::{Value, json};
 
 use crate::config_flags::ConfigFlags;
 use crate::failure::Failure;
-use crate::format::Format;
 use crate::output::{Report, write_stdout};
+use crate::session::Global;
 
 /// The operations on configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Print a configuration file for one node of a new cluster
-    Init {
-        /// Name of the node
-        #[arg(long)]
-        name: String,
-        /// All nodes, comma-separated: HOST or NAME=HOST, with :PORT if it is not 7401
-        #[arg(long, value_delimiter = ',', required = true, value_name = "HOST,...")]
-        peers: Vec<String>,
-    },
+    /// Print a configuration file for one node: of a new cluster, or of a node that joins one
+    Init(InitArgs),
     /// Check whether a node can run with a configuration
     Check(ConfigSource),
     /// Print the resulting configuration
@@ -39,6 +33,27 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         origin: bool,
     },
+}
+
+/// The content of the file of one node.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Name of the node
+    #[arg(long)]
+    name: String,
+    /// All founding nodes, comma-separated: HOST or NAME=HOST, with :PORT if it is not 7401
+    #[arg(long, value_delimiter = ',', required = true, value_name = "HOST,...")]
+    peers: Vec<String>,
+    /// For a node that joins an existing cluster: --peers are members; NAME=HOST with the node's own
+    /// name sets its address, which is otherwise this machine's name
+    #[arg(long)]
+    join: bool,
+    /// Without TLS, on all interfaces: only for a private network
+    #[arg(long)]
+    insecure: bool,
+    /// With access tokens for clients
+    #[arg(long)]
+    auth: bool,
 }
 
 /// The sources of the configuration. A flag overrides the environment, which overrides the file,
@@ -85,14 +100,60 @@ fn read_file(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Reads the certificates, keys and tokens that the configuration names, and refuses a node that
-/// would be open to everybody. Exceptions that the configuration permits become warnings.
+/// Reads the certificates, keys and tokens that the configuration names, checks its data folder, and
+/// refuses a node that would be open to everybody. Exceptions that the configuration permits become
+/// warnings.
 pub(crate) fn check_access(resolved: &mut Resolved) -> Result<(), Failure> {
-    Tls::load(&resolved.config, &OsClock).map_err(refused)?;
-    TokenFile::load(&resolved.config).map_err(refused)?;
-    let open = config::check_exposed(&resolved.config).map_err(refused)?;
+    let config = &resolved.config;
+    Tls::load(config, &OsClock).map_err(refused)?;
+    check_tokens(config).map_err(refused)?;
+    let open = config::check_exposed(config).map_err(refused)?;
+    check_data_dir(&config.node.data_dir)?;
     resolved.warnings.extend(open);
     Ok(())
+}
+
+/// Checks that the data folder can be used or created. Leaves no trace.
+fn check_data_dir(folder: &Path) -> Result<(), Failure> {
+    let shown = folder.display();
+    let refuse = |why: String| {
+        let why = format!("node.data_dir = {shown}: {why}");
+        Err(Failure::of(exit::USAGE, "invalid-config", why))
+    };
+    if folder.metadata().is_ok_and(|found| !found.is_dir()) {
+        return refuse("it is a file: set a path of a folder".to_owned());
+    }
+    let mut above = folder
+        .ancestors()
+        .map(|path| match path.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => path,
+        });
+    let Some(present) = above.find(|path| path.symlink_metadata().is_ok()) else {
+        return Ok(());
+    };
+    let has_all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    if present == folder {
+        return match access(folder, has_all) {
+            Ok(()) => Ok(()),
+            Err(error) => refuse(format!(
+                "this user cannot use it: {}; change its owner, or run the node as its owner",
+                io::Error::from(error)
+            )),
+        };
+    }
+    // A name that no other process uses. The folder itself is not created, because a node that
+    // starts at the same time would find it empty, and then missing.
+    let probe = present.join(format!(".seqd-check-{}", std::process::id()));
+    match std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe)) {
+        Ok(()) => Ok(()),
+        Err(error) => refuse(format!(
+            "it does not exist and cannot be created in {}: {}; create it for the node's user, or \
+             set another path",
+            present.display(),
+            error.to_string().to_lowercase()
+        )),
+    }
 }
 
 fn refused(error: ConfigError) -> Failure {
@@ -106,30 +167,21 @@ fn hostname() -> String {
         .into_owned()
 }
 
-pub(crate) fn run(command: ConfigCommand, format: Format) -> Result<u8, Failure> {
+pub(crate) fn run(command: ConfigCommand, global: &Global) -> Result<u8, Failure> {
+    let format = global.output;
     match command {
-        ConfigCommand::Init { name, peers } => {
-            write_stdout(&config::bootstrap_file(&name, &peers).map_err(refused)?)?;
+        ConfigCommand::Init(args) => {
+            let node = Bootstrap {
+                name: &args.name,
+                hosts: &args.peers,
+                joins: args.join,
+                insecure: args.insecure,
+                auth: args.auth,
+                hostname: &hostname(),
+            };
+            write_stdout(&config::bootstrap_file(&node).map_err(refused)?)?;
         }
-        ConfigCommand::Check(source) => {
-            let mut resolved = source.resolve()?;
-            check_access(&mut resolved)?;
-            let limits =
-                Descriptors::raised().map_err(|error| Failure::usage(error.to_string()))?;
-            let checked = json!({
-                "ok": true,
-                "warnings": resolved.warnings,
-                "open_files": limits.all,
-                "connections": { "clients": limits.clients, "peers": limits.peers },
-            });
-            let mut report = Report::new(&checked)?
-                .with_columns(&["warning"])
-                .with_people(check_text(&resolved.warnings, limits));
-            for warning in resolved.warnings {
-                report.row(vec![warning]);
-            }
-            report.print(format)?;
-        }
+        ConfigCommand::Check(source) => check(&source, global)?,
         ConfigCommand::Show { source, origin } => {
             show(&source.resolve()?.config, origin)?.print(format)?;
         }
@@ -137,21 +189,39 @@ pub(crate) fn run(command: ConfigCommand, format: Format) -> Result<u8, Failure>
     Ok(exit::OK)
 }
 
-fn check_text(warnings: &[String], limits: Descriptors) -> String {
-    let mut text: String = warnings
-        .iter()
+/// Prints what is wrong or unwise, and with `--verbose` the limits of this process.
+fn check(source: &ConfigSource, global: &Global) -> Result<(), Failure> {
+    let mut resolved = source.resolve()?;
+    check_access(&mut resolved)?;
+    let limits = Descriptors::raised().map_err(|error| Failure::usage(error.to_string()))?;
+    let checked = json!({
+        "ok": true,
+        "warnings": resolved.warnings,
+        "open_files": limits.all,
+        "connections": { "clients": limits.clients, "peers": limits.peers },
+    });
+    let mut text: String = (resolved.warnings.iter())
         .map(|warning| format!("warning: {warning}\n"))
         .collect();
-    let Descriptors {
-        all,
-        clients,
-        peers,
-        ..
-    } = limits;
-    text.push_str(&format!(
-        "{all} open files here: at most {clients} connections of clients and {peers} of peers\nok\n"
-    ));
-    text
+    if global.verbose {
+        let Descriptors {
+            all,
+            clients,
+            peers,
+            ..
+        } = limits;
+        text.push_str(&format!(
+            "{all} open files here: at most {clients} connections of clients and {peers} of peers\n"
+        ));
+    }
+    text.push_str("ok\n");
+    let mut report = Report::new(&checked)?
+        .with_columns(&["warning"])
+        .with_people(text);
+    for warning in resolved.warnings {
+        report.row(vec![warning]);
+    }
+    report.print(global.output)
 }
 
 fn show(config: &Config, origin: bool) -> Result<Report, Failure> {
@@ -159,7 +229,7 @@ fn show(config: &Config, origin: bool) -> Result<Report, Failure> {
         .entries
         .iter()
         .map(|entry| {
-            let mut item = json!({ "key": entry.key.name, "value": entry.value });
+            let mut item = json!({ "key": entry.key.name, "value": entry.json });
             if origin {
                 item["origin"] = json!(entry.origin.to_string());
             }
@@ -175,14 +245,21 @@ fn show(config: &Config, origin: bool) -> Result<Report, Failure> {
         .with_columns(columns)
         .with_people(config::show(&config.entries, origin));
     for entry in &config.entries {
-        let mut row = vec![
-            entry.key.name.to_owned(),
-            entry.value.clone().unwrap_or_default(),
-        ];
+        let mut row = vec![entry.key.name.to_owned(), plain(&entry.json)];
         if origin {
             row.push(entry.origin.to_string());
         }
         report.row(row);
     }
     Ok(report)
+}
+
+/// A value without quotes, a list with commas.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
 mod certificates;
+mod configuration;
 mod server;
 mod stub;
 mod terminal;
@@ -241,48 +242,6 @@ fn input_without_an_end_is_refused() {
     let (code, _, stderr) = texts(&seqd("x", &["decode"], &"7".repeat((16 << 20) + 1)));
     assert_eq!(code, 2);
     assert!(stderr.contains("larger than 16777216 bytes"), "{stderr}");
-}
-
-#[test]
-fn config_init_prints_a_file_that_check_accepts() {
-    let peers = "n1.example,n2.example,n3.example";
-    let (code, stdout, _) = texts(&seqd(
-        "x",
-        &["config", "init", "--name", "n1", "--peers", peers],
-        "",
-    ));
-    assert_eq!(code, 0);
-    assert!(stdout.contains(
-        "peers = [\"n1=n1.example:7401\", \"n2=n2.example:7401\", \"n3=n3.example:7401\"]\n"
-    ));
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("seqd.toml");
-    std::fs::write(&file, &stdout).unwrap();
-    let file = file.to_str().unwrap();
-    // The certificates do not exist yet.
-    let (code, _, stderr) = texts(&seqd("x", &["config", "check", "--config", file], ""));
-    assert_eq!(code, 2);
-    assert!(stderr.contains("cannot read /etc/seqd/tls/n1"), "{stderr}");
-    let (plain, _) = stdout.split_once("# Made by: seqd tls init").unwrap();
-    std::fs::write(file, plain).unwrap();
-    let (code, _, stderr) = texts(&seqd("x", &["config", "check", "--config", file], ""));
-    assert_eq!(code, 2);
-    assert!(
-        stderr.contains("serves other machines without TLS"),
-        "{stderr}"
-    );
-    let permitted = ["config", "check", "--insecure", "--config", file];
-    let (code, stdout, _) = texts(&seqd("x", &permitted, ""));
-    assert_eq!(code, 0);
-    assert!(
-        stdout.contains("warning: insecure: http.listen"),
-        "{stdout}"
-    );
-    assert!(stdout.contains(" connections of clients and "), "{stdout}");
-    std::fs::write(file, "[http]\nlisen = \"x\"\n").unwrap();
-    let (code, _, stderr) = texts(&seqd("x", &["config", "check", "--config", file], ""));
-    assert_eq!(code, 2);
-    assert!(stderr.contains("http.listen"), "{stderr}");
 }
 
 #[test]
