@@ -110,6 +110,8 @@ async fn call_all(client: &Client) {
     drop(client.members(&list).await);
     drop(client.add_member(&member).await);
     drop(client.promote_member("P").await);
+    drop(client.drain_member("P").await);
+    drop(client.resume_member("P").await);
     drop(client.reset_workers("P").await);
     drop(client.remove_member("P").await);
     drop(client.move_leader(&LeaderMove::default()).await);
