@@ -188,7 +188,7 @@ public final class Client {
                 .toList());
     }
 
-    /** Returns a timestamp that is above every earlier one of the cluster: Unix milliseconds << 18 and a counter. */
+    /** Returns a timestamp above every earlier one of the cluster: Unix milliseconds times 2^18, and a counter. */
     public long timestamp() {
         return read(() -> call(Operation.TIMESTAMPS, List.of(), Map.of()).integer("first"));
     }

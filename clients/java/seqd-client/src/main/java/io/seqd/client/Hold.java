@@ -98,8 +98,22 @@ record Hold(long token, String lease, long untilMs) {
         }
     }
 
-    /** Releases a hold, with a few retries because others wait for it. A hold that has ended counts as released. */
+    /**
+     * Releases a hold, with a few retries because others wait for it; also on an interrupted thread. A hold that has
+     * ended counts as released.
+     */
     static void release(Locks locks, String name, String lease) {
+        boolean wasInterrupted = Thread.interrupted();
+        try {
+            releaseWithRetries(locks, name, lease);
+        } finally {
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private static void releaseWithRetries(Locks locks, String name, String lease) {
         for (int attempts = 1;; attempts++) {
             try {
                 locks.release(name, lease);

@@ -95,15 +95,7 @@ public final class LockGuard implements AutoCloseable {
         state.lose(new LockLostException("released", "the lock was released", null));
         lost.cancel(false);
         keeper.interrupt();
-        // Others wait for the lock, so an interrupted thread releases it, too.
-        boolean wasInterrupted = Thread.interrupted();
-        try {
-            Hold.release(locks, name, hold.lease());
-        } finally {
-            if (wasInterrupted) {
-                Thread.currentThread().interrupt();
-            }
-        }
+        Hold.release(locks, name, hold.lease());
     }
 
     /** Releases the lock. If no node confirms that, the hold expires. */

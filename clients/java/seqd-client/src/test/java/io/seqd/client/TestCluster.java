@@ -10,8 +10,8 @@ import java.time.Duration;
 
 /** Three nodes with TLS and tokens, started by clients/cluster.py. */
 final class TestCluster implements AutoCloseable {
-    /** Short, so that a test waits for the end of a window. */
-    static final long WINDOW_MS = 3000;
+    /** Short, so that a test can wait for its end, and long enough for an election on a busy machine. */
+    static final long WINDOW_MS = 6000;
 
     final Answer info;
     private final Process process;
