@@ -33,7 +33,11 @@ const panels = Object.entries(PANELS).map(([name, { sources, build }]) => {
 /** Renders a panel if its data has changed, and once a second for what depends on the time. */
 function renderPanel(panel, store, now) {
   const { node, sources, content, note, age, render } = panel;
-  const version = [Math.floor(now / 1000), ...sources.map((name) => store.sources[name].at)].join();
+  const version = [
+    Math.floor(now / 1000),
+    store.connection,
+    ...sources.map((name) => store.sources[name].at),
+  ].join();
   if (panel.version === version) return;
   panel.version = version;
   const old = store.age(sources);
@@ -118,7 +122,7 @@ function start() {
     });
   });
   prepareActions(byId("dialog"), (text) => {
-    setText(parts.news, text);
+    setText(parts.news, `${new Date().toISOString().slice(11, 19)} UTC: ${text}`);
     store.refresh();
   });
   prepareDecode(
