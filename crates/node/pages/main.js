@@ -46,7 +46,8 @@ function renderPanel(panel, store, now) {
   content.hidden = old === null;
   setText(age, old === null ? "no data" : `${duration(old / 1000)} old`);
   const errors = sources.map((source) => store.error(source)).filter(Boolean);
-  const reason = errors.length ? errors[0].message : "no response yet";
+  const silence = old === null ? "no response yet" : "the node does not respond";
+  const reason = errors.length ? errors[0].message : silence;
   const text = old === null ? `Unknown: ${reason}.` : isStale ? `Stale: ${reason}.` : "";
   setText(note, text);
   note.hidden = text === "";
