@@ -91,7 +91,8 @@ async function dashboard(page) {
       must((await panel.locator("h2").count()) === 1, `${name} has no heading`);
       must((await panel.locator(".command").textContent()).startsWith("seqd "), `${name} has no command`);
       if (name !== "decode") await panel.locator(".content:not([hidden])").waitFor();
-      if (name !== "decode") must(/old$/.test(await panel.locator(".age").textContent()), `${name} has no age`);
+      if (name !== "decode")
+        must(/old$/.test(await panel.locator(".age").textContent()), `${name} has no age`);
     }
     await page.waitForSelector(node("n3", "[data-role=follower][data-state=ready]"));
     must((await page.locator("[data-node][data-role][data-state]").count()) === 3, "three nodes");
@@ -100,10 +101,14 @@ async function dashboard(page) {
     await page.waitForSelector("body[data-health=ok]");
   });
   await check("Enter decodes an ID", async () => {
-    const { id } = await (await fetch(`${demo.urls.n2}/v1/id`, { headers: { accept: "application/json" } })).json();
+    const { id } = await (
+      await fetch(`${demo.urls.n2}/v1/id`, { headers: { accept: "application/json" } })
+    ).json();
     await page.fill("input[name=id]", id);
     await page.press("input[name=id]", "Enter");
-    await page.waitForFunction(() => /leased to\s*n2/.test(document.querySelector("#decode-output").textContent));
+    await page.waitForFunction(() =>
+      /leased to\s*n2/.test(document.querySelector("#decode-output").textContent),
+    );
     const command = await page.textContent("[data-panel=decode] .command");
     must(command === `seqd decode ${id}`, command);
     await page.fill("input[name=id]", "no id");
@@ -127,7 +132,10 @@ async function actions(page) {
     await picture(page, "dialog");
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
-    const focused = await page.evaluate((one) => document.activeElement.matches(one), node("n3", " [data-action=remove]"));
+    const focused = await page.evaluate(
+      (one) => document.activeElement.matches(one),
+      node("n3", " [data-action=remove]"),
+    );
     must(focused, "the focus returns to the button");
     must((await demo.send("GET", "n1", "/v1/cluster")).members.length === 3, "three members");
   });
@@ -159,7 +167,9 @@ async function failures(page, name) {
     const begun = Date.now();
     process.kill(demo.pidOf(leader), "SIGKILL");
     await page.waitForSelector(node(leader, "[data-state=unreachable]"));
-    await page.waitForSelector(node("n", "").replace("[data-node=n]", "[data-node][data-role=leader][data-state=ready]"));
+    await page.waitForSelector(
+      node("n", "").replace("[data-node=n]", "[data-node][data-role=leader][data-state=ready]"),
+    );
     const took = Date.now() - begun;
     await page.waitForSelector("body[data-health=bad]");
     await accessible(page);
@@ -204,7 +214,10 @@ async function looks(url) {
     }
   }
   await check("the pages fit a phone", async () => {
-    for (const [path, ready] of [["/ui/", "[data-lock]"], ["/docs", "article"]]) {
+    for (const [path, ready] of [
+      ["/ui/", "[data-lock]"],
+      ["/docs", "article"],
+    ]) {
       const page = await open(url + path, { viewport: { width: 390, height: 800 } });
       await page.waitForSelector(ready);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -219,7 +232,9 @@ async function looks(url) {
 async function description(url) {
   await check("every operation has a command and an example, and is found by search and link", async () => {
     const { paths } = await (await fetch(`${url}/openapi.json`)).json();
-    const ids = Object.values(paths).flatMap((methods) => Object.values(methods).map((one) => one.operationId));
+    const ids = Object.values(paths).flatMap((methods) =>
+      Object.values(methods).map((one) => one.operationId),
+    );
     const page = await open(`${url}/docs#acquire_lock`);
     await page.waitForSelector("article");
     for (const id of ids.filter((one) => !one.startsWith("post_"))) {
@@ -251,7 +266,9 @@ async function tokens() {
       await page.fill("input[name=token]", token);
       await page.press("input[name=token]", "Enter");
       await page.waitForSelector(node("n1", "[data-state=ready]"));
-      const kept = await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length);
+      const kept = await page.evaluate(
+        () => localStorage.length + sessionStorage.length + document.cookie.length,
+      );
       must(kept === 0 && !page.url().includes(token), "nothing is stored");
       await page.reload();
       await page.locator("input[name=token]").waitFor();

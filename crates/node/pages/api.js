@@ -6,6 +6,22 @@ export function setToken(text) {
   token = text.trim();
 }
 
+/** A difference below this is that of the header's whole seconds, and of the way. */
+const DIFFERENCE_MS = 2000;
+
+/** The time by which the node's clock is ahead of the browser's. */
+let aheadMs = 0;
+
+/** The time by the node's clock, which the times in its answers are of. */
+export function nodeNow() {
+  return Date.now() + aheadMs;
+}
+
+function compareClocks(date) {
+  const difference = Date.parse(date) + 500 - Date.now();
+  aheadMs = Math.abs(difference) > DIFFERENCE_MS ? difference : 0;
+}
+
 /** The node refused the request with a problem. */
 export class Refused extends Error {
   constructor(status, problem) {
@@ -47,6 +63,7 @@ export async function send(method, path, { query = {}, body, waitMs = 2000 } = {
     const late = error.name === "TimeoutError";
     throw new Unanswered(late ? `no response within ${waitMs / 1000} s` : "the connection failed");
   }
+  compareClocks(response.headers.get("date"));
   const isJson = /json/.test(response.headers.get("content-type") || "");
   const read = isJson ? parsed(text) : text;
   if (!response.ok) throw new Refused(response.status, isJson ? read : {});

@@ -25,11 +25,15 @@ const TITLES = {
   config: "The node",
 };
 
+/** The methods of a path in the order of the page. */
+const VERBS = ["get", "post", "put", "patch", "delete"];
+
 /** The operations in groups, in the order of the document. A POST like a GET is not repeated. */
 function groupsOf(document) {
   const groups = new Map();
   for (const [path, methods] of Object.entries(document.paths)) {
-    for (const [verb, operation] of Object.entries(methods)) {
+    for (const verb of VERBS.filter((verb) => verb in methods)) {
+      const operation = methods[verb];
       if (operation.operationId === `post_${methods.get?.operationId}`) continue;
       const tag = operation.tags[0];
       const title = TITLES[tag] || tag;

@@ -1,5 +1,6 @@
 // What is wrong, the worst first. Each finding names the panel that shows more.
 
+import { nodeNow } from "./api.js";
 import { duration, plural, rate, until } from "./format.js";
 import { rateOf } from "./history.js";
 import { runway } from "./runway.js";
@@ -21,7 +22,7 @@ export function findings(store, now) {
     ...readiness(store.data("ready")),
     ...refusedIds(store),
     ...disk(store.data("metrics")),
-    ...ends(store, now),
+    ...ends(store),
     ...unread(store),
   ];
   return all.sort((a, b) => (a.level === "bad" ? 0 : 1) - (b.level === "bad" ? 0 : 1));
@@ -103,10 +104,10 @@ function disk(metrics) {
   ];
 }
 
-function ends(store, now) {
-  const near = runway(store, now).filter(({ level }) => level);
+function ends(store) {
+  const near = runway(store, nodeNow()).filter(({ level }) => level);
   return near.map(({ what, end, detail, level }) => {
-    const when = end === null ? "" : ` ends ${until(end, now)}`;
+    const when = end === null ? "" : ` ends ${until(end)}`;
     return { level, text: `${what[0].toUpperCase()}${what.slice(1)}${when}: ${detail}`, panel: "runway" };
   });
 }

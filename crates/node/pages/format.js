@@ -1,5 +1,7 @@
 // Numbers, durations and times as text. An unknown value is always the same word.
 
+import { nodeNow } from "./api.js";
+
 export const UNKNOWN = "unknown";
 
 const UNITS = [
@@ -19,7 +21,7 @@ export function duration(seconds) {
 }
 
 /** The time until an instant, or since it. */
-export function until(time, now = Date.now()) {
+export function until(time, now = nodeNow()) {
   const seconds = (time - now) / 1000;
   if (!Number.isFinite(seconds)) return UNKNOWN;
   return seconds < 0 ? `${duration(-seconds)} ago` : `in ${duration(seconds)}`;

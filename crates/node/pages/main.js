@@ -33,7 +33,11 @@ const panels = Object.entries(PANELS).map(([name, { sources, build }]) => {
 /** Renders a panel if its data has changed, and once a second for what depends on the time. */
 function renderPanel(panel, store, now) {
   const { node, sources, content, note, age, render } = panel;
-  const version = [Math.floor(now / 1000), ...sources.map((name) => store.sources[name].at)].join();
+  const version = [
+    Math.floor(now / 1000),
+    store.connection,
+    ...sources.map((name) => store.sources[name].at),
+  ].join();
   if (panel.version === version) return;
   panel.version = version;
   const old = store.age(sources);
@@ -42,7 +46,8 @@ function renderPanel(panel, store, now) {
   content.hidden = old === null;
   setText(age, old === null ? "no data" : `${duration(old / 1000)} old`);
   const errors = sources.map((source) => store.error(source)).filter(Boolean);
-  const reason = errors.length ? errors[0].message : "no response yet";
+  const silence = old === null ? "no response yet" : "the node does not respond";
+  const reason = errors.length ? errors[0].message : silence;
   const text = old === null ? `Unknown: ${reason}.` : isStale ? `Stale: ${reason}.` : "";
   setText(note, text);
   note.hidden = text === "";
@@ -118,7 +123,7 @@ function start() {
     });
   });
   prepareActions(byId("dialog"), (text) => {
-    setText(parts.news, text);
+    setText(parts.news, `${new Date().toISOString().slice(11, 19)} UTC: ${text}`);
     store.refresh();
   });
   prepareDecode(

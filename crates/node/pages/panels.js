@@ -1,6 +1,7 @@
 // The panels: what each shows of the state of the page.
 
 import { buttons } from "./actions.js";
+import { nodeNow } from "./api.js";
 import { Chart } from "./chart.js";
 import { Table, el, keyed, setText } from "./dom.js";
 import { UNKNOWN, bytes, grouped, orUnknown, plural, rate, until } from "./format.js";
@@ -126,8 +127,14 @@ function clocks(body) {
   return (store) => {
     cluster = store.data("cluster");
     setText(summary, AGREEMENT[cluster.clocks] || AGREEMENT.unknown);
-    table.update(cluster.members);
+    table.update(cluster.members.map(withoutOldClock));
   };
+}
+
+/** The node keeps the last measurement of an unreachable member, which says nothing about its clock. */
+function withoutOldClock(member) {
+  if (member.state !== "unreachable") return member;
+  return { ...member, clock_offset_ms: null, clock_ahead_ms: null, clock_drift_ppm: null };
 }
 
 function ids(body) {
@@ -142,8 +149,10 @@ function ids(body) {
       { title: "Worker", class: "number", of: ({ worker }) => orUnknown(worker) },
       {
         title: "Window ends",
-        of: ({ fence }, now = Date.now()) =>
-          fence === null ? UNKNOWN : { text: until(fence * 1000), level: fence * 1000 < now ? "bad" : null },
+        of: ({ fence }) =>
+          fence === null
+            ? UNKNOWN
+            : { text: until(fence * 1000), level: fence * 1000 < nodeNow() ? "bad" : null },
       },
     ],
     { key: ({ layout }) => layout, none: "This node holds no worker." },
@@ -268,8 +277,8 @@ const locks = list("locks", "lock", {
     {
       title: "Expires",
       of: ({ holders, delayed_ms: delay }) => {
-        if (holders[0]) return until(Date.now() + holders[0].expires_in_ms);
-        return delay > 0 ? { text: `delayed, ${until(Date.now() + delay)}`, level: "warn" } : "";
+        if (holders[0]) return until(nodeNow() + holders[0].expires_in_ms);
+        return delay > 0 ? { text: `delayed, ${until(nodeNow() + delay)}`, level: "warn" } : "";
       },
     },
     {
@@ -302,9 +311,9 @@ function ends(body) {
     { key: ({ what }) => what, none: "Nothing is known." },
   );
   body.append(table.node);
-  return (store, now) => {
+  return (store) => {
     const used = store.data("metrics").sum("seqd_storage_bytes");
-    const rows = runway(store, now);
+    const rows = runway(store, nodeNow());
     const disk = rows.find(({ what }) => what === "disk");
     if (disk) disk.detail += `, ${bytes(used)} used by seqd`;
     table.update(rows);

@@ -51,6 +51,7 @@ export class Store {
   }
 
   isStale(names) {
+    if (this.connection === "lost") return true;
     return names.some((name) => {
       const { at, everyMs } = this.sources[name];
       return at === null || Date.now() - at > STALE_PERIODS * everyMs;
