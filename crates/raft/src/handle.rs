@@ -159,6 +159,10 @@ pub enum ChangeOfMembers {
         peer: Option<String>,
         http: Option<String>,
     },
+    /// Makes a voter a learner.
+    Demote {
+        name: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

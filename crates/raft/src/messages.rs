@@ -234,6 +234,10 @@ pub(crate) enum MemberChange {
         peer: Option<String>,
         http: Option<String>,
     },
+    /// Makes a voter a learner.
+    Demote {
+        name: String,
+    },
 }
 
 impl MemberChange {
@@ -245,6 +249,7 @@ impl MemberChange {
             Self::Remove { name } => ChangeOfMembers::Remove { name },
             Self::MoveLeader { to } => ChangeOfMembers::MoveLeader { to },
             Self::Update { name, peer, http } => ChangeOfMembers::Update { name, peer, http },
+            Self::Demote { name } => ChangeOfMembers::Demote { name },
             Self::TryOut(change) => return (change, true),
         };
         (change, false)

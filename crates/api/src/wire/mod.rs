@@ -43,7 +43,7 @@ mod workers;
 pub use access::{AccessCreated, AccessRevoked, AccessToken, CreateAccess};
 pub use cluster::{
     AddMember, ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, Member, MemberChange,
-    MemberState, NoFields, Quorum, ResetLayout, Role, WorkersReset,
+    MemberState, NoFields, Quorum, ResetLayout, Role, UpdateMember, WorkersReset,
 };
 pub use health::{Check, CodePage, ConfigEntries, ConfigEntry, Live, Ready, ReadyQuery, Version};
 pub use ids::{

@@ -7,6 +7,7 @@
 mod access;
 mod cluster;
 mod confirm;
+mod effects;
 mod error;
 mod health;
 mod ids;
@@ -45,7 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub(crate) use access::AccessService;
-pub(crate) use cluster::{ClusterService, checked};
+pub(crate) use cluster::{ClusterService, checked, checked_addresses};
 pub(crate) use error::{
     KeyError, LeaseError, LockError, OneTimeError, RequestError, SequenceError, ServiceError,
     sequence_name,

@@ -394,6 +394,15 @@ fn tried_out(lines: &mut Lines) {
     lines.add(&ChangeReply(Ok(Changed::Fits(Some(name())))));
 }
 
+fn demoted(lines: &mut Lines) {
+    let name = text("d");
+    let tried = ChangeOfMembers::Demote { name: name.clone() };
+    for change in [MemberChange::Demote { name }, MemberChange::TryOut(tried)] {
+        let timeout_ms = 3000;
+        lines.add(&ChangeRequest { change, timeout_ms });
+    }
+}
+
 fn draws(lines: &mut Lines) {
     let from = DrawFrom::Sequence(name("order"));
     let order = Draw { from, count: 3 };
@@ -448,6 +457,7 @@ fn the_bytes_of_messages_are_fixed() {
     stops(&mut lines);
     tried_out(&mut lines);
     draws(&mut lines);
+    demoted(&mut lines);
     let Lines(now, kinds) = lines;
     let all: BTreeSet<u8> = KINDS
         .iter()

@@ -32,6 +32,7 @@ mod keys;
 mod links;
 mod lock_cycles;
 mod locks;
+mod members;
 mod model;
 mod power_cuts;
 mod scale;
@@ -93,6 +94,7 @@ const USAGE: &str = "usage: soak COMMAND
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
                                 power cuts on loopback file systems (root); --lie: nothing is
                                 ever synced, and the run must fail (eatmydata)
+  members                       members added, removed and replaced under load, with TLS and tokens
   model [--scene NAME] [--threads 2]
                                 every order of events in small worlds, with larger bounds than in the
                                 tests
@@ -111,7 +113,7 @@ const USAGE: &str = "usage: soak COMMAND
 type Run = fn(&mut Arguments) -> Result<(), Violation>;
 
 /// The runs by their commands. Commands for a process that another run starts are not in the usage.
-const RUNS: [(&str, Run); 31] = [
+const RUNS: [(&str, Run); 32] = [
     ("ids", |arguments| {
         ids::run(arguments.number("--count", 10_000_000))
     }),
@@ -150,6 +152,7 @@ const RUNS: [(&str, Run); 31] = [
         keys::keyed_allocation(arguments)
     }),
     ("expiry", |arguments| expiry::run(arguments)),
+    ("members", |_| members::run()),
     ("model", |arguments| model::run(arguments)),
     ("bench", |arguments| {
         bench::run(arguments.number("--seconds", 5))

@@ -1,0 +1,62 @@
+//! The effects of membership changes, for people: the text of a dry run and of the question before a
+//! destructive command.
+
+use seqd_api::Cluster;
+use seqd_raft::ChangeOfMembers;
+
+/// The effect of a change that the leader accepts, for people. `leader` is the leader after a
+/// transfer.
+pub(super) fn effect(cluster: &Cluster, change: ChangeOfMembers, leader: Option<String>) -> String {
+    let quorum = |joins, leaves| {
+        let after = cluster.quorum_with(joins, leaves);
+        cluster.quorum.change_to(after)
+    };
+    let leads = |name: &String| {
+        let is_leader = cluster.leader.as_ref() == Some(name);
+        is_leader.then_some("; it leads and transfers leadership first")
+    };
+    match change {
+        ChangeOfMembers::Add { name, peer, .. } => {
+            format!("adds {name} at {peer} as a learner; the quorum stays as it is")
+        }
+        ChangeOfMembers::Update { name, peer, http } => {
+            let member = cluster.member(&name);
+            let before = member.map(|member| (Some(&member.peer), member.http.as_ref()));
+            let (old_peer, old_http) = before.unwrap_or_default();
+            let parts = [("peer", old_peer, peer), ("http", old_http, http)];
+            let parts = parts.into_iter().filter_map(|(part, before, after)| {
+                let after = after.filter(|after| Some(after) != before)?;
+                let before = before.map_or("none", String::as_str);
+                Some(format!("{part} {before} -> {after}"))
+            });
+            let parts: Vec<String> = parts.collect();
+            if parts.is_empty() {
+                return format!("{name} has these addresses already; nothing changes");
+            }
+            let parts = parts.join(", ");
+            format!("changes the addresses of {name}: {parts}; the quorum stays as it is")
+        }
+        ChangeOfMembers::Promote { name } => {
+            format!("makes {name} a voter: {}", quorum(Some(&name), None))
+        }
+        ChangeOfMembers::Demote { name } => {
+            let leads = leads(&name).unwrap_or_default();
+            format!(
+                "makes {name} a learner{leads}: {}",
+                quorum(None, Some(&name))
+            )
+        }
+        ChangeOfMembers::Remove { name } => {
+            let leads = leads(&name).unwrap_or_default();
+            format!(
+                "removes {name} for good{leads}: {}",
+                quorum(None, Some(&name))
+            )
+        }
+        ChangeOfMembers::MoveLeader { .. } => {
+            let now = cluster.leader.as_deref().unwrap_or("nobody");
+            let then = leader.unwrap_or_default();
+            format!("{then} was the leader; the leader is now {now}")
+        }
+    }
+}
