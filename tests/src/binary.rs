@@ -4,6 +4,7 @@
 //! `CARGO_BIN_EXE_seqd` exists only for tests of the package that owns the binary, so the path
 //! follows from the path of the test: `target/<profile>/deps/<test>` or `target/<profile>/<bin>`.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -57,6 +58,18 @@ pub fn command(arguments: &[&str]) -> Command {
 
 pub fn run(arguments: &[&str]) -> Output {
     command(arguments).output().expect("seqd runs")
+}
+
+/// Runs a command and kills it as soon as its stderr has this line. Returns whether the line
+/// appeared; without it, the command has ended by itself.
+pub fn kill_at_line(mut command: Command, line: &str) -> bool {
+    let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("seqd runs");
+    let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let found = lines.map_while(Result::ok).any(|text| text == line);
+    let _ = child.kill();
+    let _ = child.wait();
+    found
 }
 
 pub(crate) fn remove_variables(command: &mut Command) {

@@ -192,6 +192,7 @@ impl Cluster {
             route,
             count,
             pause: Duration::from_millis(pause_ms),
+            token: None,
         }
     }
 

@@ -32,6 +32,18 @@ struct Addresses {
     _reserved: Option<[Port; 2]>,
 }
 
+impl Addresses {
+    /// Free ports on loopback.
+    fn free() -> Self {
+        let ports = [Port::free(), Port::free()];
+        Self {
+            http: ports[0].address(),
+            peer: ports[1].address(),
+            _reserved: Some(ports),
+        }
+    }
+}
+
 /// The ports of a node that has its own host.
 const HTTP_PORT: u16 = 7400;
 const PEER_PORT: u16 = 7401;
@@ -55,13 +67,12 @@ pub struct Node {
 impl Node {
     /// A node below `root` that was never started, with free ports on loopback.
     pub fn new(root: &Path, name: &str) -> Self {
-        let ports = [Port::free(), Port::free()];
-        let addresses = Addresses {
-            http: ports[0].address(),
-            peer: ports[1].address(),
-            _reserved: Some(ports),
-        };
-        Self::at(root, name, addresses)
+        Self::at(root, name, Addresses::free())
+    }
+
+    /// Moves it to other free ports on loopback from the next start on.
+    pub fn set_free_ports(&mut self) {
+        self.addresses = Addresses::free();
     }
 
     /// A node that was never started, alone on a host of these links.

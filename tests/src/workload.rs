@@ -34,6 +34,8 @@ pub struct Load {
     pub count: u64,
     /// A pause after each response, to leave the processor to the measured part; mostly zero.
     pub pause: Duration,
+    /// The access token of the clients.
+    pub token: Option<String>,
 }
 
 #[derive(Debug)]
@@ -110,7 +112,11 @@ fn start<T: Send + 'static>(
         let mut node = client % load.urls.len();
         move || {
             let (url, count) = (&load.urls[node], load.count);
-            let op = sent(ask(url, count), read, (node, count), timeline);
+            let mut request = ask(url, count);
+            if let Some(token) = &load.token {
+                request = request.header("authorization", &format!("Bearer {token}"));
+            }
+            let op = sent(request, read, (node, count), timeline);
             if op.answer().is_some() {
                 acknowledged[node].fetch_add(1, Ordering::Relaxed);
                 return (op, load.pause);

@@ -13,8 +13,8 @@ use crate::scope::Permission;
 use crate::{
     AddMember, AdvanceRequest, CreateAccess, ErrorCode, GetSequenceQuery, GrantRequest,
     IdPartsQuery, IdQuery, LeaderMove, ListQuery, NextRequest, NoFields, Problem, ReadyQuery,
-    Request, ReturnRequest, SequenceSpec, SnapshotQuery, Token, UuidQuery, WorkersQuery, address,
-    nearest, number_text, paths, request, validate_name,
+    Request, ReturnRequest, SequenceSpec, SnapshotQuery, Token, UpdateMember, UuidQuery,
+    WorkersQuery, address, nearest, number_text, paths, request, validate_name,
 };
 
 /// The longest detail of a refusal, in bytes, for any input: about two pages of a terminal. It
@@ -46,7 +46,7 @@ pub fn api_request(input: &[u8]) {
     decode(&query, body);
 }
 
-const DECODERS: [Decode; 17] = [
+const DECODERS: [Decode; 18] = [
     one::<NextRequest>,
     one::<SequenceSpec>,
     one::<IdQuery>,
@@ -64,6 +64,7 @@ const DECODERS: [Decode; 17] = [
     one::<WorkersQuery>,
     one::<NoFields>,
     one::<CreateAccess>,
+    one::<UpdateMember>,
 ];
 
 fn one<T: Request + Serialize + PartialEq + Debug>(query: &[(String, String)], body: &[u8]) {

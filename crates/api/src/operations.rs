@@ -295,8 +295,17 @@ macro_rules! for_each_operation {
     [plain dry] RemoveMember remove_member(name: &str) Delete "/v1/cluster/members/{name}",
         NoFields => MemberChange,
         Operation::change(ADMIN_CLUSTER).dry_run().codes_of(MEMBERS);
+    /// Gives a member other addresses. The member must answer at a new peer address. At its next
+    /// start the addresses of its own configuration replace them.
+    [call dry] UpdateMemberOp update_member(name: &str) Patch "/v1/cluster/members/{name}",
+        UpdateMember => MemberChange,
+        Operation::change(ADMIN_CLUSTER).dry_run().codes_of(MEMBERS);
     /// Promotes a learner to a voter.
     [plain dry] PromoteMember promote_member(name: &str) Post "/v1/cluster/members/{name}/promote",
+        NoFields => MemberChange,
+        Operation::change(ADMIN_CLUSTER).dry_run().codes_of(MEMBERS);
+    /// Demotes a voter to a learner. A leader transfers leadership first.
+    [plain dry] DemoteMember demote_member(name: &str) Post "/v1/cluster/members/{name}/demote",
         NoFields => MemberChange,
         Operation::change(ADMIN_CLUSTER).dry_run().codes_of(MEMBERS);
     /// Drains a member: its readiness fails, it serves requests, and other voters lead.

@@ -40,6 +40,7 @@ pub(crate) enum Change {
     Add,
     Update,
     Promote,
+    Demote,
     Remove,
     MoveLeader,
     ResetWorkers,
@@ -50,7 +51,9 @@ pub(crate) fn of_member(change: Change, error: &MemberError) -> ErrorCode {
     match error {
         MemberError::NotFound { .. } => ErrorCode::NotFound,
         MemberError::AlreadyExists { .. } => ErrorCode::AlreadyExists,
-        MemberError::Unsafe { .. } if change == Change::Remove => ErrorCode::UnsafeMemberRemoval,
+        MemberError::Unsafe { .. } if matches!(change, Change::Demote | Change::Remove) => {
+            ErrorCode::UnsafeMemberRemoval
+        }
         MemberError::Unsafe { .. } => ErrorCode::PreconditionFailed,
         MemberError::InProgress => ErrorCode::MembershipChangeInProgress,
         MemberError::LearnerLagging { .. } => ErrorCode::LearnerLagging,
@@ -234,11 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_removal_is_called_an_unsafe_one() {
+    fn only_a_voter_that_leaves_is_an_unsafe_removal() {
         let detail = || "the quorum would be lost".to_owned();
         let of_unsafe = |change| of_member(change, &MemberError::Unsafe { detail: detail() });
         let of_unfit = |change| of_member(change, &MemberError::Unfit { detail: detail() });
-        assert_eq!(of_unsafe(Change::Remove), ErrorCode::UnsafeMemberRemoval);
+        for change in [Change::Demote, Change::Remove] {
+            assert_eq!(of_unsafe(change), ErrorCode::UnsafeMemberRemoval);
+        }
         assert_eq!(of_unfit(Change::Add), ErrorCode::InvalidArgument);
         for change in [Change::Promote, Change::MoveLeader] {
             assert_eq!(of_unsafe(change), ErrorCode::PreconditionFailed);

@@ -164,6 +164,10 @@ pub enum ChangeOfMembers {
         name: String,
         drains: bool,
     },
+    /// Makes a voter a learner.
+    Demote {
+        name: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

@@ -240,6 +240,10 @@ pub(crate) enum MemberChange {
         name: String,
         drains: bool,
     },
+    /// Makes a voter a learner.
+    Demote {
+        name: String,
+    },
 }
 
 impl MemberChange {
@@ -252,6 +256,7 @@ impl MemberChange {
             Self::MoveLeader { to } => ChangeOfMembers::MoveLeader { to },
             Self::Update { name, peer, http } => ChangeOfMembers::Update { name, peer, http },
             Self::Drain { name, drains } => ChangeOfMembers::Drain { name, drains },
+            Self::Demote { name } => ChangeOfMembers::Demote { name },
             Self::TryOut(change) => return (change, true),
         };
         (change, false)

@@ -258,6 +258,20 @@ impl Raft {
             .and_then(member)
     }
 
+    /// Makes a voter a learner. A leader transfers leadership first.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn member_demote(
+        &self,
+        name: String,
+        deadline: Instant,
+    ) -> Result<MemberStatus, MemberError> {
+        self.change(MemberChange::Demote { name }, deadline)
+            .await
+            .and_then(member)
+    }
+
     /// Removes a member permanently. A leader transfers leadership first. Returns the member's last
     /// status at the leader.
     ///

@@ -187,7 +187,10 @@ impl Command {
                     | seq::SeqCommand::Delete { .. }
             ) | Self::Member(
                 member::MemberCommand::Add { .. }
+                    | member::MemberCommand::Update(_)
                     | member::MemberCommand::Promote { .. }
+                    | member::MemberCommand::Demote { .. }
+                    | member::MemberCommand::Replace(_)
                     | member::MemberCommand::Remove { .. }
             ) | Self::Access(
                 access::AccessCommand::Create(_) | access::AccessCommand::Revoke { .. }
@@ -306,6 +309,9 @@ mod tests {
         "seqd layout encode default --time 2026-11-21T00:00:00Z --worker 3 --sequence 1",
         "seqd worker reset n2 --yes --dry-run",
         "seqd member add n4 n4.example:7401 --http http://n4.example:7400 --wait",
+        "seqd member update n2 --http http://n2:7400 --peer n2:7401 --wait",
+        "seqd member demote n4 --wait --yes --dry-run",
+        "seqd member replace n1 n4 n4:7401 --http http://n4:7400 --wait --yes",
         "seqd member remove n4 --wait --yes --dry-run",
         "seqd snapshot save backup.snap --stale --yes",
         "seqd snapshot inspect backup.snap -o json",
@@ -369,6 +375,8 @@ mod tests {
             "seqd lock run jobs --ttl 100ms -- true",
             "seqd elect run boss --ttl 25h -- true",
             "seqd lock release jobs --owner a",
+            "seqd member update n2",
+            "seqd member replace n1 n4",
             "seqd snapshot save",
             "seqd data verify",
             "seqd key begin",

@@ -13,7 +13,7 @@
 //! - `bench`: the load generator of `seqd bench`
 //! - `backup`, `commands`, `supervise`: the commands
 //! - `demo`, `reload`, `server`: nodes in this process
-//! - `cli`: from a command line to a command
+//! - `cli`, `suggestions`: from a command line to a command
 //! - `next`: a binary of its own, at the next level of formats, for tests of upgrades
 
 mod arguments;
@@ -36,6 +36,7 @@ mod runtime;
 mod server;
 mod session;
 mod signals;
+mod suggestions;
 mod supervise;
 mod variables;
 
@@ -57,7 +58,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn main() -> ExitCode {
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
-        Err(error) => return failure::report_usage(&error),
+        Err(error) => return failure::report_usage(&suggestions::without_destructive(error)),
     };
     let format = cli.global.output;
     match run(cli) {

@@ -26,7 +26,7 @@ impl Progress {
         Self::of(bytes, quiet, LOOK)
     }
 
-    /// The same for a time in milliseconds.
+    /// The same for a time in milliseconds, or for parts of a whole.
     pub(crate) fn of_time(ms: u64, quiet: bool) -> Progress {
         Self::of(ms, quiet, TIME_LOOK)
     }
@@ -56,6 +56,11 @@ impl Progress {
     /// Sets the number of bytes, items or milliseconds that are done.
     pub(crate) fn at(&self, done: u64) {
         self.0.set_position(done);
+    }
+
+    /// Returns whether nothing is drawn.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.0.is_hidden()
     }
 
     /// Sets the words next to the bar.

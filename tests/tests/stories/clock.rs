@@ -160,6 +160,7 @@ fn steps_of_twenty_milliseconds_while_running_are_waited_out() {
         route: Route::Fixed,
         count: 10,
         pause: Duration::ZERO,
+        token: None,
     };
     let workload = Workload::ids(load, Timeline::begin());
     for step in 1..=20 {

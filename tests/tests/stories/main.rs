@@ -60,6 +60,7 @@ mod peers_port;
 mod power_cuts;
 mod quorum;
 mod redis;
+mod replacement;
 mod revoked_tokens;
 mod segments;
 mod sequences;

@@ -120,9 +120,38 @@ pub struct Cluster {
     pub quorum_lost_ms: Option<u64>,
     /// Every member, ordered by name.
     pub members: Vec<Member>,
+    /// The names of the members that were removed, the latest first, at most 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<String>,
     /// The layouts in use, with the time when each is exhausted.
     #[serde(default)]
     pub layouts: Vec<LayoutLife>,
+}
+
+impl Cluster {
+    /// The member of this name.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.name == name)
+    }
+
+    /// The quorum if one node voted and another did not. A node that is not a member yet counts as
+    /// reachable.
+    #[must_use]
+    pub fn quorum_with(&self, joins: Option<&str>, leaves: Option<&str>) -> Quorum {
+        let others = self.members.iter().filter(|member| {
+            let name = Some(member.name.as_str());
+            member.role != Role::Learner && name != joins && name != leaves
+        });
+        let is_reachable = |member: &Member| member.state != MemberState::Unreachable;
+        let joined = joins.map(|name| self.member(name).is_none_or(is_reachable));
+        let (mut all, mut reachable) = (0, 0);
+        for is_reachable in others.map(is_reachable).chain(joined) {
+            all += 1;
+            reachable += u32::from(is_reachable);
+        }
+        Quorum::of(all, reachable)
+    }
 }
 
 /// The number of voters, reachable voters, and voters that can be lost.
@@ -146,6 +175,16 @@ impl Quorum {
             reachable,
             can_lose: reachable.saturating_sub(needed),
         }
+    }
+
+    /// Describes a change from this quorum to another one.
+    #[must_use]
+    pub fn change_to(self, after: Self) -> String {
+        let plural = if after.can_lose == 1 { "" } else { "s" };
+        format!(
+            "quorum {}/{} -> {}/{}, can lose {} node{plural}",
+            self.reachable, self.voters, after.reachable, after.voters, after.can_lose
+        )
     }
 }
 
@@ -172,6 +211,10 @@ pub struct Member {
     /// The number of entries by which it lags behind the leader. Null if unknown.
     #[serde(default)]
     pub lag_entries: Option<u64>,
+    /// The time at which its window of IDs of the default layout begins, RFC 3339. Null unless that
+    /// is in the future.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids_from: Option<String>,
     /// The difference between its clock and the clock of the answering node in milliseconds. Null
     /// if unknown.
     #[serde(default)]
@@ -236,6 +279,16 @@ pub struct AddMember {
 
 impl Request for AddMember {
     const FIELDS: &'static [&'static str] = &["name", "peer", "http"];
+}
+
+requests! {
+    /// The new addresses of a member. At least one is required.
+    UpdateMember {
+        /// Its address for peers, `host:port`. Unchanged by default.
+        peer: String,
+        /// Its URL for clients, with the scheme. Unchanged by default.
+        http: String,
+    }
 }
 
 requests! {

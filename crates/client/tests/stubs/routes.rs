@@ -13,8 +13,8 @@ use seqd_client::api::{
     CreateAccess, CreateLayout, EncodeRequest, GetKeyQuery, GrantRequest, IdPartsQuery, IdQuery,
     IssueTokens, JsonText, KeysQuery, LayoutQuery, LeaderMove, LeaseRequest, ListQuery, LockQuery,
     LocksQuery, NextRequest, ReleaseLockRequest, ReleaseRequest, RenewLockRequest, RenewRequest,
-    ReturnRequest, SequenceSpec, SnapshotQuery, TimestampsRequest, TokensQuery, UuidQuery,
-    VerifyLockRequest, WorkersQuery,
+    ReturnRequest, SequenceSpec, SnapshotQuery, TimestampsRequest, TokensQuery, UpdateMember,
+    UuidQuery, VerifyLockRequest, WorkersQuery,
 };
 
 use super::client;
@@ -109,7 +109,9 @@ async fn call_all(client: &Client) {
     drop(client.facts().await);
     drop(client.members(&list).await);
     drop(client.add_member(&member).await);
+    drop(client.update_member("P", &UpdateMember::default()).await);
     drop(client.promote_member("P").await);
+    drop(client.demote_member("P").await);
     drop(client.drain_member("P").await);
     drop(client.resume_member("P").await);
     drop(client.reset_workers("P").await);

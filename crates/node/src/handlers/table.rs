@@ -1,6 +1,6 @@
 //! The table of operations, each with the service that carries it out.
 
-use seqd_api::{AddMember, JsonText, Problem, op};
+use seqd_api::{AddMember, JsonText, Problem, UpdateMember, op};
 use seqd_raft::ChangeOfMembers;
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ use crate::access::Right;
 use crate::http::etag::if_match;
 use crate::http::{Call, Route};
 use crate::problems::invalid;
-use crate::services::{ServiceError, Services, checked, sequence_name};
+use crate::services::{ServiceError, Services, checked, checked_addresses, sequence_name};
 
 type R = Route<Services>;
 
@@ -275,6 +275,30 @@ fn members() -> Vec<R> {
                     .await
             },
             |s, c| async move { s.cluster.promote(c.name(), c.deadline).await },
+        ),
+        R::planned(
+            op::DemoteMember,
+            |s, c| async move {
+                let name = c.name().to_owned();
+                s.cluster
+                    .plan(ChangeOfMembers::Demote { name }, c.deadline)
+                    .await
+            },
+            |s, c| async move { s.cluster.demote(c.name(), c.deadline).await },
+        ),
+        R::planned(
+            op::UpdateMemberOp,
+            |s, c| async move {
+                let UpdateMember { peer, http } = checked_addresses(c.fields.clone())?;
+                let name = c.name().to_owned();
+                let change = ChangeOfMembers::Update { name, peer, http };
+                s.cluster.plan(change, c.deadline).await
+            },
+            |s, c| async move {
+                s.cluster
+                    .update(c.name(), c.fields.clone(), c.deadline)
+                    .await
+            },
         ),
         R::planned(
             op::DrainMember,

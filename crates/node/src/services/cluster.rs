@@ -1,17 +1,19 @@
 //! The cluster in this node's view, and changes of its membership.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use seqd_api::address::{HOST_PORT_RULE, base_url, is_host_port, is_node_url};
 use seqd_api::{
     AddMember, ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member,
-    MemberChange, MemberState, Page, Plan, Quorum, Role, validate_name,
+    MemberChange, MemberState, Page, Plan, Quorum, Role, UpdateMember, validate_name,
 };
-use seqd_idgen::{Agreement, Standing};
+use seqd_idgen::{Agreement, Standing, WallMs};
 use seqd_raft::{ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status};
+use seqd_state::NodeId;
 use tokio::time::Instant;
 
-use super::drains;
+use super::effects::effect;
 use super::error::{RequestError, ServiceError};
 use super::health::HealthService;
 use super::page::PageRequest;
@@ -20,6 +22,9 @@ use crate::minting::{Minter, Minters};
 use crate::replica::{name_missing, quorum_lost_ms};
 use crate::runs_out::{LiveWorkers, WorkerCounts};
 use crate::times::rfc3339;
+
+/// The number of removed members that are listed: as many as a cluster has members at most.
+const REMOVED: usize = 64;
 
 pub(crate) struct ClusterService {
     pub(crate) raft: Raft,
@@ -53,6 +58,7 @@ impl ClusterService {
             quorum: quorum(&status),
             quorum_lost_ms: quorum_lost_ms(&status),
             members: self.members_of(&status),
+            removed: self.removed(&status),
             layouts: self.layouts(),
         }
     }
@@ -84,6 +90,28 @@ impl ClusterService {
         check_name(name)?;
         let member = self.raft.member_promote(name.to_owned(), deadline).await;
         Ok(self.changed(member.map_err(self.of(Change::Promote))?))
+    }
+
+    pub(crate) async fn demote(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<MemberChange, ServiceError> {
+        check_name(name)?;
+        let member = self.raft.member_demote(name.to_owned(), deadline).await;
+        Ok(self.changed(member.map_err(self.of(Change::Demote))?))
+    }
+
+    pub(crate) async fn update(
+        &self,
+        name: &str,
+        request: UpdateMember,
+        deadline: Instant,
+    ) -> Result<MemberChange, ServiceError> {
+        check_name(name)?;
+        let (UpdateMember { peer, http }, name) = (checked_addresses(request)?, name.to_owned());
+        let member = self.raft.member_update(name, peer, http, deadline).await;
+        Ok(self.changed(member.map_err(self.of(Change::Update))?))
     }
 
     pub(crate) async fn remove(
@@ -123,6 +151,7 @@ impl ClusterService {
             ChangeOfMembers::Add { name, .. } => (Change::Add, Some(name)),
             ChangeOfMembers::Update { name, .. } => (Change::Update, Some(name)),
             ChangeOfMembers::Promote { name } => (Change::Promote, Some(name)),
+            ChangeOfMembers::Demote { name } => (Change::Demote, Some(name)),
             ChangeOfMembers::Remove { name } => (Change::Remove, Some(name)),
             ChangeOfMembers::MoveLeader { to } => (Change::MoveLeader, to.as_ref()),
             ChangeOfMembers::Drain { name, .. } => (Change::Drain, Some(name)),
@@ -130,42 +159,7 @@ impl ClusterService {
         name.map_or(Ok(()), |name| check_name(name))?;
         let tried = self.raft.try_out(change.clone(), deadline).await;
         let leader = tried.map_err(self.of(kind))?;
-        let cluster = self.show();
-        let effect = match change {
-            ChangeOfMembers::Add { name, peer, .. } => {
-                format!("adds {name} at {peer} as a learner; the quorum stays as it is")
-            }
-            ChangeOfMembers::Update { name, peer, http } => {
-                let new: Vec<String> = peer.into_iter().chain(http).collect();
-                format!("the addresses of {name} become {}", new.join(" and "))
-            }
-            ChangeOfMembers::Promote { name } => {
-                let after = quorum_with(&cluster, &name, true);
-                format!("makes {name} a voter: {}", from_to(cluster.quorum, after))
-            }
-            ChangeOfMembers::Remove { name } => {
-                let after = quorum_with(&cluster, &name, false);
-                let leads = if cluster.leader.as_ref() == Some(&name) {
-                    "; it leads and transfers leadership first"
-                } else {
-                    ""
-                };
-                let quorum = from_to(cluster.quorum, after);
-                format!("removes {name} for good{leads}: {quorum}")
-            }
-            ChangeOfMembers::Drain { name, drains } => {
-                drains::effect(&cluster, &name, drains, leader.as_deref())
-            }
-            ChangeOfMembers::MoveLeader { .. } => {
-                let now = cluster.leader.unwrap_or_else(|| "nobody".to_owned());
-                let then = leader.unwrap_or_default();
-                if now == then {
-                    format!("nothing: {now} is the leader already")
-                } else {
-                    format!("moves leadership from {now} to {then}")
-                }
-            }
-        };
+        let effect = effect(&self.show(), change, leader);
         Ok(Plan::new(effect, None))
     }
 
@@ -188,13 +182,50 @@ impl ClusterService {
         }
     }
 
+    /// The names of removed members that no member has, the latest first.
+    fn removed(&self, status: &Status) -> Vec<String> {
+        let mut names: BTreeSet<String> =
+            (status.members.iter().map(|it| it.name.clone())).collect();
+        self.raft.state(|state| {
+            let removed = state.nodes().filter(|(_, record)| record.removed);
+            let mut removed: Vec<_> = removed.map(|(id, record)| (id, &record.name)).collect();
+            removed.sort_unstable_by(|left, right| right.cmp(left));
+            removed.retain(|(_, name)| names.insert((*name).clone()));
+            let latest = removed.into_iter().take(REMOVED);
+            latest.map(|(_, name)| name.clone()).collect()
+        })
+    }
+
     fn members_of(&self, status: &Status) -> Vec<Member> {
         let members = status.members.iter();
+        let begins = self.windows_to_begin();
         let mut members: Vec<Member> = members
-            .map(|member| self.member_of(status, member))
+            .map(|member| Member {
+                ids_from: begins.get(&member.id).map(|at| rfc3339(*at)),
+                ..self.member_of(status, member)
+            })
             .collect();
         members.sort_by(|left, right| left.name.cmp(&right.name));
         members
+    }
+
+    /// The beginnings of windows that have not begun: of each node that has leased workers of the
+    /// default layout, if none of them can mint yet.
+    fn windows_to_begin(&self) -> BTreeMap<NodeId, WallMs> {
+        let (minter, now) = (self.minters.default(), self.health.clock.wall());
+        let layout = minter.layout();
+        let mut begins = BTreeMap::new();
+        self.raft.state(|state| {
+            for lease in state.leases_of(layout.name()).filter(|lease| lease.live) {
+                if let Some(node) = lease.record.node {
+                    let at = layout.wall_at(lease.record.from_tick);
+                    let first = begins.entry(node).or_insert(at);
+                    *first = (*first).min(at);
+                }
+            }
+        });
+        begins.retain(|_, at| *at > now);
+        begins
     }
 
     fn member_of(&self, status: &Status, member: &MemberStatus) -> Member {
@@ -228,6 +259,7 @@ impl ClusterService {
             peer: member.peer.clone(),
             applied,
             lag_entries,
+            ids_from: None,
             clock_offset_ms: member.clock_offset_ms.map(|offset| offset as f64),
             clock_ahead_ms: ahead_ms.map(|ahead| ahead as f64),
             clock_drift_ppm: status
@@ -326,28 +358,6 @@ fn state_of(member: &MemberStatus, lag_entries: Option<u64>, is_clock_wrong: boo
     }
 }
 
-/// The quorum if this member were a voter, or were not.
-fn quorum_with(cluster: &Cluster, name: &str, votes: bool) -> Quorum {
-    let voters = cluster.members.iter().filter(|member| {
-        let is_it = member.name == name;
-        (is_it && votes) || (!is_it && member.role != Role::Learner)
-    });
-    let (mut all, mut reachable) = (0, 0);
-    for voter in voters {
-        all += 1;
-        reachable += u32::from(voter.state != MemberState::Unreachable);
-    }
-    Quorum::of(all, reachable)
-}
-
-fn from_to(before: Quorum, after: Quorum) -> String {
-    let plural = if after.can_lose == 1 { "" } else { "s" };
-    format!(
-        "quorum {}/{} -> {}/{}, can lose {} node{plural}",
-        before.reachable, before.voters, after.reachable, after.voters, after.can_lose
-    )
-}
-
 /// Refuses an invalid member name.
 pub(super) fn check_name(name: &str) -> Result<(), RequestError> {
     validate_name(name).map_err(|error| RequestError::Invalid(format!("name: {error}")))
@@ -356,14 +366,31 @@ pub(super) fn check_name(name: &str) -> Result<(), RequestError> {
 /// Refuses invalid names and addresses.
 pub(crate) fn checked(request: AddMember) -> Result<AddMember, ServiceError> {
     let AddMember { name, peer, http } = &request;
-    let invalid = |detail: String| Err(RequestError::Invalid(detail).into());
     check_name(name)?;
-    if !is_host_port(peer) {
-        return invalid(format!("peer: {peer:?} is not {HOST_PORT_RULE}"));
-    }
-    if let Some(http) = http.as_ref().filter(|http| !is_node_url(http)) {
-        let sample = base_url("n4.example:7400");
-        return invalid(format!("http: {http:?} is not a URL such as {sample}"));
-    }
+    check_addresses(Some(peer), http.as_ref())?;
     Ok(request)
+}
+
+/// Refuses invalid addresses, and a change without any.
+pub(crate) fn checked_addresses(request: UpdateMember) -> Result<UpdateMember, ServiceError> {
+    let UpdateMember { peer, http } = &request;
+    if peer.is_none() && http.is_none() {
+        let detail = "no address was given: peer, http or both are required";
+        return Err(RequestError::Invalid(detail.to_owned()).into());
+    }
+    check_addresses(peer.as_ref(), http.as_ref())?;
+    Ok(request)
+}
+
+fn check_addresses(peer: Option<&String>, http: Option<&String>) -> Result<(), RequestError> {
+    if let Some(peer) = peer.filter(|peer| !is_host_port(peer)) {
+        let detail = format!("peer: {peer:?} is not {HOST_PORT_RULE}");
+        return Err(RequestError::Invalid(detail));
+    }
+    if let Some(http) = http.filter(|http| !is_node_url(http)) {
+        let sample = base_url("n4.example:7400");
+        let detail = format!("http: {http:?} is not a URL such as {sample}");
+        return Err(RequestError::Invalid(detail));
+    }
+    Ok(())
 }

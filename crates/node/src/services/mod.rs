@@ -9,6 +9,7 @@ mod cluster;
 mod confirm;
 mod differences;
 mod drains;
+mod effects;
 mod error;
 mod facts;
 mod health;
@@ -48,7 +49,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub(crate) use access::AccessService;
-pub(crate) use cluster::{ClusterService, checked};
+pub(crate) use cluster::{ClusterService, checked, checked_addresses};
 pub(crate) use error::{
     KeyError, LeaseError, LockError, OneTimeError, RequestError, SequenceError, ServiceError,
     sequence_name,

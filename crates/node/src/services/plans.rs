@@ -48,7 +48,7 @@ impl SequenceService {
             if_revision: if_revision.map(Revision),
         };
         let planned = self.plan(&command, deadline).await;
-        let (_, plan) = planned.map_err(|error| self.undeleted(error))?;
+        let (_, plan) = planned.map_err(Self::without_advice)?;
         Ok(plan)
     }
 
@@ -62,7 +62,8 @@ impl SequenceService {
             name: name.clone(),
             to: request.to,
         };
-        Ok(self.plan(&command, deadline).await?.1)
+        let planned = self.plan(&command, deadline).await;
+        Ok(planned.map_err(Self::without_advice)?.1)
     }
 
     pub(crate) async fn plan_update(
@@ -74,7 +75,7 @@ impl SequenceService {
     ) -> Result<Plan, ServiceError> {
         let command = update(name, spec, if_revision)?;
         let planned = self.plan(&command, deadline).await;
-        let (_, plan) = planned.map_err(|error| self.undeleted(error))?;
+        let (_, plan) = planned.map_err(|error| self.not_updated(error))?;
         Ok(plan)
     }
 

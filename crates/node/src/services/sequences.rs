@@ -337,7 +337,7 @@ impl SequenceService {
             if_revision: if_revision.map(Revision),
         };
         let done = self.propose(command, deadline).await;
-        let epoch = match done.map_err(|error| self.undeleted(error))? {
+        let epoch = match done.map_err(Self::without_advice)? {
             Outcome::Sequences(SequenceOutcome::Deleted { epoch }) => epoch,
             other => return Err(unexpected(&other)),
         };
@@ -348,11 +348,28 @@ impl SequenceService {
         })
     }
 
-    /// Removes the advice to create the sequence from the error of a deletion.
-    pub(super) fn undeleted(&self, error: ServiceError) -> ServiceError {
+    /// Removes the advice to create the sequence from the error of an update.
+    pub(super) fn not_updated(&self, error: ServiceError) -> ServiceError {
         match error {
             ServiceError::Sequence(SequenceError::NotFound { name, .. }) => {
                 self.missing(&name, false)
+            }
+            error => error,
+        }
+    }
+
+    /// Removes all advice from the error of a deletion or an advance: no hint leads to that of
+    /// another sequence.
+    pub(super) fn without_advice(error: ServiceError) -> ServiceError {
+        match error {
+            ServiceError::Sequence(SequenceError::NotFound { name, .. }) => {
+                let (near, for_use) = (None, false);
+                SequenceError::NotFound {
+                    name,
+                    near,
+                    for_use,
+                }
+                .into()
             }
             error => error,
         }
@@ -368,7 +385,8 @@ impl SequenceService {
             name: name.clone(),
             to: request.to,
         };
-        let (next, next_index, epoch) = match self.propose(command, deadline).await? {
+        let done = self.propose(command, deadline).await;
+        let (next, next_index, epoch) = match done.map_err(Self::without_advice)? {
             Outcome::Sequences(SequenceOutcome::Advanced {
                 next,
                 next_index,

@@ -24,7 +24,7 @@ impl SequenceService {
     ) -> Result<Sequence, ServiceError> {
         let command = update(name, spec, if_revision)?;
         let done = self.propose(command, deadline).await;
-        let revision = match done.map_err(|error| self.undeleted(error))? {
+        let revision = match done.map_err(|error| self.not_updated(error))? {
             Outcome::Sequences(SequenceOutcome::Updated { revision, .. }) => revision,
             other => return Err(unexpected(&other)),
         };

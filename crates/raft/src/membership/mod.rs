@@ -1,7 +1,8 @@
-//! Changes of membership: add as a learner, promote, remove, update addresses, transfer leadership.
+//! Changes of membership: add as a learner, promote, demote, remove, update addresses, transfer leadership.
 //!
 //! - a new member: [`add`]
 //! - new addresses of a member: [`update`]
+//! - promotion, demotion and removal: [`voters`]
 //! - leadership: [`leader`]
 //! - drains, which each member carries out itself: [`drain`]
 //! - the common steps of every change: [`change`]
@@ -16,30 +17,24 @@ pub(crate) mod drain;
 pub(crate) mod leader;
 pub(crate) mod majority;
 mod update;
+mod voters;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openraft::ChangeMembers;
-use seqd_guards::is_out;
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::transport::Link;
-use seqd_state::{ClusterCommand, Command, NodeId};
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout_at};
 
-use self::change::{Changing, change_membership, find, no_quorum, refused, show};
+use self::change::{Changing, refused};
 use self::drain::Drain;
-use self::majority::{MAY_LAG, Seen, silence};
-use crate::context::NodeContext;
 use crate::conversation;
 use crate::handle::{ChangeOfMembers, MemberError, ProposeError};
-use crate::leadership::Leading;
 use crate::messages::{ChangeRefusal, ChangeReply, ChangeRequest, Changed, MemberChange};
 use crate::node::Node;
 use crate::platform;
-use crate::proposer::{ProposalBatcher, entry, route};
+use crate::proposer::{ProposalBatcher, route};
 use crate::replica::Replica;
 
 /// The result of a successful dry run.
@@ -146,10 +141,13 @@ async fn here(
                 update::update(context, replica, leading, &new, is_trial).await
             }
             ChangeOfMembers::Promote { name } => {
-                promote(context, replica, leading, name, is_trial).await
+                voters::promote(context, replica, leading, name, is_trial).await
+            }
+            ChangeOfMembers::Demote { name } => {
+                voters::demote(context, replica, leading, name, is_trial).await
             }
             ChangeOfMembers::Remove { name } => {
-                remove(context, replica, leading, name, is_trial).await
+                voters::remove(context, replica, leading, name, is_trial).await
             }
             ChangeOfMembers::MoveLeader { to } => {
                 let target = leader::target(context, replica, to.as_deref())?;
@@ -179,97 +177,4 @@ async fn here(
 fn alone(replica: &Replica) -> Result<MutexGuard<'_, ()>, ChangeRefusal> {
     let alone = replica.changing.try_lock();
     alone.map_err(|_| refused(MemberError::InProgress))
-}
-
-async fn promote(
-    context: &NodeContext,
-    replica: &Replica,
-    leading: Leading,
-    name: &str,
-    is_trial: bool,
-) -> Changing {
-    let seen = Seen::of(replica);
-    let (node, _) = find(replica, name)?;
-    let mut voters = seen.voters();
-    if !voters.insert(node) {
-        if is_trial {
-            return Ok(FITS);
-        }
-        return show(context, replica, name);
-    }
-    if let Some(why) = silence(context, replica, node, name)
-        && !is_out!(LearnerAnswers)
-    {
-        let detail = format!("{why}; it can be promoted after it responds");
-        return Err(refused(MemberError::LearnerLagging { detail }));
-    }
-    let lag = replica.lag_of(node);
-    if lag > MAY_LAG {
-        let detail = format!(
-            "{name} is {lag} entries behind; it can be promoted when it is at most {MAY_LAG} \
-             entries behind"
-        );
-        return Err(refused(MemberError::LearnerLagging { detail }));
-    }
-    seen.check_majority(context, replica, &voters)
-        .map_err(no_quorum)?;
-    if is_trial {
-        return Ok(FITS);
-    }
-    let change = ChangeMembers::AddVoterIds(BTreeSet::from([node]));
-    change_membership(replica, leading, &seen, change, true).await?;
-    show(context, replica, name)
-}
-
-async fn remove(
-    context: &NodeContext,
-    replica: &Replica,
-    leading: Leading,
-    name: &str,
-    is_trial: bool,
-) -> Changing {
-    let mut seen = Seen::of(replica);
-    let (node, _) = find(replica, name)?;
-    let removed = show(context, replica, name)?;
-    let mut left = seen.voters();
-    let votes = left.remove(&node);
-    if left.is_empty() {
-        let detail = format!("{name} is the only voter; stop it instead of removing it");
-        return Err(refused(MemberError::Unsafe { detail }));
-    }
-    seen.check_majority(context, replica, &left)
-        .map_err(|detail| refused(MemberError::Unsafe { detail }))?;
-    if node == replica.node {
-        // The next leader removes it: the caller's node repeats the request there.
-        let target = leader::target(context, replica, None)?;
-        if is_trial {
-            return Ok(FITS);
-        }
-        leader::move_leader(context, replica, target).await?;
-        return Err(ChangeRefusal::NotLeader);
-    }
-    if is_trial {
-        return Ok(FITS);
-    }
-    let gone = BTreeSet::from([node]);
-    if votes {
-        let change = ChangeMembers::RemoveVoters(gone.clone());
-        change_membership(replica, leading, &seen, change, true).await?;
-        seen = Seen::of(replica);
-    }
-    let change = ChangeMembers::RemoveNodes(gone);
-    let dropped = change_membership(replica, leading, &seen, change, false).await;
-    dropped.map_err(|refusal| match refusal {
-        ChangeRefusal::Member(_) if votes => {
-            // One step has already taken effect, so the error must not state that nothing was
-            // changed.
-            let why = format!("{name} no longer votes, but is still a member; remove it again");
-            refused(ProposeError::unknown(why).into())
-        }
-        refusal => refusal,
-    })?;
-    // If this leader ends before this command, the next leader proposes it.
-    let command = Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(node) });
-    entry::propose_as(context, replica, leading, vec![command]).await;
-    Ok(removed)
 }

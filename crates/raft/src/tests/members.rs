@@ -11,7 +11,7 @@ use crate::membership::change::change_membership;
 use crate::membership::majority::Seen;
 use crate::messages::ChangeRefusal;
 use crate::replica::Replica;
-use crate::{MemberError, ProposeError, Raft, Role};
+use crate::{ChangeOfMembers, MemberError, ProposeError, Raft, Role};
 
 fn id_of(raft: &Raft) -> u64 {
     raft.status().node_id.unwrap().0
@@ -106,6 +106,47 @@ async fn a_removal_counts_the_voters_that_answer_now() {
     let removed = leader.member_remove(cluster.spots[silent].name.clone(), deadline());
     removed.await.unwrap();
     assert_eq!(next(&leader, "orders").await, Some(2));
+    cut.lock().unwrap().clear();
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_demoted_voter_is_a_learner_and_a_leader_moves_leadership_first() {
+    let (mut cluster, cut) = cut::cluster().await;
+    let at = cluster.leader().expect("there is a leader");
+    let name = cluster.spots[at].name.clone();
+    all_answer(cluster.raft(at)).await;
+    let through = cluster.raft((at + 1) % 3).clone();
+    let demoted = through.member_demote(name.clone(), deadline()).await;
+    assert_eq!(demoted.unwrap().role, Role::Learner);
+    let leader = cluster.leader().expect("there is a leader");
+    assert_ne!(leader, at);
+    // It keeps its ID and its data, serves, and can be promoted again.
+    assert_eq!(next(cluster.raft(at), "orders").await, Some(1));
+    let again = through.member_demote(name.clone(), deadline()).await;
+    assert_eq!(again.unwrap().role, Role::Learner);
+    all_answer(cluster.raft(leader)).await;
+    let promoted = through.member_promote(name.clone(), deadline()).await;
+    assert_eq!(promoted.unwrap().role, Role::Follower);
+
+    // Of the two voters that would remain, one does not answer.
+    let leader = cluster.leader().expect("there is a leader");
+    let (silent, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let addr = cluster.spots[silent].addr.clone();
+    let node = id_of(cluster.raft(silent));
+    silence(&cut, &addr, cluster.raft(leader), node).await;
+    let other = cluster.spots[other].name.clone();
+    let refused = through.member_demote(other.clone(), deadline()).await;
+    assert!(
+        matches!(refused, Err(MemberError::Unsafe { .. })),
+        "{refused:?}"
+    );
+    let change = ChangeOfMembers::Demote { name: other };
+    let refused = through.try_out(change, deadline()).await;
+    assert!(
+        matches!(refused, Err(MemberError::Unsafe { .. })),
+        "{refused:?}"
+    );
     cut.lock().unwrap().clear();
     cluster.stop_all().await;
 }

@@ -411,6 +411,15 @@ fn tried_out(lines: &mut Lines) {
     lines.add(&ChangeReply(Ok(Changed::Fits(Some(name())))));
 }
 
+fn demoted(lines: &mut Lines) {
+    let name = text("d");
+    let tried = ChangeOfMembers::Demote { name: name.clone() };
+    for change in [MemberChange::Demote { name }, MemberChange::TryOut(tried)] {
+        let timeout_ms = 3000;
+        lines.add(&ChangeRequest { change, timeout_ms });
+    }
+}
+
 fn draws(lines: &mut Lines) {
     let from = DrawFrom::Sequence(name("order"));
     let order = Draw { from, count: 3 };
@@ -466,6 +475,7 @@ fn the_bytes_of_messages_are_fixed() {
     tried_out(&mut lines);
     draws(&mut lines);
     drains(&mut lines);
+    demoted(&mut lines);
     let json = b"{}".to_vec();
     lines.add(&Facts { json });
     let Lines(now, kinds) = lines;

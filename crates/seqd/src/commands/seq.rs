@@ -300,17 +300,11 @@ async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> 
 }
 
 async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
+    let plan = session.client.dry_run().delete_sequence(name).await?;
     if session.is_dry_run {
-        return session.print_plan(&session.client.dry_run().delete_sequence(name).await?);
+        return session.print_plan(&plan);
     }
-    let sequence = session.client.sequence(name).await?;
-    let effect = format!(
-        "deletes sequence {name} ({}, next value {}); its definition and high-water mark are \
-         kept, so a sequence with the same name continues above the mark",
-        sequence.mode.as_str(),
-        or_dash(sequence.next),
-    );
-    if !session.may_go_on(&effect)? {
+    if !session.may_go_on(&plan.effect)? {
         return Ok(exit::OK);
     }
     let answer = session.client.delete_sequence(name).await?;

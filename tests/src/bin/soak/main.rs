@@ -32,6 +32,7 @@ mod keys;
 mod links;
 mod lock_cycles;
 mod locks;
+mod members;
 mod model;
 mod power_cuts;
 mod rolling;
@@ -97,6 +98,7 @@ const USAGE: &str = "usage: soak COMMAND
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
                                 power cuts on loopback file systems (root); --lie: nothing is
                                 ever synced, and the run must fail (eatmydata)
+  members                       members added, removed and replaced under load, with TLS and tokens
   model [--scene NAME] [--threads 2]
                                 every order of events in small worlds, with larger bounds than in the
                                 tests
@@ -155,6 +157,7 @@ const RUNS: [(&str, Run); 32] = [
         keys::keyed_allocation(arguments)
     }),
     ("expiry", |arguments| expiry::run(arguments)),
+    ("members", |_| members::run()),
     ("model", |arguments| model::run(arguments)),
     ("bench", |arguments| {
         bench::run(arguments.number("--seconds", 5))
