@@ -132,11 +132,9 @@ impl Node {
                 tiny_id,
                 wall: Arc::clone(&wall),
                 worker_counts: Arc::default(),
-                trends: Arc::default(),
             };
             let hot: Option<IsHot> = config.http.hot_path.then_some(Router::is_hot);
             let services = Arc::new(Services::new(config, &parts));
-            raft.set_facts(facts_source(&services));
             let admission = context.admission();
             let router = Router::new(context, &services);
             let server = serve_http(tls.at_clients_port(http_listener), router, hot)?;
@@ -266,7 +264,9 @@ fn background(parts: &Parts, services: &Services) -> JoinSet<()> {
     tasks.spawn(report::print_waiting(Arc::clone(health), is_text));
     tasks.spawn(Arc::clone(&parts.clock).follow_peers());
     tasks.spawn(runs_out::watch(parts));
-    tasks.spawn(trends::keep(Arc::clone(&parts.trends), parts.raft.clone()));
+    let trends = Arc::clone(&services.facts.trends);
+    tasks.spawn(trends::keep(trends, parts.raft.clone()));
+    parts.raft.set_facts(facts_source(services));
     tasks.spawn(parts.callers.clone().keep_fresh());
     if let Some(tiny_id) = &parts.tiny_id {
         tasks.spawn(Arc::clone(tiny_id).keep_fresh());
