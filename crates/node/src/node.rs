@@ -135,11 +135,9 @@ impl Node {
                 tiny_id,
                 wall: Arc::clone(&wall),
                 worker_counts: Arc::default(),
-                trends: Arc::default(),
             };
             let hot: Option<IsHot> = config.http.hot_path.then_some(Router::is_hot);
             let services = Arc::new(Services::new(config, &parts));
-            raft.set_facts(facts_source(&services));
             let admission = context.admission();
             let router = Router::new(context, &services);
             let server = serve_http(tls.at_clients_port(http_listener), router, hot)?;
@@ -304,7 +302,9 @@ fn background(parts: &Parts, services: &Services) -> JoinSet<()> {
         held,
         services.config.http.drain,
     ));
-    tasks.spawn(trends::keep(Arc::clone(&parts.trends), parts.raft.clone()));
+    let trends = Arc::clone(&services.facts.trends);
+    tasks.spawn(trends::keep(trends, parts.raft.clone()));
+    parts.raft.set_facts(facts_source(services));
     tasks.spawn(parts.callers.clone().keep_fresh());
     tasks.spawn(parts.tls.clone().keep_fresh(Arc::clone(&parts.wall)));
     if let Some(tiny_id) = &parts.tiny_id {

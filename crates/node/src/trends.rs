@@ -25,6 +25,9 @@ const SPACES: usize = 144;
 /// The least time over which growth counts as a rate: a log grows and shrinks with every snapshot.
 const LEAST_SPAN: Duration = Duration::from_secs(6 * 60 * 60);
 
+/// The number of operations whose median counts.
+const ENOUGH: u64 = 30;
+
 /// Cumulative counts: (upper bound in seconds, count).
 type Buckets = [(f64, u64)];
 
@@ -83,16 +86,13 @@ impl Trends {
             leader_changes: 0,
         };
         let before = kept.samples.front().unwrap_or(&none);
-        let stats = &before.stats;
+        let of = |read: fn(&StorageStats) -> (&Buckets, u64)| {
+            let old = kept.samples.iter().map(|sample| read(&sample.stats));
+            latency(old, read(now))
+        };
         Recent {
-            fsync: latency(
-                (&stats.fsync_buckets, stats.fsyncs),
-                (&now.fsync_buckets, now.fsyncs),
-            ),
-            commit: latency(
-                (&stats.commit_buckets, stats.commits.0),
-                (&now.commit_buckets, now.commits.0),
-            ),
+            fsync: of(|stats| (&stats.fsync_buckets, stats.fsyncs)),
+            commit: of(|stats| (&stats.commit_buckets, stats.commits.0)),
             leader_changes: leader_changes.saturating_sub(before.leader_changes),
             full_in: kept.spaces.front().and_then(|(since, free)| {
                 let (span, grown) = (since.elapsed(), free.checked_sub(now.free_bytes)?);
@@ -104,18 +104,28 @@ impl Trends {
     }
 }
 
-/// The durations between two readings of a histogram.
-fn latency((old, old_count): (&Buckets, u64), (new, count): (&Buckets, u64)) -> LatencyFacts {
-    let before = |at: usize| old.get(at).map_or(0, |(_, count)| *count);
-    let new = new.iter().enumerate();
-    let buckets: Vec<(f64, u64)> = new
-        .map(|(at, (bound, count))| (*bound, count.saturating_sub(before(at))))
-        .collect();
-    let count = count.saturating_sub(old_count);
+/// The durations since earlier readings of a histogram, oldest first: the 99th percentile since the
+/// oldest, and the median of the latest [`ENOUGH`] or more, which shows a change soon.
+fn latency<'a>(
+    earlier: impl DoubleEndedIterator<Item = (&'a Buckets, u64)>,
+    (new, all): (&Buckets, u64),
+) -> LatencyFacts {
+    let since = |old: &Buckets| -> Vec<(f64, u64)> {
+        let before = |at: usize| old.get(at).map_or(0, |(_, count)| *count);
+        let new = new.iter().enumerate();
+        new.map(|(at, (bound, count))| (*bound, count.saturating_sub(before(at))))
+            .collect()
+    };
+    let mut earlier = earlier.peekable();
+    let (oldest, before) = earlier.peek().copied().unwrap_or((&[], 0));
+    let count = all.saturating_sub(before);
+    let latest = earlier.rfind(|(_, before)| all.saturating_sub(*before) >= ENOUGH);
+    let (lately, lately_before) = latest.unwrap_or((oldest, before));
+    let lately_count = all.saturating_sub(lately_before);
     LatencyFacts {
         count,
-        p50_ms: quantile(&buckets, count, 0.5) * 1000.0,
-        p99_ms: quantile(&buckets, count, 0.99) * 1000.0,
+        p50_ms: quantile(&since(lately), lately_count, 0.5) * 1000.0,
+        p99_ms: quantile(&since(oldest), count, 0.99) * 1000.0,
     }
 }
 
@@ -172,6 +182,12 @@ mod tests {
         trends.note(stats(1000, 0, 1000), 3);
         let slow = trends.recent(&stats(1000, 10, 1000), 4);
         assert_eq!((slow.fsync.count, slow.leader_changes), (10, 1));
+        assert!(slow.fsync.p50_ms > 50.0, "{slow:?}");
+        // The median is that of the latest syncs, once there are enough.
+        trends.note(stats(2000, 10, 1000), 3);
+        let fast = trends.recent(&stats(2000, 20, 1000), 4);
+        assert!(fast.fsync.p50_ms <= 1.0, "{fast:?}");
+        let slow = trends.recent(&stats(2000, 50, 1000), 4);
         assert!(slow.fsync.p50_ms > 50.0, "{slow:?}");
     }
 

@@ -146,7 +146,7 @@ fn advice(attempts: &[Attempt]) -> String {
         "name the CA of the cluster with --cacert ca.crt (SEQD_CACERT)"
     } else if has("requires a client's certificate") {
         "present a certificate with --cert client.crt --key client.key (seqd tls init --client \
-         NAME makes one)"
+         NAME makes one); a port for the other nodes (peer.listen, 7401) serves no clients"
     } else if has("does not speak TLS") {
         "this port has no TLS: give the endpoint the scheme http, and omit --cacert"
     } else {
@@ -160,10 +160,12 @@ fn advice(attempts: &[Attempt]) -> String {
 fn wrong_port(attempts: &[Attempt]) -> Option<&'static str> {
     let mut reached = attempts.iter();
     let is_peers_port = |it: &Attempt| {
-        it.endpoint.ends_with(":7401") && !it.reason.to_lowercase().contains("refused")
+        let is_default = it.endpoint.ends_with(":7401");
+        let answers = !it.reason.to_lowercase().contains("refused");
+        is_default && answers || it.reason.contains("invalid HTTP version")
     };
     reached.any(is_peers_port).then_some(
-        "7401 is the default port for the other nodes (peer.listen); clients use that of \
+        "is this the port for the other nodes (peer.listen, 7401 by default)? clients use that of \
          http.listen, 7400 by default",
     )
 }
@@ -257,7 +259,7 @@ mod tests {
         assert!(hint("n1:7400", untrusted).contains("--cacert"));
         assert!(hint("n1:7400", "it requires a client's certificate").contains("--cert"));
         assert!(hint("n1:7400", "it does not speak TLS").contains("scheme http"));
-        assert!(hint("n1:7401", "connection closed").contains("7401 is the default port"));
+        assert!(hint("n1:7401", "connection closed").contains("7401 by default"));
         assert!(hint("n1:7401", "connection refused").contains("is a node running there?"));
     }
 

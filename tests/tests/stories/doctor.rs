@@ -60,7 +60,7 @@ fn one_wrong_thing_at_a_time_is_named() {
     }
 
     if why_no_trace().is_none() && cluster.leader() != WRONG {
-        let slow = Duration::from_millis(600);
+        let slow = Duration::from_millis(1_200);
         let strace = Strace::delay_fdatasync(cluster.node(WRONG), slow, &folder);
         wait::until("n3 to be slow", READY, || {
             cluster.next(ASKED, "order", 1);

@@ -124,7 +124,7 @@ pub struct DiskFacts {
 pub struct LatencyFacts {
     /// The number of operations.
     pub count: u64,
-    /// The median, in milliseconds.
+    /// The median of the latest operations, in milliseconds.
     pub p50_ms: f64,
     /// The 99th percentile, in milliseconds.
     pub p99_ms: f64,

@@ -14,6 +14,7 @@ use seqd_idgen::WallMs;
 use seqd_raft::{LevelRange, Raft};
 use seqd_state::{Holdings, State};
 
+use super::Parts;
 use super::cluster::ClusterService;
 use super::health::HealthService;
 use crate::REVISION;
@@ -45,6 +46,18 @@ pub(crate) struct FactsService {
 }
 
 impl FactsService {
+    pub(super) fn new(config: Config, parts: &Parts, health: &Arc<HealthService>) -> Self {
+        Self {
+            config,
+            raft: parts.raft.clone(),
+            minters: Arc::clone(&parts.minters),
+            clock: Arc::clone(&parts.clock),
+            health: Arc::clone(health),
+            tls: parts.tls.clone(),
+            trends: Arc::default(),
+        }
+    }
+
     /// This node's own facts. Reads files, and so blocks.
     pub(crate) fn own(&self) -> NodeFacts {
         let status = self.raft.status();

@@ -84,7 +84,6 @@ use crate::replica::Replica;
 use crate::runs_out::WorkerCounts;
 use crate::sequences::SegmentBuffers;
 use crate::tls::Tls;
-use crate::trends::Trends;
 
 pub(crate) struct Parts {
     pub(crate) raft: Raft,
@@ -97,7 +96,6 @@ pub(crate) struct Parts {
     pub(crate) tiny_id: Option<Arc<TinyIdTokens>>,
     pub(crate) wall: Arc<dyn WallClock>,
     pub(crate) worker_counts: Arc<WorkerCounts>,
-    pub(crate) trends: Arc<Trends>,
 }
 
 pub(crate) struct Services {
@@ -189,15 +187,7 @@ impl Services {
                 health: Arc::clone(&health),
                 worker_counts: Arc::clone(&parts.worker_counts),
             },
-            facts: Arc::new(FactsService {
-                config: config.clone(),
-                raft: raft(),
-                minters: minters(),
-                clock: clock(),
-                health: Arc::clone(&health),
-                tls: parts.tls.clone(),
-                trends: Arc::clone(&parts.trends),
-            }),
+            facts: Arc::new(FactsService::new(config.clone(), parts, &health)),
             access: AccessService {
                 replica: replica(),
                 clock: Arc::clone(&parts.wall),
@@ -206,14 +196,7 @@ impl Services {
             tiny_id: parts.tiny_id.clone(),
             snapshots: SnapshotService { raft: raft() },
             writing: Places::of_processors(),
-            metrics: MetricsService {
-                metrics: Arc::clone(&parts.metrics),
-                raft: raft(),
-                minters: minters(),
-                clock: clock(),
-                tls: parts.tls.clone(),
-                worker_counts: Arc::clone(&parts.worker_counts),
-            },
+            metrics: MetricsService::new(parts),
             health,
             config,
         }

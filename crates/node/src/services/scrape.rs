@@ -7,6 +7,7 @@ use seqd_idgen::{Agreement, Standing};
 use seqd_raft::{MemberStatus, Raft, Status};
 use seqd_state::{SequenceRecord, State};
 
+use super::Parts;
 #[cfg(target_os = "linux")]
 use super::process;
 use crate::REVISION;
@@ -25,6 +26,17 @@ pub(crate) struct MetricsService {
 }
 
 impl MetricsService {
+    pub(super) fn new(parts: &Parts) -> Self {
+        Self {
+            metrics: Arc::clone(&parts.metrics),
+            raft: parts.raft.clone(),
+            minters: Arc::clone(&parts.minters),
+            clock: Arc::clone(&parts.clock),
+            tls: parts.tls.clone(),
+            worker_counts: Arc::clone(&parts.worker_counts),
+        }
+    }
+
     pub(crate) fn text(&self) -> Result<String, fmt::Error> {
         self.metrics.text(read(self))
     }

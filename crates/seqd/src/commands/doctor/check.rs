@@ -1,5 +1,7 @@
 //! The result of a check.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 /// The outcomes of a check, the best first.
@@ -79,7 +81,7 @@ impl Check {
         ok: impl Into<String>,
     ) -> Self {
         let mut findings: Vec<Finding> = findings.into_iter().collect();
-        findings.sort_by(|one, other| other.outcome.cmp(&one.outcome));
+        findings.sort_by_key(|finding| Reverse(finding.outcome));
         let Some(worst) = findings.first().map(|finding| finding.outcome) else {
             return Self {
                 check,

@@ -23,6 +23,13 @@ const DESCRIPTORS_USED: f64 = 0.9;
 /// NTP slews a clock by at most this rate, so a faster clock cannot be corrected smoothly.
 const MAX_DRIFT_PPM: f64 = 500.0;
 
+/// The age of a write, in election timeouts, above which the disk may hang.
+const STALLED: f64 = 1.25;
+
+/// The syncs whose median and whose 99th percentile count. A start makes some slow ones.
+const ENOUGH: u64 = 30;
+const ENOUGH_FOR_P99: u64 = 100;
+
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The days before the end of a certificate.
@@ -105,7 +112,7 @@ pub(super) fn fsync(facts: &Facts) -> Check {
     for node in &facts.nodes {
         let election = election_ms(&node.config);
         let (name, fsync) = (&node.name, node.fsync);
-        if node.disk.stalled_seconds * 1000.0 > election {
+        if node.disk.stalled_seconds * 1000.0 > STALLED * election {
             findings.push(fail(
                 format!(
                     "{name}: a write of the log has not returned for {:.1} s",
@@ -115,9 +122,10 @@ pub(super) fn fsync(facts: &Facts) -> Check {
             ));
         }
         // A median that large is the disk; single slow syncs are also other work on the machine.
-        let fails = fsync.p50_ms >= election / 10.0 || fsync.p99_ms >= election / 2.0;
+        let is_slow = fsync.p50_ms >= election / 8.0 && fsync.count >= ENOUGH;
+        let is_uneven = fsync.p99_ms >= election / 2.0 && fsync.count >= ENOUGH_FOR_P99;
         findings.extend(either(
-            (fails && fsync.count > 0, fsync.p99_ms >= election / 8.0),
+            (is_slow || is_uneven, fsync.p99_ms >= election / 8.0),
             format!(
                 "{name}: a sync takes {:.1} ms, p99 {:.1} ms (of {} in ten minutes)",
                 fsync.p50_ms, fsync.p99_ms, fsync.count
