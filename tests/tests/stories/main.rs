@@ -28,6 +28,7 @@ mod copies;
 mod cosid;
 mod damaged_log;
 mod damaged_snapshots;
+mod deployment;
 mod door;
 mod failing_disk;
 mod fenced_objects;

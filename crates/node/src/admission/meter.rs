@@ -12,35 +12,43 @@ use crate::metrics::{HttpLabels, HttpMetrics, RouteLabel};
 /// The status of nearly all responses.
 const OK: u16 = 200;
 
-/// Counts the responses of one path and method. The counter of successes exists from the start. Any
-/// other series begins with its first response.
+/// The method of requests that no operation takes: they are refused, and never counted as successes.
+pub(crate) const OTHER: &str = "other";
+
+/// Counts the responses of one path and method. The counter of successes exists from the start
+/// where there can be any. Any other series begins with its first response.
 #[derive(Debug)]
 pub(crate) struct Meter {
     route: &'static str,
     method: &'static str,
     all: HttpMetrics,
-    ok: Counter<u64, AtomicU64>,
+    ok: OnceLock<Counter<u64, AtomicU64>>,
     duration: OnceLock<Durations>,
 }
 
 impl Meter {
     pub(crate) fn new(all: &HttpMetrics, route: &'static str, method: &'static str) -> Meter {
+        let ok = OnceLock::new();
+        if method != OTHER {
+            ok.get_or_init(|| counter(all, route, method, OK));
+        }
         Meter {
             route,
             method,
             all: all.clone(),
-            ok: counter(all, route, method, OK),
+            ok,
             duration: OnceLock::new(),
         }
     }
 
     pub(crate) fn answered(&self, status: u16, took: Duration) {
+        let (route, method) = (self.route, self.method);
         if status == OK {
-            self.ok.inc();
+            let ok = || counter(&self.all, route, method, OK);
+            self.ok.get_or_init(ok).inc();
         } else {
-            counter(&self.all, self.route, self.method, status).inc();
+            counter(&self.all, route, method, status).inc();
         }
-        let route = self.route;
         let histogram = || {
             self.all
                 .durations

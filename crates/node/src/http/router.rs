@@ -21,7 +21,7 @@ use super::negotiate::choose;
 use super::request::{PathOf, Request, is_without_body};
 use super::response::Response;
 use crate::admission::{
-    Audit, Sender, check, confirm, has_place, hold_back, is_audited, lanes, while_let_in,
+    Audit, OTHER, Sender, check, confirm, has_place, hold_back, is_audited, lanes, while_let_in,
     without_names,
 };
 
@@ -219,7 +219,7 @@ fn refusing(
     path: &'static str,
     refuse: impl Fn(&http::Request<Body>) -> Response + Clone + Send + Sync + 'static,
 ) -> impl Fn(http::Request<Body>) -> Refusing + Clone + Send + Sync + 'static {
-    let exit = Arc::new(Exit::new(context, path, "other"));
+    let exit = Arc::new(Exit::new(context, path, OTHER));
     move |mut request| {
         let started = Instant::now();
         let id = exit.context.request_ids.of(request.headers());

@@ -15,7 +15,7 @@ use super::context::{Context, Exit};
 use super::hosts;
 use super::response::{Response, body_of};
 use crate::access::Caller;
-use crate::admission::{Sender, hold_back, refusal};
+use crate::admission::{OTHER, Sender, hold_back, refusal};
 use crate::connections::ClientConnection;
 
 /// Refuses a request without a token before anything else is checked, so that the response is
@@ -24,7 +24,7 @@ pub(crate) struct Stranger(Exit);
 
 impl Stranger {
     pub(crate) fn new(context: &Arc<Context>) -> Arc<Stranger> {
-        Arc::new(Stranger(Exit::new(context, "unknown", "other")))
+        Arc::new(Stranger(Exit::new(context, "unknown", OTHER)))
     }
 
     /// Returns the sender of an admitted request. The request is borrowed for writing only because
