@@ -37,3 +37,7 @@ soak command *args:
 # Every fuzz target for so many seconds, or those that are named; needs nightly and cargo-fuzz.
 fuzz seconds *targets:
     tests/fuzz/run {{seconds}} {{targets}}
+
+# The release in dist/: binary, completions, manual pages, libraries that it needs, checksums.
+dist target="":
+    deploy/dist {{target}}

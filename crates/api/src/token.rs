@@ -18,6 +18,12 @@ const MAX_FILE_BYTES: u64 = MAX_LENGTH as u64 + 2;
 #[cfg(unix)]
 const OTHERS: u32 = 0o077;
 
+/// The bit that may be set in a file of root: a service that runs as another user reads its token
+/// through its group, or through an access control list, which `LoadCredential` of systemd uses and
+/// which shows in the bits of the group.
+#[cfg(unix)]
+const READ_BY_GROUP: u32 = 0o040;
+
 /// A secret that authenticates a request. It is written only into the header, and its `Debug`
 /// output does not contain it.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,7 +55,7 @@ impl Token {
     }
 
     /// Reads a token from a file, which must contain nothing else and be accessible only to its
-    /// owner.
+    /// owner, and to its group for reading if the owner is root.
     ///
     /// # Errors
     /// The file cannot be read, other users can access it, or it does not contain a valid token.
@@ -106,13 +112,19 @@ fn check_private(known: &std::fs::Metadata, path: &Path) -> Result<(), TokenErro
     use std::os::unix::fs::MetadataExt as _;
 
     let (mode, shown) = (known.mode() & 0o777, path.display());
-    if mode & OTHERS == 0 {
+    if is_private(mode, known.uid()) {
         return Ok(());
     }
     Err(TokenError(format!(
         "{shown} contains a token and other users can access it (mode {mode:04o}): chmod 0600 \
          {shown}"
     )))
+}
+
+#[cfg(unix)]
+fn is_private(mode: u32, owner: u32) -> bool {
+    let allowed = if owner == 0 { READ_BY_GROUP } else { 0 };
+    mode & OTHERS & !allowed == 0
 }
 
 /// Other systems do not have such modes.
@@ -158,6 +170,12 @@ mod tests {
     }
 
     #[test]
+    fn the_group_may_read_a_token_s_file_only_if_the_file_is_root_s() {
+        assert!(is_private(0o440, 0) && is_private(0o640, 0) && is_private(0o600, 1000));
+        assert!(!is_private(0o640, 1000) && !is_private(0o460, 0) && !is_private(0o444, 0));
+    }
+
+    #[test]
     fn a_token_s_file_is_its_owner_s_alone_and_holds_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
@@ -168,7 +186,7 @@ mod tests {
         };
         assert_eq!(read(&format!("{TEXT}\n"), 0o600).unwrap().secret(), TEXT);
         assert_eq!(read(&format!("{TEXT}\r\n"), 0o400).unwrap().secret(), TEXT);
-        for mode in [0o644, 0o640, 0o602] {
+        for mode in [0o644, 0o660, 0o602] {
             let error = read(TEXT, mode).unwrap_err();
             assert!(error.contains("chmod 0600"), "{error}");
             assert!(!error.contains(TEXT), "{error}");

@@ -327,6 +327,8 @@ pub struct StorageStats {
     /// reserve.
     pub free_bytes: u64,
     pub reserve_bytes: u64,
+    /// The size of the file system, as of the last check; `None` before the first.
+    pub total_bytes: Option<u64>,
     /// Age of the log write in flight, seconds; 0 if there is none.
     pub stalled_seconds: f64,
     /// The number of times that the checkpoint was set aside and rebuilt since the start.

@@ -145,6 +145,7 @@ pub(crate) fn storage(node: &Node) -> StorageStats {
         checkpoint_bytes: replica.checkpoint_bytes(),
         free_bytes,
         reserve_bytes,
+        total_bytes: Some(node.context.disk.space.total()).filter(|total| *total != u64::MAX),
         checkpoint_rebuilds: u64::from(replica.repairs.rebuilt),
         snapshots_set_aside: replica.snapshots_set_aside(),
         torn_tails: u64::from(replica.repairs.torn_tail),

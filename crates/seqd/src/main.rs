@@ -9,7 +9,7 @@
 //! - `arguments`, `config_flags`, `display`, `examples`, `format`, `logging`, `private`,
 //!   `progress`: the command line, and how values are printed
 //! - `failure`, `output`: results and errors on the terminal
-//! - `runtime`, `session`, `signals`, `variables`: what a command runs in
+//! - `runtime`, `service_manager`, `session`, `signals`, `variables`: what a command runs in
 //! - `bench`: the load generator of `seqd bench`
 //! - `backup`, `commands`, `supervise`: the commands
 //! - `demo`, `reload`, `server`: nodes in this process
@@ -34,6 +34,7 @@ mod progress;
 mod reload;
 mod runtime;
 mod server;
+mod service_manager;
 mod session;
 mod signals;
 mod suggestions;

@@ -25,6 +25,7 @@ use crate::logging::Log;
 use crate::private;
 use crate::reload::Hangups;
 use crate::runtime::block_on;
+use crate::service_manager;
 use crate::signals::{CTRL_C, Signals};
 
 /// The longest duration of a clean stop, after `http.drain`. Afterwards the process exits, and the data is as after a
@@ -127,6 +128,7 @@ fn log_start(config: &Config) {
 /// Starts the node, waits for a signal or until the node stops by itself, and stops it. Returns the
 /// reason if it stopped by itself, `None` after a signal.
 async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failure> {
+    let runtime_of_consensus = consensus.clone();
     let patience = config.http.drain + STOP_PATIENCE;
     let mut signals = Signals::new()?;
     let descriptors = Descriptors::raised().map_err(|error| Failure::failed(error.to_string()))?;
@@ -151,6 +153,7 @@ async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failur
         started = Node::start(config, ports) => match started {
             Ok(node) => {
                 tracing::info!(clients = %node.http_addr(), "serving clients");
+                tokio::spawn(service_manager::started(runtime_of_consensus));
                 node
             }
             Err(stop) => return Ok(Some(stop)),
@@ -165,6 +168,7 @@ async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failur
         ended = node.stopped() => Some(ended),
         name = signals.next() => {
             tracing::info!("{name}: stopping");
+            service_manager::stopping(patience);
             None
         }
     };

@@ -29,6 +29,7 @@ mod cosid;
 mod damaged_log;
 mod damaged_snapshots;
 mod doctor;
+mod deployment;
 mod door;
 mod drain;
 mod failing_disk;

@@ -13,6 +13,7 @@
 mod arrows;
 mod contract;
 mod damage;
+mod deployment;
 mod documents;
 mod files;
 mod format;

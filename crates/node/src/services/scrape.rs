@@ -223,6 +223,10 @@ fn raft(node: &MetricsService, scrape: &mut Scrape) {
         has_leader,
     );
     scrape.one("raft_term", "The current term", status.term as f64);
+    let help = "Voters of the cluster";
+    scrape.one("raft_voters", help, status.voters as f64);
+    let help = "Voters that this node reaches, itself included";
+    scrape.one("raft_voters_reachable", help, status.reachable as f64);
     scrape.one(
         "raft_last_log_index",
         "This node's last entry",
@@ -327,6 +331,10 @@ fn storage(node: &MetricsService, scrape: &mut Scrape) {
         "Free bytes of the file system with the folder",
         stats.free_bytes as f64,
     );
+    if let Some(total) = stats.total_bytes {
+        let help = "Size of the file system with the folder";
+        scrape.one("disk_size_bytes", help, total as f64);
+    }
     scrape.one(
         "disk_reserve_bytes",
         "Free bytes below which writes of clients are refused",
