@@ -40,6 +40,7 @@ pub fn restarts_behind_a_balancer(run: &RollingRun) -> Result<usize, Violation> 
         route: Route::Fixed,
         count: 1,
         pause: Duration::from_millis(2),
+        token: None,
     };
     let ids = Workload::ids(load.clone(), timeline);
     let order = Workload::next(load.clone(), timeline, "order");

@@ -6,7 +6,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     access, bench, completions, config, data, decode, drain, elect, id, import, key, layout,
-    leader, lock, man, member, seq, snapshot, status, timestamp, tls, token, uuid, verify_ids, worker,
+    leader, lock, man, member, seq, snapshot, status, timestamp, tls, token, uuid, verify_ids,
+    worker,
 };
 use crate::session::Global;
 use crate::supervise::guardian;

@@ -53,9 +53,7 @@ pub(super) fn effect(cluster: &Cluster, change: ChangeOfMembers, leader: Option<
                 quorum(None, Some(&name))
             )
         }
-        ChangeOfMembers::Drain { name, drains } => {
-            drain(cluster, &name, drains, leader.as_deref())
-        }
+        ChangeOfMembers::Drain { name, drains } => drain(cluster, &name, drains, leader.as_deref()),
         ChangeOfMembers::MoveLeader { .. } => {
             let now = cluster.leader.as_deref().unwrap_or("nobody");
             let then = leader.unwrap_or_default();
