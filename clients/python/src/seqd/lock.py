@@ -218,7 +218,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Releases the lock. A lock that is lost, or of the parent of a fork, is left alone."""
+        """Releases the lock. One that is lost is no error; that of a parent process is left alone."""
         if self._state is not None:
             return
         self._state = "released"
