@@ -291,7 +291,7 @@ class OnCluster(unittest.TestCase):
         with self.client.lock(fresh("lock"), ttl=6) as lock:
             control("/kill-leader")
             try:
-                until = time.monotonic() + 7
+                until = time.monotonic() + (4 if SHORT else 7)
                 while time.monotonic() < until:
                     self.assertGreater(lock.check(), 0)
                     time.sleep(0.2)

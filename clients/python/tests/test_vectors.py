@@ -69,7 +69,7 @@ class Vectors(unittest.TestCase):
                     result = {"ids": [str(id)]}
                 else:
                     run = minter.mint(*now, step["count"])
-                    ids = range(run.first, run.first + run.count * run.step, run.step)
+                    ids = range(run.first, run.first + run.length * run.step, run.step)
                     result = {"ids": [str(id) for id in ids]}
             except Wait as wait:
                 result = {"clock": "wait"} if read else {"wait_ms": wait.ms}

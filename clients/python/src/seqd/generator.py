@@ -214,7 +214,7 @@ class IdGenerator:
             run = self._run(count - len(ids), until)
             if ids and run.first <= ids[-1]:
                 ids = []  # IDs of two leases need not increase: the earlier ones are skipped
-            ids.extend(range(run.first, run.first + run.count * run.step, run.step))
+            ids.extend(range(run.first, run.first + run.length * run.step, run.step))
         return ids
 
     def ready(self) -> None:

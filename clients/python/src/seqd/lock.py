@@ -110,14 +110,14 @@ class Lock:
             "shared": shared, "lock_delay_ms": int(lock_delay * 1000),
         }
         self._clear()
-        self._state = "released"
         fork.watch(self)
 
     def _clear(self) -> None:
         self._hold = Hold(self._ttl_ms)
         self._token: Optional[int] = None
         self._lease = ""
-        self._state: Optional[str] = None
+        self._state: Optional[str] = "released"
+        """Why the lock is not held, whatever the hold says."""
         self._ended = threading.Event()
         self._thread: Optional[threading.Thread] = None
         self.lost = LostEvent(self)
@@ -153,7 +153,6 @@ class Lock:
             raise Error("lock-held", f"this object already holds the lock {self.name}",
                         "create another lock object")
         self._clear()
-        self._state = "released"
         until = None if self._wait is None else time.monotonic() + self._wait
         nonce = secrets.token_hex(16)
         while True:
@@ -219,7 +218,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Releases the lock. A lock that is lost, or of the parent of a fork, is left alone."""
+        """Releases the lock. One that is lost is no error; that of a parent process is left alone."""
         if self._state is not None:
             return
         self._state = "released"

@@ -15,11 +15,11 @@ CONFIRM_MS = 5000
 
 
 class Run(NamedTuple):
-    """`count` IDs of one tick: `first`, then steps of `step`."""
+    """`length` IDs of one tick: `first`, then steps of `step`."""
 
     first: int
     step: int
-    count: int
+    length: int
 
 
 class Wait(Exception):
@@ -87,9 +87,6 @@ class Minter:
         if self.layout is None:
             return None
         return self.from_tick - 1 if self._last is None else self._last
-
-    def window_ends_ms(self) -> Optional[int]:
-        return self.layout and self.layout.wall_at(self.fence)
 
     def read(self, monotonic_ms: int, wall_ms: int) -> None:
         """A reading of the clocks. Raises if it must not be used."""

@@ -49,10 +49,10 @@ class _Stock:
                 self.changed.wait_for(lambda: self.closed or self.held() < self.wanted)
                 if self.closed:
                     return
-                fields = {"size": str(self.size), "after": self.grant}
+                size, after = str(self.size), self.grant
             wait, error = 0.0, None
             try:
-                self._granted(self.client.call("grant_segment", self.name, **fields))
+                self._granted(self.client.call("grant_segment", self.name, size=size, after=after))
                 pace.after_success(0)
             except Error as failed:
                 error = failed
@@ -128,7 +128,8 @@ class Ranges:
         """`count` values, up to a million, in the direction of the sequence."""
         if not 1 <= count <= MAX_TAKE:
             raise ValueError(f"the count must be 1 to {MAX_TAKE}, not {count}")
-        stock, values = self._stock, []
+        stock = self._stock
+        values: List[int] = []
         until = time.monotonic() + self._patience
         with stock.changed:
             while len(values) < count:
