@@ -67,7 +67,7 @@ fn founded(hosts: &str) {
     let node = Bootstrap {
         name,
         hosts: &hosts,
-        joins: hosts.len() % 2 == 0,
+        joins: hosts.len().is_multiple_of(2),
         insecure: false,
         auth: true,
         hostname: "host.example",

@@ -213,10 +213,10 @@ fn ports(text: &mut String, node: &Bootstrap<'_>, peers: &Peers, (host, port): (
         url = quoted(&url),
     );
     if node.joins {
-        let _ = write!(
+        let _ = writeln!(
             text,
             "# Start this node, then run on a member or with -e: seqd member add {name} {host}:{port} \
-             --http {url} --wait\n",
+             --http {url} --wait",
             name = node.name,
         );
     }

@@ -106,7 +106,8 @@ fn without_quotes<'a>(line: &'a str, section: Option<&str>) -> Option<(String, &
     let is_plain = !value.is_empty() && !value.contains(['"', '\'', '{', '[', ']']);
     // The value may be right, and another part of the line wrong.
     let is_toml = format!("key = {value}").parse::<toml::Table>().is_ok();
-    if is_toml || !is_plain && !(is_list && key.kind == Kind::List) {
+    let is_text = is_plain || is_list && key.kind == Kind::List;
+    if is_toml || !is_text {
         return None;
     }
     let expected = expected(key, name, value);

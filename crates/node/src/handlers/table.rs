@@ -23,6 +23,7 @@ pub(super) fn table() -> Vec<R> {
         one_time_tokens(),
         workers(),
         locks(),
+        cluster(),
         members(),
         access(),
         this_node(),
@@ -236,7 +237,7 @@ fn locks() -> Vec<R> {
     ]
 }
 
-fn members() -> Vec<R> {
+fn cluster() -> Vec<R> {
     vec![
         R::json(op::GetCluster, |s, _| async move {
             Ok::<_, ServiceError>(s.cluster.show())
@@ -244,6 +245,45 @@ fn members() -> Vec<R> {
         R::json(op::GetFacts, |s, _| async move {
             Ok::<_, ServiceError>(s.facts.gather(&s.cluster).await)
         }),
+        R::planned(
+            op::DrainMember,
+            |s, c| async move {
+                let (name, drains) = (c.name().to_owned(), true);
+                let change = ChangeOfMembers::Drain { name, drains };
+                s.cluster.plan(change, c.deadline).await
+            },
+            |s, c| async move { s.cluster.drain(c.name(), true, c.deadline).await },
+        ),
+        R::planned(
+            op::ResumeMember,
+            |s, c| async move {
+                let (name, drains) = (c.name().to_owned(), false);
+                let change = ChangeOfMembers::Drain { name, drains };
+                s.cluster.plan(change, c.deadline).await
+            },
+            |s, c| async move { s.cluster.drain(c.name(), false, c.deadline).await },
+        ),
+        R::planned(
+            op::ResetWorkers,
+            |s, c| async move { s.workers.plan_reset(c.name(), c.deadline).await },
+            |s, c| async move { s.workers.reset(c.name(), c.deadline).await },
+        ),
+        R::planned(
+            op::MoveLeader,
+            |s, c| async move {
+                let to = c.fields.node.clone();
+                s.cluster
+                    .plan(ChangeOfMembers::MoveLeader { to }, c.deadline)
+                    .await
+            },
+            |s, c| async move { s.cluster.move_leader(c.fields.clone(), c.deadline).await },
+        ),
+        R::raw(op::GetSnapshot, snapshot::get),
+    ]
+}
+
+fn members() -> Vec<R> {
+    vec![
         R::json(op::ListMembers, |s, c| async move {
             s.cluster.members(&c.fields)
         }),
@@ -300,40 +340,6 @@ fn members() -> Vec<R> {
                     .await
             },
         ),
-        R::planned(
-            op::DrainMember,
-            |s, c| async move {
-                let (name, drains) = (c.name().to_owned(), true);
-                let change = ChangeOfMembers::Drain { name, drains };
-                s.cluster.plan(change, c.deadline).await
-            },
-            |s, c| async move { s.cluster.drain(c.name(), true, c.deadline).await },
-        ),
-        R::planned(
-            op::ResumeMember,
-            |s, c| async move {
-                let (name, drains) = (c.name().to_owned(), false);
-                let change = ChangeOfMembers::Drain { name, drains };
-                s.cluster.plan(change, c.deadline).await
-            },
-            |s, c| async move { s.cluster.drain(c.name(), false, c.deadline).await },
-        ),
-        R::planned(
-            op::ResetWorkers,
-            |s, c| async move { s.workers.plan_reset(c.name(), c.deadline).await },
-            |s, c| async move { s.workers.reset(c.name(), c.deadline).await },
-        ),
-        R::planned(
-            op::MoveLeader,
-            |s, c| async move {
-                let to = c.fields.node.clone();
-                s.cluster
-                    .plan(ChangeOfMembers::MoveLeader { to }, c.deadline)
-                    .await
-            },
-            |s, c| async move { s.cluster.move_leader(c.fields.clone(), c.deadline).await },
-        ),
-        R::raw(op::GetSnapshot, snapshot::get),
     ]
 }
 

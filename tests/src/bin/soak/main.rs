@@ -117,7 +117,7 @@ const USAGE: &str = "usage: soak COMMAND
 type Run = fn(&mut Arguments) -> Result<(), Violation>;
 
 /// The runs by their commands. Commands for a process that another run starts are not in the usage.
-const RUNS: [(&str, Run); 32] = [
+const RUNS: [(&str, Run); 33] = [
     ("ids", |arguments| {
         ids::run(arguments.number("--count", 10_000_000))
     }),

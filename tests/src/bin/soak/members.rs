@@ -31,6 +31,9 @@ struct Step {
     kills: bool,
 }
 
+/// The name of a step, whether it kills a process, and the step.
+type Planned = (&'static str, bool, fn(&mut Run));
+
 struct Run {
     cluster: Cluster,
     cacert: PathBuf,
@@ -48,7 +51,7 @@ pub(crate) fn run() -> Result<(), Violation> {
     let ids = Workload::ids(load(&run, 5), timeline);
     let values = Workload::next(load(&run, 5), timeline, "order");
     let mut steps = Vec::new();
-    let plan: [(&'static str, bool, fn(&mut Run)); 5] = [
+    let plan: [Planned; 5] = [
         ("two nodes are added", false, |run| {
             run.add(3);
             run.add(4);
