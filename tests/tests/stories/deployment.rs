@@ -205,10 +205,10 @@ fn the_page_of_metrics_is_that_of_a_scrape() {
     let (cluster, redis) = with_redis(Cluster::planned(3));
     let cluster = cluster.ready();
     cluster.create_sequence(0, "order", &json!({"mode": "segment", "max": "1000000"}));
-    for index in 0..3 {
+    for (index, port) in redis.iter().enumerate() {
         cluster.get(index, "/v1/id").ok();
         cluster.post(index, "/v1/sequences/order/next").ok();
-        Resp::connect(&redis[index]).call("PING");
+        Resp::connect(port).call("PING");
     }
     let scrape = |index| http::get(&cluster.url(index, "/metrics")).reply().ok().body;
     let scrapes: Vec<String> = (0..3).map(scrape).collect();

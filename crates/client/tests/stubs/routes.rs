@@ -47,11 +47,6 @@ fn noting() -> (SocketAddr, Asked) {
 /// Makes each call once. A path parameter is `P`, and a grant is 7.
 async fn call_all(client: &Client) {
     let list = ListQuery::default();
-    let member = AddMember {
-        name: "P".to_owned(),
-        peer: "a:1".to_owned(),
-        http: None,
-    };
     drop(client.id(&IdQuery::default()).await);
     drop(client.ids(&IdQuery::default()).await);
     drop(client.id_parts("P", &IdPartsQuery::default()).await);
@@ -105,19 +100,7 @@ async fn call_all(client: &Client) {
     drop(client.delete_one_time("P").await);
     drop(client.delete_all_one_time(&TokensQuery::default()).await);
     drop(client.verify_lock("P", &VerifyLockRequest::default()).await);
-    drop(client.cluster().await);
-    drop(client.facts().await);
-    drop(client.members(&list).await);
-    drop(client.add_member(&member).await);
-    drop(client.update_member("P", &UpdateMember::default()).await);
-    drop(client.promote_member("P").await);
-    drop(client.demote_member("P").await);
-    drop(client.drain_member("P").await);
-    drop(client.resume_member("P").await);
-    drop(client.reset_workers("P").await);
-    drop(client.remove_member("P").await);
-    drop(client.move_leader(&LeaderMove::default()).await);
-    drop(client.snapshot(&SnapshotQuery::default()).await);
+    call_members(client, &list).await;
     drop(client.tokens(&list).await);
     drop(client.create_token(&CreateAccess::default()).await);
     drop(client.revoke_token("P").await);
@@ -128,6 +111,27 @@ async fn call_all(client: &Client) {
     drop(client.version().await);
     drop(client.code_page("P").await);
     drop(client.openapi().await);
+}
+
+async fn call_members(client: &Client, list: &ListQuery) {
+    let member = AddMember {
+        name: "P".to_owned(),
+        peer: "a:1".to_owned(),
+        http: None,
+    };
+    drop(client.cluster().await);
+    drop(client.facts().await);
+    drop(client.members(list).await);
+    drop(client.add_member(&member).await);
+    drop(client.update_member("P", &UpdateMember::default()).await);
+    drop(client.promote_member("P").await);
+    drop(client.demote_member("P").await);
+    drop(client.drain_member("P").await);
+    drop(client.resume_member("P").await);
+    drop(client.reset_workers("P").await);
+    drop(client.remove_member("P").await);
+    drop(client.move_leader(&LeaderMove::default()).await);
+    drop(client.snapshot(&SnapshotQuery::default()).await);
 }
 
 /// Returns the path as filled by [`call_all`].
