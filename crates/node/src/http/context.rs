@@ -110,11 +110,16 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
+    /// A request that arrives now.
     pub(super) fn of(context: &Context, headers: &HeaderMap) -> Arrival {
+        Arrival::new(context, headers, Instant::now())
+    }
+
+    pub(super) fn new(context: &Context, headers: &HeaderMap, at: Instant) -> Arrival {
         Arrival {
             id: context.request_ids.of(headers),
             trace: Trace::of(headers),
-            at: Instant::now(),
+            at,
         }
     }
 }

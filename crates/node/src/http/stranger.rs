@@ -8,6 +8,7 @@ use axum::http::header::CONNECTION;
 use axum::http::{self, HeaderMap, StatusCode};
 use bytes::Bytes;
 use seqd_api::{ErrorCode, Problem};
+use tokio::time::Instant;
 
 use super::bearer;
 use super::context::{Arrival, Context, Exit};
@@ -37,7 +38,7 @@ impl Stranger {
         connection: ClientConnection,
     ) -> Result<Sender, Box<http::Response<Body>>> {
         let context = &self.0.context;
-        let arrival = Arrival::of(context, request.headers());
+        let at = Instant::now();
         let admitted = hosts::check_form(request).and_then(|()| {
             let (path, headers) = (request.uri().path(), request.headers());
             let admitted = bearer::admit(&context.admission.access, path, headers);
@@ -51,6 +52,7 @@ impl Stranger {
             Err(refused) => refused,
         };
         Box::pin(hold_back(&refused.code, false, Some(&connection))).await;
+        let arrival = Arrival::new(context, request.headers(), at);
         let refused = bearer::response(&refused).without_reading(request.headers());
         Err(Box::new(self.0.finish(refused, arrival)))
     }
