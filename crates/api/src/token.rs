@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 /// A shorter token could be guessed. 32 hexadecimal digits are 128 random bits.
@@ -31,8 +31,11 @@ pub struct Token(String);
 
 /// The reason why a token or its file cannot be used. It contains no part of the token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TokenError(String);
+#[error("{detail}")]
+pub struct TokenError {
+    detail: String,
+    is_missing: bool,
+}
 
 impl Token {
     /// Parses a token: 32 to 512 characters of `A-Z a-z 0-9 - . _ ~ + /`, then any number of `=`
@@ -48,7 +51,7 @@ impl Token {
         if is_fit {
             return Ok(Self(text.to_owned()));
         }
-        Err(TokenError(format!(
+        Err(TokenError::new(format!(
             "a token has {MIN_LENGTH} to {MAX_LENGTH} of A-Z a-z 0-9 - . _ ~ + / and = at its end: \
              `openssl rand -hex 32` makes one"
         )))
@@ -64,7 +67,7 @@ impl Token {
         let shown = path.display();
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let line = line.strip_suffix('\r').unwrap_or(line);
-        Self::parse(line).map_err(|error| TokenError(format!("{shown} has no token: {error}")))
+        Self::parse(line).map_err(|error| TokenError::new(format!("{shown} has no token: {error}")))
     }
 
     /// Returns the token itself. Use it only for the header.
@@ -84,12 +87,15 @@ pub fn read_private(path: &Path, most_bytes: u64) -> Result<String, TokenError> 
     let failed = |error: std::io::Error| {
         let text = error.to_string();
         let reason = text.split(" (os error").next().unwrap_or_default();
-        TokenError(format!("cannot read {shown}: {}", reason.to_lowercase()))
+        TokenError {
+            is_missing: error.kind() == ErrorKind::NotFound,
+            ..TokenError::new(format!("cannot read {shown}: {}", reason.to_lowercase()))
+        }
     };
     // Checked before the file is opened, because opening a named pipe would block until it has a
     // writer.
     if !path.metadata().map_err(failed)?.is_file() {
-        return Err(TokenError(format!("{shown} is not a file")));
+        return Err(TokenError::new(format!("{shown} is not a file")));
     }
     let file = File::open(path).map_err(failed)?;
     check_private(&file.metadata().map_err(failed)?, path)?;
@@ -100,10 +106,23 @@ pub fn read_private(path: &Path, most_bytes: u64) -> Result<String, TokenError> 
 }
 
 impl TokenError {
+    fn new(detail: String) -> Self {
+        Self {
+            detail,
+            is_missing: false,
+        }
+    }
+
+    /// Returns whether there is no such file.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        self.is_missing
+    }
+
     /// An error in the contents of a file. `why` contains no part of a token.
     #[must_use]
     pub fn of_file(path: &Path, why: &str) -> Self {
-        Self(format!("{}: {why}", path.display()))
+        Self::new(format!("{}: {why}", path.display()))
     }
 }
 
@@ -115,7 +134,7 @@ fn check_private(known: &std::fs::Metadata, path: &Path) -> Result<(), TokenErro
     if is_private(mode, known.uid()) {
         return Ok(());
     }
-    Err(TokenError(format!(
+    Err(TokenError::new(format!(
         "{shown} contains a token and other users can access it (mode {mode:04o}): chmod 0600 \
          {shown}"
     )))

@@ -32,7 +32,7 @@ struct Seen {
     /// The error of the latest ping, if it failed.
     failed: Option<String>,
     /// When a ping of the member last arrived.
-    heard: Option<Instant>,
+    received: Option<Instant>,
 }
 
 impl Diagnosis {
@@ -54,8 +54,8 @@ impl Diagnosis {
     }
 
     /// Records a ping that this node received.
-    pub(crate) fn heard(&self, node: u64) {
-        self.links().entry(node).or_default().heard = Some(Instant::now());
+    pub(crate) fn received(&self, node: u64) {
+        self.links().entry(node).or_default().received = Some(Instant::now());
     }
 
     /// The link to a member.
@@ -69,7 +69,7 @@ impl Diagnosis {
             name,
             round_trip: answered.map(|(_, took)| took),
             error: seen.and_then(|seen| seen.failed.clone()),
-            hears: seen.and_then(|seen| seen.heard).is_some_and(works),
+            receives: seen.and_then(|seen| seen.received).is_some_and(works),
         }
     }
 }
@@ -81,16 +81,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_direction_of_a_link_is_recorded_and_expires() {
         let diagnosis = Diagnosis::default();
-        diagnosis.heard(2);
+        diagnosis.received(2);
         diagnosis.pinged(2, Ok(Duration::from_millis(4)));
         tokio::time::advance(WORKS_FOR / 2).await;
         diagnosis.pinged(2, Err("no answer".to_owned()));
         let link = diagnosis.link(2, "n2".to_owned());
         assert_eq!(link.round_trip, Some(Duration::from_millis(4)));
         assert_eq!(link.error.as_deref(), Some("no answer"));
-        assert!(link.hears);
+        assert!(link.receives);
         tokio::time::advance(WORKS_FOR / 2).await;
         let link = diagnosis.link(2, "n2".to_owned());
-        assert_eq!((link.round_trip, link.hears), (None, false));
+        assert_eq!((link.round_trip, link.receives), (None, false));
     }
 }

@@ -310,7 +310,7 @@ pub struct LinkStatus {
     /// The error of this node's latest ping, if it failed.
     pub error: Option<String>,
     /// Whether pings of the member arrived lately.
-    pub hears: bool,
+    pub receives: bool,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -84,8 +84,11 @@ fn the_right_certificate_of_another_node_is_refused_and_both_sides_log_it() {
     let (mut cluster, certificates) = secured();
     // A node of the same cluster, n9, at the address at which n1 and n2 expect n3.
     certificates.issue_node("n9", days(365));
+    let peers: Vec<String> = cluster.peers();
     let other = cluster.node_mut(2);
     other.set("node", "name", "\"n9\"");
+    let own = [&peers[0], &peers[1], &peers[2].replace("n3=", "n9=")];
+    other.set("peer", "peers", &format!("{own:?}"));
     certificates.meet_peers(other, "n9");
     cluster.start_all();
     let named = "its certificate belongs to n9, but n3 is expected there";

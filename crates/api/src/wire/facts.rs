@@ -89,8 +89,8 @@ pub struct LinkFacts {
     /// The error of the latest ping. Null if it was answered.
     #[serde(default)]
     pub error: Option<String>,
-    /// Whether the node received pings of this member in the last three seconds.
-    pub hears: bool,
+    /// True if the node received pings of this member in the last three seconds.
+    pub receives: bool,
 }
 
 /// A disk and the files of the node on it.
@@ -106,8 +106,8 @@ pub struct DiskFacts {
     /// The time when only the reserve is left if the use continues to grow as in the last day, RFC
     /// 3339. Null if it does not grow, or if the node has run for less than six hours.
     pub full_at: Option<String>,
-    /// The age of the current write of the log, in seconds.
-    pub stalled_seconds: f64,
+    /// The age of the current write of the log, in milliseconds.
+    pub stalled_ms: f64,
     /// The size of the log.
     pub log_bytes: u64,
     /// The entries in the log.

@@ -27,7 +27,7 @@ pub(crate) struct TokenFile {
 /// The reason why the file cannot be used, and how to make it if it is missing.
 fn refused(path: &Path, error: &TokenError) -> ConfigError {
     let shown = path.display();
-    let remedy = if path.exists() {
+    let remedy = if !error.is_missing() {
         String::new()
     } else {
         format!(

@@ -5,6 +5,29 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// The fields that make two definitions of a sequence different. A description does not.
+pub(super) const OF_SEQUENCES: &[&str] = &[
+    "mode",
+    "start",
+    "increment",
+    "min",
+    "max",
+    "cycle",
+    "segment",
+];
+
+/// The fields that make two layouts different.
+pub(super) const OF_LAYOUTS: &[&str] = &[
+    "epoch",
+    "tick_ms",
+    "time_bits",
+    "datacenter_bits",
+    "worker_bits",
+    "sequence_bits",
+    "order",
+    "first_sequence",
+];
+
 /// An object that exists with another definition.
 #[derive(Debug)]
 pub(crate) struct Differs {

@@ -78,7 +78,9 @@ fn drain(cluster: &Cluster, name: &str, drains: bool, heir: Option<&str>) -> Str
     match heir {
         Some(heir) => parts.push(format!("leadership moves to {heir}")),
         None if cluster.leader.as_deref() == Some(name) => {
-            parts.push(format!("{name} leads on, because no other voter can lead"));
+            parts.push(format!(
+                "{name} continues to lead, because no other voter can"
+            ));
         }
         None => {}
     }

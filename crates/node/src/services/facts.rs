@@ -80,7 +80,7 @@ impl FactsService {
             disk: DiskFacts {
                 reserve_bytes: stats.reserve_bytes,
                 full_at: recent.full_in.map(|left| rfc3339(self.clock.after(left))),
-                stalled_seconds: stats.stalled_seconds,
+                stalled_ms: stats.stalled_seconds * 1000.0,
                 log_bytes: stats.wal_bytes,
                 log_entries: status.last_log.saturating_sub(status.purged),
                 snapshot_bytes: stats.snapshot_bytes,
@@ -132,7 +132,7 @@ impl FactsService {
                 name: link.name,
                 round_trip_ms: link.round_trip.map(|took| took.as_secs_f64() * 1000.0),
                 error: link.error,
-                hears: link.hears,
+                receives: link.receives,
             })
             .collect()
     }

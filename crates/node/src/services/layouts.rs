@@ -30,18 +30,6 @@ const FEW_WORKERS: u32 = 8;
 /// With fewer first sequences IDs do not reach a common number of shards.
 const FEW_FIRSTS: u32 = 64;
 
-/// The fields that make two layouts different.
-const DEFINING: &[&str] = &[
-    "epoch",
-    "tick_ms",
-    "time_bits",
-    "datacenter_bits",
-    "worker_bits",
-    "sequence_bits",
-    "order",
-    "first_sequence",
-];
-
 pub(crate) struct LayoutService {
     pub(crate) replica: Arc<dyn Replica>,
     pub(crate) clock: Arc<dyn WallClock>,
@@ -160,7 +148,7 @@ impl LayoutService {
         let Some(have) = replica::layout(&*self.replica, name) else {
             return error;
         };
-        let fields = differences::between(&to_api(&have), &to_api(asked), DEFINING);
+        let fields = differences::between(&to_api(&have), &to_api(asked), differences::OF_LAYOUTS);
         if fields.is_empty() {
             return error;
         }

@@ -313,7 +313,8 @@ fn clocks(status: &Status, scrape: &mut Scrape) {
         .filter_map(|member| Some((peer(&member.name), clock_of(member)?.drift_ppm? / 1e6)));
     scrape.by_label(
         "clock_drift_ratio",
-        "How fast a peer's clock gains on this node's, in seconds a second",
+        "How fast a peer's clock gains on this node's, in seconds a second; absent in the first \
+         minute",
         drifts,
     );
 }

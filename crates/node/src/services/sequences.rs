@@ -173,7 +173,7 @@ impl SequenceService {
         let mut asked = record.clone();
         asked.definition = definition.clone();
         let (have, asked) = (to_api(name, &record), to_api(name, &asked));
-        let mut fields = differences::between(&have, &asked, DEFINING);
+        let mut fields = differences::between(&have, &asked, differences::OF_SEQUENCES);
         if have.mode != asked.mode {
             // Another mode has other segments, or none.
             fields.retain(|it| !it.field.starts_with("segment"));
@@ -441,17 +441,6 @@ impl SequenceService {
         self.local(name).ok_or_else(|| self.missing(name, true))
     }
 }
-
-/// The fields that make two definitions different. A description does not.
-const DEFINING: &[&str] = &[
-    "mode",
-    "start",
-    "increment",
-    "min",
-    "max",
-    "cycle",
-    "segment",
-];
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

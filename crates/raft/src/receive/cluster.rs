@@ -74,7 +74,7 @@ pub(super) async fn change_members(service: &Service, body: Opened) -> Result<By
 pub(super) async fn ping(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |envelope, message: Ping| async move {
         let context = &service.node.context;
-        context.diagnosis.heard(envelope.from);
+        context.diagnosis.received(envelope.from);
         pings::take_ping(context, envelope.from, message);
         let replica = service.node.replica();
         Ok(replica.map_or_else(

@@ -1,6 +1,6 @@
 //! Transfers leadership away from a node that is being drained.
 //!
-//! If no other voter can lead, the node leads on, and the transfer follows as soon as one can.
+//! If no other voter can lead, the node continues to lead, and the transfer follows as soon as one can.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -100,20 +100,19 @@ fn read_file(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Reads the certificates, keys and tokens that the configuration names, checks its data folder, and
-/// refuses a node that would be open to everybody. Exceptions that the configuration permits become
-/// warnings.
+/// Reads the certificates, keys and tokens that the configuration names, and refuses a
+/// node that would be open to everybody. Exceptions that the configuration permits become warnings.
 pub(crate) fn check_access(resolved: &mut Resolved) -> Result<(), Failure> {
     let config = &resolved.config;
     Tls::load(config, &OsClock).map_err(refused)?;
     check_tokens(config).map_err(refused)?;
     let open = config::check_exposed(config).map_err(refused)?;
-    check_data_dir(&config.node.data_dir)?;
     resolved.warnings.extend(open);
     Ok(())
 }
 
-/// Checks that the data folder can be used or created. Leaves no trace.
+/// Checks that the data folder can be used or created. Leaves no trace. A node that starts finds
+/// out by using it, and ends with a code of its own.
 fn check_data_dir(folder: &Path) -> Result<(), Failure> {
     let shown = folder.display();
     let refuse = |why: String| {
@@ -193,6 +192,7 @@ pub(crate) fn run(command: ConfigCommand, global: &Global) -> Result<u8, Failure
 fn check(source: &ConfigSource, global: &Global) -> Result<(), Failure> {
     let mut resolved = source.resolve()?;
     check_access(&mut resolved)?;
+    check_data_dir(&resolved.config.node.data_dir)?;
     let limits = Descriptors::raised().map_err(|error| Failure::usage(error.to_string()))?;
     let checked = json!({
         "ok": true,

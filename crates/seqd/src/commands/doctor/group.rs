@@ -253,7 +253,7 @@ impl Links<'_> {
 
     /// Whether messages of `from` arrive at `to`, by either end.
     fn arrives(&self, from: &str, to: &str) -> bool {
-        self.answered(from, to) || self.link(to, from).is_some_and(|link| link.hears)
+        self.answered(from, to) || self.link(to, from).is_some_and(|link| link.receives)
     }
 
     /// Whether any node reaches it, or it sent its facts.

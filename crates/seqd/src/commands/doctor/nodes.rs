@@ -112,11 +112,11 @@ pub(super) fn fsync(facts: &Facts) -> Check {
     for node in &facts.nodes {
         let election = election_ms(&node.config);
         let (name, fsync) = (&node.name, node.fsync);
-        if node.disk.stalled_seconds * 1000.0 > STALLED * election {
+        if node.disk.stalled_ms > STALLED * election {
             findings.push(fail(
                 format!(
                     "{name}: a write of the log has not returned for {:.1} s",
-                    node.disk.stalled_seconds
+                    node.disk.stalled_ms / 1000.0
                 ),
                 format!("on {name}: check the disk (dmesg, iostat -x 1); replace it if it hangs"),
             ));

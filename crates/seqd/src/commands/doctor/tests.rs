@@ -21,7 +21,7 @@ fn member(name: &str) -> Value {
 fn node(name: &str) -> Value {
     let others = NAMES.iter().filter(|other| **other != name);
     let links: Vec<Value> = others
-        .map(|other| json!({"name": other, "round_trip_ms": 0.3, "hears": true}))
+        .map(|other| json!({"name": other, "round_trip_ms": 0.3, "receives": true}))
         .collect();
     json!({"name": name, "time": NOW, "version": "0.1.0", "levels": [1, 1], "leader": "n1",
         "links": links,
@@ -96,7 +96,7 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         "p99 60.0 ms",
     ),
     (
-        |it| it.nodes[2].disk.stalled_seconds = 4.0,
+        |it| it.nodes[2].disk.stalled_ms = 4000.0,
         "fsync",
         Outcome::Fail,
         "n3: a write of the log has not returned for 4.0 s",
@@ -130,12 +130,12 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
             // Messages from n1 to n3 are lost; those from n3 to n1 arrive.
             (
                 it.nodes[0].links[1].round_trip_ms,
-                it.nodes[0].links[1].hears,
+                it.nodes[0].links[1].receives,
             ) = (None, true);
             it.nodes[0].links[1].error = Some("no answer in time".to_owned());
             (
                 it.nodes[2].links[0].round_trip_ms,
-                it.nodes[2].links[0].hears,
+                it.nodes[2].links[0].receives,
             ) = (None, false);
         },
         "links",
@@ -146,7 +146,7 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         |it| {
             // n2 cannot open connections to n1; its answers on those of n1 arrive.
             it.nodes[1].links[0].round_trip_ms = None;
-            it.nodes[0].links[0].hears = false;
+            it.nodes[0].links[0].receives = false;
         },
         "links",
         Outcome::Fail,
@@ -156,11 +156,11 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         |it| {
             (
                 it.nodes[1].links[1].round_trip_ms,
-                it.nodes[1].links[1].hears,
+                it.nodes[1].links[1].receives,
             ) = (None, false);
             (
                 it.nodes[2].links[1].round_trip_ms,
-                it.nodes[2].links[1].hears,
+                it.nodes[2].links[1].receives,
             ) = (None, false);
         },
         "links",
@@ -213,7 +213,7 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
             }];
             for at in 0..2 {
                 let link = &mut it.nodes[at].links[1];
-                (link.round_trip_ms, link.hears) = (None, false);
+                (link.round_trip_ms, link.receives) = (None, false);
             }
             it.cluster.quorum = Quorum::of(3, 2);
         },
