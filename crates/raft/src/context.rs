@@ -25,7 +25,7 @@ use crate::clocks::Clocks;
 use crate::diagnosis::Diagnosis;
 use crate::disk_health::DiskHealth;
 use crate::draining::Draining;
-use crate::handle::{Phase, Report, Settings, Stop};
+use crate::handle::{Phase, Report, Settings, Stop, StopReason};
 use crate::messages::{Ping, Stopping};
 use crate::storage::opening::Began;
 use crate::types::Member;
@@ -209,6 +209,12 @@ impl NodeContext {
 
     pub(crate) fn is_stopped(&self) -> bool {
         matches!(*self.phase.borrow(), Phase::Stopped(_))
+    }
+
+    /// Returns whether this node has stopped because it was removed from the cluster.
+    pub(crate) fn is_removed_itself(&self) -> bool {
+        let phase = self.phase.borrow();
+        matches!(&*phase, Phase::Stopped(stop) if stop.reason == StopReason::NodeRemoved)
     }
 
     pub(crate) fn identity(&self) -> Option<Identity> {

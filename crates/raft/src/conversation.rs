@@ -22,10 +22,27 @@ use crate::peer_stops;
 
 /// Checks the envelope of an incoming message.
 pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), Rejection> {
-    let refuse = |code, detail: String| Err(Rejection::new(code, detail));
     if context.is_stopped() {
-        return refuse(RejectionCode::NotRunning, "this node is stopping".into());
+        return Err(stopping());
     }
+    check(context, envelope)
+}
+
+/// Like [`accept`], for an answer. A node that was removed still takes the outcomes of the groups
+/// that it forwarded before: they are committed, and its callers wait for them.
+fn accept_answer(context: &NodeContext, link: Link, envelope: &Envelope) -> Result<(), Rejection> {
+    if link == Link::Forward && context.is_removed_itself() {
+        return check(context, envelope);
+    }
+    accept(context, envelope)
+}
+
+fn stopping() -> Rejection {
+    Rejection::new(RejectionCode::NotRunning, "this node is stopping")
+}
+
+fn check(context: &NodeContext, envelope: &Envelope) -> Result<(), Rejection> {
+    let refuse = |code, detail: String| Err(Rejection::new(code, detail));
     let Some(own) = context.envelope(envelope.from) else {
         return refuse(
             RejectionCode::NotRunning,
@@ -102,12 +119,12 @@ where
         let payload = Payload::Bytes(body.clone());
         context.transport.post(link, addr, route, payload, limit)
     };
-    match open(context, (to, addr), post().await).await {
+    match open(context, (link, to, addr), post().await).await {
         Err(CallError::Rejected(refused))
             if refused.code == RejectionCode::Unintroduced
                 && introduce(context, to, addr).await =>
         {
-            open(context, (to, addr), post().await).await
+            open(context, (link, to, addr), post().await).await
         }
         answer => answer,
     }
@@ -116,7 +133,7 @@ where
 /// Opens an answer, and acts on a rejection.
 pub(crate) async fn open<R: Versioned>(
     context: &NodeContext,
-    (to, addr): (u64, &str),
+    (link, to, addr): (Link, u64, &str),
     answer: Result<Bytes, CallError>,
 ) -> Result<Sealed<R>, CallError> {
     let bytes = match answer {
@@ -140,13 +157,13 @@ pub(crate) async fn open<R: Versioned>(
         return Err(CallError::Broken(detail));
     }
     // The peer accepted the message. If its reply is not accepted here, the outcome is unknown.
-    let mut accepted = accept(context, &envelope);
+    let mut accepted = accept_answer(context, link, &envelope);
     if accepted
         .as_ref()
         .is_err_and(|refused| refused.code == RejectionCode::Unintroduced)
         && introduce(context, to, addr).await
     {
-        accepted = accept(context, &envelope);
+        accepted = accept_answer(context, link, &envelope);
     }
     accepted.map_err(|e| CallError::Broken(e.to_string()))?;
     context.record_answer(to, None);

@@ -242,8 +242,8 @@ fn cluster() -> Vec<R> {
         R::json(op::GetCluster, |s, _| async move {
             Ok::<_, ServiceError>(s.cluster.show())
         }),
-        R::json(op::GetFacts, |s, _| async move {
-            Ok::<_, ServiceError>(s.facts.gather(&s.cluster).await)
+        R::json(op::GetFacts, |s, c| async move {
+            s.facts.gather(&s.cluster, c.deadline).await
         }),
         R::planned(
             op::DrainMember,

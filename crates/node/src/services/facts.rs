@@ -13,9 +13,12 @@ use seqd_api::{
 use seqd_idgen::WallMs;
 use seqd_raft::{LevelRange, Raft};
 use seqd_state::{Holdings, State};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
 
 use super::Parts;
 use super::cluster::ClusterService;
+use super::error::ServiceError;
 use super::health::HealthService;
 use crate::REVISION;
 use crate::config::{self, Config};
@@ -43,6 +46,8 @@ pub(crate) struct FactsService {
     pub(crate) health: Arc<HealthService>,
     pub(crate) tls: Tls,
     pub(crate) trends: Arc<Trends>,
+    /// Held while the facts of the cluster are gathered, which reads every sequence: one at a time.
+    gathering: Mutex<()>,
 }
 
 impl FactsService {
@@ -55,6 +60,7 @@ impl FactsService {
             health: Arc::clone(health),
             tls: parts.tls.clone(),
             trends: Arc::default(),
+            gathering: Mutex::default(),
         }
     }
 
@@ -100,11 +106,28 @@ impl FactsService {
     }
 
     /// The facts of all members and of the cluster.
-    pub(crate) async fn gather(self: &Arc<Self>, cluster: &ClusterService) -> Facts {
+    ///
+    /// # Errors
+    /// Too many others gather them at the same time.
+    pub(crate) async fn gather(
+        self: &Arc<Self>,
+        cluster: &ClusterService,
+        deadline: Instant,
+    ) -> Result<Facts, ServiceError> {
+        let alone = timeout_at(deadline, self.gathering.lock()).await;
+        let busy = |_| ServiceError::overloaded("others gather the facts of this cluster", 1000);
+        let _alone = alone.map_err(busy)?;
         let me = Arc::clone(self);
-        let own = tokio::task::spawn_blocking(move || me.own());
+        let own = tokio::task::spawn_blocking(move || {
+            let resources = me.raft.state(|state| me.resources(state));
+            (me.own(), me.sequences(), resources)
+        });
         let (own, others) = tokio::join!(own, self.raft.facts_of_others(OTHERS));
-        let mut nodes: Vec<NodeFacts> = own.into_iter().collect();
+        let (mut nodes, mut sequences, mut resources) = (Vec::new(), Vec::new(), Vec::new());
+        if let Ok((own, near_end, used)) = own {
+            nodes.push(own);
+            (sequences, resources) = (near_end, used);
+        }
         let mut missing = Vec::new();
         for (name, answer) in others {
             let read = |json: Vec<u8>| serde_json::from_slice(&json).map_err(|e| e.to_string());
@@ -115,14 +138,14 @@ impl FactsService {
         }
         nodes.sort_by(|one, other| one.name.cmp(&other.name));
         missing.sort_by(|one, other| one.name.cmp(&other.name));
-        Facts {
+        Ok(Facts {
             node: self.config.node.name.clone(),
             cluster: cluster.show(),
             nodes,
             missing,
-            sequences: self.sequences(),
-            resources: self.raft.state(|state| self.resources(state)),
-        }
+            sequences,
+            resources,
+        })
     }
 
     fn links(&self) -> Vec<LinkFacts> {

@@ -120,6 +120,10 @@ async fn leads_elsewhere(replica: &Replica) {
 
 /// Transfers leadership away from this draining node. Returns `false` if no other voter can lead.
 pub(crate) async fn hand_over(context: &NodeContext, replica: &Replica) -> bool {
+    // A transfer between the two steps of a change of voters would leave it half done.
+    let Ok(_alone) = replica.changing.try_lock() else {
+        return true;
+    };
     let Some(heir) = heir(context, replica) else {
         return false;
     };

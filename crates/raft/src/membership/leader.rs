@@ -89,8 +89,8 @@ pub(super) fn check_target(
     Err(refused(MemberError::Unfit { detail }))
 }
 
-/// The best voter other than this leader that answers now and may lead. Prefers a voter that is not
-/// draining, then one with little lag, then one whose clock is right, then the one with the longest log.
+/// The best voter other than this leader that answers now and may lead. Prefers a voter with little
+/// lag, then one that is not draining, then one whose clock is right, then the one with the longest log.
 pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> Option<u64> {
     let clocks = context.clocks().clone();
     let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();
@@ -101,8 +101,8 @@ pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> 
         .max_by_key(|id| {
             let is_level = replica.lag_of(*id) <= MAY_LAG;
             (
-                !context.peer(*id).is_draining(),
                 is_level,
+                !context.peer(*id).is_draining(),
                 clocks.is_right(*id),
                 replica.matched_index(*id),
             )

@@ -113,7 +113,7 @@ impl PeerClient {
             _ => {}
         }
         let addr = self.addr();
-        let to = (self.target, &*addr);
+        let to = (self.link, self.target, &*addr);
         let reply: Sealed<SnapshotReply> = conversation::open(&self.context, to, answer).await?;
         self.transfers.arrived(self.target);
         let their_vote = reply.message.vote.restore();

@@ -20,6 +20,7 @@ use crate::context::NodeContext;
 use crate::conversation;
 use crate::handshake::hello;
 use crate::messages::{Forward, ReadIndex, ReadIndexReply, ReadPoint};
+use crate::peer_stops;
 
 type Change = fn(&mut Envelope);
 
@@ -120,7 +121,7 @@ async fn a_response_is_accepted_only_from_the_latest_start_of_the_called_node() 
         }));
         let bytes = sealed::seal(envelope, &answer, Level::FIRST).unwrap();
         let node = cluster.raft(asked).status().node_id.unwrap().0;
-        let to = (node, cluster.spots[asked].addr.as_str());
+        let to = (Link::Control, node, cluster.spots[asked].addr.as_str());
         let opened = conversation::open(context, to, Ok(Bytes::from(bytes))).await;
         opened.map(|answer: Sealed<ReadIndexReply>| answer.envelope)
     };
@@ -145,6 +146,37 @@ async fn a_response_is_accepted_only_from_the_latest_start_of_the_called_node() 
     }
     assert!(open(0, &right).await.is_ok());
     cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_node_takes_the_outcomes_of_what_it_forwarded_and_nothing_else() {
+    for (stop, is_taken) in [
+        (peer_stops::removed("n3"), true),
+        (peer_stops::superseded("another start"), false),
+    ] {
+        let mut cluster = Cluster::new(3).await;
+        cluster.create_orders(0).await;
+        let right = envelope(&cluster, (0, 2));
+        let context = context(&cluster, 2);
+        let node = cluster.raft(0).status().node_id.unwrap().0;
+        let open = async |link| {
+            let answer = ReadIndexReply(Ok(ReadPoint {
+                index: 7,
+                cluster_ms: seqd_state::ClusterMs(9),
+            }));
+            let bytes = sealed::seal(&right, &answer, Level::FIRST).unwrap();
+            let to = (link, node, cluster.spots[0].addr.as_str());
+            let opened = conversation::open(context, to, Ok(Bytes::from(bytes))).await;
+            opened
+                .map(|answer: Sealed<ReadIndexReply>| answer.envelope)
+                .is_ok()
+        };
+        assert!(open(Link::Control).await);
+        context.stop(stop);
+        assert_eq!(open(Link::Forward).await, is_taken);
+        assert!(!open(Link::Control).await && !open(Link::Log).await);
+        cluster.stop_all().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use seqd_client::api::exit;
 use seqd_node::config::{self, Bootstrap, Config, ConfigError, Resolved};
 use seqd_node::{Descriptors, OsClock, Tls, check_tokens};
@@ -107,20 +108,40 @@ pub(crate) fn check_access(resolved: &mut Resolved) -> Result<(), Failure> {
     Tls::load(config, &OsClock).map_err(refused)?;
     check_tokens(config).map_err(refused)?;
     let open = config::check_exposed(config).map_err(refused)?;
+    check_data_dir(&config.node.data_dir)?;
     resolved.warnings.extend(open);
     Ok(())
 }
 
-/// Checks that the data folder can be used or created. Leaves no trace. A node that starts finds
-/// out by using it, and ends with a code of its own.
+fn unfit(folder: &Path, why: &str) -> Failure {
+    let why = format!("node.data_dir = {}: {why}", folder.display());
+    Failure::of(exit::USAGE, "invalid-config", why)
+}
+
+/// Checks that this user can use the data folder if it exists. A node that starts finds out by
+/// using it, and ends with a code of its own.
+fn check_usable(folder: &Path) -> Result<(), Failure> {
+    let has_all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    match access(folder, has_all) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => {
+            let error = io::Error::from(error);
+            let why = format!(
+                "this user cannot use it: {error}; change its owner, or run the node as its owner"
+            );
+            Err(unfit(folder, &why))
+        }
+    }
+}
+
+/// Checks that the data folder is one or can be created. Leaves no trace.
 fn check_data_dir(folder: &Path) -> Result<(), Failure> {
-    let shown = folder.display();
-    let refuse = |why: String| {
-        let why = format!("node.data_dir = {shown}: {why}");
-        Err(Failure::of(exit::USAGE, "invalid-config", why))
-    };
-    if folder.metadata().is_ok_and(|found| !found.is_dir()) {
-        return refuse("it is a file: set a path of a folder".to_owned());
+    match folder.metadata() {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => return Err(unfit(folder, "it is a file: set a path of a folder")),
+        // It may exist.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        Err(_) => {}
     }
     let mut above = folder
         .ancestors()
@@ -131,28 +152,19 @@ fn check_data_dir(folder: &Path) -> Result<(), Failure> {
     let Some(present) = above.find(|path| path.symlink_metadata().is_ok()) else {
         return Ok(());
     };
-    let has_all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-    if present == folder {
-        return match access(folder, has_all) {
-            Ok(()) => Ok(()),
-            Err(error) => refuse(format!(
-                "this user cannot use it: {}; change its owner, or run the node as its owner",
-                io::Error::from(error)
-            )),
-        };
-    }
     // A name that no other process uses. The folder itself is not created, because a node that
     // starts at the same time would find it empty, and then missing.
     let probe = present.join(format!(".seqd-check-{}", std::process::id()));
-    match std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe)) {
-        Ok(()) => Ok(()),
-        Err(error) => refuse(format!(
+    let probed = std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe));
+    probed.map_err(|error| {
+        let why = format!(
             "it does not exist and cannot be created in {}: {}; create it for the node's user, or \
              set another path",
             present.display(),
             error.to_string().to_lowercase()
-        )),
-    }
+        );
+        unfit(folder, &why)
+    })
 }
 
 fn refused(error: ConfigError) -> Failure {
@@ -192,7 +204,7 @@ pub(crate) fn run(command: ConfigCommand, global: &Global) -> Result<u8, Failure
 fn check(source: &ConfigSource, global: &Global) -> Result<(), Failure> {
     let mut resolved = source.resolve()?;
     check_access(&mut resolved)?;
-    check_data_dir(&resolved.config.node.data_dir)?;
+    check_usable(&resolved.config.node.data_dir)?;
     let limits = Descriptors::raised().map_err(|error| Failure::usage(error.to_string()))?;
     let checked = json!({
         "ok": true,

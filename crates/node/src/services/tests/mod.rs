@@ -392,7 +392,7 @@ async fn a_name_that_is_missing_comes_with_the_nearest_and_only_use_with_how_to_
         // A suggestion must not lead to the loss of another sequence or of its values.
         let kinds = [
             (true, true),
-            (true, false),
+            (false, false),
             (false, true),
             (false, true),
             (false, false),
