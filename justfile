@@ -30,7 +30,7 @@ demo *args:
 bench *args:
     cargo run --release -p seqd-tests --bin soak -- bench {{args}}
 
-# One of the longer runs: ids, strict, chaos, failover, fsync-delay, group-commit, bench.
+# One of the longer runs, which docs/internals/SOAK.md lists.
 soak command *args:
     cargo run --release -p seqd-tests --bin soak -- {{command}} {{args}}
 
