@@ -96,6 +96,11 @@ ROUTES: Dict[str, Route] = {
         "add_member": ("POST", "/v1/cluster/members", "never", "dry_run", "http name peer"),
         "remove_member": ("DELETE", "/v1/cluster/members/{name}", "never", "dry_run", ""),
         "promote_member": ("POST", "/v1/cluster/members/{name}/promote", "never", "dry_run", ""),
+        "update_member": ("PATCH", "/v1/cluster/members/{name}", "never", "dry_run", "http peer"),
+        "demote_member": ("POST", "/v1/cluster/members/{name}/demote", "never", "dry_run", ""),
+        "drain_member": ("POST", "/v1/cluster/members/{name}/drain", "harmless", "dry_run", ""),
+        "resume_member": ("POST", "/v1/cluster/members/{name}/resume", "harmless", "dry_run", ""),
+        "facts": ("GET", "/v1/cluster/facts", "harmless", "", ""),
         "reset_workers": (
             "POST", "/v1/cluster/members/{name}/reset-workers", "never",
             "dry_run", "",
