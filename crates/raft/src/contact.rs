@@ -64,6 +64,8 @@ struct Inner {
     replaced_a_lost_one: bool,
     /// The time until which another candidate has this node's support.
     supports_until: Option<Instant>,
+    /// The last contact with a quorum while this node led.
+    quorum: Option<Instant>,
 }
 
 impl Inner {
@@ -96,6 +98,7 @@ impl LeaderContact {
                 has_ended: false,
                 replaced_a_lost_one: false,
                 supports_until: None,
+                quorum: None,
             }),
             changed: Notify::new(),
         }
@@ -137,8 +140,19 @@ impl LeaderContact {
         self.inner().leader
     }
 
+    /// Time since the leader's last message; `None` if it sent none.
     pub(crate) fn silent_for(&self) -> Option<Duration> {
         self.inner().heard.map(|heard| heard.elapsed())
+    }
+
+    /// Records the last contact with a quorum, while this node leads.
+    pub(crate) fn quorum_answered(&self, at: Instant) {
+        self.inner().quorum = Some(at);
+    }
+
+    /// Time since the last contact with a quorum while this node led; `None` if it never led.
+    pub(crate) fn led_before(&self) -> Option<Duration> {
+        self.inner().quorum.map(|at| at.elapsed())
     }
 
     /// Records that the connection to the leader broke.

@@ -114,7 +114,7 @@ impl Replica {
     /// Time for which the contact remains if no further message arrives; `None` once it is lost.
     pub(crate) fn contact_left(&self) -> Option<Duration> {
         let silent = if !self.is_leader() {
-            self.silent_for()?
+            self.contact.silent_for()?
         } else if self.applied.read().membership.voter_ids().eq([self.node]) {
             Duration::ZERO
         } else {
@@ -133,10 +133,21 @@ impl Replica {
         Some(RaftInstant::elapsed(&acked))
     }
 
-    /// Time since a leader (or, for a leader, a quorum) was last in contact; `None` if never.
+    /// Time since a leader (or, during its own leadership, a quorum) was last in contact; `None` if
+    /// never.
     pub(crate) fn silent_for(&self) -> Option<Duration> {
-        let heard = self.contact.silent_for();
-        self.quorum_silent_for().into_iter().chain(heard).min()
+        let (heard, led) = (self.contact.silent_for(), self.contact.led_before());
+        let all = [self.quorum_silent_for(), heard, led];
+        all.into_iter().flatten().min()
+    }
+
+    /// Records the last contact with a quorum. It still counts when this leadership has ended.
+    pub(crate) fn note_quorum_contact(&self) {
+        if let Some(silent) = self.quorum_silent_for()
+            && let Some(at) = Instant::now().checked_sub(silent)
+        {
+            self.contact.quorum_answered(at);
+        }
     }
 
     /// Returns whether a message with this vote comes from the leader that this node follows.

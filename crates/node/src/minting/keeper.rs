@@ -124,7 +124,7 @@ impl Keeper {
                 && last_use.idle_for(&holder) >= IDLE_WHEN_DRAINED
                 && self.is_drained()
             {
-                self.release(&seat, Instant::now() + ANSWER).await;
+                self.release_while_running(&seat).await;
                 let mut drained = self.drained.subscribe();
                 tokio::select! {
                     () = seat.wake.notified() => {}
@@ -155,7 +155,7 @@ impl Keeper {
                     IDLE
                 };
                 if last_use.idle_for(&holder) >= limit {
-                    self.release(&seat, Instant::now() + ANSWER).await;
+                    self.release_while_running(&seat).await;
                     break;
                 }
                 self.attend(&seat, &mut attempts).await;
@@ -304,6 +304,15 @@ impl Keeper {
             }
             other => Err(unexpected(other)),
         }
+    }
+
+    /// Returns the lease in a task of its own, because a stop cancels the keeper after the generator
+    /// is closed.
+    async fn release_while_running(&self, seat: &Arc<Seat>) {
+        let (keeper, seat) = (self.clone(), Arc::clone(seat));
+        let deadline = Instant::now() + ANSWER;
+        let released = tokio::spawn(async move { keeper.release(&seat, deadline).await });
+        let _ = released.await;
     }
 
     /// Returns the lease: closes the generator first, then proposes its last tick.

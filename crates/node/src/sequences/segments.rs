@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentPolicy};
@@ -14,7 +14,7 @@ use seqd_state::{
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::slot::{NextError, SequenceBuffer, Taken};
+use super::slot::{NextError, SequenceBuffer, Taken, Unused};
 use crate::codes::{OTHER_OUTCOME, words};
 use crate::metrics::Metrics;
 use crate::replica::{Replica, peek, propose_one};
@@ -60,10 +60,12 @@ impl Defined {
     }
 }
 
+type Slots = HashMap<SequenceName, Arc<SequenceBuffer>>;
+
 pub(crate) struct SegmentBuffers {
     replica: Arc<dyn Replica>,
     metrics: Arc<Metrics>,
-    slots: Mutex<HashMap<SequenceName, Arc<SequenceBuffer>>>,
+    slots: Mutex<Slots>,
     started: Instant,
     stopping: AtomicBool,
 }
@@ -225,49 +227,46 @@ impl SegmentBuffers {
     /// Discards the buffered ranges of an epoch below `epoch`, before this node applies the log
     /// entry.
     pub(crate) fn discard(&self, name: &SequenceName, epoch: Epoch) {
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = self.slots();
         if let Some(slot) = slots.get(name) {
             self.metrics.abandoned(slot.observe_epoch(epoch));
         }
     }
 
-    /// Empties all buffers and returns their tails.
+    /// Empties all buffers and returns their tails. First waits for refills in flight, because a
+    /// grant would supersede the returned tail.
     pub(crate) async fn stop(&self, deadline: Instant) {
         self.stopping.store(true, Ordering::Release);
-        self.empty(|_| true, deadline).await;
+        let slots = std::mem::take(&mut *self.slots());
+        let mut tails = Vec::new();
+        for (name, slot) in slots {
+            slot.settle(deadline).await;
+            tails.extend(slot.close().map(|unused| tail_of(name, unused)));
+        }
+        give_back(self.replica.as_ref(), tails, deadline).await;
     }
 
     /// Empties the buffers that were not used since the last call, and returns their tails. The
     /// next request for such a sequence begins another buffer.
     pub(crate) async fn return_unused(&self, deadline: Instant) {
-        self.empty(SequenceBuffer::was_unused, deadline).await;
+        let mut tails = Vec::new();
+        // Closed before another buffer can begin, so that the values of this node increase.
+        self.slots().retain(|name, slot| {
+            let Ok(unused) = slot.close_if_unused() else {
+                return true;
+            };
+            tails.extend(unused.map(|unused| tail_of(name.clone(), unused)));
+            false
+        });
+        let replica = Arc::clone(&self.replica);
+        // A task of its own, because a stop cancels this call after the buffers are empty.
+        let returned =
+            tokio::spawn(async move { give_back(replica.as_ref(), tails, deadline).await });
+        let _ = returned.await;
     }
 
-    /// First waits for a refill in flight, because its grant would supersede the returned tail.
-    async fn empty(&self, which: impl Fn(&SequenceBuffer) -> bool, deadline: Instant) {
-        let slots: Vec<(SequenceName, Arc<SequenceBuffer>)> = self
-            .slots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extract_if(|_, slot| which(slot))
-            .collect();
-        let mut tails = Vec::new();
-        for (name, slot) in slots {
-            slot.settle(deadline).await;
-            if let Some((tail, before)) = slot.close() {
-                let starts = [before.map(|range| range.first), Some(tail.range.first)];
-                let mut starts: Vec<u64> = starts.into_iter().flatten().collect();
-                starts.push(tail.latest.first);
-                starts.dedup();
-                starts.reverse();
-                tails.push(Tail {
-                    name,
-                    token: tail.token,
-                    starts,
-                });
-            }
-        }
-        give_back(self.replica.as_ref(), tails, deadline).await;
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn defined(&self, name: &SequenceName) -> Option<Defined> {
@@ -286,7 +285,7 @@ impl SegmentBuffers {
         name: &SequenceName,
     ) -> Result<(Arc<SequenceBuffer>, Defined), NextError> {
         let defined = self.defined(name);
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots();
         // Looked up again under the lock, so that the slot of a re-created sequence is not retired.
         let Some(defined) = defined.or_else(|| self.defined(name)) else {
             // A deleted sequence leaves no state on this node, and no waiting callers.
@@ -417,6 +416,19 @@ struct Tail {
     token: GrantToken,
     /// The possible first indices, that of the longest tail last.
     starts: Vec<u64>,
+}
+
+fn tail_of(name: SequenceName, (tail, before): Unused) -> Tail {
+    let starts = [before.map(|range| range.first), Some(tail.range.first)];
+    let mut starts: Vec<u64> = starts.into_iter().flatten().collect();
+    starts.push(tail.latest.first);
+    starts.dedup();
+    starts.reverse();
+    Tail {
+        name,
+        token: tail.token,
+        starts,
+    }
 }
 
 /// Returns tails, many per log entry. If the record's run is shorter than the adjacent ranges here,

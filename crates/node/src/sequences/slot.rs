@@ -62,6 +62,13 @@ pub(super) enum Taken {
     Retired,
 }
 
+/// The unused indices of a closed slot: its tail, and the staged range before it.
+pub(super) type Unused = (Tail<GrantToken>, Option<IndexRange>);
+
+/// The slot was used, so it was not closed.
+#[derive(Debug)]
+pub(super) struct InUse;
+
 #[derive(Debug)]
 struct Inner {
     buffer: SegmentBuffer<GrantToken, Epoch>,
@@ -143,7 +150,7 @@ impl SequenceBuffer {
     }
 
     /// Returns whether no request has used it since the last call.
-    pub(super) fn was_unused(&self) -> bool {
+    fn was_unused(&self) -> bool {
         !self.is_used.swap(false, Ordering::Relaxed) && self.waiting.load(Ordering::Relaxed) == 0
     }
 
@@ -292,20 +299,28 @@ impl SequenceBuffer {
         }
     }
 
-    /// Ends the slot permanently: its waiting callers look the sequence up again. Returns the tail that can be returned, and the staged range
-    /// before it.
-    pub(super) fn close(&self) -> Option<(Tail<GrantToken>, Option<IndexRange>)> {
+    /// Ends the slot permanently: its waiting callers look the sequence up again. Returns what can
+    /// be given back.
+    pub(super) fn close(&self) -> Option<Unused> {
+        let unused = self.lock().close();
+        self.refilled.send_modify(|count| *count += 1);
+        unused
+    }
+
+    /// Closes the slot if no request has used it since the last call. A slot with a refill in
+    /// flight counts as used: the grant would supersede what is given back.
+    pub(super) fn close_if_unused(&self) -> Result<Option<Unused>, InUse> {
+        if !self.was_unused() {
+            return Err(InUse);
+        }
         let mut inner = self.lock();
-        let found = match inner.buffer.close() {
-            Some(tail) => Some((tail, inner.staged.ending_at(tail.range.first))),
-            None => inner.staged_tail().map(|tail| (tail, None)),
-        };
-        inner.latest = None;
-        inner.staged.clear();
-        inner.is_retired = true;
+        if inner.buffer.is_refill_in_flight() {
+            return Err(InUse);
+        }
+        let unused = inner.close();
         drop(inner);
         self.refilled.send_modify(|count| *count += 1);
-        found
+        Ok(unused)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -314,6 +329,17 @@ impl SequenceBuffer {
 }
 
 impl Inner {
+    fn close(&mut self) -> Option<Unused> {
+        let found = match self.buffer.close() {
+            Some(tail) => Some((tail, self.staged.ending_at(tail.range.first))),
+            None => self.staged_tail().map(|tail| (tail, None)),
+        };
+        self.latest = None;
+        self.staged.clear();
+        self.is_retired = true;
+        found
+    }
+
     fn observe_epoch(&mut self, epoch: Epoch) -> u64 {
         if epoch <= self.epoch {
             return 0;

@@ -174,6 +174,33 @@ async fn a_stop_waits_for_the_refill_on_its_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_buffer_with_a_refill_on_its_way_counts_as_used() {
+    let story = Story::begin(None, (100, 1000));
+    let slot = story.segments.slot(&story.name).unwrap();
+    let progression = Progression::with_defaults(None, None, None, None, false).unwrap();
+    let (_, refill) = slot.take(1, false, &progression, Duration::ZERO);
+    assert!(refill.is_some());
+    for _ in 0..3 {
+        assert!(slot.close_if_unused().is_err());
+    }
+    slot.failed(NextError::Overloaded);
+    assert!(matches!(slot.close_if_unused(), Ok(None)));
+    assert!(slot.is_retired());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_buffer_that_is_unused_between_two_looks_is_returned_and_the_next_value_follows() {
+    let story = Story::begin(None, (100, 1000));
+    assert_eq!(story.next(5).await.unwrap(), [1, 2, 3, 4, 5]);
+    let until = Instant::now() + Duration::from_secs(1);
+    story.segments.return_unused(until).await;
+    assert!(story.mark() > 5, "used since the last look");
+    story.segments.return_unused(until).await;
+    assert_eq!(story.mark(), 5);
+    assert_eq!(story.next(2).await.unwrap(), [6, 7]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_two_runs_the_latest_comes_back() {
     let story = Story::begin(None, (100, 1000));
     story.next(1).await.unwrap();

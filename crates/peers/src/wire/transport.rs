@@ -38,6 +38,12 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// Returns whether the peer's program is too old to read the message. It did nothing with it.
+    pub fn is_newer(&self) -> bool {
+        let newer = |rejection: &Rejection| rejection.code == RejectionCode::NewerFormat;
+        matches!(self, Self::Rejected(rejection) if newer(rejection))
+    }
+
     /// Returns whether the peer certainly did nothing with the message. The code `malformed` does
     /// not imply that: it is also the code of a response that could not be encoded after the
     /// message was processed.

@@ -28,6 +28,13 @@ pub(super) fn no_quorum(detail: String) -> ChangeRefusal {
     refused(ProposeError::NoQuorum { detail }.into())
 }
 
+/// The refusal of a node whose program is older than this change. Nothing was changed.
+pub(super) fn not_known_to(name: &str) -> MemberError {
+    MemberError::Unfit {
+        detail: format!("the program of {name} is too old for this request; update it first"),
+    }
+}
+
 pub(super) fn find(replica: &Replica, name: &str) -> Result<(u64, Member), ChangeRefusal> {
     let members = replica.members();
     let known: Vec<&str> = members

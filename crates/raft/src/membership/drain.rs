@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::transport::Link;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
-use super::change::{Changing, find, refused, show};
+use super::change::{self, Changing, find, refused, show};
 use super::leader;
 use crate::context::NodeContext;
 use crate::conversation;
@@ -18,8 +18,11 @@ use crate::proposer::route;
 use crate::replica::Replica;
 
 /// Time for which the answer to a drain waits until another node leads: as long as a transfer may
-/// take. The drain continues after that.
+/// take, if the caller waits that long. The drain continues after that.
 const LEADS_ELSEWHERE: Duration = Duration::from_secs(2);
+
+/// Time that the answer needs to reach the caller before its deadline.
+const TO_ANSWER: Duration = Duration::from_millis(100);
 
 /// Pause before the contact with the new leader is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -58,7 +61,7 @@ pub(super) async fn carry_out(
     let (context, name) = (&node.context, drain.name.clone());
     let (id, member) = find(replica, &name).map_err(error_of)?;
     if id == replica.node {
-        return here(node, drain).await.map_err(error_of);
+        return here(node, drain, deadline).await.map_err(error_of);
     }
     let (left, timeout_ms) = route::time_left(deadline);
     let message = ChangeRequest { change, timeout_ms };
@@ -71,6 +74,7 @@ pub(super) async fn carry_out(
             Ok(changed)
         }
         Ok(ChangeReply(Err(refusal))) => Err(error_of(refusal)),
+        Err(error) if error.is_newer() => Err(change::not_known_to(&name)),
         Err(error) if error.is_unsent() => Err(MemberError::Unfit {
             detail: format!("{name} does not respond ({error}); only a running node can drain"),
         }),
@@ -79,7 +83,7 @@ pub(super) async fn carry_out(
 }
 
 /// Drains this node. For a dry run, returns the name of the voter that would take over leadership.
-pub(super) async fn here(node: &Arc<Node>, drain: Drain) -> Changing {
+pub(super) async fn here(node: &Arc<Node>, drain: Drain, deadline: Instant) -> Changing {
     let context = &node.context;
     let replica = node.replica().ok_or(ChangeRefusal::NotLeader)?;
     let Drain {
@@ -104,7 +108,11 @@ pub(super) async fn here(node: &Arc<Node>, drain: Drain) -> Changing {
     // Sends a ping to each member at once.
     context.member_came.notify_one();
     if drains && replica.is_leader() && heir(context, replica).is_some() {
-        let _ = timeout(LEADS_ELSEWHERE, leads_elsewhere(replica)).await;
+        let until = Instant::now() + LEADS_ELSEWHERE;
+        let until = deadline
+            .checked_sub(TO_ANSWER)
+            .map_or(until, |at| at.min(until));
+        let _ = timeout_at(until, leads_elsewhere(replica)).await;
     }
     show(context, replica, &name)
 }
@@ -118,19 +126,28 @@ async fn leads_elsewhere(replica: &Replica) {
     }
 }
 
-/// Transfers leadership away from this draining node. Returns `false` if no other voter can lead.
-pub(crate) async fn hand_over(context: &NodeContext, replica: &Replica) -> bool {
-    // A transfer between the two steps of a change of voters would leave it half done.
+/// The result of [`hand_over`].
+pub(crate) enum HandOver {
+    /// Leadership was transferred, or the transfer failed.
+    Tried,
+    /// A change of the membership is in progress, and a transfer would leave it half done.
+    DuringChange,
+    /// No other voter can lead.
+    NoHeir,
+}
+
+/// Transfers leadership away from this draining node.
+pub(crate) async fn hand_over(context: &NodeContext, replica: &Replica) -> HandOver {
     let Ok(_alone) = replica.changing.try_lock() else {
-        return true;
+        return HandOver::DuringChange;
     };
     let Some(heir) = heir(context, replica) else {
-        return false;
+        return HandOver::NoHeir;
     };
     if let Err(ChangeRefusal::Member(error)) = leader::move_leader(context, replica, heir).await {
         tracing::warn!(%error, "a draining node still leads");
     }
-    true
+    HandOver::Tried
 }
 
 /// The voter that takes over: the best one, if it can lead at once and is not draining itself.

@@ -72,6 +72,7 @@ pub(crate) async fn carry_out(
             match conversation::call(&node.context, link, to, route, message, left).await {
                 Ok(ChangeReply(Ok(changed))) => return Ok(changed),
                 Ok(ChangeReply(Err(refusal))) => refusal,
+                Err(error) if error.is_newer() => return Err(change::not_known_to(&member.name)),
                 Err(error) if error.is_unsent() => ChangeRefusal::NotLeader,
                 Err(error) => return Err(ProposeError::unknown(error.to_string()).into()),
             }
@@ -94,10 +95,10 @@ pub(crate) async fn carry_out_here(
     batcher: &Arc<ProposalBatcher>,
     request: ChangeRequest,
 ) -> ChangeReply {
-    if let Some(drain) = Drain::of(&request.change) {
-        return ChangeReply(drain::here(node, drain).await);
-    }
     let deadline = Instant::now() + Duration::from_millis(request.timeout_ms);
+    if let Some(drain) = Drain::of(&request.change) {
+        return ChangeReply(drain::here(node, drain, deadline).await);
+    }
     ChangeReply(here(node, batcher, request.change, deadline).await)
 }
 

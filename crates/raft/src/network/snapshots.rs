@@ -39,9 +39,7 @@ impl PeerClient {
         match asked.await {
             Ok(SnapshotKept { bytes, crc }) => Ok((bytes, crc)),
             // The target's program does not support this request.
-            Err(CallError::Rejected(refused)) if refused.code == RejectionCode::NewerFormat => {
-                Ok((0, 0))
-            }
+            Err(error) if error.is_newer() => Ok((0, 0)),
             Err(error) => Err(error),
         }
     }

@@ -101,7 +101,10 @@ pub(crate) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Ro
                     if replica.has_quorum_contact() {
                         return Route::Here(leading);
                     }
-                    return Route::Nowhere(ProposeError::no_leader());
+                    // A leadership that has just ended has no contact either.
+                    if replica.is_leader() {
+                        return Route::Nowhere(ProposeError::no_leader());
+                    }
                 }
             } else if forwarded {
                 return Route::NotLeader;

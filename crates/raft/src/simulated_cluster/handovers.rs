@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep};
 
 use super::net::{LAN, Link};
+use super::nodes::Cluster;
 use super::scenarios::{Scene, leader_of_all_but, next};
 
 /// The leader's messages to a follower take longer than the election of the next leader.
@@ -12,6 +14,13 @@ const LATE: Link = Link {
     delay: Duration::from_millis(50),
     ..LAN
 };
+
+const SLOW: Link = Link {
+    delay: Duration::from_millis(10),
+    ..LAN
+};
+
+const PATIENT: Duration = Duration::from_secs(5);
 
 #[test]
 fn an_answer_behind_the_news_of_the_next_leader_is_waited_for() {
@@ -32,6 +41,45 @@ fn an_answer_behind_the_news_of_the_next_leader_is_waited_for() {
             );
             cluster.net.set_link(leader, asked, LAN);
             scene.start(cluster, leader).await;
+        }
+    });
+}
+
+async fn move_leader(cluster: &Cluster, from: usize, to: usize) {
+    let moved = cluster.ask(from, PATIENT, move |raft| async move {
+        let until = Instant::now() + PATIENT;
+        raft.leader_move(Some(format!("n{}", to + 1)), until).await
+    });
+    let moved = moved.await;
+    assert!(matches!(moved, Some(Ok(_))), "{moved:?}");
+}
+
+/// A request waits for a leader for a time that counts from the last contact with a quorum, not from
+/// the last message of the leader before the own leadership.
+#[test]
+fn a_node_that_gave_up_a_long_leadership_refuses_no_request() {
+    let scene = Scene::near(3, 2);
+    scene.play(async |cluster| {
+        let first = leader_of_all_but(cluster, None).await;
+        let (leader, third) = ((first + 1) % 3, (first + 2) % 3);
+        move_leader(cluster, first, leader).await;
+        // The next leader needs the vote of this one, which gives it long before the first message.
+        for (from, to, link) in [(first, third, LATE), (first, leader, SLOW)] {
+            cluster.net.set_link(from, to, link);
+            cluster.net.set_link(to, from, link);
+        }
+        sleep(Duration::from_secs(60)).await;
+        let requests = (0..200).map(|after_ms| async move {
+            sleep(Duration::from_millis(after_ms)).await;
+            (after_ms, next(cluster, leader).await)
+        });
+        let moved = move_leader(cluster, leader, first);
+        let ((), answers) = tokio::join!(biased; moved, join_all(requests));
+        for (after_ms, answer) in &answers {
+            assert!(
+                matches!(answer, Some(Ok(_))),
+                "after {after_ms} ms: {answer:?}"
+            );
         }
     });
 }

@@ -5,28 +5,45 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use crate::context::NodeContext;
-use crate::membership::drain;
+use crate::membership::drain::{self, HandOver};
 use crate::replica::Replica;
 
-/// Time between two attempts. A transfer takes less, and a drain lasts seconds.
+/// Time until the second attempt. A transfer takes less, and a drain lasts seconds.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// The longest time between two attempts. The time doubles after each, because nothing is committed
+/// during an attempt, and a voter that cannot win an election must not stop the cluster.
+const SELDOM: Duration = Duration::from_secs(60);
 
 pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let mut draining = context.draining.watched();
-    let mut is_logged = false;
+    let mut drain = None;
+    let (mut pause, mut is_logged) = (AGAIN_AFTER, false);
     while !context.is_stopped() {
+        let began = draining.wait_for(Option::is_some).await.map(|began| *began);
         // An error means that the node has ended.
-        if draining.wait_for(Option::is_some).await.is_err() {
+        let Ok(began) = began else {
             return;
+        };
+        if began != drain {
+            (drain, pause, is_logged) = (began, AGAIN_AFTER, false);
         }
         if replica.is_leader() {
-            let has_heir = drain::hand_over(&context, &replica).await;
-            if !has_heir && !is_logged {
-                tracing::warn!("draining: no other voter can lead, so this node continues to lead");
+            match drain::hand_over(&context, &replica).await {
+                HandOver::Tried => pause = (pause * 2).min(SELDOM),
+                HandOver::DuringChange => {}
+                HandOver::NoHeir if is_logged => {}
+                HandOver::NoHeir => {
+                    tracing::warn!(
+                        "draining: no other voter can lead, so this node continues to lead"
+                    );
+                    is_logged = true;
+                }
             }
-            is_logged = !has_heir;
         }
-        tokio::time::sleep(AGAIN_AFTER).await;
+        let _ = timeout(pause, draining.wait_for(Option::is_none)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Sends a leader's heartbeats at the configured interval.
+//! Sends a leader's heartbeats at the configured interval, and records the last contact with a quorum.
 //!
 //! openraft sends heartbeats as well, but aborts each one after its own heartbeat interval. The
 //! answers of a peer with a longer round trip would never arrive in time, and the leader would lose
@@ -20,6 +20,7 @@ pub(crate) async fn send(context: Arc<NodeContext>, replica: Arc<Replica>) {
         if let Err(error) = replica.raft.trigger().heartbeat().await {
             tracing::debug!(%error, "no heartbeat was sent");
         }
+        replica.note_quorum_contact();
         tokio::time::sleep(context.settings.heartbeat).await;
     }
 }
