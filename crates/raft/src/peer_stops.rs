@@ -10,8 +10,9 @@ pub(crate) fn removed(name: &str) -> Stop {
         StopReason::NodeRemoved,
         format!(
             "this node was removed from the cluster and its folder is of no further use; to bring \
-             the machine back, empty the folder, start seqd, and run `seqd member add {name} \
-             HOST:PORT`"
+             the machine back, empty the folder, set peer.peers to the present members (empty nodes \
+             that list only each other found a new cluster), start seqd, and run `seqd member add \
+             {name} HOST:PORT --wait` and `seqd member promote {name} --wait`"
         ),
     )
 }

@@ -115,12 +115,15 @@ async fn here(
     let task = platform::spawn(async move {
         let context = &node.context;
         let replica = node.replica().ok_or(ChangeRefusal::NotLeader)?;
-        let leading = replica.leading().ok_or(ChangeRefusal::NotLeader)?;
         let (change, is_trial) = change.split();
-        let _alone = match &change {
-            ChangeOfMembers::MoveLeader { .. } | ChangeOfMembers::Drain { .. } => None,
-            _ => Some(alone(replica)?),
+        // A transfer would leave another change half done.
+        let _alone = if matches!(change, ChangeOfMembers::MoveLeader { .. }) {
+            let waited = timeout_at(deadline, replica.changing.lock()).await;
+            waited.map_err(|_| refused(MemberError::InProgress))?
+        } else {
+            alone(replica)?
         };
+        let leading = replica.leading().ok_or(ChangeRefusal::NotLeader)?;
         match &change {
             ChangeOfMembers::Add { name, peer, http } => {
                 let new = add::NewMember {

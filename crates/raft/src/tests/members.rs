@@ -2,11 +2,13 @@
 //! not interfere, and a stuck change continues.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use openraft::ChangeMembers;
+use tokio::time::Instant;
 
 use super::cut::{self, Cut};
-use super::harness::{Cluster, caught_up, deadline, free_addr, learner, next, start, wait};
+use super::harness::{Cluster, caught_up, deadline, free_addr, learner, next, pair, start, wait};
 use crate::membership::change::change_membership;
 use crate::membership::majority::Seen;
 use crate::messages::ChangeRefusal;
@@ -209,6 +211,21 @@ async fn of_two_adds_of_one_name_at_once_one_succeeds() {
         assert!(named.count() <= 1);
     }
     fourth.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transfer_waits_for_another_change_of_the_members() {
+    let (mut cluster, at, _) = pair().await;
+    let leader = cluster.raft(at).clone();
+    all_answer(&leader).await;
+    let changing = replica_of(&leader).changing.lock().await;
+    let soon = Instant::now() + Duration::from_millis(50);
+    let moved = leader.leader_move(None, soon).await;
+    assert!(moved.is_err(), "{moved:?}");
+    assert_eq!(cluster.leader(), Some(at));
+    drop(changing);
+    leader.leader_move(None, deadline()).await.unwrap();
     cluster.stop_all().await;
 }
 
