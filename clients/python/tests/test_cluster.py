@@ -7,9 +7,11 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 from tests.support import SHORT, control, on_cluster
 
@@ -283,6 +285,8 @@ class OnCluster(unittest.TestCase):
         with self.assertRaises(seqd.LockLost) as lost:
             lock.check()
         self.assertEqual(lost.exception.reason, "ran-out")
+        # One attempt, and no error: the hold is over.
+        lock.release()
         # The cluster still had it, or had ended it in the same moment.
         with self.client.lock(lock.name, wait=5) as other:
             self.assertGreater(other.token, lock.token)
@@ -316,7 +320,35 @@ class OnCluster(unittest.TestCase):
         self.assertEqual((results, done), ([{"made": 1}] * 3, [2]))
         self.assertEqual(self.client.once(fresh("once"), lambda: None), None)
 
+    def test_work_is_not_repeated_because_its_result_cannot_be_stored(self):
+        for result, reason in ((object(), "not JSON"), (float("nan"), "not JSON"), ("x" * 100_000, "65536")):
+            key, done = fresh("once"), []
+            for _ in range(2):
+                with self.assertRaises(seqd.Error) as failed:
+                    self.client.once(key, lambda: done.append(1) or result, wait=5)
+                self.assertEqual(failed.exception.code, "not-kept")
+                self.assertIn(reason, str(failed.exception))
+            self.assertEqual(done, [1])
+
+    def test_the_first_caller_gets_the_result_as_later_ones_do(self):
+        key = fresh("once")
+        results = [self.client.once(key, lambda: {"a": (1, 2), 3: 4}) for _ in range(2)]
+        self.assertEqual(results, [{"a": [1, 2], "3": 4}] * 2)
+
     # Access
+
+    def test_a_token_file_is_read(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            print(os.environ["SEQD_TOKEN"], file=file, flush=True)
+            with mock.patch.dict(os.environ, SEQD_TOKEN_FILE=file.name, SEQD_TOKEN=""):
+                with seqd.Client() as client:
+                    self.assertGreater(client.id(), 0)
+
+    def test_a_wrong_ca_has_a_hint_of_its_own(self):
+        with mock.patch.dict(os.environ, SEQD_CACERT=""), seqd.Client(cert="") as client:
+            with self.assertRaises(seqd.Error) as failed:
+                client.id()
+        self.assertIn("hint: a node was reached, but TLS failed", str(failed.exception))
 
     def test_a_wrong_token_is_refused(self):
         with self.assertRaises(seqd.Error) as refused, seqd.Client(token="x" * 40) as stranger:
@@ -366,6 +398,49 @@ class OnCluster(unittest.TestCase):
                         await asyncio.wait_for(waiting.acquire(), 0.3)
                 async with client.lock(lock.name, ttl=2, wait=5):
                     await client.run(client.sync.break_lock, lock.name)
+
+        asyncio.run(story())
+
+    def test_more_tasks_than_threads_wait_for_a_lock(self):
+        async def story():
+            async with seqd.aio.Client(threads=2) as client:
+                name, inside = fresh("lock"), []
+
+                async def worker():
+                    async with client.lock(name, ttl=3):
+                        inside.append(await client.id())
+
+                await asyncio.wait_for(asyncio.gather(*(worker() for _ in range(6))), 30)
+                self.assertEqual(len(inside), 6)
+
+        asyncio.run(story())
+
+    def test_more_tasks_than_threads_wait_for_the_same_work(self):
+        async def story():
+            async with seqd.aio.Client(threads=2) as client:
+                async def work():
+                    await asyncio.sleep(0)
+                    return str(await client.id())
+
+                key = fresh("once")
+                results = await asyncio.wait_for(
+                    asyncio.gather(*(client.once(key, work, wait=20) for _ in range(6))), 30)
+                self.assertEqual(len(set(results)), 1)
+                self.assertEqual(await client.once(fresh("once"), lambda: 7), 7)
+
+        asyncio.run(story())
+
+    def test_a_cancelled_wait_gives_its_grant_back(self):
+        async def story():
+            async with seqd.aio.Client() as client:
+                async with client.lock(fresh("lock"), ttl=3) as held:
+                    waiting = client.lock(held.name, ttl=3)
+                    with self.assertRaises(asyncio.TimeoutError):
+                        await asyncio.wait_for(waiting.acquire(), 0.3)
+                    again = asyncio.create_task(waiting.acquire())
+                await again
+                self.assertGreater(waiting.check(), 0)
+                await waiting.release()
 
         asyncio.run(story())
 

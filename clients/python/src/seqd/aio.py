@@ -1,23 +1,30 @@
 """The same for asyncio. Requests run on a pool of threads, so that there is one implementation.
 
-Minting and drawing from memory need no thread unless they have to wait.
+Minting and drawing from memory need no thread unless they have to wait. A wait for another caller
+has a thread of its own: on the pool, waits could keep out the requests that end them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from typing import Any, Awaitable, Callable, List, Optional, TypeVar, Union
 
 from . import client as _client
 from . import generator as _generator
 from . import lock as _lock
 from . import once as _once
+from .errors import Error
 from .minter import Refused, Wait
 
 T = TypeVar("T")
+
+MOST_WAITS = 1000
+"""Simultaneous waits of one client, because each has a thread."""
 
 
 class Client:
@@ -27,11 +34,40 @@ class Client:
         """The arguments of `seqd.Client`; `threads` is the number of simultaneous requests."""
         self.sync = _client.Client(*args, **options)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="seqd")
+        self._waits = threading.BoundedSemaphore(MOST_WAITS)
 
     async def run(self, method: Callable[..., T], *args: Any, **fields: Any) -> T:
         """`await client.run(client.sync.advance, "order", 1000)`."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, functools.partial(method, *args, **fields))
+
+    async def _wait(self, method: Callable[..., T], *args: Any, undo: Callable[[T], Any]) -> T:
+        """Runs a method that waits for other callers. `undo` gets the result of a cancelled wait."""
+        if not self._waits.acquire(blocking=False):
+            raise Error("busy", f"{MOST_WAITS} tasks of this client wait for locks or keys",
+                        "start fewer tasks at the same time, or limit their wait", True)
+        ended: "Future[T]" = Future()
+
+        def run() -> None:
+            try:
+                result = method(*args)
+            except BaseException as error:
+                _settle(ended.set_exception, error)
+            else:
+                if not _settle(ended.set_result, result):
+                    undo(result)
+            finally:
+                self._waits.release()
+
+        # A daemon, because the end of the program must not wait for it.
+        threading.Thread(target=run, name="seqd-wait", daemon=True).start()
+        try:
+            return await asyncio.wrap_future(ended)
+        except BaseException:
+            # The result may have arrived in the moment of the cancellation.
+            if not ended.cancel() and ended.exception() is None:
+                threading.Thread(target=undo, args=(ended.result(),), daemon=True).start()
+            raise
 
     async def call(self, operation: str, *path: Any, **fields: Any) -> Any:
         return await self.run(self.sync.call, operation, *path, **fields)
@@ -55,24 +91,28 @@ class Client:
 
     def lock(self, name: str, ttl: float = 30.0, wait: Optional[float] = None,
              owner: Optional[str] = None, **options: Any) -> "Lock":
-        return Lock(self, self.sync.lock(name, ttl, wait, owner, **options))
+        return Lock(self, functools.partial(self.sync.lock, name, ttl, wait, owner, **options))
 
     async def once(
-        self, key: str, work: Callable[..., Awaitable[T]], ttl: float = 86400.0, wait: float = 60.0,
+        self, key: str, work: Callable[..., Union[Awaitable[T], T]], ttl: float = 86400.0, wait: float = 60.0,
         *, claim_ttl: float = 60.0, fingerprint: str = "",
     ) -> T:
+        """`seqd.Client.once`; `work` may be an `async def` or a plain function."""
         until = time.monotonic() + wait
-        turn, claim, result = await self.run(
-            _once.begin, self.sync, key, ttl, claim_ttl, fingerprint, until)
+        turn, claim, result = await self._wait(
+            _once.begin, self.sync, key, ttl, claim_ttl, fingerprint, until,
+            undo=lambda begun: begun[0] and _once.abandon(self.sync, key, begun[1]))
         if turn is None:
             return result
         try:
-            value = await work(*_once.arguments(work, turn))
+            value = work(*_once.arguments(work, turn))
+            if inspect.isawaitable(value):
+                value = await value
         except BaseException:
             await asyncio.shield(self.run(_once.abandon, self.sync, key, claim))
             raise
-        await self.run(_once.complete, self.sync, key, claim, value)
-        return value
+        # The work was done: its result is stored even if this task is cancelled now.
+        return await asyncio.shield(self.run(_once.complete, self.sync, key, claim, value))
 
     async def close(self) -> None:
         self._pool.shutdown(wait=False)
@@ -132,9 +172,10 @@ class Ranges:
 
 
 class Lock:
-    def __init__(self, client: Client, sync: _lock.Lock) -> None:
-        self._client, self.sync = client, sync
-        self.lost = sync.lost
+    def __init__(self, client: Client, make: Callable[[], _lock.Lock]) -> None:
+        self._client, self._make = client, make
+        self.sync = make()
+        self.lost = self.sync.lost
 
     @property
     def name(self) -> str:
@@ -148,20 +189,16 @@ class Lock:
         return self.sync.check()
 
     async def acquire(self) -> "Lock":
-        loop = asyncio.get_running_loop()
-        acquired = loop.run_in_executor(self._client._pool, self.sync.acquire)
+        self.sync._refuse_if_held()
+        # Of its own, because a wait that was cancelled may still end with a grant.
+        sync = self._make()
         try:
-            await asyncio.shield(acquired)
+            await self._client._wait(sync.acquire, undo=lambda lock: lock._give_up())
         except asyncio.CancelledError:
-            # A grant that arrives later is given back.
-            acquired.add_done_callback(self._give_back)
+            sync._cancelled = True
             raise
-        self.lost = self.sync.lost
+        self.sync, self.lost = sync, sync.lost
         return self
-
-    def _give_back(self, acquired: "asyncio.Future[Any]") -> None:
-        if not acquired.cancelled() and acquired.exception() is None:
-            self._client._pool.submit(self.sync.release)
 
     async def wait_lost(self) -> None:
         """Returns when the lock is lost."""
@@ -176,3 +213,12 @@ class Lock:
 
     async def __aexit__(self, *error: Any) -> None:
         await self._client.run(self.sync.__exit__, *error)
+
+
+def _settle(setter: Callable[[Any], None], value: Any) -> bool:
+    """False if the wait was cancelled."""
+    try:
+        setter(value)
+        return True
+    except InvalidStateError:
+        return False

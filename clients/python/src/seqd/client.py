@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import secrets
 import socket
@@ -25,8 +26,8 @@ class Client(Operations):
     """Sends requests to a cluster. Threads may share it; it survives a fork.
 
     `endpoints` is a list, or a text with commas, of HOST, HOST:PORT or URLs; SEQD_ENDPOINTS if it
-    is left out. The endpoints of one request share its `timeout` in seconds. `token` is SEQD_TOKEN
-    by default. `cacert`, `cert` and `key` are PEM files; with one of them, `https` is the default
+    is left out, and 127.0.0.1:7400 without that. The endpoints of one request share its `timeout` in
+    seconds. `token` is SEQD_TOKEN by default, or the text of the file SEQD_TOKEN_FILE. `cacert`, `cert` and `key` are PEM files; with one of them, `https` is the default
     scheme.
     """
 
@@ -54,11 +55,8 @@ class Client(Operations):
         self.owner = owner or f"{socket.gethostname()}-{os.getpid()}"
         tls: Optional[ssl.SSLContext] = None
         if secure or any(text.startswith("https:") for text in listed):
-            tls = ssl.create_default_context(cafile=cacert)
-            if cert:
-                tls.load_cert_chain(cert, key)
-        self._transport = Transport(
-            listed, token or os.environ.get("SEQD_TOKEN") or None, timeout, tls, secure)
+            tls = _tls(cacert, cert, key)
+        self._transport = Transport(listed, token or _token(), timeout, tls, secure)
 
     def call(
         self, operation: str, *path: Any, wait: float = 0.0, limit: Optional[float] = None,
@@ -137,11 +135,14 @@ class Client(Operations):
         self, key: str, work: Callable[..., T], ttl: float = 86400.0, wait: float = 60.0, *,
         claim_ttl: float = 60.0, fingerprint: str = "",
     ) -> T:
-        """Performs `work` unless it was already performed for this key, and returns its result,
-        which must be JSON, to all callers. Work that takes an argument receives a `Turn`.
+        """Performs `work` unless it was already performed for this key, and returns its result to
+        all callers: JSON of less than 64 KiB, as `json` writes and reads it. If it is something
+        else, all callers get `not-kept`. Work that takes an argument receives a `Turn`.
 
         `ttl` is how long the result is kept, `wait` how long to wait for another caller that
-        performs the work, `claim_ttl` the longest time of the work."""
+        performs the work, `claim_ttl` the longest time of the work: then another caller begins."""
+        if inspect.iscoroutinefunction(work):
+            raise TypeError("the work is an async function: use seqd.aio.Client.once")
         turn, claim, result = _once.begin(
             self, key, ttl, claim_ttl, fingerprint, time.monotonic() + wait)
         if turn is None:
@@ -151,8 +152,7 @@ class Client(Operations):
         except BaseException:
             _once.abandon(self, key, claim)
             raise
-        _once.complete(self, key, claim, value)
-        return value
+        return _once.complete(self, key, claim, value)
 
     def close(self) -> None:
         """Closes idle connections."""
@@ -163,6 +163,32 @@ class Client(Operations):
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def _token() -> Optional[str]:
+    file = os.environ.get("SEQD_TOKEN_FILE")
+    token = os.environ.get("SEQD_TOKEN")
+    if token or not file:
+        return token or None
+    try:
+        with open(file, encoding="utf-8") as opened:
+            return opened.read().strip()
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"SEQD_TOKEN_FILE: {file} cannot be read: {error}") from None
+
+
+def _tls(cacert: Optional[str], cert: Optional[str], key: Optional[str]) -> ssl.SSLContext:
+    try:
+        tls = ssl.create_default_context(cafile=cacert)
+    except OSError as error:
+        raise ValueError(f"the CA file {cacert} cannot be used: {error}") from error
+    if cert:
+        try:
+            tls.load_cert_chain(cert, key)
+        except OSError as error:
+            raise ValueError(f"the certificate {cert} with the key {key} cannot be used: {error}"
+                             ) from error
+    return tls
 
 
 __all__ = ["Client", "Error"]

@@ -9,7 +9,8 @@ class Error(Exception):
     """The reason why a call has no result.
 
     `code` is a code of the cluster (`/problems/CODE`), or one of this library: `unreachable`,
-    `no-answer`, `bad-answer`, `window-ended`, `no-lease`, `clock-jumped`, `closed`, `forked`.
+    `no-answer`, `bad-answer`, `window-ended`, `no-lease`, `clock-jumped`, `closed`, `forked`,
+    `not-kept` (the work of `once` was done, but its result cannot be stored), and `busy`.
     `retryable` means that the call certainly had no effect and may be made again. After
     `outcome-unknown` the request may have taken effect.
     """
@@ -24,7 +25,8 @@ class Error(Exception):
         retry_after_ms: Optional[int] = None,
         problem: Optional[Dict[str, Any]] = None,
     ) -> None:
-        super().__init__(f"{detail} ({code})" if detail else code)
+        text = f"{detail} ({code})" if detail else code
+        super().__init__(f"{text}; hint: {hint}" if hint else text)
         self.code = code
         self.detail = detail
         self.hint = hint

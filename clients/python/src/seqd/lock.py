@@ -24,6 +24,8 @@ ROUND_S = 600.0
 AGAIN_S = 0.3
 LOOK_EVERY_S = 0.1
 """Timers stand still while the machine is suspended, so the clock is read this often."""
+LEAST_LIMIT_S = 1.0
+"""The shortest timeout of a renewal, and that of the release of a lost lock."""
 MOST_REQUESTS = 5
 """Requests of one acquisition whose responses are lost: one per node of a cluster."""
 DRIFT = 1000
@@ -109,6 +111,8 @@ class Lock:
             "owner": owner or client.owner, "ttl_ms": self._ttl_ms, "permits": permits,
             "shared": shared, "lock_delay_ms": int(lock_delay * 1000),
         }
+        self._cancelled = False
+        """Nobody waits for `acquire` any more."""
         self._clear()
         fork.watch(self)
 
@@ -149,9 +153,7 @@ class Lock:
 
     def acquire(self) -> "Lock":
         """Waits for the lock, as long as `wait` permits. Raises `lock-held` if another holds it."""
-        if self._state is None:
-            raise Error("lock-held", f"this object already holds the lock {self.name}",
-                        "create another lock object")
+        self._refuse_if_held()
         self._clear()
         until = None if self._wait is None else time.monotonic() + self._wait
         nonce = secrets.token_hex(16)
@@ -164,7 +166,7 @@ class Lock:
                 nonce = secrets.token_hex(16)
                 continue
             except Error as error:
-                is_over = until is not None and time.monotonic() >= until
+                is_over = self._cancelled or until is not None and time.monotonic() >= until
                 if error.code == "lock-held":
                     # The wait of one request has ended, and with it the place in the queue.
                     nonce = secrets.token_hex(16)
@@ -178,6 +180,11 @@ class Lock:
                                 self.lost), name="seqd-lock", daemon=True)
         self._thread.start()
         return self
+
+    def _refuse_if_held(self) -> None:
+        if self._state is None:
+            raise Error("lock-held", f"this object already holds the lock {self.name}",
+                        "create another lock object")
 
     def _request_lock(self, nonce: str, wait: float) -> Any:
         until = time.monotonic() + wait
@@ -203,7 +210,7 @@ class Lock:
             try:
                 sent_ms = boot_ms()
                 renewed = _renew(self._client, self.name, self._lease, self._ttl_ms,
-                                 max(self._ttl_ms / 3000, 1.0))
+                                 max(self._ttl_ms / 3000, LEAST_LIMIT_S))
                 self._hold.granted(sent_ms, renewed["expires_in_ms"])
                 break
             except Error as error:
@@ -221,15 +228,22 @@ class Lock:
         """Releases the lock. One that is lost is no error; that of a parent process is left alone."""
         if self._state is not None:
             return
+        is_lost = not self._hold.left_ms(boot_ms())
         self._state = "released"
         self._ended.set()
         self.lost.set()
         if self._thread:
             # A renewal on its way may extend the hold after the release, so it is waited for.
             self._thread.join(self._client.timeout + 1)
-        error = _release(self._client, self.name, self._lease)
-        if error:
+        error = _release(self._client, self.name, self._lease, is_lost)
+        if error and not is_lost:
             raise error
+
+    def _give_up(self) -> None:
+        try:
+            self.release()
+        except Error:
+            pass  # the hold expires
 
     def __enter__(self) -> "Lock":
         return self.acquire()
@@ -253,16 +267,17 @@ def _renew(client: "Client", name: str, lease: str, ttl_ms: int, limit: float) -
     return client.call("renew_lock", name, limit=limit, lease=lease, ttl_ms=ttl_ms)
 
 
-def _release(client: "Client", name: str, lease: str) -> Optional[Error]:
-    """Releases a hold, with a few retries because others wait for it."""
+def _release(client: "Client", name: str, lease: str, is_lost: bool = False) -> Optional[Error]:
+    """Releases a hold, with a few retries because others wait for it. One that is lost is released
+    by one short attempt, because its holder must act on the loss."""
     for attempt in range(1, 6):
         try:
-            client.call("release_lock", name, lease=lease)
+            client.call("release_lock", name, limit=LEAST_LIMIT_S if is_lost else None, lease=lease)
             return None
         except Error as error:
             if error.code in ("lease-lost", "lock-held"):
                 return None
-            if not _may_pass(error) or attempt == 5:
+            if is_lost or not _may_pass(error) or attempt == 5:
                 return error
         time.sleep(LOOK_EVERY_S * attempt)
     return None
@@ -284,7 +299,7 @@ def _keep(client: "Client", name: str, lease: str, hold: Hold, ended: threading.
                 lost.set()
                 return
             try:
-                limit = min(max(ttl_ms / 3000, 1.0), left_ms / 1000)
+                limit = min(max(ttl_ms / 3000, LEAST_LIMIT_S), left_ms / 1000)
                 renewed = _renew(client, name, lease, ttl_ms, limit)
                 # The hold may have run out while the response was on its way.
                 if hold.left_ms(boot_ms()):

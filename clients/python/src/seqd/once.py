@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import secrets
 import time
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Tuple
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 AGAIN_S = 0.3
 MOST_ATTEMPTS = 5
+NOT_KEPT = "seqd_result_not_kept"
+"""The only field of the result of a key whose work was done, but whose result cannot be stored."""
 
 
 class Turn(NamedTuple):
@@ -37,7 +40,10 @@ def begin(
                 fingerprint=fingerprint, nonce=nonce)
             if begun["state"] == "first":
                 return Turn(int(begun["token"] or 0), begun["attempt"]), begun["claim"], None
-            return None, "", begun.get("result")
+            result = begun.get("result")
+            if isinstance(result, dict) and NOT_KEPT in result:
+                raise Error("not-kept", f"the work was done, but its result {result[NOT_KEPT]}")
+            return None, "", result
         except Error as error:
             may_pass = error.retryable or error.code == "outcome-unknown"
             left = until - time.monotonic()
@@ -47,20 +53,40 @@ def begin(
             time.sleep(min(left, AGAIN_S if asked is None else asked / 1000))
 
 
-def complete(client: "Client", key: str, claim: str, result: Any) -> None:
-    """Stores the result. It is safe to repeat."""
+def complete(client: "Client", key: str, claim: str, result: Any) -> Any:
+    """Stores the result, and returns it as every later caller gets it. A key whose result cannot be
+    stored is completed nevertheless, because its work must not be done again."""
+    try:
+        value = json.loads(json.dumps(result, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        reason, cause = f"is not JSON: {error}", error
+    else:
+        refusal = _store(client, key, claim, value)
+        if refusal is None:
+            return value
+        reason, cause = f"was refused: {refusal.detail}", refusal
+    _store(client, key, claim, {NOT_KEPT: reason[:100]})
+    raise Error("not-kept", f"the work was done, but its result {reason}",
+                "later callers get this error too; return JSON of less than 64 KiB") from cause
+
+
+def _store(client: "Client", key: str, claim: str, result: Any) -> Optional[Error]:
+    """Completes the key, which is safe to repeat, or returns why the cluster refuses the result."""
     for attempt in range(1, MOST_ATTEMPTS + 1):
         try:
             client.call("complete_key", key, claim=claim, result=result)
-            return
+            return None
         except Error as error:
             if error.code == "lease-lost":
                 raise Error("lease-lost", f"the work was done, but its claim had expired: {error}",
                             status=error.status) from error
+            if error.status and error.status < 500 and not error.retryable:
+                return error
             if attempt == MOST_ATTEMPTS:
                 raise Error("outcome-unknown", "the work was done, but it is unknown whether its"
                             f" result was stored: {error}") from error
         time.sleep(AGAIN_S)
+    raise AssertionError("the loop returns or raises")
 
 
 def abandon(client: "Client", key: str, claim: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import select
 import socket
 import ssl
@@ -142,6 +143,9 @@ class Transport:
             raise ValueError("no endpoints are given")
         if timeout <= 0:
             raise ValueError(f"the timeout must be above 0 seconds, not {timeout}")
+        if token is not None and not re.fullmatch(r"[!-~]+", token):
+            raise ValueError("a token has printable ASCII characters only, and this one has others:"
+                             " remove the line break of a file with strip()")
         self.endpoints = [Endpoint(text, tls, secure) for text in endpoints]
         self.token = token
         self.whole = timeout + GRACE_S
@@ -212,8 +216,10 @@ class Transport:
         tried_all = ", ".join(attempts)
         if was_sent:
             raise Error("no-answer", f"no response: {tried_all}", retryable=True)
-        raise Error("unreachable", f"no node could be reached: {tried_all}",
-                    "is a node running there? set the endpoints, or SEQD_ENDPOINTS", True)
+        hint = "is a node running there? set the endpoints, or SEQD_ENDPOINTS"
+        if "ssl" in tried_all or "certificate" in tried_all:
+            hint = "a node was reached, but TLS failed: set cacert (SEQD_CACERT), or use http://"
+        raise Error("unreachable", f"no node could be reached: {tried_all}", hint, True)
 
     def _one(
         self, endpoint: Endpoint, method: str, target: str, body: Any,
