@@ -9,9 +9,11 @@ import { Transport, type Fetch } from "./transport.js";
 
 const AGAIN_MS = 300;
 const MOST_ATTEMPTS = 5;
+/** The only field of the result of a key whose work was done, but whose result cannot be stored. */
+const NOT_KEPT = "seqd_result_not_kept";
 
 export interface ClientOptions {
-  /** SEQD_TOKEN by default. */
+  /** SEQD_TOKEN by default, or in Node the text of the file SEQD_TOKEN_FILE. */
   token?: string;
   /** The time that the endpoints of one request share, in seconds: 3 by default. */
   timeout?: number;
@@ -19,7 +21,7 @@ export interface ClientOptions {
   owner?: string;
   /** Another `fetch`, such as that of `seqd/node` with certificates. */
   fetch?: Fetch;
-  /** `https` for endpoints without a scheme. */
+  /** `https` for endpoints without a scheme: the default with `nodeFetch`. */
   secure?: boolean;
 }
 
@@ -32,7 +34,7 @@ export interface CallOptions {
   idempotencyKey?: string;
   ifMatch?: string;
   dryRun?: boolean;
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** What the work of `once` may depend on. */
@@ -58,20 +60,30 @@ function environment(name: string): string | undefined {
   return (globalThis as any).process?.env?.[name] || undefined;
 }
 
+function tokenOfEnvironment(): string | undefined {
+  const [token, file] = [environment("SEQD_TOKEN"), environment("SEQD_TOKEN_FILE")];
+  if (token || !file) return token;
+  // Not an import, because this module also runs in browsers.
+  const fs = (globalThis as any).process.getBuiltinModule?.("node:fs");
+  if (!fs) throw new RangeError("SEQD_TOKEN_FILE needs Node 20.16 or later: set SEQD_TOKEN");
+  return fs.readFileSync(file, "utf8").trim();
+}
+
 /** Sends requests to a cluster. Integers that may exceed 2^53 are `bigint`. */
 export class Client {
   readonly owner: string;
   readonly #transport: Transport;
 
   /** `endpoints` is a list, or a text with commas, of HOST, HOST:PORT or URLs; SEQD_ENDPOINTS if it
-   * is left out. */
+   * is left out, and 127.0.0.1:7400 without that. */
   constructor(endpoints?: string | string[], options: ClientOptions = {}) {
     const given = endpoints ?? environment("SEQD_ENDPOINTS") ?? "127.0.0.1:7400";
     const list = (typeof given === "string" ? given.split(",") : given).map((one) => one.trim());
-    const token = options.token ?? environment("SEQD_TOKEN");
+    const token = options.token ?? tokenOfEnvironment();
+    const secure = options.secure ?? options.fetch?.secure ?? false;
     this.owner = options.owner ?? `js-${crypto.randomUUID().slice(0, 8)}`;
     this.#transport = new Transport(
-      list.filter(Boolean), token, (options.timeout ?? 3) * 1000, options.secure ?? false,
+      list.filter(Boolean), token, (options.timeout ?? 3) * 1000, secure,
       options.fetch ?? ((url, init) => globalThis.fetch(url, init)),
     );
   }
@@ -153,7 +165,7 @@ export class Client {
   }
 
   /** Creates a sequence. If an equal one exists, it is returned. */
-  create(name: string, mode?: string, definition: Json = {}): Promise<Json> {
+  create(name: string, mode?: "segment" | "strict" | "ordered", definition: Json = {}): Promise<Json> {
     return this.call("create_sequence", [name], { mode, ...definition });
   }
 
@@ -220,11 +232,16 @@ export class Client {
     return this.call("break_lock", [name]);
   }
 
-  /** Performs `work` unless it was already performed for this key, and returns its result, which
-   * must be JSON, to all callers. */
+  /** Performs `work` unless it was already performed for this key, and returns its result to all
+   * callers: JSON of less than 64 KiB, as `JSON.stringify` writes it, so that a Date becomes a text.
+   * If it cannot be written, such as a `bigint`, all callers get `not-kept`. */
   async once<T>(key: string, work: (turn: Turn) => Promise<T> | T, options: OnceOptions = {}): Promise<T> {
     const begun = await this.#begin(key, options);
-    if (begun.state !== "first") return begun.result;
+    if (begun.state !== "first") {
+      const reason = begun.result?.[NOT_KEPT];
+      if (reason) throw new SeqdError("not-kept", `the work was done, but its result ${reason}`);
+      return begun.result;
+    }
     let value: T;
     try {
       value = await work({ token: BigInt(begun.token ?? 0), attempt: begun.attempt });
@@ -233,8 +250,7 @@ export class Client {
       await this.call("abandon_key", [key], { claim: begun.claim }).catch(() => {});
       throw error;
     }
-    await this.#complete(key, begun.claim, value ?? null);
-    return value;
+    return this.#complete(key, begun.claim, value);
   }
 
   async #begin(key: string, options: OnceOptions): Promise<Json> {
@@ -257,18 +273,37 @@ export class Client {
     }
   }
 
-  /** Stores the result. It is safe to repeat. */
-  async #complete(key: string, claim: string, result: unknown): Promise<void> {
+  /** Stores the result, and returns it as every later caller gets it. A key whose result cannot be
+   * stored is completed nevertheless, because its work must not be done again. */
+  async #complete(key: string, claim: string, result: unknown): Promise<any> {
+    let reason: string;
+    try {
+      const value = JSON.parse(JSON.stringify(result ?? null));
+      const refusal = await this.#store(key, claim, value);
+      if (!refusal) return value;
+      reason = `was refused: ${refusal.detail}`;
+    } catch (error) {
+      if (error instanceof SeqdError) throw error;
+      reason = `is not JSON: ${(error as Error).message}`;
+    }
+    await this.#store(key, claim, { [NOT_KEPT]: reason.slice(0, 100) });
+    const hint = "later callers get this error too; return JSON of less than 64 KiB";
+    throw new SeqdError("not-kept", `the work was done, but its result ${reason}`, hint);
+  }
+
+  /** Completes the key, which is safe to repeat, or returns why the cluster refuses the result. */
+  async #store(key: string, claim: string, result: unknown): Promise<SeqdError | null> {
     for (let attempt = 1; ; attempt++) {
       try {
         await this.call("complete_key", [key], { claim, result });
-        return;
+        return null;
       } catch (failed) {
         const error = asError(failed);
         const done = "the work was done, but";
         if (error.code === "lease-lost") {
           throw new SeqdError("lease-lost", `${done} its claim had expired: ${error.message}`);
         }
+        if (error.status && error.status < 500 && !error.retryable) return error;
         if (attempt === MOST_ATTEMPTS) {
           const detail = `${done} it is unknown whether its result was stored: ${error.message}`;
           throw new SeqdError("outcome-unknown", detail);

@@ -5,7 +5,8 @@ export type Json = Record<string, any>;
 /**
  * The reason why a call has no result. `code` is a code of the cluster (`/problems/CODE`), or one of
  * this library: `unreachable`, `no-answer`, `bad-answer`, `window-ended`, `no-lease`,
- * `clock-jumped`, `closed`. `retryable` means that the call certainly had no effect and may be made
+ * `clock-jumped`, `closed`, `not-kept` (the work of `once` was done, but its result cannot be stored).
+ * `retryable` means that the call certainly had no effect and may be made
  * again. After `outcome-unknown` the request may have taken effect.
  */
 export class SeqdError extends Error {
@@ -21,7 +22,7 @@ export class SeqdError extends Error {
     /** All fields of the response, such as the holder of a held lock. */
     readonly problem: Json = {},
   ) {
-    super(detail ? `${detail} (${code})` : code);
+    super((detail ? `${detail} (${code})` : code) + (hint ? `; hint: ${hint}` : ""));
   }
 }
 

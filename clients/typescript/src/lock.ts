@@ -20,6 +20,8 @@ const LOOK_EVERY_MS = 100;
 const MOST_REQUESTS = 5;
 /** This clock may be slower than the leader's by one part in a thousand, ten times the usual. */
 const DRIFT = 1000;
+/** The shortest timeout of a renewal, and that of the release of a lost lock. */
+const LEAST_LIMIT_MS = 1000;
 
 const WORDS: Record<Reason, string> = {
   "ran-out": "the lock expired because it was not renewed in time",
@@ -62,6 +64,8 @@ export interface LockOptions {
   shared?: boolean;
   /** Seconds after the hold expires during which the lock is granted to nobody. */
   lockDelay?: number;
+  /** Ends a wait for the lock, which then throws the reason of the signal. */
+  signal?: AbortSignal | undefined;
 }
 
 export class Lock {
@@ -115,7 +119,8 @@ export class Lock {
       const detail = `this object already holds the lock ${this.name}`;
       throw new SeqdError("lock-held", detail, "create another lock object");
     }
-    const { wait } = this.#options;
+    const { wait, signal } = this.#options;
+    signal?.throwIfAborted();
     const until = wait === undefined ? Infinity : performance.now() + wait * 1000;
     this.#hold = new Hold(this.#ttlMs);
     this.#lost = new AbortController();
@@ -127,6 +132,7 @@ export class Lock {
         if (await this.#confirm(held, sentMs)) break;
         nonce = crypto.randomUUID();
       } catch (failed) {
+        signal?.throwIfAborted();
         const error = asError(failed);
         // The wait of one request has ended, and with it the place in the queue.
         if (error.code === "lock-held") nonce = crypto.randomUUID();
@@ -143,7 +149,7 @@ export class Lock {
     const until = performance.now() + waitMs;
     for (let request = 1; ; request++) {
       const left = Math.max(until - performance.now(), 0);
-      const { owner, permits, shared, lockDelay } = this.#options;
+      const { owner, permits, shared, lockDelay, signal } = this.#options;
       const fields = {
         owner: owner ?? this.#client.owner,
         ttl_ms: this.#ttlMs,
@@ -156,12 +162,12 @@ export class Lock {
       const sentMs = bootMs();
       try {
         const wait = left / 1000;
-        return [await this.#client.call("acquire_lock", [this.name], fields, { wait }), sentMs];
+        return [await this.#client.call("acquire_lock", [this.name], fields, { wait, signal }), sentMs];
       } catch (failed) {
         // The same nonce finds its place in the queue, or its hold.
         const error = asError(failed);
         const isLost = error.code === "outcome-unknown" && error.status === null;
-        if (!isLost || request === MOST_REQUESTS) throw error;
+        if (!isLost || signal?.aborted || request === MOST_REQUESTS) throw error;
       }
     }
   }
@@ -175,7 +181,7 @@ export class Lock {
     while (this.#hold.untilMs - bootMs() <= this.#ttlMs / 2) {
       try {
         const sent = bootMs();
-        const renewed = await this.#renew(this.#lease, Math.max(this.#ttlMs / 3, 1000));
+        const renewed = await this.#renew(this.#lease, Math.max(this.#ttlMs / 3, LEAST_LIMIT_MS));
         this.#hold.granted(sent, renewed.expires_in_ms);
         break;
       } catch (failed) {
@@ -214,7 +220,7 @@ export class Lock {
       // A request may outlast the hold, which ends then without its response.
       const ended = setTimeout(() => hold.leftMs(bootMs()) || lose(), Math.ceil(left) + 1);
       try {
-        const renewed = await this.#renew(lease, Math.min(Math.max(this.#ttlMs / 3, 1000), left));
+        const renewed = await this.#renew(lease, Math.min(Math.max(this.#ttlMs / 3, LEAST_LIMIT_MS), left));
         if (hold.leftMs(bootMs())) hold.granted(now, renewed.expires_in_ms);
       } catch (failed) {
         hold.refused(asError(failed).code);
@@ -225,27 +231,30 @@ export class Lock {
     }
   }
 
-  /** Releases the lock. A lock that is lost is released too, in case the cluster still has it. */
+  /** Releases the lock. One that is lost is no error: it is released by one short attempt, in case
+   * the cluster still has it. */
   async release(): Promise<void> {
     if (!this.#isHeld) return;
+    const isLost = !this.#hold.leftMs(bootMs());
     this.#isHeld = false;
     this.#lost.abort(new LockLost("released", WORDS.released));
     this.#alarm.wake();
     // A renewal on its way ends before the release.
     await this.#kept;
-    const error = await this.#giveBack(this.#lease);
-    if (error) throw error;
+    const error = await this.#giveBack(this.#lease, isLost);
+    if (error && !isLost) throw error;
   }
 
-  async #giveBack(lease: string): Promise<SeqdError | null> {
+  async #giveBack(lease: string, isLost = false): Promise<SeqdError | null> {
+    const options = isLost ? { limit: LEAST_LIMIT_MS / 1000 } : {};
     for (let attempt = 1; ; attempt++) {
       try {
-        await this.#client.call("release_lock", [this.name], { lease });
+        await this.#client.call("release_lock", [this.name], { lease }, options);
         return null;
       } catch (failed) {
         const error = asError(failed);
         if (["lease-lost", "lock-held"].includes(error.code)) return null;
-        if (!mayPass(error) || attempt === 5) return error;
+        if (isLost || !mayPass(error) || attempt === 5) return error;
       }
       await sleep(LOOK_EVERY_MS * attempt);
     }

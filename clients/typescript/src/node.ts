@@ -28,8 +28,10 @@ export function nodeFetch(files: Files = {}): Fetch {
   const [ca, cert, key] = [
     read(files.cacert, "SEQD_CACERT"), read(files.cert, "SEQD_CERT"), read(files.key, "SEQD_KEY"),
   ];
+  const pem = "-----BEGIN CERTIFICATE-----";
+  if (ca && !ca.includes(pem)) throw new RangeError(`the CA file has no ${pem}`);
   const agent = new Agent({ keepAlive: true, maxFreeSockets: MAX_IDLE, ca, cert, key });
-  return (url, init) =>
+  const fetch: Fetch = (url, init) =>
     new Promise((resolve, reject) => {
       const headers = init.headers as Record<string, string>;
       const options = { agent, headers, method: init.method ?? "GET", signal: init.signal! };
@@ -40,4 +42,6 @@ export function nodeFetch(files: Files = {}): Fetch {
       sent.on("error", reject);
       sent.end(init.body as string | undefined);
     });
+  fetch.secure = true;
+  return fetch;
 }

@@ -7,8 +7,12 @@
 
 import { ofProblem, SeqdError, type Json } from "./errors.js";
 
-/** The part of the global `fetch` that this library uses. */
-export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+/** The part of the global `fetch` that this library uses. With `secure`, endpoints without a scheme
+ * use `https`. */
+export interface Fetch {
+  (url: string, init: RequestInit): Promise<Response>;
+  secure?: boolean;
+}
 
 /** The time beyond the node's deadline, so that its response about a missed deadline arrives. */
 const GRACE_MS = 500;
@@ -20,6 +24,8 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const PORT = 7400;
 /** Errors of Node before any part of the request was sent. A browser does not tell. */
 const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|ERR_SSL_.*CERT)/;
+
+const TLS_FAILED = /\((\/livez )?(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)/;
 
 class NotSent extends Error {}
 class Silent extends Error {}
@@ -73,6 +79,10 @@ export class Transport {
   constructor(list: string[], token: string | undefined, timeoutMs: number, secure: boolean, fetch: Fetch) {
     if (list.length === 0) throw new RangeError("no endpoints are given");
     if (!(timeoutMs > 0)) throw new RangeError(`the timeout must be above 0, not ${timeoutMs}`);
+    if (token !== undefined && !/^[!-~]+$/.test(token)) {
+      const cause = "a token has printable ASCII characters only, and this one has others";
+      throw new RangeError(`${cause}: remove the line break of a file with trim()`);
+    }
     this.#endpoints = list.map((text) => new Endpoint(text, secure));
     this.#token = token;
     this.#fetch = fetch;
@@ -92,7 +102,7 @@ export class Transport {
     for (const [tried, endpoint] of order.entries()) {
       const left = order.length - tried;
       let rest = until - performance.now();
-      if (rest <= 0) break;
+      if (rest <= 0 || (tried && sent.signal?.aborted)) break;
       try {
         if (!sent.repeatable || (waitMs && left > 1)) {
           await this.#signOfLife(endpoint, rest / (left + 1));
@@ -118,7 +128,9 @@ export class Transport {
     if (problem) throw problem;
     const all = attempts.join(", ");
     if (wasSent) throw new SeqdError("no-answer", `no response: ${all}`, null, true);
-    const hint = "is a node running there? set the endpoints, or SEQD_ENDPOINTS";
+    const hint = TLS_FAILED.test(all)
+      ? "a node was reached, but TLS failed: give nodeFetch() the CA (SEQD_CACERT), or use http://"
+      : "is a node running there? set the endpoints, or SEQD_ENDPOINTS";
     throw new SeqdError("unreachable", `no node could be reached: ${all}`, hint, true);
   }
 

@@ -2,6 +2,9 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
 
@@ -213,6 +216,67 @@ test("work is done once", { skip }, async () => {
     assert.deepEqual(made, { made: 1 });
   }
   assert.deepEqual(done, [2]);
+});
+
+test("work is not repeated because its result cannot be stored", { skip }, async () => {
+  for (const [result, reason] of [[1n, "not JSON"], ["x".repeat(100_000), "65536"]]) {
+    const [key, done] = [fresh("once"), []];
+    const isNotKept = (error) => error.code === "not-kept" && error.message.includes(reason);
+    for (let i = 0; i < 2; i++) {
+      await assert.rejects(client.once(key, () => done.push(1) && result, { wait: 5 }), isNotKept);
+    }
+    assert.deepEqual(done, [1]);
+  }
+});
+
+test("the first caller gets the result as later ones do", { skip }, async () => {
+  const key = fresh("once");
+  for (let i = 0; i < 2; i++) {
+    const made = await client.once(key, () => ({ at: new Date(0), none: undefined }));
+    assert.deepEqual(made, { at: "1970-01-01T00:00:00.000Z" });
+  }
+});
+
+test("a wait for a lock ends with its signal", { skip }, async () => {
+  const held = await client.lock(fresh("lock"), { ttl: 10 }).acquire();
+  const stop = new AbortController();
+  const waiting = client.lock(held.name, { signal: stop.signal }).acquire();
+  setTimeout(() => stop.abort(new RangeError("enough")), 200);
+  await assert.rejects(waiting, RangeError);
+  await held.release();
+});
+
+test("the release of a lost lock is one short attempt and no error", { skip }, async () => {
+  let isCut = false;
+  let sent = 0;
+  const { fetch } = connectOptions();
+  const fail = () => Promise.reject(new Error(`cut ${++sent}`));
+  const cut = connect({ fetch: (...call) => (isCut ? fail() : fetch(...call)) });
+  const lock = await cut.lock(fresh("lock"), { ttl: 1 }).acquire();
+  isCut = true;
+  while (!lock.lost.aborted) await sleep(20);
+  sent = 0;
+  await lock.release();
+  assert.ok(sent <= 3, `${sent} requests`);
+});
+
+test("a token file, and a hint about TLS", { skip }, async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "seqd-")), "token");
+  writeFileSync(file, `${process.env.SEQD_TOKEN}\n`);
+  const token = process.env.SEQD_TOKEN;
+  try {
+    delete process.env.SEQD_TOKEN;
+    process.env.SEQD_TOKEN_FILE = file;
+    assert.ok((await connect().id()) > 0n);
+  } finally {
+    process.env.SEQD_TOKEN = token;
+    delete process.env.SEQD_TOKEN_FILE;
+    rmSync(dirname(file), { recursive: true });
+  }
+  await assert.rejects(new Client().id(), /hint: a node was reached, but TLS failed/);
+  // A `fetch` with certificates implies https.
+  const bare = process.env.SEQD_ENDPOINTS.replaceAll("https://", "");
+  assert.ok((await new Client(bare, connectOptions()).id()) > 0n);
 });
 
 test("tokens, and the other operations", { skip }, async () => {
