@@ -2,25 +2,17 @@ package seqd
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
 // acquireHold acquires a lock. One acquisition is repeated with the same nonce until it has a response.
 func acquireHold(ctx context.Context, locks locks, name string, o LockOptions,
 	clock func() time.Duration) (heldLock, time.Duration, error) {
-	var ends time.Duration
-	if o.Wait != nil {
-		ends = clock() + *o.Wait
-	}
+	ends := endOfWait(ctx, o, clock())
 	nonce := newNonce()
 	for {
-		wait := longestRound
-		if o.Wait != nil {
-			wait = max(0, min(ends-clock(), wait))
-		}
-		if deadline, ok := ctx.Deadline(); ok {
-			wait = max(0, min(time.Until(deadline), wait))
-		}
+		wait := max(0, min(ends-clock(), longestRound))
 		request := Fields{"owner": o.Owner, "ttl_ms": o.TTL.Milliseconds(), "wait_ms": wait.Milliseconds(), "nonce": nonce,
 			"permits": o.Permits, "shared": o.Shared, "lock_delay_ms": o.LockDelay.Milliseconds()}
 		sent := clock()
@@ -39,7 +31,7 @@ func acquireHold(ctx context.Context, locks locks, name string, o LockOptions,
 			continue
 		}
 		failed := as(err)
-		isOver := o.Wait != nil && ends <= clock() || ctx.Err() != nil
+		isOver := ends <= clock() || ctx.Err() != nil
 		switch verdict := verdictOf(failed); {
 		case isOver, verdict == verdictNever, verdict == verdictNotHeld:
 			return heldLock{}, 0, failed
@@ -50,6 +42,19 @@ func acquireHold(ctx context.Context, locks locks, name string, o LockOptions,
 			_ = sleep(ctx, again)
 		}
 	}
+}
+
+// endOfWait returns when the wait for the lock ends. That is before the deadline of the context, so that the response
+// arrives which says that another caller holds the lock.
+func endOfWait(ctx context.Context, o LockOptions, now time.Duration) time.Duration {
+	ends := time.Duration(math.MaxInt64)
+	if o.Wait != nil {
+		ends = now + *o.Wait
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		ends = min(ends, now+time.Until(deadline)-grace)
+	}
+	return ends
 }
 
 // confirm renews a hold after a wait, because its known time is counted from before the wait.

@@ -45,18 +45,31 @@ func WithCertificate(cert, key string) Option {
 	return func(o *options) { o.cert, o.certKey = cert, key }
 }
 
-// New returns a client of these endpoints: host, host:port or URLs, separated by commas. It does not connect yet. If
-// endpoints is empty, they come from SEQD_ENDPOINTS, and without WithToken the token comes from SEQD_TOKEN.
+// New returns a client of these endpoints: host, host:port or URLs, separated by commas. It does not connect yet. What
+// is not given comes from SEQD_ENDPOINTS, SEQD_TOKEN or the file SEQD_TOKEN_FILE, SEQD_CACERT, SEQD_CERT and SEQD_KEY.
 func New(endpoints string, opts ...Option) (*Client, error) {
-	o := options{token: os.Getenv("SEQD_TOKEN")}
+	o := options{ca: os.Getenv("SEQD_CACERT"), cert: os.Getenv("SEQD_CERT"), certKey: os.Getenv("SEQD_KEY")}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	if endpoints == "" {
-		endpoints = os.Getenv("SEQD_ENDPOINTS")
+		if endpoints = os.Getenv("SEQD_ENDPOINTS"); endpoints == "" {
+			return nil, invalid("no endpoints are given: name the nodes, or set SEQD_ENDPOINTS")
+		}
 	}
-	if o.timeout < 0 || strings.ContainsFunc(o.token, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return nil, invalid("a timeout is positive, and a token has printable ASCII characters only")
+	if o.token == "" {
+		token, err := tokenOfEnvironment()
+		if err != nil {
+			return nil, err
+		}
+		o.token = token
+	}
+	if o.timeout < 0 {
+		return nil, invalid("the timeout must be positive, not %s", o.timeout)
+	}
+	if strings.ContainsFunc(o.token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, invalid("a token has printable ASCII characters only, and this one has others: " +
+			"remove the line break of a file with strings.TrimSpace")
 	}
 	list, err := parseEndpoints(endpoints, o.ca != "")
 	if err != nil {
@@ -81,6 +94,18 @@ func New(endpoints string, opts ...Option) (*Client, error) {
 		return nil, err
 	}
 	return &Client{newTransport(list, o.timeout, o.token, config)}, nil
+}
+
+func tokenOfEnvironment() (string, error) {
+	token, file := os.Getenv("SEQD_TOKEN"), os.Getenv("SEQD_TOKEN_FILE")
+	if token != "" || file == "" {
+		return token, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", invalid("SEQD_TOKEN_FILE cannot be read: %v", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // Fields are the fields of a request. Nil values are left out.
@@ -139,17 +164,25 @@ func (i *integer) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// ID returns one ID of a layout, minted by a node.
+// orDefault leaves out an empty layout, so that the node uses the layout default.
+func orDefault(layout string) any {
+	if layout == "" {
+		return nil
+	}
+	return layout
+}
+
+// ID returns one ID of a layout, or of the layout default if it is empty, minted by a node.
 func (c *Client) ID(ctx context.Context, layout string) (int64, error) {
 	var out struct{ ID integer }
-	err := c.Call(ctx, OpId, nil, Fields{"layout": layout}, &out)
+	err := c.Call(ctx, OpId, nil, Fields{"layout": orDefault(layout)}, &out)
 	return int64(out.ID), err
 }
 
 // IDs returns 1 to 10,000 IDs of a layout, strictly increasing, minted by one node.
 func (c *Client) IDs(ctx context.Context, layout string, count int) ([]int64, error) {
 	var out struct{ IDs []integer }
-	if err := c.Call(ctx, OpIds, nil, Fields{"layout": layout, "count": count}, &out); err != nil {
+	if err := c.Call(ctx, OpIds, nil, Fields{"layout": orDefault(layout), "count": count}, &out); err != nil {
 		return nil, err
 	}
 	ids := make([]int64, len(out.IDs))

@@ -12,11 +12,12 @@ import (
 // Code is the code of a node's response (docs/PROBLEMS.md), or one of the client: unreachable (the request was not
 // sent), no-answer (it was sent, and is safe to repeat), outcome-unknown (it may have taken effect), bad-answer,
 // invalid-argument; of an IDGenerator: no-lease, window-ended, clock-behind, clock-jumped, clock-ahead, busy, closed,
-// not-released; of Ranges: no-value; of a Lock: ran-out, taken-away, released; of Once: took-too-long, not-kept.
+// not-released; of Ranges: no-value; of a Lock: ran-out, taken-away, released; of Once: took-too-long, not-kept (both:
+// the work was done).
 type Error struct {
 	Code   string
 	Detail string
-	// Hint is the remedy, if the node named one.
+	// Hint is the remedy, if there is one.
 	Hint string
 	// Retryable is true if the request certainly had no effect and may be repeated.
 	Retryable bool

@@ -9,7 +9,7 @@ import (
 const (
 	// longestRound is the longest wait of one request that the cluster accepts.
 	longestRound = 10 * time.Minute
-	// leastRenewal is the shortest timeout of a renewal.
+	// leastRenewal is the shortest timeout of a renewal, and that of the release of a lost lock.
 	leastRenewal = time.Second
 	// drift is the assumed drift: this clock may be slower than the leader's by one part in a thousand.
 	drift = 1000
@@ -25,7 +25,8 @@ type LockOptions struct {
 	Owner string
 	// TTL is how long a hold lasts without a renewal, 100 ms to 24 h, 30 s by default.
 	TTL time.Duration
-	// Wait is the longest wait for the lock. Nil waits until the context ends; a pointer to 0 does not wait.
+	// Wait is the longest wait for the lock. Nil waits until half a second before the deadline of the context, or
+	// without a limit if it has none; a pointer to 0 does not wait.
 	Wait *time.Duration
 	// Permits is the number of simultaneous holders, 1 by default. All users of a lock must use the same number.
 	Permits int
@@ -238,12 +239,25 @@ func (l *Lock) Held() bool {
 // Lost is closed when the lock is lost or released; Check has the reason. Work that depends on the lock must then stop.
 func (l *Lock) Lost() <-chan struct{} { return l.gone }
 
-// Release releases the lock. It fails if no node confirmed that: the hold then expires. A lost lock is no error.
+// Release releases the lock, also if the context has ended. It fails if no node confirmed that: the hold then expires.
+// A lost lock is no error: it is released by one short attempt, because its holder must act on the loss.
 func (l *Lock) Release(ctx context.Context) error {
+	_, lost := l.hold.state(l.clock())
 	l.hold.mutex.Lock()
 	l.hold.lose(&Error{Code: "released", Detail: "the lock was released"})
 	l.hold.mutex.Unlock()
 	l.end()
+	if lost != nil {
+		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), leastRenewal)
+		defer cancel()
+		_ = l.locks.release(short, l.name, l.lease)
+		return nil
+	}
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
+		defer cancel()
+	}
 	return releaseHold(ctx, l.locks, l.name, l.lease)
 }
 

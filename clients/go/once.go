@@ -3,8 +3,22 @@ package seqd
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 )
+
+// completing bounds the storing of a result, over all attempts.
+const completing = 5 * defaultTimeout
+
+// notKept is the result of a key whose work was done, but whose result cannot be stored.
+type notKept struct {
+	Reason string `json:"seqd_result_not_kept"`
+}
+
+func (n notKept) err() *Error {
+	return &Error{Code: "not-kept", Detail: "the work was done, but its result " + n.Reason,
+		Hint: "later callers get this error too; return JSON of less than 64 KiB"}
+}
 
 // OnceOptions are the options of Once.
 type OnceOptions struct {
@@ -34,30 +48,37 @@ type begun struct {
 }
 
 // Once performs work unless it was already performed for this key, and returns its result to all callers
-// (docs/IDEMPOTENCY.md). The result is written and read as JSON. replayed is true if another call produced it.
+// (docs/IDEMPOTENCY.md), as it was written and read as JSON. replayed is true if another call produced it. If the result
+// cannot be stored, all callers get not-kept. The end of the context does not keep a result from being stored.
 func Once[T any](ctx context.Context, c *Client, key string, o OnceOptions,
 	work func(context.Context, Turn) (T, error)) (value T, replayed bool, err error) {
 	turn, err := c.begin(ctx, key, o)
 	if err != nil {
 		return value, false, err
 	}
-	if turn.State == "done" {
-		if err := json.Unmarshal(turn.Result, &value); err != nil {
-			return value, true, &Error{Code: "bad-answer", cause: err,
-				Detail: "the stored result cannot be read: " + err.Error()}
+	if replayed = turn.State == "done"; !replayed {
+		done, err := perform(ctx, c, key, turn, work)
+		if err != nil {
+			return value, false, err
 		}
-		return value, true, nil
+		if turn.Result, err = c.complete(ctx, key, turn.Claim, done); err != nil {
+			return done, false, err
+		}
 	}
-	value, written, err := perform(ctx, c, key, turn, work)
-	if err != nil {
-		return value, false, err
+	var failed notKept
+	if json.Unmarshal(turn.Result, &failed) == nil && failed.Reason != "" {
+		return value, replayed, failed.err()
 	}
-	return value, false, c.complete(ctx, key, turn.Claim, written)
+	if err := json.Unmarshal(turn.Result, &value); err != nil {
+		return value, replayed, &Error{Code: "bad-answer", cause: err,
+			Detail: "the stored result cannot be read: " + err.Error()}
+	}
+	return value, replayed, nil
 }
 
 // perform performs the work. If it fails or panics, the claim ends, so that the next caller need not wait for it.
 func perform[T any](ctx context.Context, c *Client, key string, turn begun,
-	work func(context.Context, Turn) (T, error)) (value T, written json.RawMessage, err error) {
+	work func(context.Context, Turn) (T, error)) (value T, err error) {
 	isDone := false
 	defer func() {
 		if !isDone {
@@ -67,26 +88,20 @@ func perform[T any](ctx context.Context, c *Client, key string, turn begun,
 		}
 	}()
 	value, err = work(ctx, Turn{int64(turn.Token), int64(turn.Attempt)})
-	if err != nil {
-		return value, nil, err
-	}
-	if written, err = json.Marshal(value); err != nil {
-		return value, nil, invalid("the result cannot be written as JSON: %v", err)
-	}
-	isDone = true
-	return value, written, nil
+	isDone = err == nil
+	return value, err
 }
 
 func (c *Client) begin(ctx context.Context, key string, o OnceOptions) (begun, error) {
-	orDefault := func(value, otherwise time.Duration) time.Duration {
+	otherwise := func(value, usual time.Duration) time.Duration {
 		if value == 0 {
-			return otherwise
+			return usual
 		}
 		return value
 	}
-	until := time.Now().Add(orDefault(o.Patience, time.Minute))
-	request := Fields{"ttl_ms": orDefault(o.TTL, 24*time.Hour).Milliseconds(), "fingerprint": o.Fingerprint,
-		"claim_ttl_ms": orDefault(o.ClaimTTL, time.Minute).Milliseconds(), "nonce": newNonce()}
+	until := time.Now().Add(otherwise(o.Patience, time.Minute))
+	request := Fields{"ttl_ms": otherwise(o.TTL, 24*time.Hour).Milliseconds(), "fingerprint": o.Fingerprint,
+		"claim_ttl_ms": otherwise(o.ClaimTTL, time.Minute).Milliseconds(), "nonce": newNonce()}
 	for {
 		var out begun
 		err := c.Call(ctx, OpBeginKey, []any{key}, request, &out)
@@ -109,19 +124,45 @@ func (c *Client) begin(ctx context.Context, key string, o OnceOptions) (begun, e
 	}
 }
 
-// complete stores the result. The request is safe to repeat.
-func (c *Client) complete(ctx context.Context, key, claim string, result json.RawMessage) error {
+// complete stores the result, and returns it as JSON. A key whose result cannot be stored is completed nevertheless,
+// because its work must not be done again.
+func (c *Client) complete(ctx context.Context, key, claim string, result any) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), completing)
+	defer cancel()
+	var failed notKept
+	written, err := json.Marshal(result)
+	if err != nil {
+		failed.Reason = "is not JSON: " + err.Error()
+	} else if refusal, err := c.store(ctx, key, claim, written); err != nil || refusal == nil {
+		return written, err
+	} else {
+		failed.Reason = "was refused: " + refusal.Detail
+	}
+	// The cluster always has room for a short result.
+	short, _ := json.Marshal(notKept{strings.ToValidUTF8(failed.Reason[:min(100, len(failed.Reason))], "")})
+	if _, err := c.store(ctx, key, claim, short); err != nil {
+		return nil, err
+	}
+	return nil, failed.err()
+}
+
+// store completes the key, which is safe to repeat, or returns why the cluster refuses the result.
+func (c *Client) store(ctx context.Context, key, claim string, result json.RawMessage) (refusal *Error, err error) {
 	for attempts := 1; ; attempts++ {
 		err := c.Call(ctx, OpCompleteKey, []any{key}, Fields{"claim": claim, "result": result}, &struct{}{})
 		if err == nil {
-			return nil
+			return nil, nil
 		}
-		if as(err).Code == "lease-lost" {
-			return &Error{Code: "took-too-long", cause: err,
+		failed := as(err)
+		if failed.Code == "lease-lost" {
+			return nil, &Error{Code: "took-too-long", cause: err,
 				Detail: "the work was done, but its claim had expired: " + err.Error()}
 		}
+		if failed.Status >= 400 && failed.Status < 500 && !failed.Retryable {
+			return failed, nil
+		}
 		if attempts == 5 || sleep(ctx, again) != nil {
-			return &Error{Code: "not-kept", cause: err,
+			return nil, &Error{Code: "not-kept", cause: err,
 				Detail: "the work was done, but it is unknown whether its result was stored: " + err.Error()}
 		}
 	}

@@ -300,7 +300,12 @@ func (r *round) err(ctx context.Context) error {
 	case r.wasSent:
 		return &Error{Code: "no-answer", Detail: "no response: " + list, Retryable: true, cause: ctx.Err()}
 	}
-	return &Error{Code: "unreachable", Detail: "no node could be reached: " + list, Retryable: true, cause: ctx.Err()}
+	hint := "is a node running there? set the endpoints, or SEQD_ENDPOINTS"
+	if strings.Contains(list, "tls: ") || strings.Contains(list, "x509: ") {
+		hint = "a node was reached, but TLS failed: set WithCA (SEQD_CACERT), or use http://"
+	}
+	return &Error{Code: "unreachable", Detail: "no node could be reached: " + list, Hint: hint, Retryable: true,
+		cause: ctx.Err()}
 }
 
 func tlsConfig(ca []byte, certificate []tls.Certificate) (*tls.Config, error) {
