@@ -1,5 +1,7 @@
 package io.seqd.client;
 
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.time.Duration;
@@ -7,6 +9,7 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
 
 /**
  * A client of one cluster. It is safe for use by many threads.
@@ -32,10 +35,25 @@ public final class Client {
         return new Builder(endpoints);
     }
 
-    /** Begins a client of the endpoints and the token in {@code SEQD_ENDPOINTS} and {@code SEQD_TOKEN}. */
+    /**
+     * Begins a client of {@code SEQD_ENDPOINTS}, or of 127.0.0.1:7400 without it, with {@code SEQD_TOKEN} or the text of
+     * the file {@code SEQD_TOKEN_FILE}, {@code SEQD_CACERT}, {@code SEQD_CERT} and {@code SEQD_KEY}.
+     */
     public static Builder fromEnvironment() {
-        String endpoints = System.getenv("SEQD_ENDPOINTS");
-        return builder(endpoints == null ? "127.0.0.1:7400" : endpoints).token(System.getenv("SEQD_TOKEN"));
+        return fromEnvironment(System.getenv());
+    }
+
+    static Builder fromEnvironment(Map<String, String> variables) {
+        Function<String, String> get = name -> {
+            String value = variables.get(name);
+            return value == null || value.isEmpty() ? null : value;
+        };
+        Function<String, Path> path = get.andThen(value -> value == null ? null : Path.of(value));
+        String endpoints = get.apply("SEQD_ENDPOINTS");
+        Builder builder = builder(endpoints == null ? "127.0.0.1:7400" : endpoints).token(get.apply("SEQD_TOKEN"))
+                .ca(path.apply("SEQD_CACERT")).certificate(path.apply("SEQD_CERT"), path.apply("SEQD_KEY"));
+        Path file = path.apply("SEQD_TOKEN_FILE");
+        return builder.token != null || file == null ? builder : builder.tokenFile(file);
     }
 
     /** The options of a client. */
@@ -54,10 +72,20 @@ public final class Client {
         /** Sets the access token, for nodes that require one. */
         public Builder token(String token) {
             if (token != null && !token.matches("[\\x21-\\x7e]+")) {
-                throw SeqdException.invalid("a token has printable ASCII characters only");
+                throw SeqdException.invalid("a token has printable ASCII characters only, and this one has others: "
+                        + "remove the line break of a file with strip()");
             }
             this.token = token;
             return this;
+        }
+
+        /** Sets the access token to the text of a file, without the line break at its end. */
+        public Builder tokenFile(Path file) {
+            try {
+                return token(Files.readString(file).strip());
+            } catch (IOException unreadable) {
+                throw SeqdException.invalid("the token file cannot be read: " + unreadable);
+            }
         }
 
         /** Sets the deadline of one request, which all endpoints share. The server's own (3 s) by default. */

@@ -8,7 +8,7 @@ record Hold(long token, String lease, long untilMs) {
     /** The longest wait of one request that the cluster accepts. */
     private static final long ROUND_MS = 10 * 60 * 1000;
     private static final long AGAIN_MS = 300;
-    /** The shortest timeout of a renewal. */
+    /** The shortest timeout of a renewal, and that of the release of a lost lock. */
     static final long LEAST_LIMIT_MS = 1_000;
     /** The assumed drift: this clock may be slower than the leader's by one part in a thousand. */
     private static final long DRIFT = 1000;
@@ -92,7 +92,7 @@ record Hold(long token, String lease, long untilMs) {
 
     private static void giveBack(Locks locks, String name, String lease) {
         try {
-            release(locks, name, lease);
+            release(locks, name, lease, false);
         } catch (SeqdException ignored) {
             // If the cluster does not respond, the hold expires.
         }
@@ -100,12 +100,17 @@ record Hold(long token, String lease, long untilMs) {
 
     /**
      * Releases a hold, with a few retries because others wait for it; also on an interrupted thread. A hold that has
-     * ended counts as released.
+     * ended counts as released. One that is lost is released by one short attempt, because its holder must act on the
+     * loss.
      */
-    static void release(Locks locks, String name, String lease) {
+    static void release(Locks locks, String name, String lease, boolean isLost) {
         boolean wasInterrupted = Thread.interrupted();
         try {
-            releaseWithRetries(locks, name, lease);
+            if (isLost) {
+                locks.release(name, lease, LEAST_LIMIT_MS);
+            } else {
+                releaseWithRetries(locks, name, lease);
+            }
         } finally {
             if (wasInterrupted) {
                 Thread.currentThread().interrupt();
@@ -116,7 +121,7 @@ record Hold(long token, String lease, long untilMs) {
     private static void releaseWithRetries(Locks locks, String name, String lease) {
         for (int attempts = 1;; attempts++) {
             try {
-                locks.release(name, lease);
+                locks.release(name, lease, Long.MAX_VALUE);
                 return;
             } catch (SeqdException failed) {
                 Locks.Verdict verdict = Locks.Verdict.of(failed);

@@ -200,8 +200,8 @@ final class Json {
             throw new IllegalArgumentException("a value with more than " + MAX_DEPTH + " levels");
         }
         if (value == null || value instanceof Boolean || value instanceof Number) {
-            if (value instanceof Double number && !Double.isFinite(number)) {
-                throw new IllegalArgumentException("JSON has no " + number);
+            if ((value instanceof Double || value instanceof Float) && !Double.isFinite(((Number) value).doubleValue())) {
+                throw new IllegalArgumentException("JSON has no " + value);
             }
             out.append(value);
         } else if (value instanceof Raw raw) {
@@ -225,8 +225,11 @@ final class Json {
                 comma = ",";
             }
             out.append(']');
-        } else {
+        } else if (value instanceof CharSequence || value instanceof Character || value instanceof Enum) {
             quote(out, value.toString());
+        } else {
+            throw new IllegalArgumentException(value.getClass().getName() + " has no form in JSON: use null, a boolean, "
+                    + "a number, a string, a list or a map");
         }
     }
 

@@ -92,10 +92,17 @@ public final class LockGuard implements AutoCloseable {
 
     /** Releases the lock. Throws if no node confirmed that: the hold then expires. A lost lock is no error. */
     public void release() {
+        boolean isLost = state.lost(clock.getAsLong()) != null;
         state.lose(new LockLostException("released", "the lock was released", null));
         lost.cancel(false);
         keeper.interrupt();
-        Hold.release(locks, name, hold.lease());
+        try {
+            Hold.release(locks, name, hold.lease(), isLost);
+        } catch (SeqdException unconfirmed) {
+            if (!isLost) {
+                throw unconfirmed;
+            }
+        }
     }
 
     /** Releases the lock. If no node confirms that, the hold expires. */

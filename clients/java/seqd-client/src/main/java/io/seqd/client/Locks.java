@@ -9,7 +9,7 @@ interface Locks {
 
     Answer renew(String name, Map<String, Object> request, long limitMs);
 
-    void release(String name, String lease);
+    void release(String name, String lease, long limitMs);
 
     /** The meaning of an error for a request about a lock. */
     enum Verdict {
@@ -61,8 +61,8 @@ interface Locks {
         }
 
         @Override
-        public void release(String name, String lease) {
-            client.call(Operation.RELEASE_LOCK, List.of(name), Map.of("lease", lease));
+        public void release(String name, String lease, long limitMs) {
+            client.callWithin(limitMs, Operation.RELEASE_LOCK, List.of(name), Map.of("lease", lease));
         }
     }
 }

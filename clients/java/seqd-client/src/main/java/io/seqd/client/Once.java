@@ -2,10 +2,15 @@ package io.seqd.client;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
 
 /** Work that is performed once per key, no matter how many callers request it and how often (docs/IDEMPOTENCY.md). */
 public final class Once {
     private static final long AGAIN_MS = 300;
+    /** The only field of the result of a key whose work was done, but whose result cannot be stored. */
+    private static final String NOT_KEPT = "seqd_result_not_kept";
+    private static final int LONGEST_REASON = 100;
 
     private Once() {}
 
@@ -22,6 +27,21 @@ public final class Once {
         public static Options of(String fingerprint) {
             return new Options(fingerprint, Duration.ofDays(1), Duration.ofMinutes(1), Duration.ofMinutes(1));
         }
+
+        /** Returns the same with another lifetime of the key and its result. */
+        public Options withTtl(Duration ttl) {
+            return new Options(fingerprint, ttl, claimTtl, patience);
+        }
+
+        /** Returns the same with another longest duration of the work. */
+        public Options withClaimTtl(Duration claimTtl) {
+            return new Options(fingerprint, ttl, claimTtl, patience);
+        }
+
+        /** Returns the same with another longest wait for another caller. */
+        public Options withPatience(Duration patience) {
+            return new Options(fingerprint, ttl, claimTtl, patience);
+        }
     }
 
     /**
@@ -33,13 +53,14 @@ public final class Once {
     public record Turn(long token, long attempt) {}
 
     /**
-     * A result: what JSON can express.
+     * A result, as it was written and read as JSON: null, a boolean, a {@code Long}, a {@code BigDecimal}, a string, a
+     * list or a map.
      *
      * @param replayed whether another call produced it
      */
     public record Result(Object value, boolean replayed) {}
 
-    /** The work. Its result is null, a boolean, a number, a string, a list or a map of these. */
+    /** The work. Its result is null, a boolean, a number, a string, a list or a map of these, less than 64 KiB. */
     @FunctionalInterface
     public interface Work<E extends Exception> {
         /** Performs it. */
@@ -49,25 +70,38 @@ public final class Once {
     static <E extends Exception> Result perform(Client client, String key, Options options, Work<E> work) throws E {
         Answer begun = begin(client, key, options);
         if (begun.text("state").equals("done")) {
-            return new Result(begun.fields().get("result"), true);
+            Object result = begun.fields().get("result");
+            if (result instanceof Map<?, ?> map && map.get(NOT_KEPT) != null) {
+                throw notKept(String.valueOf(map.get(NOT_KEPT)), null);
+            }
+            return new Result(result, true);
         }
         String claim = begun.text("claim");
         Object value;
-        String json;
         try {
             value = work.perform(new Turn(begun.integer("token", 0), begun.integer("attempt", 1)));
-            json = Json.write(value);
         } catch (Throwable failed) {
             // Otherwise the next caller would wait until the claim expires.
             try {
-                client.call(Operation.ABANDON_KEY, List.of(key), Client.fields("claim", claim));
+                uninterrupted(() -> client.call(Operation.ABANDON_KEY, List.of(key), Client.fields("claim", claim)));
             } catch (SeqdException unconfirmed) {
                 failed.addSuppressed(unconfirmed);
             }
             throw failed;
         }
-        keep(client, key, claim, json);
-        return new Result(value, false);
+        return new Result(uninterrupted(() -> complete(client, key, claim, value)), false);
+    }
+
+    /** Stores the outcome of the work also on an interrupted thread. */
+    private static <T> T uninterrupted(Supplier<T> call) {
+        boolean wasInterrupted = Thread.interrupted();
+        try {
+            return call.get();
+        } finally {
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
     }
 
     private static Answer begin(Client client, String key, Options options) {
@@ -88,17 +122,49 @@ public final class Once {
         }
     }
 
-    /** Completes the key. The request is safe to repeat. */
-    private static void keep(Client client, String key, String claim, String json) {
+    /**
+     * Stores the result, and returns it as every later caller gets it. A key whose result cannot be stored is completed
+     * nevertheless, because its work must not be done again.
+     */
+    private static Object complete(Client client, String key, String claim, Object value) {
+        String reason;
+        Throwable cause;
+        try {
+            String json = Json.write(value);
+            SeqdException refusal = store(client, key, claim, json);
+            if (refusal == null) {
+                return Json.read(json);
+            }
+            reason = "was refused: " + refusal.getMessage();
+            cause = refusal;
+        } catch (IllegalArgumentException notJson) {
+            reason = "is not JSON: " + notJson.getMessage();
+            cause = notJson;
+        }
+        String start = reason.substring(0, Math.min(reason.length(), LONGEST_REASON));
+        store(client, key, claim, Json.write(Map.of(NOT_KEPT, start)));
+        throw notKept(reason, cause);
+    }
+
+    private static SeqdException notKept(String reason, Throwable cause) {
+        return new SeqdException("not-kept", "the work was done, but its result " + reason
+                + "; later callers get this error too: return JSON of less than 64 KiB", false, cause);
+    }
+
+    /** Completes the key, which is safe to repeat, or returns why the cluster refuses the result. */
+    private static SeqdException store(Client client, String key, String claim, String json) {
         for (int attempts = 1;; attempts++) {
             try {
                 client.call(Operation.COMPLETE_KEY, List.of(key),
                         Client.fields("claim", claim, "result", new Json.Raw(json)));
-                return;
+                return null;
             } catch (SeqdException failed) {
                 if (failed.is("lease-lost")) {
                     throw new SeqdException("took-too-long",
                             "the work was done, but its claim had expired: " + failed.getMessage(), false, failed);
+                }
+                if (failed.status() >= 400 && failed.status() < 500 && !failed.retryable()) {
+                    return failed;
                 }
                 if (attempts == 5) {
                     throw new SeqdException("not-kept", "the work was done, but it is unknown whether its result was "

@@ -4,6 +4,7 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
 import java.security.KeyFactory;
@@ -37,6 +38,8 @@ final class Tls {
             context.init(certificate == null ? null : keys(certificate, key).getKeyManagers(),
                     ca == null ? null : trust(ca).getTrustManagers(), null);
             return context;
+        } catch (NoSuchFileException missing) {
+            throw SeqdException.invalid("the TLS files cannot be used: there is no file " + missing.getMessage());
         } catch (IOException | GeneralSecurityException | IllegalArgumentException error) {
             throw SeqdException.invalid("the TLS files cannot be used: " + error.getMessage());
         }

@@ -19,6 +19,7 @@ class LockGuardTest {
     private final AtomicLong now = new AtomicLong(1_000_000);
     private final AtomicInteger renewals = new AtomicInteger();
     private final AtomicInteger releases = new AtomicInteger();
+    private RuntimeException onRelease;
 
     private LockGuard guard(RuntimeException onRenewal) {
         Locks locks = new Locks() {
@@ -41,8 +42,11 @@ class LockGuardTest {
             }
 
             @Override
-            public void release(String name, String lease) {
+            public void release(String name, String lease, long limitMs) {
                 releases.incrementAndGet();
+                if (onRelease != null) {
+                    throw onRelease;
+                }
             }
         };
         return LockGuard.acquire(locks, "job", LockOptions.ofOwner("test").ttl(Duration.ofMillis(TTL_MS)), now::get);
@@ -92,5 +96,15 @@ class LockGuardTest {
         assertEquals("taken-away", guard.lost().get(10, TimeUnit.SECONDS).code());
         assertFalse(guard.isHeld());
         guard.close();
+    }
+
+    @Test
+    void aLostLockIsReleasedByOneAttemptAndWithoutAnError() {
+        onRelease = new SeqdException("no-answer", "silence", true);
+        LockGuard guard = guard(null);
+        now.addAndGet(TTL_MS);
+        guard.release();
+        assertEquals(1, releases.get());
+        assertEquals("ran-out", assertThrows(LockLostException.class, guard::check).code());
     }
 }

@@ -24,8 +24,10 @@ public class SeqdAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     public Client seqdClient(SeqdProperties properties) {
-        return Client.builder(properties.endpoints()).token(properties.token()).timeout(properties.timeout())
-                .ca(properties.ca()).certificate(properties.certificate(), properties.key()).build();
+        Client.Builder builder = Client.builder(properties.endpoints()).token(properties.token())
+                .timeout(properties.timeout()).ca(properties.ca())
+                .certificate(properties.certificate(), properties.key());
+        return (properties.tokenFile() == null ? builder : builder.tokenFile(properties.tokenFile())).build();
     }
 
     /** The generator. It leases its worker in the background, and an insert waits for that. */

@@ -1,0 +1,81 @@
+package io.seqd.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What becomes of the outcome of work, and of the environment. */
+class OnceTest {
+    record Pay(String id) {}
+
+    private static final String NOT_KEPT = "{\"seqd_result_not_kept\":\"is not JSON\"}";
+
+    private static Stub node(String state, String result) {
+        return new Stub(request -> request.path().endsWith("/complete") ? new Stub.Response(200, "{}")
+                : new Stub.Response(200, "{\"state\":\"" + state + "\",\"claim\":\"4\",\"attempt\":1,\"token\":\"3\","
+                        + "\"result\":" + result + "}"));
+    }
+
+    private static Once.Result once(Stub node, Object result) {
+        return Client.builder(node.endpoint()).build().once("key", Once.Options.of("f"), turn -> result);
+    }
+
+    @Test
+    void aResultThatIsNotJsonIsNamedAndTheKeyIsCompleted() {
+        for (Object result : List.of(new Pay("a"), new Object(), Float.NaN)) {
+            try (Stub node = node("first", "null")) {
+                SeqdException failed = assertThrows(SeqdException.class, () -> once(node, result));
+                assertEquals("not-kept", failed.code());
+                assertTrue(failed.getMessage().contains("the work was done"), failed.getMessage());
+                assertTrue(node.requests.get(1).body().contains("seqd_result_not_kept"), node.requests.toString());
+            }
+        }
+        try (Stub node = node("done", NOT_KEPT)) {
+            assertEquals("not-kept", assertThrows(SeqdException.class, () -> once(node, 1)).code());
+        }
+    }
+
+    @Test
+    void theFirstCallerGetsTheResultAsLaterOnesDo() {
+        try (Stub node = node("first", "null")) {
+            assertEquals(Map.of("n", 1L), once(node, Map.of("n", 1)).value());
+        }
+    }
+
+    @Test
+    void anInterruptedThreadStoresTheResult() {
+        try (Stub node = node("first", "null")) {
+            Client client = Client.builder(node.endpoint()).build();
+            assertEquals("paid", client.once("key", Once.Options.of("f"), turn -> {
+                Thread.currentThread().interrupt();
+                return "paid";
+            }).value());
+            assertTrue(Thread.interrupted());
+        }
+    }
+
+    @Test
+    void theEnvironmentIsRead(@TempDir Path folder) throws IOException {
+        Path file = Files.writeString(folder.resolve("token"), "secret\n");
+        try (Stub node = new Stub(request -> new Stub.Response(200, "{\"id\":\"42\"}"))) {
+            Map<String, String> variables = Map.of("SEQD_ENDPOINTS", node.endpoint(), "SEQD_TOKEN", "",
+                    "SEQD_TOKEN_FILE", file.toString());
+            assertEquals(42, Client.fromEnvironment(variables).build().id("default"));
+        }
+        String missing = folder.resolve("none").toString();
+        for (String name : List.of("SEQD_TOKEN_FILE", "SEQD_CACERT")) {
+            SeqdException failed = assertThrows(SeqdException.class,
+                    () -> Client.fromEnvironment(Map.of(name, missing)).build());
+            assertTrue(failed.getMessage().contains(missing), failed.getMessage());
+        }
+        assertThrows(SeqdException.class, () -> Client.builder("n1").token("secret\n"));
+    }
+}
