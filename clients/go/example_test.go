@@ -74,11 +74,12 @@ func locked(ctx context.Context, client *seqd.Client, report func(context.Contex
 		return err
 	}
 	defer lock.Release(ctx)
-	work, cancel := context.WithCancel(ctx)
-	defer cancel()
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	go func() {
 		<-lock.Lost()
-		cancel()
+		_, err := lock.Check()
+		cancel(err)
 	}()
 	return report(work, lock.Token())
 }

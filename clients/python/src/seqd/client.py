@@ -27,8 +27,8 @@ class Client(Operations):
 
     `endpoints` is a list, or a text with commas, of HOST, HOST:PORT or URLs; SEQD_ENDPOINTS if it
     is left out, and 127.0.0.1:7400 without that. The endpoints of one request share its `timeout` in
-    seconds. `token` is SEQD_TOKEN by default, or the text of the file SEQD_TOKEN_FILE. `cacert`, `cert` and `key` are PEM files; with one of them, `https` is the default
-    scheme.
+    seconds. `token` is SEQD_TOKEN by default, or the text of the file SEQD_TOKEN_FILE. `cacert`,
+    `cert` and `key` are PEM files; with one of them, `https` is the default scheme.
     """
 
     def __init__(

@@ -30,12 +30,22 @@ public class SeqdAutoConfiguration {
         return (properties.tokenFile() == null ? builder : builder.tokenFile(properties.tokenFile())).build();
     }
 
-    /** The generator. It leases its worker in the background, and an insert waits for that. */
+    /** The generator. It leases its worker in the background, and an insert waits for that, or with ready the start. */
     @Bean(destroyMethod = "close")
     @ConditionalOnMissingBean
     public IdGenerator seqdIdGenerator(Client client, SeqdProperties properties) {
-        return new IdGenerator(client, GeneratorOptions.ofOwner(properties.ownerOrHost()).layout(properties.layout())
-                .datacenter(properties.datacenter()).patience(properties.patience()));
+        var options = GeneratorOptions.ofOwner(properties.ownerOrHost()).layout(properties.layout())
+                .datacenter(properties.datacenter()).patience(properties.patience());
+        IdGenerator generator = new IdGenerator(client, options);
+        if (properties.ready()) {
+            try {
+                generator.ready();
+            } catch (RuntimeException notReady) {
+                generator.close();
+                throw notReady;
+            }
+        }
+        return generator;
     }
 
     /** In a class of its own, which is not loaded without MyBatis-Plus. */

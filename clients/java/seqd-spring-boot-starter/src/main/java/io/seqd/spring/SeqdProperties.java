@@ -14,12 +14,13 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param tokenFile a file with the token, instead of the token
  * @param owner the name of this process's worker, by default the name of the host or pod
  * @param layout the layout of the IDs; {@code twitter} is the one of MyBatis-Plus
+ * @param ready whether the application starts only once it can make IDs, within the patience
  * @param patience how long a call waits for a lease or a tick
  */
 @ConfigurationProperties("seqd")
 public record SeqdProperties(String endpoints, String token, String owner, @DefaultValue("twitter") String layout,
         Integer datacenter, Duration timeout, @DefaultValue("5s") Duration patience, Path ca, Path certificate,
-        Path key, Path tokenFile) {
+        Path key, Path tokenFile, boolean ready) {
     /** Requires endpoints: a silent default would mint with another generator, or of another cluster. */
     public SeqdProperties {
         if (endpoints == null || endpoints.isBlank()) {

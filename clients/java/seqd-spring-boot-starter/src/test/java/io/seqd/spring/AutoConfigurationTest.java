@@ -5,10 +5,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.baomidou.mybatisplus.core.incrementer.IdentifierGenerator;
 import com.sun.net.httpserver.HttpServer;
 import io.seqd.client.IdGenerator;
+import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.test.context.FilteredClassLoader;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
@@ -64,6 +68,14 @@ class AutoConfigurationTest {
         runner.withPropertyValues("seqd.endpoints=127.0.0.1:1")
                 .withClassLoader(new FilteredClassLoader("com.baomidou", "me.ahoo"))
                 .run(context -> assertThat(context).hasSingleBean(IdGenerator.class));
+    }
+
+    @Test
+    void withReadyAnApplicationWithoutANodeDoesNotStart(@TempDir Path folder) throws IOException {
+        Path token = Files.writeString(folder.resolve("token"), "secret\n");
+        runner.withPropertyValues("seqd.endpoints=127.0.0.1:1", "seqd.ready=true", "seqd.patience=100ms",
+                "seqd.token-file=" + token).run(context -> assertThat(context.getStartupFailure()).rootCause()
+                        .hasMessageContaining("no node could be reached"));
     }
 
     @Test
