@@ -34,7 +34,8 @@ type Option func(*options)
 // WithToken sets the access token, for nodes that require one.
 func WithToken(token string) Option { return func(o *options) { o.token = token } }
 
-// WithTimeout sets the deadline of one request, which all endpoints share. The server's own (3 s) by default.
+// WithTimeout sets the deadline of one request, which all endpoints share. By default, the server's
+// own (3 s) for each endpoint, and 5.5 s for all.
 func WithTimeout(timeout time.Duration) Option { return func(o *options) { o.timeout = timeout } }
 
 // WithCA sets the PEM file with the CAs of the nodes, by default those of the system. It implies https.

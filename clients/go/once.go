@@ -138,12 +138,17 @@ func (c *Client) complete(ctx context.Context, key, claim string, result any) (j
 	} else {
 		failed.Reason = "was refused: " + refusal.Detail
 	}
-	// The cluster always has room for a short result.
+	// The cluster always has room for a short result, but the token may have been revoked.
 	short, _ := json.Marshal(notKept{strings.ToValidUTF8(failed.Reason[:min(100, len(failed.Reason))], "")})
-	if _, err := c.store(ctx, key, claim, short); err != nil {
+	refusal, err := c.store(ctx, key, claim, short)
+	if err != nil {
 		return nil, err
 	}
-	return nil, failed.err()
+	kept := failed.err()
+	if refusal != nil {
+		kept.Hint = "its key is still open: another caller begins when the claim expires"
+	}
+	return nil, kept
 }
 
 // store completes the key, which is safe to repeat, or returns why the cluster refuses the result.

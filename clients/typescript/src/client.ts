@@ -140,7 +140,7 @@ export class Client {
     return BigInt((await this.call("id", [], { layout })).id);
   }
 
-  /** `count` IDs, increasing, minted by the answering node. */
+  /** `count` IDs, 1 to 10,000, increasing, minted by the answering node. */
   async ids(count: number, layout?: string): Promise<bigint[]> {
     return (await this.call("ids", [], { count, layout })).ids.map(BigInt);
   }
@@ -286,8 +286,11 @@ export class Client {
       if (error instanceof SeqdError) throw error;
       reason = `is not JSON: ${(error as Error).message}`;
     }
-    await this.#store(key, claim, { [NOT_KEPT]: reason.slice(0, 100) });
-    const hint = "later callers get this error too; return JSON of less than 64 KiB";
+    // The cluster always has room for a short result, but the token may have been revoked.
+    const isOpen = await this.#store(key, claim, { [NOT_KEPT]: reason.slice(0, 100) });
+    const hint = isOpen
+      ? "its key is still open: another caller begins when the claim expires"
+      : "later callers get this error too; return JSON of less than 64 KiB";
     throw new SeqdError("not-kept", `the work was done, but its result ${reason}`, hint);
   }
 

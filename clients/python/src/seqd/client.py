@@ -95,7 +95,7 @@ class Client(Operations):
         return int(self.call("id", layout=layout)["id"])
 
     def ids(self, count: int, layout: Optional[str] = None) -> List[int]:
-        """`count` IDs, increasing, minted by the answering node."""
+        """`count` IDs, 1 to 10,000, increasing, minted by the answering node."""
         return [int(id) for id in self.call("ids", count=count, layout=layout)["ids"]]
 
     @overload
@@ -137,7 +137,7 @@ class Client(Operations):
     ) -> T:
         """Performs `work` unless it was already performed for this key, and returns its result to
         all callers: JSON of less than 64 KiB, as `json` writes and reads it. If it is something
-        else, all callers get `not-kept`. Work that takes an argument receives a `Turn`.
+        else, all callers get `not-kept`. Work with a parameter that has no default receives a `Turn`.
 
         `ttl` is how long the result is kept, `wait` how long to wait for another caller that
         performs the work, `claim_ttl` the longest time of the work: then another caller begins."""

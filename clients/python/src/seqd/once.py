@@ -65,8 +65,10 @@ def complete(client: "Client", key: str, claim: str, result: Any) -> Any:
         if refusal is None:
             return value
         reason, cause = f"was refused: {refusal.detail}", refusal
-    _store(client, key, claim, {NOT_KEPT: reason[:100]})
+    # The cluster always has room for a short result, but the token may have been revoked.
+    is_open = _store(client, key, claim, {NOT_KEPT: reason[:100]})
     raise Error("not-kept", f"the work was done, but its result {reason}",
+                "its key is still open: another caller begins when the claim expires" if is_open else
                 "later callers get this error too; return JSON of less than 64 KiB") from cause
 
 

@@ -36,8 +36,8 @@ public final class Client {
     }
 
     /**
-     * Begins a client of {@code SEQD_ENDPOINTS}, or of 127.0.0.1:7400 without it, with {@code SEQD_TOKEN} or the text of
-     * the file {@code SEQD_TOKEN_FILE}, {@code SEQD_CACERT}, {@code SEQD_CERT} and {@code SEQD_KEY}.
+     * Begins a client of {@code SEQD_ENDPOINTS}, or of 127.0.0.1:7400 without it, with {@code SEQD_TOKEN} or the text
+     * of the file {@code SEQD_TOKEN_FILE}, {@code SEQD_CACERT}, {@code SEQD_CERT} and {@code SEQD_KEY}.
      */
     public static Builder fromEnvironment() {
         return fromEnvironment(System.getenv());
@@ -88,7 +88,10 @@ public final class Client {
             }
         }
 
-        /** Sets the deadline of one request, which all endpoints share. The server's own (3 s) by default. */
+        /**
+         * Sets the deadline of one request, which all endpoints share. By default, the server's own (3 s) for each
+         * endpoint, and 5.5 s for all.
+         */
         public Builder timeout(Duration timeout) {
             if (timeout != null && timeout.toMillis() < 1) {
                 throw SeqdException.invalid("a timeout is at least 1 ms, not " + timeout);

@@ -200,7 +200,8 @@ final class Json {
             throw new IllegalArgumentException("a value with more than " + MAX_DEPTH + " levels");
         }
         if (value == null || value instanceof Boolean || value instanceof Number) {
-            if ((value instanceof Double || value instanceof Float) && !Double.isFinite(((Number) value).doubleValue())) {
+            boolean isFloat = value instanceof Double || value instanceof Float;
+            if (isFloat && !Double.isFinite(((Number) value).doubleValue())) {
                 throw new IllegalArgumentException("JSON has no " + value);
             }
             out.append(value);
@@ -228,8 +229,8 @@ final class Json {
         } else if (value instanceof CharSequence || value instanceof Character || value instanceof Enum) {
             quote(out, value.toString());
         } else {
-            throw new IllegalArgumentException(value.getClass().getName() + " has no form in JSON: use null, a boolean, "
-                    + "a number, a string, a list or a map");
+            throw new IllegalArgumentException(value.getClass().getName() + " has no form in JSON: use null, a "
+                    + "boolean, a number, a string, a list or a map");
         }
     }
 

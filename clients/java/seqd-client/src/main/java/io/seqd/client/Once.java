@@ -72,7 +72,7 @@ public final class Once {
         if (begun.text("state").equals("done")) {
             Object result = begun.fields().get("result");
             if (result instanceof Map<?, ?> map && map.get(NOT_KEPT) != null) {
-                throw notKept(String.valueOf(map.get(NOT_KEPT)), null);
+                throw notKept(String.valueOf(map.get(NOT_KEPT)), false, null);
             }
             return new Result(result, true);
         }
@@ -142,13 +142,15 @@ public final class Once {
             cause = notJson;
         }
         String start = reason.substring(0, Math.min(reason.length(), LONGEST_REASON));
-        store(client, key, claim, Json.write(Map.of(NOT_KEPT, start)));
-        throw notKept(reason, cause);
+        // The cluster always has room for a short result, but the token may have been revoked.
+        boolean isOpen = store(client, key, claim, Json.write(Map.of(NOT_KEPT, start))) != null;
+        throw notKept(reason, isOpen, cause);
     }
 
-    private static SeqdException notKept(String reason, Throwable cause) {
-        return new SeqdException("not-kept", "the work was done, but its result " + reason
-                + "; later callers get this error too: return JSON of less than 64 KiB", false, cause);
+    private static SeqdException notKept(String reason, boolean isOpen, Throwable cause) {
+        String next = isOpen ? "; its key is still open: another caller begins when the claim expires"
+                : "; later callers get this error too: return JSON of less than 64 KiB";
+        return new SeqdException("not-kept", "the work was done, but its result " + reason + next, false, cause);
     }
 
     /** Completes the key, which is safe to repeat, or returns why the cluster refuses the result. */

@@ -44,6 +44,17 @@ class OnceTest {
     }
 
     @Test
+    void aKeyThatCannotBeCompletedIsReportedAsOpen() {
+        Stub.Response begun = new Stub.Response(200,
+                "{\"state\":\"first\",\"claim\":\"4\",\"attempt\":1,\"token\":\"3\"}");
+        try (Stub node = new Stub(request -> request.path().endsWith("/complete")
+                ? Stub.problem(403, "forbidden", false) : begun)) {
+            SeqdException failed = assertThrows(SeqdException.class, () -> once(node, 1));
+            assertTrue(failed.getMessage().contains("its key is still open"), failed.getMessage());
+        }
+    }
+
+    @Test
     void theFirstCallerGetsTheResultAsLaterOnesDo() {
         try (Stub node = node("first", "null")) {
             assertEquals(Map.of("n", 1L), once(node, Map.of("n", 1)).value());
