@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use seqd_client::api::{Plan, Token, exit};
-use seqd_client::{Client, ClientFiles, Options, Traced, parse_endpoints};
+use seqd_client::{Client, ClientFiles, DryRun, Options, Traced, parse_endpoints};
 use tokio::time::{Instant, timeout};
 
 use crate::arguments;
@@ -139,6 +139,21 @@ impl Session {
         report.row(vec![plan.effect.clone()]);
         report.print(self.format)?;
         Ok(exit::OK)
+    }
+
+    /// The client for dry runs, if this is one.
+    pub(crate) fn trial(&self) -> Option<DryRun<'_>> {
+        self.is_dry_run.then(|| self.client.dry_run())
+    }
+
+    /// Prints a plan and asks for confirmation. Returns the exit code if the command ends here: in
+    /// a dry run, or without a confirmation.
+    pub(crate) fn agreed(&self, plan: &Plan) -> Result<Option<u8>, Failure> {
+        if self.is_dry_run {
+            return self.print_plan(plan).map(Some);
+        }
+        let is_agreed = self.may_go_on(&plan.effect)?;
+        Ok((!is_agreed).then_some(exit::OK))
     }
 
     /// Prints a line for people on stderr, unless `--quiet` is set.

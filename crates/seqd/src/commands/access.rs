@@ -74,8 +74,8 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
             .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
         per_second: args.rate.map(u32::try_from).transpose().map_err(too_many)?,
     };
-    if session.is_dry_run {
-        let plan = session.client.dry_run().create_token(&request).await?;
+    if let Some(trial) = session.trial() {
+        let plan = trial.create_token(&request).await?;
         if let Some(path) = args.out.as_deref().filter(|path| path.exists()) {
             return Err(cannot_make(path, &std::io::ErrorKind::AlreadyExists.into()));
         }
@@ -199,11 +199,8 @@ async fn list(session: &Session) -> Result<u8, Failure> {
 async fn revoke(id: &str, session: &Session) -> Result<u8, Failure> {
     // The server checks the request and words its effect.
     let plan = session.client.dry_run().revoke_token(id).await?;
-    if session.is_dry_run {
-        return session.print_plan(&plan);
-    }
-    if !session.may_go_on(&plan.effect)? {
-        return Ok(exit::OK);
+    if let Some(code) = session.agreed(&plan)? {
+        return Ok(code);
     }
     let revoked = session.client.revoke_token(id).await?;
     session.note(&format!("revoked {id}"));

@@ -19,8 +19,7 @@ pub(crate) async fn run(args: DrainArgs, drains: bool, session: &Session) -> Res
         Some(name) => name,
         None => session.client.cluster().await?.node,
     };
-    if session.is_dry_run {
-        let trial = session.client.dry_run();
+    if let Some(trial) = session.trial() {
         let plan = match drains {
             true => trial.drain_member(&name).await?,
             false => trial.resume_member(&name).await?,

@@ -238,7 +238,7 @@ async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Fai
 async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
     // The server checks the request and words its effect.
     let plan = session.client.dry_run().delete_key(name).await?;
-    if let Some(code) = pages::agreed(&plan, session)? {
+    if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
     let deleted = session.client.delete_key(name).await?;
@@ -252,7 +252,7 @@ async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
 async fn delete_matching(which: WhichKeys, session: &Session) -> Result<u8, Failure> {
     let mut query = which.query();
     let plan = session.client.dry_run().delete_keys(&query).await?;
-    if let Some(code) = pages::agreed(&plan, session)? {
+    if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
     let page = async |cursor| {

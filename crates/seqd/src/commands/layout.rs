@@ -176,8 +176,8 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         order: args.order,
         first_sequence: args.first_sequence,
     };
-    if session.is_dry_run {
-        let plan = session.client.dry_run().create_layout(&request).await?;
+    if let Some(trial) = session.trial() {
+        let plan = trial.create_layout(&request).await?;
         if let Some(layout) = &plan.layout {
             warn(layout, session);
         }

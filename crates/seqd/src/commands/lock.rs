@@ -180,7 +180,7 @@ async fn break_holds(name: &str, token: Option<u64>, session: &Session) -> Resul
     let request = BreakLockRequest { token };
     // The server checks the request and words its effect.
     let plan = session.client.dry_run().break_lock(name, &request).await?;
-    if let Some(code) = pages::agreed(&plan, session)? {
+    if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
     let broken = session.client.break_lock(name, &request).await?;

@@ -204,8 +204,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         segment,
         description: args.description,
     };
-    if session.is_dry_run {
-        let trial = session.client.dry_run();
+    if let Some(trial) = session.trial() {
         return session.print_plan(&trial.create_sequence(&args.name, &spec).await?);
     }
     let created = session.client.create_sequence(&args.name, &spec).await?;
@@ -239,17 +238,13 @@ async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
         description: args.description,
         ..SequenceSpec::default()
     };
-    if session.is_dry_run {
-        let trial = session.client.dry_run();
+    if let Some(trial) = session.trial() {
         return session.print_plan(&trial.update_sequence(name, &change, revision).await?);
     }
     let sequence = session.client.update_sequence(name, &change, revision);
     let sequence = sequence.await?;
     session.note(&format!("{name} has revision {}", sequence.revision));
-    if session.format.is_json() || session.format == Format::Csv {
-        one(&sequence)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    pages::print_created(&one(&sequence)?, session)
 }
 
 async fn next(
@@ -281,8 +276,8 @@ async fn next(
 
 async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> {
     let request = AdvanceRequest { to };
-    if session.is_dry_run {
-        return session.print_plan(&session.client.dry_run().advance(name, &request).await?);
+    if let Some(trial) = session.trial() {
+        return session.print_plan(&trial.advance(name, &request).await?);
     }
     let answer = session.client.advance(name, &request).await?;
     warn_unconfirmed(&answer.unconfirmed, session);
@@ -301,11 +296,8 @@ async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> 
 
 async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
     let plan = session.client.dry_run().delete_sequence(name).await?;
-    if session.is_dry_run {
-        return session.print_plan(&plan);
-    }
-    if !session.may_go_on(&plan.effect)? {
-        return Ok(exit::OK);
+    if let Some(code) = session.agreed(&plan)? {
+        return Ok(code);
     }
     let answer = session.client.delete_sequence(name).await?;
     warn_unconfirmed(&answer.unconfirmed, session);

@@ -132,7 +132,7 @@ fn report(lease: &Lease, session: &Session) -> Result<u8, Failure> {
 
 async fn reset(node: &str, session: &Session) -> Result<u8, Failure> {
     let plan = session.client.dry_run().reset_workers(node).await?;
-    if let Some(code) = pages::agreed(&plan, session)? {
+    if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
     let reset = session.client.reset_workers(node).await?;
