@@ -261,7 +261,7 @@ impl ProposalBatcher {
         let count = commands.len();
         if count > MAX_COMMANDS_PER_ENTRY {
             return too_large(format!(
-                "{count} commands at once; at most at most {MAX_COMMANDS_PER_ENTRY} are allowed"
+                "{count} commands at once; at most {MAX_COMMANDS_PER_ENTRY} are allowed"
             ));
         }
         let frames = commands.iter().map(|command| command.frame_bytes());
@@ -269,7 +269,7 @@ impl ProposalBatcher {
         let bytes = bytes.map_err(|error| not_proposed(&error))?;
         if bytes > PROPOSAL_BYTES {
             return too_large(format!(
-                "the commands have {bytes} bytes; at most at most {PROPOSAL_BYTES} are allowed at \
+                "the commands have {bytes} bytes; at most {PROPOSAL_BYTES} are allowed at \
                  once"
             ));
         }

@@ -148,7 +148,7 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
     }
 }
 
-/// Nothing is lost by other addresses, so the command prints its effect and asks no question.
+/// A change of addresses loses nothing, so the command prints its effect and asks no question.
 async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
     let UpdateArgs {
         name,
