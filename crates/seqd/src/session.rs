@@ -9,6 +9,7 @@ use clap::Args;
 use clap::builder::FalseyValueParser;
 use seqd_client::api::{Plan, Token, exit};
 use seqd_client::{Client, ClientFiles, DryRun, Options, Traced, parse_endpoints};
+use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use crate::arguments;
@@ -137,8 +138,22 @@ impl Session {
             .with_columns(&["effect"])
             .with_people(format!("{}\n", plan.effect));
         report.row(vec![plan.effect.clone()]);
+        self.print(&report)
+    }
+
+    /// Prints the result of a command that has succeeded.
+    pub(crate) fn print(&self, report: &Report) -> Result<u8, Failure> {
         report.print(self.format)?;
         Ok(exit::OK)
+    }
+
+    /// Prints a note for people, or the response as JSON.
+    pub(crate) fn done(&self, note: &str, response: &impl Serialize) -> Result<u8, Failure> {
+        self.note(note);
+        match self.format.is_json() {
+            true => self.print(&Report::new(response)?),
+            false => Ok(exit::OK),
+        }
     }
 
     /// The client for dry runs, if this is one.

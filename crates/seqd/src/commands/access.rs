@@ -123,8 +123,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         .with_columns(&["token", "id"])
         .with_people(format!("{}\n", created.token));
     report.row(vec![created.token.clone(), listed.id.clone()]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 /// Prints the members that have not confirmed the change and still act on the old state.
@@ -192,8 +191,7 @@ async fn list(session: &Session) -> Result<u8, Failure> {
             token.description,
         ]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 async fn revoke(id: &str, session: &Session) -> Result<u8, Failure> {
@@ -203,10 +201,6 @@ async fn revoke(id: &str, session: &Session) -> Result<u8, Failure> {
         return Ok(code);
     }
     let revoked = session.client.revoke_token(id).await?;
-    session.note(&format!("revoked {id}"));
     warn_unconfirmed(&revoked.unconfirmed, "let in", session);
-    if session.format.is_json() {
-        Report::new(&revoked)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    session.done(&format!("revoked {id}"), &revoked)
 }

@@ -1,7 +1,6 @@
 //! `seqd drain` and `seqd resume`: take a node out of its balancers before maintenance, and back.
 
 use clap::Args;
-use seqd_client::api::exit;
 
 use crate::failure::Failure;
 use crate::output::Report;
@@ -49,6 +48,5 @@ pub(crate) async fn run(args: DrainArgs, drains: bool, session: &Session) -> Res
         member.role.as_str().to_owned(),
         member.leader.unwrap_or_else(|| "-".to_owned()),
     ]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

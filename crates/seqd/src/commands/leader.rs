@@ -47,6 +47,5 @@ pub(crate) async fn run(command: LeaderCommand, session: &Session) -> Result<u8,
         .with_columns(&["leader", "term"])
         .with_people(format!("{leader}\n"));
     report.row(vec![leader, term.to_string()]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

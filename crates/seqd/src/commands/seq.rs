@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use seqd_client::api::{
-    AdvanceRequest, ListQuery, Mode, NextRequest, SegmentSpec, Sequence, SequenceSpec, exit,
+    AdvanceRequest, ListQuery, Mode, NextRequest, SegmentSpec, Sequence, SequenceSpec,
 };
 use serde_json::json;
 
@@ -89,6 +89,16 @@ pub(crate) struct CreateArgs {
     /// Begin again at the end of the sequence
     #[arg(long)]
     cycle: bool,
+    #[command(flatten)]
+    segment: SegmentArgs,
+    /// Note for people
+    #[arg(long)]
+    description: Option<String>,
+}
+
+/// The segments of a sequence.
+#[derive(Debug, Args)]
+struct SegmentArgs {
     /// Time for which a segment of a node should last, such as 1m
     #[arg(long)]
     segment_target: Option<String>,
@@ -98,9 +108,18 @@ pub(crate) struct CreateArgs {
     /// Largest segment of a node, in values
     #[arg(long, value_parser = arguments::number)]
     segment_max: Option<u64>,
-    /// Note for people
-    #[arg(long)]
-    description: Option<String>,
+}
+
+impl SegmentArgs {
+    /// The sizes, if any is given.
+    fn spec(self) -> Option<SegmentSpec> {
+        let segment = SegmentSpec {
+            target: self.segment_target,
+            min: self.segment_min,
+            max: self.segment_max,
+        };
+        (segment != SegmentSpec::default()).then_some(segment)
+    }
 }
 
 /// The properties to change. Omitted ones keep their values.
@@ -115,15 +134,8 @@ pub(crate) struct UpdateArgs {
     /// Smallest value, which can only decrease; for a descending sequence that does not cycle
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     min: Option<i64>,
-    /// Time for which a segment of a node should last, such as 1m
-    #[arg(long)]
-    segment_target: Option<String>,
-    /// Smallest segment of a node, in values
-    #[arg(long, value_parser = arguments::number)]
-    segment_min: Option<u64>,
-    /// Largest segment of a node, in values
-    #[arg(long, value_parser = arguments::number)]
-    segment_max: Option<u64>,
+    #[command(flatten)]
+    segment: SegmentArgs,
     /// Note for people
     #[arg(long)]
     description: Option<String>,
@@ -178,18 +190,16 @@ async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> 
         session.client.sequences(&query).await
     };
     let all = pages::all(page).await?;
-    rows(Report::list(&all)?, &all).print(session.format)?;
-    Ok(exit::OK)
+    session.print(&rows(Report::list(&all)?, &all))
 }
 
 async fn get(name: &str, session: &Session) -> Result<u8, Failure> {
     let sequence = session.client.sequence(name).await?;
-    one(&sequence)?.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&one(&sequence)?)
 }
 
 async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
-    let segment = segment(args.segment_target, args.segment_min, args.segment_max);
+    let segment = args.segment.spec();
     let spec = SequenceSpec {
         mode: args.mode.map(|mode| match mode {
             ModeArg::Segment => Mode::Segment,
@@ -223,18 +233,12 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     pages::print_created(&one(&created.sequence)?, session)
 }
 
-/// The segment sizes, if any is given.
-fn segment(target: Option<String>, min: Option<u64>, max: Option<u64>) -> Option<SegmentSpec> {
-    let segment = SegmentSpec { target, min, max };
-    (segment != SegmentSpec::default()).then_some(segment)
-}
-
 async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
     let (name, revision) = (&args.name, args.if_revision);
     let change = SequenceSpec {
         min: args.min,
         max: args.max,
-        segment: segment(args.segment_target, args.segment_min, args.segment_max),
+        segment: args.segment.spec(),
         description: args.description,
         ..SequenceSpec::default()
     };
@@ -270,8 +274,7 @@ async fn next(
     for value in values {
         report.row(vec![value]);
     }
-    report.with_people(people).print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report.with_people(people))
 }
 
 async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> {
@@ -290,8 +293,7 @@ async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> 
         next,
         answer.unconfirmed.join(" "),
     ]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
@@ -301,11 +303,7 @@ async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
     }
     let answer = session.client.delete_sequence(name).await?;
     warn_unconfirmed(&answer.unconfirmed, session);
-    session.note(&format!("deleted {name}"));
-    if session.format.is_json() {
-        Report::new(&answer)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    session.done(&format!("deleted {name}"), &answer)
 }
 
 fn warn_unconfirmed(members: &[String], session: &Session) {

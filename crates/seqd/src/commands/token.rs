@@ -151,11 +151,7 @@ async fn delete(id: &str, session: &Session) -> Result<u8, Failure> {
         return Ok(code);
     }
     let deleted = session.client.delete_one_time(id).await?;
-    session.note(&format!("deleted the one-time token {id}"));
-    if session.format.is_json() {
-        Report::new(&deleted)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    session.done(&format!("deleted the one-time token {id}"), &deleted)
 }
 
 async fn delete_matching(tenant: Option<String>, session: &Session) -> Result<u8, Failure> {

@@ -5,7 +5,7 @@ mod replacement;
 mod wait;
 
 use clap::{Args, Subcommand};
-use seqd_client::api::{AddMember, MemberChange, Role, UpdateMember, exit, validate_name};
+use seqd_client::api::{AddMember, MemberChange, Role, UpdateMember, validate_name};
 
 use self::wait::{Goal, LIMIT, until};
 use crate::failure::Failure;
@@ -188,8 +188,7 @@ async fn list(session: &Session) -> Result<u8, Failure> {
             member.version.unwrap_or_else(dash),
         ]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 /// Prints the change. With `--wait`, first polls the cluster until the change is complete.
@@ -223,6 +222,5 @@ fn print(change: &MemberChange, note: &str, session: &Session) -> Result<u8, Fai
         change.quorum.voters.to_string(),
         change.quorum.can_lose.to_string(),
     ]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
