@@ -135,7 +135,7 @@ export class Ranges {
       } catch (failed) {
         this.#error = asError(failed);
         if (isForGood(this.#error)) {
-          // The range before may belong to another run, which only the cluster knows.
+          // The range before may belong to another run, which only the cluster can decide.
           if (unused === ofLast) return 0;
           unused = ofLast;
         } else if (performance.now() + RETURN_AGAIN_MS > until) {

@@ -205,7 +205,7 @@ impl Node {
         })
     }
 
-    /// Ends the drain of a stop early. The rest of the stop is as clean as otherwise. Returns `false`
+    /// Ends the drain of a stop early. The stop remains clean. Returns `false`
     /// if there is no such drain in progress.
     pub fn end_drain(&self) -> bool {
         self.hurry.send_replace(true);

@@ -309,7 +309,7 @@ pub struct LinkStatus {
     pub round_trip: Option<Duration>,
     /// The error of this node's latest ping, if it failed.
     pub error: Option<String>,
-    /// Whether pings of the member arrived lately.
+    /// True if pings of the member arrived lately.
     pub receives: bool,
 }
 

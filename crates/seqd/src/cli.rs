@@ -46,7 +46,7 @@ Global options (--help-all describes them):
 /// the same for every command, unless the line has `--help-all`.
 pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut line: Vec<OsString> = line.collect();
-    // What follows `--` belongs to another program.
+    // The words after `--` belong to another program.
     let own = line.iter().take_while(|word| *word != "--");
     let asks_for_all = own.clone().position(|word| word == HELP_ALL);
     let mut command = Cli::command();

@@ -4,7 +4,7 @@
 use seqd_tests::binary;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::wait;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Runs a command with all nodes as its endpoints. Returns its exit code and its output.
 fn run(cluster: &Cluster, words: &[&str]) -> (Option<i32>, String) {
@@ -35,13 +35,6 @@ fn run_and_kill(cluster: &Cluster, words: &[&str], line: &str) {
     let words = [&["-e", &endpoints], words].concat();
     let is_killed = binary::kill_at_line(binary::command(&words), line);
     assert!(is_killed, "{words:?}: no {line:?}");
-}
-
-/// A member in the view of another node.
-fn member(cluster: &Cluster, by: usize, name: &str) -> Option<Value> {
-    let view = cluster.node(by).cluster_view()?;
-    let mut members = view["members"].as_array()?.iter();
-    members.find(|member| member["name"] == name).cloned()
 }
 
 /// The members in the view of a node, with their roles; leader and follower are voters.
@@ -82,7 +75,7 @@ fn a_member_moves_to_other_addresses_and_a_leader_is_demoted_and_promoted_again(
         &["member", "update", "n4", "--http", url, "--wait"],
     );
     assert!(text.contains(&format!("-> {url}")), "{text}");
-    assert_eq!(member(&cluster, 0, "n4").unwrap()["http"], url);
+    assert_eq!(cluster.member(0, n4).unwrap()["http"], url);
     refused(
         &cluster,
         &["member", "update", "n4", "--peer", "127.0.0.1:1"],
@@ -98,7 +91,7 @@ fn a_member_moves_to_other_addresses_and_a_leader_is_demoted_and_promoted_again(
     cluster.node_mut(n4).set("peer", "advertise", &quoted);
     cluster.node_mut(n4).start();
     wait::until("the addresses of the configuration", READY, || {
-        let seen = member(&cluster, 0, "n4")?;
+        let seen = cluster.member(0, n4)?;
         (seen["peer"] == peer && seen["http"] == http && seen["state"] == "ready").then_some(())
     });
     assert_eq!(cluster.next(n4, "order", 1), (1, 1));
@@ -128,7 +121,7 @@ fn a_dead_node_is_replaced_though_the_command_is_killed_twice() {
     let peer = cluster.node(n4).peer_address();
     cluster.node_mut(0).kill();
     wait::until("a leader that lost n1", READY, || {
-        let seen = member(&cluster, cluster.leader_claims()?, "n1")?;
+        let seen = cluster.member(cluster.leader_claims()?, 0)?;
         (seen["state"] == "unreachable").then_some(())
     });
     let replace = ["member", "replace", "n1", "n4", &peer, "--yes"];
@@ -142,7 +135,7 @@ fn a_dead_node_is_replaced_though_the_command_is_killed_twice() {
     refused(&cluster, &replace[..5], 2, effect);
     run_and_kill(&cluster, &replace, "n4 is added as a learner");
     wait::until("n4 to be a member", READY, || {
-        member(&cluster, 1, "n4").map(drop)
+        cluster.member(1, n4).map(drop)
     });
     refused(
         &cluster,

@@ -189,3 +189,16 @@ pub struct ResourceUse {
     /// The amount that one tenant may hold.
     pub share: u64,
 }
+
+impl SequenceLeft {
+    /// The part below which little of a sequence is left, so that facts list it.
+    pub const LITTLE: f64 = 0.1;
+
+    /// The part below which almost nothing is left.
+    pub const ALMOST_NOTHING: f64 = 0.02;
+}
+
+impl LatencyFacts {
+    /// The number of operations whose median counts. A start makes some slow ones.
+    pub const ENOUGH: u64 = 30;
+}

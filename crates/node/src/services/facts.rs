@@ -31,9 +31,8 @@ use crate::trends::Trends;
 /// does not answer takes this long.
 const OTHERS: Duration = Duration::from_secs(1);
 
-/// The sequences that are listed, and the part of values below which a sequence is.
+/// The largest number of sequences that are listed.
 const SEQUENCES: usize = 20;
-const NEARLY_EXHAUSTED: f64 = 0.1;
 
 /// The number of sequences that are read at a time. `apply` waits meanwhile.
 const PAGE: usize = 1000;
@@ -209,7 +208,7 @@ impl FactsService {
                     };
                     let left = record.remaining().unwrap_or(total);
                     let remaining_ratio = left as f64 / (total as f64).max(1.0);
-                    if remaining_ratio < NEARLY_EXHAUSTED {
+                    if remaining_ratio < SequenceLeft::LITTLE {
                         found.push(SequenceLeft {
                             name: name.as_str().to_owned(),
                             remaining_ratio,

@@ -7,7 +7,7 @@ use seqd_api::{ErrorCode, MemberState};
 use seqd_raft::{MAY_BE_BEHIND, Phase, Raft, StopReason};
 
 use crate::minting::{ClockWatch, MintError, Minters};
-use crate::replica::{lost_for_good, quorum_lost_ms};
+use crate::replica::lost_for_long;
 use crate::times::rfc3339;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ impl HealthService {
                 Check::new("leader", None, format!("{} leads; {voters}", leader.name))
             }
             _ => {
-                let lost = lost_for_good(quorum_lost_ms(&status)).unwrap_or_default();
+                let lost = lost_for_long(&status);
                 let detail = format!("no leader has contact with a quorum; {voters}{lost}");
                 Check::new("leader", Some(Unready::NoLeader), detail)
             }

@@ -190,10 +190,17 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
         return Ok(of_members);
     }
     if !context.settings.peers.iter().any(|peer| peer.name == *name) {
+        let unanswered = hello::silent(round).map(|silent| {
+            format!(
+                "; no answer yet ({silent}): if the cluster uses TLS, check tls.peer_ca and the \
+                 certificate of this node (`seqd tls add --node {name}=HOST`)"
+            )
+        });
         return Ok(Newcomer::Waits(format!(
             "waiting to be added: {name} is not among the configured peers; run `seqd member add \
-             {name} {}` on the cluster",
-            context.settings.peer_advertise
+             {name} {}` on the cluster{}",
+            context.settings.peer_advertise,
+            unanswered.unwrap_or_default()
         )));
     }
     if let Some(reason) = hello::missing(round) {

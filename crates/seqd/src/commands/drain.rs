@@ -1,7 +1,6 @@
 //! `seqd drain` and `seqd resume`: take a node out of its balancers before maintenance, and back.
 
 use clap::Args;
-use seqd_client::api::exit;
 
 use crate::failure::Failure;
 use crate::output::Report;
@@ -19,8 +18,7 @@ pub(crate) async fn run(args: DrainArgs, drains: bool, session: &Session) -> Res
         Some(name) => name,
         None => session.client.cluster().await?.node,
     };
-    if session.is_dry_run {
-        let trial = session.client.dry_run();
+    if let Some(trial) = session.trial() {
         let plan = match drains {
             true => trial.drain_member(&name).await?,
             false => trial.resume_member(&name).await?,
@@ -50,6 +48,5 @@ pub(crate) async fn run(args: DrainArgs, drains: bool, session: &Session) -> Res
         member.role.as_str().to_owned(),
         member.leader.unwrap_or_else(|| "-".to_owned()),
     ]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

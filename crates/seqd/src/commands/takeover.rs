@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use seqd_client::api::address::{HOST_PORT_RULE, HTTP_PORT, base_url, is_host_port, is_node_url};
+use seqd_client::api::address::{HTTP_PORT, base_url, check_host_port, is_node_url};
 use seqd_client::api::{exit, validate_name};
 use seqd_offline::{
     Member, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover,
@@ -219,12 +219,9 @@ fn check(name: Option<&str>, peer: Option<&str>, http: Option<&str>) -> Result<S
     let Some(peer) = peer else {
         return Ok(String::new());
     };
-    match peer.rsplit_once(':') {
-        Some((host, _)) if is_host_port(peer) => Ok(host.to_owned()),
-        _ => Err(Failure::usage(format!(
-            "--peer {peer:?}: expected {HOST_PORT_RULE}"
-        ))),
-    }
+    check_host_port("--peer", peer).map_err(Failure::usage)?;
+    let host = peer.rsplit_once(':').map(|(host, _)| host);
+    Ok(host.unwrap_or(peer).to_owned())
 }
 
 fn seconds(ms: u64) -> String {

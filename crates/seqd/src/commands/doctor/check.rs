@@ -28,9 +28,9 @@ impl Outcome {
 pub(super) struct Check {
     pub(super) check: &'static str,
     pub(super) result: Outcome,
-    /// What was found.
+    /// The finding.
     pub(super) detail: String,
-    /// Why it matters.
+    /// The reason why it matters.
     pub(super) why: &'static str,
     /// The remedy; what to watch if the check is `ok`.
     pub(super) what_to_do: String,

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use seqd_client::api::advice::LOST_MAJORITY;
 use seqd_client::api::{Facts, LinkFacts, Member, MemberState, NodeFacts, Role};
 
 use super::check::{Check, Finding, fail, warn};
@@ -79,8 +80,10 @@ pub(super) fn quorum(facts: &Facts) -> Check {
     let finding = if voters > 0 && reachable < needed {
         Some(fail(
             format!("quorum LOST: {reachable} of {voters} voters, {needed} are needed"),
-            "start the voters that are down, or repair the network to them; issued IDs stay valid. \
-             Only if the disks of a majority are lost for good: docs/RECOVERY.md",
+            format!(
+                "start the voters that are down, or repair the network to them (issued IDs stay \
+                 valid); {LOST_MAJORITY}"
+            ),
         ))
     } else if quorum.can_lose == 0 && voters > 0 {
         let remedy = if reachable < voters {
@@ -229,8 +232,8 @@ pub(super) fn links(facts: &Facts) -> Check {
         .fold(0.0, f64::max);
     Check::of(
         "links",
-        "Raft needs every pair of nodes to connect in both directions; a one-way partition makes \
-         a node vote without following, or follow without being heard",
+        "Raft needs every pair of nodes to connect in both directions; behind a one-way \
+         partition, a node may vote for a leader that it cannot follow, or its responses may be lost",
         findings,
         format!("every pair connects both ways, at most {worst:.1} ms"),
     )
@@ -251,12 +254,12 @@ impl Links<'_> {
         link.is_some_and(|link| link.round_trip_ms.is_some())
     }
 
-    /// Whether messages of `from` arrive at `to`, by either end.
+    /// Returns whether messages of `from` arrive at `to`, by either end.
     fn arrives(&self, from: &str, to: &str) -> bool {
         self.answered(from, to) || self.link(to, from).is_some_and(|link| link.receives)
     }
 
-    /// Whether any node reaches it, or it sent its facts.
+    /// Returns whether any node reaches it, or it sent its facts.
     fn is_up(&self, name: &str) -> bool {
         self.nodes.contains_key(name) || self.nodes.keys().any(|from| self.answered(from, name))
     }
@@ -272,7 +275,10 @@ impl Links<'_> {
             (true, false) => Some(self.one_way(other, one)),
             (false, false) => (self.is_up(one) && self.is_up(other)).then(|| {
                 fail(
-                    format!("{one} and {other} do not reach each other, although both run"),
+                    format!(
+                        "{one} and {other} do not reach each other, although both run: a cut link, or \
+                         a one-way partition that loses the packets of one direction"
+                    ),
                     format!(
                         "check the network and the firewalls between {one} and {other} (port 7401)"
                     ),

@@ -26,7 +26,7 @@ use crate::session::Session;
 /// The result of the command, as `-o json` prints it.
 #[derive(Debug, Serialize)]
 struct Diagnosis {
-    /// Whether no check failed.
+    /// True if no check failed.
     healthy: bool,
     /// The node that gathered the facts.
     node: String,
@@ -78,7 +78,7 @@ fn check_all(facts: &Facts, now: Timestamp) -> Vec<Check> {
     ]
 }
 
-/// Whether each given endpoint answers. `/livez` needs no token, so none is sent.
+/// Checks whether each given endpoint answers. `/livez` needs no token, so none is sent.
 async fn endpoints(options: &Options) -> Check {
     let tried = options.endpoints.iter().map(|endpoint| async move {
         let client = Client::new(Options {

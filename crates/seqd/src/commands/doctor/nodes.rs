@@ -1,11 +1,11 @@
 //! Checks of each node: its clock, disk, files, certificates and ports.
 
 use jiff::Timestamp;
-use seqd_client::api::{ClockAgreement, Facts, NodeFacts};
+use seqd_client::api::{ClockAgreement, Facts, LatencyFacts, NodeFacts};
 
 use super::check::{Check, Finding, either, fail, warn};
 use super::settings::{duration_ms, election_ms};
-use crate::display;
+use crate::display::{self, SECONDS_PER_DAY, seconds_to};
 
 /// The used parts of a disk from which it is nearly full. A disk with this much room is not.
 const NEARLY_FULL: f64 = 0.85;
@@ -26,11 +26,8 @@ const MAX_DRIFT_PPM: f64 = 500.0;
 /// The age of a write, in election timeouts, above which the disk may hang.
 const STALLED: f64 = 1.25;
 
-/// The syncs whose median and whose 99th percentile count. A start makes some slow ones.
-const ENOUGH: u64 = 30;
+/// The syncs whose 99th percentile counts.
 const ENOUGH_FOR_P99: u64 = 100;
-
-const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The days before the end of a certificate.
 const CERTIFICATE_WARNS: i64 = 30;
@@ -42,21 +39,11 @@ const LONG_LOG: f64 = 10.0;
 pub(super) fn clocks(facts: &Facts) -> Check {
     let check_time = "check its time service: chronyc tracking, ntpq -p or timedatectl";
     let members = &facts.cluster.members;
-    let mut findings: Vec<Finding> = members
-        .iter()
-        .filter_map(|member| {
-            let ahead = member.clock_ahead_ms?;
-            let way = if ahead < 0.0 { "behind" } else { "ahead of" };
-            let by = ahead.abs() / 1000.0;
-            Some(fail(
-                format!(
-                    "the clock of {} is {by:.3} s {way} the majority's",
-                    member.name
-                ),
-                format!("on {}: {check_time}", member.name),
-            ))
-        })
-        .collect();
+    let wrong = members.iter().filter_map(|member| {
+        let remedy = format!("on {}: {check_time}", member.name);
+        Some(fail(display::wrong_clock(member)?, remedy))
+    });
+    let mut findings: Vec<Finding> = wrong.collect();
     if findings.is_empty() && facts.cluster.clocks == ClockAgreement::Split {
         findings.push(fail(
             "no majority of the clocks agrees",
@@ -115,14 +102,14 @@ pub(super) fn fsync(facts: &Facts) -> Check {
         if node.disk.stalled_ms > STALLED * election {
             findings.push(fail(
                 format!(
-                    "{name}: a write of the log has not returned for {:.1} s",
-                    node.disk.stalled_ms / 1000.0
+                    "{name}: a write of the log has not returned for {}",
+                    display::milliseconds(node.disk.stalled_ms as u64)
                 ),
                 format!("on {name}: check the disk (dmesg, iostat -x 1); replace it if it hangs"),
             ));
         }
         // A median that large is the disk; single slow syncs are also other work on the machine.
-        let is_slow = fsync.p50_ms >= election / 8.0 && fsync.count >= ENOUGH;
+        let is_slow = fsync.p50_ms >= election / 8.0 && fsync.count >= LatencyFacts::ENOUGH;
         let is_uneven = fsync.p99_ms >= election / 2.0 && fsync.count >= ENOUGH_FOR_P99;
         findings.extend(either(
             (is_slow || is_uneven, fsync.p99_ms >= election / 8.0),
@@ -220,18 +207,13 @@ fn space(node: &NodeFacts, now: Timestamp) -> Vec<Finding> {
         either(
             (seconds < SECONDS_PER_DAY, seconds < 7 * SECONDS_PER_DAY),
             format!(
-                "{name}: full in {:.1} days if it keeps filling as in the last day",
-                seconds as f64 / SECONDS_PER_DAY as f64
+                "{name}: full in {} if it keeps filling as in the last day",
+                display::milliseconds(seconds.max(0) as u64 * 1000)
             ),
             remedy,
         )
     }));
     findings
-}
-
-fn seconds_to(time: &str, now: Timestamp) -> Option<i64> {
-    let time = time.parse::<Timestamp>().ok()?;
-    Some(time.duration_since(now).as_secs())
 }
 
 pub(super) fn files(facts: &Facts) -> Check {

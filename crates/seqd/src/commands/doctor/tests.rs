@@ -99,7 +99,7 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         |it| it.nodes[2].disk.stalled_ms = 4000.0,
         "fsync",
         Outcome::Fail,
-        "n3: a write of the log has not returned for 4.0 s",
+        "n3: a write of the log has not returned for 4.0s",
     ),
     (
         |it| it.nodes[0].commit = latency(120.0, 500.0),
@@ -117,7 +117,7 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         |it| it.nodes[1].disk.full_at = Some("2026-11-24T00:00:00Z".to_owned()),
         "disk",
         Outcome::Warn,
-        "n2: full in 3.0 days",
+        "n2: full in 3d 0h",
     ),
     (
         |it| it.nodes[1].disk.log_entries = 400_000,

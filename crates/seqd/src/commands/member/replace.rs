@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seqd_client::Error;
-use seqd_client::api::address::{HOST_PORT_RULE, is_host_port};
+use seqd_client::api::address::check_host_port;
 use seqd_client::api::{
     AddMember, Cluster, ErrorCode, MemberChange, Plan, UpdateMember, exit, validate_name,
 };
@@ -33,9 +33,7 @@ pub(super) async fn run(args: ReplaceArgs, session: &Session) -> Result<u8, Fail
         let detail = format!("{old} cannot replace itself: give the new node a name of its own");
         return Err(Failure::usage(detail));
     }
-    if !is_host_port(&peer) {
-        return Err(Failure::usage(format!("{peer:?} is not {HOST_PORT_RULE}")));
-    }
+    check_host_port("peer", &peer).map_err(Failure::usage)?;
     let mut run = Run {
         session,
         replacement: Replacement { old, new, peer },
