@@ -16,11 +16,11 @@ const code = (code) => (error) => assert.equal(error.code, code) ?? true;
 
 /** Runs a part of a test while the leader is dead. */
 async function withoutLeader(work) {
-  await control("/kill-leader");
+  await control("/kill/leader");
   try {
     return await work();
   } finally {
-    await control("/revive");
+    await control("/start");
   }
 }
 

@@ -6,8 +6,8 @@ import socket
 import subprocess
 import time
 
+from cluster import free_ports
 from driver.outcomes import Failed, need
-from python.ports import free_port
 
 START_LIMIT_S = 30
 
@@ -38,7 +38,7 @@ class Servers:
     def start_redis(self):
         """Starts a redis-server without a file, and returns its address."""
         need(["redis-server"])
-        port = free_port()
+        (port,) = free_ports(1)
         options = ["--port", str(port), "--save", "", "--dir", str(self.scratch)]
         self.spawn("redis-server", "redis-server", *options)
         self.wait(
