@@ -154,7 +154,7 @@ def main():
     ports = ("health", "redis", "memcached")
     with (
         tempfile.TemporaryDirectory(prefix="seqd-dashboard.") as folder,
-        Cluster(binary, more=ports, auth=False) as cluster,
+        Cluster(binary, "30s", more=ports, auth=False) as cluster,
     ):
         prometheus = Prometheus(pathlib.Path(folder), cluster)
         try:
