@@ -106,6 +106,18 @@ test("a closed generator returns its worker", { skip }, async () => {
   assert.equal(workers.size, 1);
 });
 
+test("what is closed keeps no timer, so that a process can end", { skip }, async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((one) => one === "Timeout").length;
+  const before = timers();
+  const generator = new IdGenerator(client, fresh("timer"));
+  const name = fresh("timer");
+  await client.create(name, "segment");
+  const ranges = client.ranges(name);
+  await Promise.all([generator.id(), ranges.next()]);
+  await Promise.all([generator.close(), ranges.close()]);
+  assert.equal(timers(), before);
+});
+
 test("a layout that does not exist is refused at once", { skip }, async () => {
   const generator = new IdGenerator(client, "a", fresh("none"), { patience: 60 });
   await assert.rejects(generator.id(), code("not-found"));
