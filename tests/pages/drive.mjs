@@ -277,7 +277,8 @@ async function looks(url) {
       await page.waitForSelector(ready);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       must(wide <= 0, `${path} is ${wide} pixels too wide`);
-      await accessible(page);
+      // The other page is the same on a phone but for its width.
+      if (path === "/ui/") await accessible(page);
       await picture(page, `phone${path.replaceAll("/", "-")}`);
       await page.context().close();
     }
