@@ -13,7 +13,7 @@ import tempfile
 
 import redis
 from checks import check, done, equal, raises, until
-from ports import free_port
+from cluster import free_ports
 from redis.exceptions import (
     AuthenticationError,
     LockError,
@@ -30,7 +30,7 @@ class Secured:
 
     def __init__(self, binary, folder):
         self.binary, self.folder = binary, pathlib.Path(folder)
-        self.http_port, self.redis_port, peer_port = free_port(), free_port(), free_port()
+        self.http_port, self.redis_port, peer_port = free_ports(3)
         self.token_file = self.folder / "token"
         self.token_file.write_text(OPERATOR + "\n")
         self.token_file.chmod(0o600)

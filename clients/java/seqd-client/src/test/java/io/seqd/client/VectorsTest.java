@@ -171,7 +171,7 @@ class VectorsTest {
     }
 
     private static Stub node(Answer node) {
-        Stub.Response none = new Stub.Response(-1, "");
+        Stub.Response none = new Stub.Response(Stub.NEVER, "");
         String does = node.text("does");
         Stub stub = new Stub(request -> switch (does) {
             case "answer" -> new Stub.Response((int) node.integer("status"), node.text("body"));
