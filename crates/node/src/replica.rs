@@ -194,6 +194,14 @@ pub(crate) fn name_missing(error: ProposeError, raft: &Raft) -> ProposeError {
     if missing.is_empty() {
         return ProposeError::NoQuorum { detail };
     }
+    let mut members = status.members.iter();
+    let leader = members.find(|member| Some(member.id) == status.leader);
+    let detail = match leader {
+        Some(leader) if !leader.reachable => {
+            format!("this node does not reach the leader {}", leader.name)
+        }
+        _ => detail,
+    };
     let (name, missing) = (&status.name, missing.join(", "));
     let (reachable, voters) = (status.reachable, status.voters);
     ProposeError::NoQuorum {

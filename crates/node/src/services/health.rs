@@ -164,8 +164,15 @@ impl HealthService {
             .and_then(|id| members.find(|member| member.id == id));
         let voters = format!("{} of {} voters reachable", status.reachable, status.voters);
         let leader = match leader {
-            Some(leader) if status.has_quorum_contact => {
+            Some(leader) if status.has_quorum_contact && leader.reachable => {
                 Check::new("leader", None, format!("{} leads; {voters}", leader.name))
+            }
+            Some(leader) if status.has_quorum_contact => {
+                let detail = format!(
+                    "this node does not reach the leader {}; {voters}",
+                    leader.name
+                );
+                Check::new("leader", Some(Unready::NoLeader), detail)
             }
             _ => {
                 let lost = lost_for_long(&status);

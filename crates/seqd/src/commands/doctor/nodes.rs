@@ -178,7 +178,7 @@ fn used(node: &NodeFacts) -> f64 {
 fn space(node: &NodeFacts, now: Timestamp) -> Vec<Finding> {
     let (name, disk) = (&node.name, &node.disk);
     let remedy = format!(
-        "on {name}: free or add space on the disk of {}; docs/DAY-TWO.md, disk space, lists what \
+        "on {name}: free or add space on the disk of {}; docs/DISK.md, lists what \
          may be deleted",
         node.config
             .get("node.data_dir")
