@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_peers::wire::hello::{HelloReply, Standing};
+use seqd_peers::wire::transport::CallError;
 use seqd_store::cluster_id;
 use seqd_store::folder::Identity;
 use tokio::time::Instant;
@@ -183,6 +184,26 @@ fn majority_answers(members: &[String], name: &String, round: &Round) -> bool {
     members.iter().filter(answers).count() > members.len() / 2
 }
 
+/// The peers that do not admit a joining node, with the reasons. A port that is open and does not
+/// answer may require a certificate that this node lacks.
+fn unanswered(name: &str, round: &Round) -> String {
+    let Some(silent) = hello::silent(round) else {
+        return String::new();
+    };
+    let closed = CallError::Refused.to_string();
+    let mut errors = round
+        .values()
+        .filter_map(|(_, answer)| answer.as_ref().err());
+    let hint = match errors.any(|error| *error != closed) {
+        true => format!(
+            "; if the cluster uses TLS, check tls.peer_ca and the certificate of this node \
+             (`seqd tls add --node {name}=HOST`)"
+        ),
+        false => String::new(),
+    };
+    format!("; no answer yet ({silent}){hint}")
+}
+
 /// The next step of an empty node after a round of hellos.
 fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop> {
     let name = &context.settings.name;
@@ -190,17 +211,11 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
         return Ok(of_members);
     }
     if !context.settings.peers.iter().any(|peer| peer.name == *name) {
-        let unanswered = hello::silent(round).map(|silent| {
-            format!(
-                "; no answer yet ({silent}): if the cluster uses TLS, check tls.peer_ca and the \
-                 certificate of this node (`seqd tls add --node {name}=HOST`)"
-            )
-        });
         return Ok(Newcomer::Waits(format!(
             "waiting to be added: {name} is not among the configured peers; run `seqd member add \
              {name} {}` on the cluster{}",
             context.settings.peer_advertise,
-            unanswered.unwrap_or_default()
+            unanswered(name, round)
         )));
     }
     if let Some(reason) = hello::missing(round) {
