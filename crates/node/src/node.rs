@@ -363,6 +363,7 @@ fn options(
             .collect(),
         heartbeat: config.raft.heartbeat,
         election: config.raft.election,
+        found_after: config.peer.found_after,
         snapshot_every: config.raft.snapshot_every,
         window_ms: ms(config.clock.window),
         max_peer_skew_ms: ms(config.clock.max_peer_skew),

@@ -3,6 +3,7 @@
 
 use seqd_tests::binary;
 use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::damage::row;
 use seqd_tests::wait;
 use serde_json::json;
 
@@ -185,4 +186,30 @@ fn a_dead_node_is_replaced_though_the_command_is_killed_twice() {
     let status = cluster.node_mut(leader).exit_within(READY);
     assert_eq!(status.code(), Some(9), "{}", cluster.node(leader).tail());
     assert_eq!(cluster.next(n5, "order", 1), (7, 7));
+}
+
+#[test]
+fn a_node_that_founded_alone_and_lost_its_folder_founds_no_second_cluster() {
+    let mut cluster = Cluster::planned(1)
+        .with("peer", "found_after", "\"2s\"")
+        .ready()
+        .with_order();
+    for name in ["n2", "n3"] {
+        let node = cluster.add_stranger(name);
+        cluster.node_mut(node).start();
+        wait::until("the node to wait for its being added", READY, || {
+            let text = cluster.node(node).stderr();
+            text.contains("member add").then_some(())
+        });
+        let peer = cluster.node(node).peer_address();
+        done(&cluster, &["member", "add", name, &peer, "--wait"]);
+        done(&cluster, &["member", "promote", name, "--wait"]);
+    }
+    assert_eq!(cluster.next(1, "order", 5), (1, 5));
+    cluster.node_mut(0).kill();
+    std::fs::remove_dir_all(cluster.node(0).data()).unwrap();
+    // Its configuration lists only itself.
+    cluster.node_mut(0).start();
+    row("empty folder of a known voter").ends(cluster.node_mut(0));
+    assert_eq!(cluster.next(1, "order", 1), (6, 6));
 }

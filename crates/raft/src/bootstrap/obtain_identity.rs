@@ -11,6 +11,7 @@ use seqd_store::cluster_id;
 use seqd_store::folder::Identity;
 use tokio::time::Instant;
 
+use super::take;
 use super::wiped::wiped;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
@@ -151,6 +152,7 @@ fn judge_members(context: &NodeContext, round: &Round) -> Result<Option<Newcomer
             continue;
         };
         if !members.contains(name) {
+            context.other_cluster.meet(cluster_id);
             if !matches!(found, Some(Newcomer::Joins(_))) {
                 found = Some(Newcomer::Joins(format!(
                     "waiting to be added to cluster {cluster_id}: run `seqd member add {name} {}`",
@@ -210,6 +212,14 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
     if let Some(of_members) = judge_members(context, round)? {
         return Ok(of_members);
     }
+    if let Some(cluster_id) = context.other_cluster.addressing() {
+        let reason = format!(
+            "waiting: members of cluster {cluster_id} send messages to {} as to a member of theirs, \
+             and the folder is empty here",
+            context.settings.peer_advertise
+        );
+        return Ok(Newcomer::Unconfirmed { cluster_id, reason });
+    }
     if !context.settings.peers.iter().any(|peer| peer.name == *name) {
         return Ok(Newcomer::Waits(format!(
             "waiting to be added: {name} is not among the configured peers; run `seqd member add \
@@ -231,6 +241,9 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
         return Ok(Newcomer::Waits(format!(
             "waiting for quorum: {founder} founds the cluster"
         )));
+    }
+    if let Some(reason) = take::not_founding(context, None) {
+        return Ok(Newcomer::Waits(reason));
     }
     let founders = own.iter().map(|(name, peer)| Member {
         name: name.clone(),
