@@ -123,7 +123,7 @@ fn propose(problem: Problem, error: &ProposeError) -> Problem {
         }
         ProposeError::NoRoom { .. } => problem.with_retry_after_ms(1000).with_hint(
             "free disk space, or delete keys, tokens or sequences of the cluster: \
-             docs/DAY-TWO.md, disk space",
+             see the page DAY-TWO of the documentation, Disk space",
         ),
         ProposeError::TooLarge { .. } => problem.with_hint("send less in one request"),
         ProposeError::Stopping | ProposeError::NodeRemoved => problem.with_hint(OTHER_NODE),

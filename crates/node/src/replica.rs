@@ -215,7 +215,7 @@ pub(crate) fn lost_for_good(lost_ms: Option<u64>) -> Option<String> {
     (u128::from(for_ms) >= LOST_FOR_LONG.as_millis()).then(|| {
         format!(
             ", for {} s; only if a majority and its disks are lost for good, see \
-             docs/RECOVERY.md, A lost majority (seqd data recover-quorum)",
+             the page RECOVERY of the documentation, A lost majority (seqd data recover-quorum)",
             for_ms / 1000
         )
     })

@@ -152,7 +152,8 @@ fn judge_members(context: &NodeContext, round: &Round) -> Result<Option<Newcomer
         if !members.contains(name) {
             if !matches!(found, Some(Newcomer::Joins(_))) {
                 found = Some(Newcomer::Joins(format!(
-                    "waiting to be added to cluster {cluster_id}: run `seqd member add {name} {}`",
+                    "waiting to be added to cluster {cluster_id}: run `seqd member add {name} {}`, \
+                     then `seqd member promote {name} --wait`",
                     context.settings.peer_advertise
                 )));
             }
@@ -192,7 +193,7 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
     if !context.settings.peers.iter().any(|peer| peer.name == *name) {
         return Ok(Newcomer::Waits(format!(
             "waiting to be added: {name} is not among the configured peers; run `seqd member add \
-             {name} {}` on the cluster",
+             {name} {}` on the cluster, then `seqd member promote {name} --wait`",
             context.settings.peer_advertise
         )));
     }

@@ -212,7 +212,8 @@ fn lost_for_long(cluster: &Cluster) -> String {
     };
     format!(
         "\nno quorum for {} s: start the missing nodes. Only if a majority and its disks are lost \
-         for good, see docs/RECOVERY.md, A lost majority (seqd data recover-quorum).",
+         for good, see the page RECOVERY of the documentation, A lost majority (seqd data \
+         recover-quorum).",
         lost_ms / 1000
     )
 }
