@@ -11,7 +11,7 @@ pub(crate) fn removed(name: &str) -> Stop {
         format!(
             "this node was removed from the cluster and its folder is of no further use; to bring \
              the machine back, empty the folder, start seqd, and run `seqd member add {name} \
-             HOST:PORT`"
+             HOST:PORT`, then `seqd member promote {name} --wait`"
         ),
     )
 }

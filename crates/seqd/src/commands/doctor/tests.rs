@@ -436,12 +436,13 @@ fn people_read_the_reason_of_what_is_wrong_and_of_all_with_verbose() {
 fn a_check_without_data_is_not_ok() {
     let mut facts = facts();
     facts.nodes.truncate(1);
-    for at in 1..3 {
-        facts.cluster.members[at].state = MemberState::Unreachable;
-        let link = &mut facts.nodes[0].links[at - 1];
+    for link in &mut facts.nodes[0].links {
         (link.round_trip_ms, link.receives) = (None, false);
+    }
+    for member in &mut facts.cluster.members[1..] {
+        member.state = MemberState::Unreachable;
         facts.missing.push(MissingFacts {
-            name: NAMES[at].to_owned(),
+            name: member.name.clone(),
             reason: "connection refused".to_owned(),
         });
     }

@@ -152,7 +152,7 @@ impl Explored {
             let step = match replacement().step(&shown.view(), moment.seen) {
                 Ok(step) => step,
                 // Of an even number of voters: the added voter could be one of them.
-                Err(Misfit::OnlyRemoves { .. }) if expected.len() % 2 == 0 => {
+                Err(Misfit::OnlyRemoves { .. }) if expected.len().is_multiple_of(2) => {
                     assert_eq!(shown.counts().1, expected.len() + 1);
                     continue;
                 }
