@@ -20,7 +20,7 @@ pub fn command_of(hint: &str) -> &str {
 
 /// When to recover a quorum from its rest, which loses what only the missing voters had.
 pub const LOST_MAJORITY: &str = "only if a majority and its disks are lost for good, see \
-     docs/RECOVERY.md, A lost majority (seqd data recover-quorum)";
+     the page RECOVERY of the documentation, A lost majority (seqd data recover-quorum)";
 
 /// A quorum that was lost for this long may not come back by itself. A restart of a host takes
 /// minutes, so the words leave it open.

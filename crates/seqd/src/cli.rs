@@ -218,7 +218,11 @@ mod tests {
     use crate::format::Format;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(line.split_whitespace())
+        // As a shell: single quotes keep a word as it is.
+        Cli::try_parse_from(line.split_whitespace().map(|word| {
+            let quoted = word.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
+            quoted.map_or_else(|| word.replace('"', ""), str::to_owned)
+        }))
     }
 
     #[test]

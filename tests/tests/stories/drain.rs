@@ -47,6 +47,8 @@ fn a_drained_leader_serves_on_without_leading_until_it_is_resumed() {
         (&json!(name), &json!(true))
     );
     assert_eq!(drain["role"], "follower", "another node leads: {drain}");
+    let leader = drain["leader"].as_str().expect("the next leader");
+    assert_ne!(leader, name, "{drain}");
     for node in [asked, drained] {
         assert_eq!(state(&cluster, node, drained), "draining");
     }

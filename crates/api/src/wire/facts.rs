@@ -75,6 +75,8 @@ pub struct NodeFacts {
     pub config: BTreeMap<String, String>,
     /// The ports that serve other machines without TLS or without authentication.
     pub exposed: Vec<String>,
+    /// A short hash of the operator's token. Null if callers need no token.
+    pub operator_token: Option<String>,
 }
 
 /// The link from a node to a member.

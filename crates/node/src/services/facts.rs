@@ -21,6 +21,7 @@ use super::cluster::ClusterService;
 use super::error::ServiceError;
 use super::health::HealthService;
 use crate::REVISION;
+use crate::access::Access;
 use crate::config::{self, Config};
 use crate::minting::{ClockWatch, Minters};
 use crate::times::rfc3339;
@@ -45,6 +46,7 @@ pub(crate) struct FactsService {
     pub(crate) health: Arc<HealthService>,
     pub(crate) tls: Tls,
     pub(crate) trends: Arc<Trends>,
+    pub(crate) callers: Access,
     /// Held while the facts of the cluster are gathered, which reads every sequence: one at a time.
     gathering: Mutex<()>,
 }
@@ -59,6 +61,7 @@ impl FactsService {
             health: Arc::clone(health),
             tls: parts.tls.clone(),
             trends: Arc::default(),
+            callers: parts.callers.clone(),
             gathering: Mutex::default(),
         }
     }
@@ -101,6 +104,10 @@ impl FactsService {
                 .filter_map(|entry| Some((entry.key.name.to_owned(), entry.value.clone()?)))
                 .collect(),
             exposed: config::exposed(&self.config),
+            operator_token: status
+                .cluster_id
+                .as_deref()
+                .and_then(|cluster| self.callers.operator_fingerprint(cluster)),
         }
     }
 

@@ -33,11 +33,14 @@ pub(crate) async fn run(args: DrainArgs, drains: bool, session: &Session) -> Res
         true => "draining: it serves requests until it stops",
         false => "not draining",
     };
-    let leads = member
-        .leader
-        .as_ref()
-        .map(|leader| format!("; {leader} leads"));
-    let people = format!("{name} is {state}{}\n", leads.unwrap_or_default());
+    let leads = match &member.leader {
+        Some(leader) if *leader == name && member.draining => {
+            "; it leads until another voter can lead".to_owned()
+        }
+        Some(leader) => format!("; {leader} leads"),
+        None => "; an election is in progress".to_owned(),
+    };
+    let people = format!("{name} is {state}{leads}\n");
     let columns = ["name", "draining", "role", "leader"];
     let mut report = Report::new(&member)?
         .with_columns(&columns)

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use seqd_client::api::{ClockAgreement, Facts, LatencyFacts, NodeFacts};
 
+use super::alone;
 use super::check::{Check, Finding, either, fail, warn};
 use super::settings::{duration_ms, election_ms};
 use crate::display::{self, SECONDS_PER_DAY, seconds_to};
@@ -37,17 +38,18 @@ const CERTIFICATE_FAILS: i64 = 7;
 const LONG_LOG: f64 = 10.0;
 
 pub(super) fn clocks(facts: &Facts) -> Check {
-    let check_time = "check its time service: chronyc tracking, ntpq -p or timedatectl";
+    let check_time = "correct it with its time service (chronyc tracking, then chronyc makestep), \
+        without a restart of seqd: the node serves again by itself";
+    let correct = |name: &str| format!("on {name}: {check_time}");
     let members = &facts.cluster.members;
-    let wrong = members.iter().filter_map(|member| {
-        let remedy = format!("on {}: {check_time}", member.name);
-        Some(fail(display::wrong_clock(member)?, remedy))
-    });
+    let wrong = members
+        .iter()
+        .filter_map(|member| Some(fail(display::wrong_clock(member)?, correct(&member.name))));
     let mut findings: Vec<Finding> = wrong.collect();
     if findings.is_empty() && facts.cluster.clocks == ClockAgreement::Split {
         findings.push(fail(
             "no majority of the clocks agrees",
-            format!("compare the clocks of all nodes with a correct one; {check_time}"),
+            format!("compare the clock of each node with a correct one; {check_time}"),
         ));
     }
     let limit = facts.nodes.first().map_or(500.0, |node| {
@@ -61,7 +63,7 @@ pub(super) fn clocks(facts: &Facts) -> Check {
                     "the clock of {} differs by {ms:+.0} ms from that of {}",
                     member.name, facts.node
                 ),
-                format!("on {}: {check_time}", member.name),
+                correct(&member.name),
             )
         }));
         let drift = member
@@ -70,7 +72,7 @@ pub(super) fn clocks(facts: &Facts) -> Check {
         findings.extend(drift.map(|ppm| {
             warn(
                 format!("the clock of {} drifts by {ppm:+.0} ppm", member.name),
-                format!("on {}: {check_time}", member.name),
+                correct(&member.name),
             )
         }));
     }
@@ -92,6 +94,7 @@ pub(super) fn clocks(facts: &Facts) -> Check {
         findings,
         format!("offsets up to {offset:.1} ms of {limit:.0} allowed, drift up to {drift:.0} ppm"),
     )
+    .unless(alone(facts))
 }
 
 pub(super) fn fsync(facts: &Facts) -> Check {
@@ -178,8 +181,8 @@ fn used(node: &NodeFacts) -> f64 {
 fn space(node: &NodeFacts, now: Timestamp) -> Vec<Finding> {
     let (name, disk) = (&node.name, &node.disk);
     let remedy = format!(
-        "on {name}: free or add space on the disk of {}; docs/DISK.md, lists what \
-         may be deleted",
+        "on {name}: free or add space on the disk of {}; the page DISK of the documentation \
+         lists what may be deleted",
         node.config
             .get("node.data_dir")
             .map_or("the data folder", String::as_str)

@@ -118,7 +118,12 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
                 return session.print_plan(&trial.add_member(&request).await?);
             }
             let change = session.client.add_member(&request).await?;
-            finish(change, wait.then_some(Goal::Ready), session).await
+            let code = finish(change, wait.then_some(Goal::Ready), session).await?;
+            let name = &request.name;
+            session.note(&format!(
+                "next: seqd member promote {name} --wait makes {name} a voter"
+            ));
+            Ok(code)
         }
         MemberCommand::Update(args) => update(args, session).await,
         MemberCommand::Promote { name, wait } => {
