@@ -2,21 +2,19 @@ package seqd
 
 import (
 	"context"
-	"flag"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-var rates = flag.Bool("rates", false, "measure the rates of one goroutine against a cluster")
-
-// TestRates prints the rates of local IDs, values of ranges, and Next, as ratios to a bare atomic increment.
+// TestRates prints the rates of one goroutine: local IDs, values of ranges, and Next, as ratios to a bare atomic increment.
 func TestRates(t *testing.T) {
-	if !*rates {
-		t.Skip("no -rates")
+	if os.Getenv("RATES") == "" {
+		t.Skip("no RATES")
 	}
-	c := startCluster(t)
+	c := startedCluster(t)
 	ctx, client := context.Background(), c.client(c.Endpoints)
 	must(t, client.CreateSequence(ctx, "bench", Fields{"mode": "segment"}))
 	var counter atomic.Int64

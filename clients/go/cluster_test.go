@@ -3,14 +3,14 @@ package seqd
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,63 +18,45 @@ import (
 	"time"
 )
 
-var seqdBinary = flag.String("seqd", "", "path of the seqd binary, for the tests against a cluster")
-
-// window is short, so that a test can wait for its end, and long enough for an election on a busy machine.
+// window is that of clients/cluster.py.
 const window = 6 * time.Second
 
-// cluster is three nodes with TLS and tokens, started by clients/cluster.py.
+// cluster is three nodes with TLS and tokens, which clients/cluster.py has started.
 type cluster struct {
-	Endpoints, Token, CA, Cert, Key string
-	Nodes                           map[string]string
+	Endpoints, Token, CA, Cert, Key, control string
+	Nodes                                    map[string]string
 
-	t     *testing.T
-	mutex sync.Mutex
-	in    io.WriteCloser
-	out   *bufio.Scanner
+	t *testing.T
 }
 
-func startCluster(t *testing.T) *cluster {
+func startedCluster(t *testing.T) *cluster {
 	t.Helper()
-	if *seqdBinary == "" {
-		t.Skip("no -seqd")
+	control := os.Getenv("CONTROL")
+	if control == "" {
+		t.Skip("needs the cluster of clients/run")
 	}
-	command := exec.Command("../cluster.py", *seqdBinary, window.String())
-	command.Stderr = os.Stderr
-	in, err := command.StdinPipe()
-	must(t, err)
-	out, err := command.StdoutPipe()
-	must(t, err)
-	must(t, command.Start())
-	t.Cleanup(func() {
-		in.Close()
-		_ = command.Wait()
-	})
-	c := &cluster{t: t, in: in, out: bufio.NewScanner(out)}
-	if !c.out.Scan() {
-		t.Fatal("the cluster has ended")
+	nodes := map[string]string{}
+	for _, node := range strings.Split(os.Getenv("NODES"), ",") {
+		name, url, _ := strings.Cut(node, "=")
+		nodes[name] = url
 	}
-	must(t, json.Unmarshal(c.out.Bytes(), c))
-	return c
+	return &cluster{Endpoints: os.Getenv("SEQD_ENDPOINTS"), Token: os.Getenv("SEQD_TOKEN"),
+		CA: os.Getenv("SEQD_CACERT"), Cert: os.Getenv("SEQD_CERT"), Key: os.Getenv("SEQD_KEY"),
+		Nodes: nodes, control: control, t: t}
 }
 
-func (c *cluster) do(words ...string) (leader string) {
+// do sends a command to the cluster, such as /kill/leader, and returns the name of the node.
+func (c *cluster) do(command string) string {
 	c.t.Helper()
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	for at, word := range words {
-		if at > 0 {
-			word = " " + word
-		}
-		_, _ = io.WriteString(c.in, word)
+	answer, err := http.Post(c.control+command, "", nil)
+	must(c.t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	must(c.t, err)
+	if answer.StatusCode != http.StatusOK {
+		c.t.Fatalf("%s: %s", command, text)
 	}
-	_, _ = io.WriteString(c.in, "\n")
-	if !c.out.Scan() {
-		c.t.Fatal("the cluster has ended")
-	}
-	var answer struct{ Leader string }
-	must(c.t, json.Unmarshal(c.out.Bytes(), &answer))
-	return answer.Leader
+	return string(text)
 }
 
 func (c *cluster) client(endpoints string) *Client {
@@ -101,12 +83,12 @@ func want(t *testing.T, err error, code string) {
 
 // TestMain is also the process that TestCluster freezes: it prints IDs until its stdin ends.
 func TestMain(m *testing.M) {
-	flag.Parse()
 	if os.Getenv("SEQD_TEST_FROZEN") == "" {
 		os.Exit(m.Run())
 	}
 	ctx := context.Background()
-	client, err := New("", WithCA(os.Getenv("CA")), WithCertificate(os.Getenv("CERT"), os.Getenv("KEY")))
+	client, err := New("", WithCA(os.Getenv("SEQD_CACERT")),
+		WithCertificate(os.Getenv("SEQD_CERT"), os.Getenv("SEQD_KEY")))
 	if err != nil {
 		panic(err)
 	}
@@ -138,7 +120,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestCluster(t *testing.T) {
-	c := startCluster(t)
+	c := startedCluster(t)
 	t.Run("a million IDs are distinct over a leader's death", c.million)
 	t.Run("a process frozen past its window mints no duplicate", c.frozen)
 	t.Run("clock steps are waited for or refused", c.steps)
@@ -152,7 +134,7 @@ func TestCluster(t *testing.T) {
 
 func (c *cluster) million(t *testing.T) {
 	ctx, total, workers := context.Background(), 1_000_000, 4
-	if testing.Short() {
+	if os.Getenv("SHORT") != "" {
 		total = 200_000
 	}
 	client := c.client(c.Endpoints)
@@ -179,8 +161,7 @@ func (c *cluster) million(t *testing.T) {
 			}
 		}()
 	}
-	leader := c.do("leader")
-	c.do("kill", leader)
+	c.do("/kill/leader")
 	killed := time.Now()
 	group.Wait()
 	all := slices.Concat(parts...)
@@ -202,15 +183,13 @@ func (c *cluster) million(t *testing.T) {
 		t.Fatalf("worker %d after %d, ID %d", next.Status().Worker, worker, id)
 	}
 	must(t, next.Close(ctx))
-	c.do("start", leader)
-	c.do("leader")
+	c.do("/start")
 }
 
 func (c *cluster) frozen(t *testing.T) {
 	ctx := context.Background()
 	process := exec.Command(os.Args[0])
-	process.Env = append(os.Environ(), "SEQD_TEST_FROZEN=1", "SEQD_ENDPOINTS="+c.Endpoints, "SEQD_TOKEN="+c.Token,
-		"CA="+c.CA, "CERT="+c.Cert, "KEY="+c.Key)
+	process.Env = append(os.Environ(), "SEQD_TEST_FROZEN=1")
 	process.Stderr = os.Stderr
 	in, err := process.StdinPipe()
 	must(t, err)
@@ -323,7 +302,7 @@ func (c *cluster) lock(t *testing.T) {
 	}
 	// Without any node the holder gives up before the cluster would grant the lock again.
 	for node := range c.Nodes {
-		c.do("stop", node)
+		c.do("/stop/" + node)
 	}
 	select {
 	case <-second.Lost():
@@ -333,11 +312,11 @@ func (c *cluster) lock(t *testing.T) {
 	// One short attempt, and no error: the hold is over.
 	must(t, second.Release(ctx))
 	for node := range c.Nodes {
-		c.do("continue", node)
+		c.do("/continue/" + node)
 	}
 	_, err = second.Check()
 	want(t, err, "ran-out")
-	c.do("leader")
+	c.do("/leader")
 	patient, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	options.Wait = nil
@@ -350,7 +329,7 @@ func (c *cluster) lock(t *testing.T) {
 func (c *cluster) passing(t *testing.T) {
 	ctx := context.Background()
 	must(t, c.client(c.Endpoints).CreateSequence(ctx, "passing", Fields{"mode": "strict"}))
-	leader, frozen := c.do("leader"), ""
+	leader, frozen := c.do("/leader"), ""
 	for node := range c.Nodes {
 		if node != leader {
 			frozen = node
@@ -358,7 +337,7 @@ func (c *cluster) passing(t *testing.T) {
 	}
 	// The frozen node is the first of the list, and has never responded to this client.
 	client := c.client(c.Nodes[frozen] + "," + c.Nodes[leader])
-	c.do("stop", frozen)
+	c.do("/stop/" + frozen)
 	seen := map[int64]bool{}
 	for range 20 {
 		ranges, err := client.Next(ctx, "passing", 1)
@@ -368,8 +347,8 @@ func (c *cluster) passing(t *testing.T) {
 		}
 		seen[ranges[0].First] = true
 	}
-	c.do("continue", frozen)
-	noToken, err := New(c.Endpoints, WithCA(c.CA), WithCertificate(c.Cert, c.Key))
+	c.do("/continue/" + frozen)
+	noToken, err := New(c.Endpoints, WithToken(""), WithCA(c.CA), WithCertificate(c.Cert, c.Key))
 	must(t, err)
 	_, err = noToken.ID(ctx, "default")
 	want(t, err, "unauthorized")

@@ -170,7 +170,7 @@ func (h *hold) state(now time.Duration) (time.Duration, *Error) {
 // Lock is a lock that this process holds until it is released or lost. A goroutine renews it when two thirds of its
 // time remain.
 //
-// It knows until when the hold lasts at least: counted from before the answered request was sent, by a clock that
+// It computes the earliest end of the hold, counted from before the answered request was sent, by a clock that
 // includes suspended time. From then on it reports the lock as lost, whether or not the cluster can be reached. The
 // protected resource should check the Token nevertheless: a process can be stopped between the check and the action.
 type Lock struct {

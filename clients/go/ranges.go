@@ -267,7 +267,7 @@ func (r *Ranges) giveBack() ClosedRanges {
 			_ = sleep(ctx, again)
 			continue
 		}
-		// The segment before may belong to another run, which only the cluster knows.
+		// The segment before may belong to another run, which only the cluster can decide.
 		if unused == ofGrant {
 			break
 		}

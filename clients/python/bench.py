@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""Prints rates as ratios to a bare loop that increments an integer.
-
-  SEQD_ENDPOINTS=... bench.py        a cluster must run; it needs the scopes allocate and admin
-"""
+"""Prints rates of one thread as ratios to a bare loop that increments an integer. `clients/run --bench python`"""
 
 import os
 import pathlib

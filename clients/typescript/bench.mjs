@@ -1,4 +1,4 @@
-/** Prints rates as ratios to a bare loop. `SEQD_ENDPOINTS=... npm run bench`; a cluster must run. */
+/** Prints rates as ratios to a bare loop. `clients/run --bench typescript` */
 
 import { Client, IdGenerator } from "./dist/index.js";
 import { nodeFetch } from "./dist/node.js";

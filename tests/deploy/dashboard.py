@@ -9,7 +9,6 @@ import pathlib
 import re
 import shutil
 import socket
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -18,22 +17,14 @@ import urllib.parse
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAMES = ["n1", "n2", "n3"]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "clients"))
+
+from cluster import NAMES, Cluster, free_ports
+
 # Long enough for rates over a minute of scrapes.
 LOAD_SECONDS = 90
 READY_SECONDS = 60
-
-
-def free_ports(count):
-    held = []
-    for _ in range(count):
-        sock = socket.socket()
-        sock.bind(("127.0.0.1", 0))
-        held.append(sock)
-    ports = [sock.getsockname()[1] for sock in held]
-    for sock in held:
-        sock.close()
-    return ports
 
 
 def wait(what, is_done):
@@ -53,77 +44,34 @@ def fetch(url):
         return answer.read().decode()
 
 
-class Cluster:
-    """Three nodes with TLS, each with a health port, Redis and memcached."""
+def memcached(cluster):
+    address = ("127.0.0.1", cluster.ports["n1"]["memcached"])
+    with (
+        socket.create_connection(address, timeout=10) as plain,
+        cluster.context.wrap_socket(plain, server_hostname="127.0.0.1") as sock,
+    ):
+        sock.sendall(b"get id\r\nquit\r\n")
+        while sock.recv(4096):
+            pass
 
-    def __init__(self, binary, folder):
-        self.binary, self.folder = binary, folder
-        self.tls = folder / "tls"
-        nodes = ",".join(f"{name}=127.0.0.1" for name in NAMES)
-        self.seqd_plain("tls", "init", "--dir", str(self.tls), "--nodes", nodes, "--client", "admin")
-        ports = free_ports(5 * len(NAMES))
-        kinds = ["http", "peer", "health", "redis", "memcached"]
-        self.ports = {
-            name: dict(zip(kinds, ports[at * 5 : at * 5 + 5])) for at, name in enumerate(NAMES)
-        }
-        self.processes = [self.start(name) for name in NAMES]
 
-    def start(self, name):
-        ports, tls = self.ports[name], self.tls
-        peers = ",".join(f"{peer}=127.0.0.1:{self.ports[peer]['peer']}" for peer in NAMES)
-        words = [self.binary, "server", "--name", name, "--data-dir", str(self.folder / name)]
-        words += ["--peer-peers", peers, "--http-advertise", f"https://127.0.0.1:{ports['http']}"]
-        for kind, port in ports.items():
-            words += [f"--{kind}-listen", f"127.0.0.1:{port}"]
-        for key in ["tls", "tls-peer"]:
-            words += [f"--{key}-cert", str(tls / f"{name}.crt")]
-            words += [f"--{key}-key", str(tls / f"{name}.key")]
-        words += ["--tls-client-ca", str(tls / "ca.crt"), "--tls-peer-ca", str(tls / "ca.crt")]
-        log = open(self.folder / f"{name}.log", "w")
-        return subprocess.Popen(words, stdout=log, stderr=log)
+def load(cluster):
+    """A little of everything that the dashboard shows, until the rates have enough scrapes."""
+    # A token is for nodes with access tokens.
+    environment = {key: value for key, value in cluster.environment().items() if key != "SEQD_TOKEN"}
 
-    def seqd_plain(self, *words):
-        return subprocess.run([self.binary, *words], check=True, capture_output=True, text=True)
+    def seqd(*words):
+        subprocess.run([cluster.binary, *words], check=True, capture_output=True, env=environment)
 
-    def seqd(self, *words):
-        endpoints = ",".join(f"https://127.0.0.1:{self.ports[name]['http']}" for name in NAMES)
-        tls = self.tls
-        options = ["-e", endpoints, "--cacert", tls / "ca.crt"]
-        options += ["--cert", tls / "admin.crt", "--key", tls / "admin.key"]
-        return self.seqd_plain(*map(str, options), *words)
-
-    def health(self, name, path):
-        return fetch(f"http://127.0.0.1:{self.ports[name]['health']}{path}")
-
-    def memcached(self):
-        tls = ssl.create_default_context(cafile=self.tls / "ca.crt")
-        tls.load_cert_chain(self.tls / "admin.crt", self.tls / "admin.key")
-        address = ("127.0.0.1", self.ports["n1"]["memcached"])
-        with (
-            socket.create_connection(address, timeout=10) as plain,
-            tls.wrap_socket(plain, server_hostname="127.0.0.1") as sock,
-        ):
-            sock.sendall(b"get id\r\nquit\r\n")
-            while sock.recv(4096):
-                pass
-
-    def load(self):
-        """A little of everything that the dashboard shows, until the rates have enough scrapes."""
-        self.seqd("seq", "create", "order", "--mode", "strict", "--max", "1000000")
-        until = time.monotonic() + LOAD_SECONDS
-        while time.monotonic() < until:
-            self.seqd("id", "-n", "100")
-            self.seqd("seq", "next", "order", "--count", "3")
-            self.seqd("token", "issue", "--ttl", "10m")
-            self.seqd("lock", "acquire", "job", "--owner", "run", "--ttl", "2s", "--wait", "30s")
-            self.memcached()
-            time.sleep(1)
-
-    def stop(self):
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            process.wait(timeout=30)
+    seqd("seq", "create", "order", "--mode", "strict", "--max", "1000000")
+    until = time.monotonic() + LOAD_SECONDS
+    while time.monotonic() < until:
+        seqd("id", "-n", "100")
+        seqd("seq", "next", "order", "--count", "3")
+        seqd("token", "issue", "--ttl", "10m")
+        seqd("lock", "acquire", "job", "--owner", "run", "--ttl", "2s", "--wait", "30s")
+        memcached(cluster)
+        time.sleep(1)
 
 
 class Prometheus:
@@ -202,19 +150,20 @@ def main():
     binary = sys.argv[1]
     if not shutil.which("prometheus"):
         raise SystemExit("failed: prometheus is missing (apt-get install prometheus)")
-    with tempfile.TemporaryDirectory(prefix="seqd-dashboard.") as folder:
-        folder = pathlib.Path(folder)
-        cluster = Cluster(binary, folder)
-        prometheus = Prometheus(folder, cluster)
+    # Without tokens, because memcached has none.
+    ports = ("health", "redis", "memcached")
+    with (
+        tempfile.TemporaryDirectory(prefix="seqd-dashboard.") as folder,
+        Cluster(binary, "30s", more=ports, auth=False) as cluster,
+    ):
+        prometheus = Prometheus(pathlib.Path(folder), cluster)
         try:
-            wait("the cluster", lambda: all(cluster.health(name, "/readyz") for name in NAMES))
             wait("prometheus", lambda: fetch(f"http://127.0.0.1:{prometheus.port}/-/ready"))
-            cluster.load()
+            load(cluster)
             count, empty = panels(prometheus)
             wrong = alerts(prometheus)
         finally:
             prometheus.stop()
-            cluster.stop()
     for line in empty + wrong:
         print(f"wrong: {line}")
     if empty or wrong:

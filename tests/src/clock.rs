@@ -117,8 +117,7 @@ impl Clocks {
 
     /// The offset of a node's clock from another node's, in ms, in the node's own view.
     pub fn shown_ms(&self, cluster: &Cluster, node: usize, other: usize) -> Option<i64> {
-        let view = cluster.node(node).cluster_view()?;
-        let member = cluster.member_in(&view, other)?;
+        let member = cluster.member(node, other)?;
         let offset_ms = member["clock_offset_ms"].as_f64()?.round() as i64;
         Some(self.ms[other] - offset_ms)
     }

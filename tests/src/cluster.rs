@@ -363,13 +363,12 @@ impl Cluster {
         claims.max().map(|(_, index)| index)
     }
 
-    /// A member in a node's view of the cluster.
-    pub fn member_in<'a>(&self, view: &'a Value, index: usize) -> Option<&'a Value> {
+    /// A member in the view of the node `by`.
+    pub fn member(&self, by: usize, index: usize) -> Option<Value> {
         let name = self.nodes[index].name();
-        view["members"]
-            .as_array()?
-            .iter()
-            .find(|member| member["name"] == name)
+        let view = self.nodes[by].cluster_view()?;
+        let mut members = view["members"].as_array()?.iter();
+        members.find(|member| member["name"] == name).cloned()
     }
 
     /// The highest term of the running nodes.

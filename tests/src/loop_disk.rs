@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::fs::FallocateFlags;
+
 use crate::{skips, wait};
 
 /// The smallest file system that `mkfs.xfs` makes without a warning has 300 MiB. The file is
@@ -190,11 +192,11 @@ impl LoopDisk {
     /// Occupies this many bytes. Dropping the ballast frees them.
     pub fn take(&self, bytes: u64) -> Ballast {
         let ballast = Ballast(self.mount.join("ballast"));
-        let mut file = File::create(&ballast.0).expect("a file");
-        let piece = vec![1_u8; 1 << 20];
-        for _ in 0..bytes >> 20 {
-            std::io::Write::write_all(&mut file, &piece).expect("room for a ballast");
-        }
+        let file = File::create(&ballast.0).expect("a file");
+        // Whole MiB, which leaves room for the file system's own records of the file.
+        let whole = bytes >> 20 << 20;
+        let taken = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, whole.max(1));
+        taken.expect("room for a ballast");
         file.sync_all().expect("a ballast on the disk");
         ballast
     }

@@ -10,7 +10,7 @@ import type { Client } from "./client.js";
 import { SeqdError, type Json } from "./errors.js";
 import { Layout } from "./layout.js";
 import { Minter, type Mint } from "./minter.js";
-import { Alarm, asError, isForGood, monotonicMs, Pace, sleep, wallMs } from "./time.js";
+import { Alarm, asError, isForGood, monotonicMs, Pace, sleep, wallMs, within } from "./time.js";
 
 /** The most IDs per call: 25 ms of the layout `default`. */
 const MAX_COUNT = 100_000;
@@ -234,7 +234,7 @@ export class IdGenerator {
     this.#alarm.wake();
     for (const waiter of [...this.#waiters]) waiter();
     const until = performance.now() + this.#patienceMs;
-    await Promise.race([this.#kept, sleep(this.#patienceMs)]);
+    await within(this.#kept, this.#patienceMs);
     // The task may have taken another lease in the meantime.
     const [lease, lastTick] = [this.#lease, this.#minter.close()];
     this.#lease = null;

@@ -7,7 +7,7 @@
 
 import type { Client } from "./client.js";
 import { SeqdError } from "./errors.js";
-import { asError, isForGood, Pace, sleep } from "./time.js";
+import { asError, isForGood, Pace, sleep, within } from "./time.js";
 
 const MAX_TAKE = 1_000_000;
 const RETURN_AGAIN_MS = 300;
@@ -76,10 +76,7 @@ export class Ranges {
       if (left <= 0 || (this.#error && isForGood(this.#error))) {
         throw this.#error ?? new SeqdError("no-answer", "no range arrived in time", null, true);
       }
-      let timer: ReturnType<typeof setTimeout> | undefined;
-      const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, left)));
-      await Promise.race([this.#fetch(), late]);
-      clearTimeout(timer);
+      await within(this.#fetch(), left);
     }
     return values;
   }
@@ -124,7 +121,7 @@ export class Ranges {
     if (this.#isClosed) return 0;
     this.#isClosed = true;
     const until = performance.now() + this.patience * 1000;
-    await Promise.race([this.#fetching, sleep(this.patience * 1000)]);
+    await within(this.#fetching, this.patience * 1000);
     let unused = this.#held;
     const ofLast = Math.min(unused, this.#ofGrant);
     this.#ranges.length = 0;
@@ -135,7 +132,7 @@ export class Ranges {
       } catch (failed) {
         this.#error = asError(failed);
         if (isForGood(this.#error)) {
-          // The range before may belong to another run, which only the cluster knows.
+          // The range before may belong to another run, which only the cluster can decide.
           if (unused === ofLast) return 0;
           unused = ofLast;
         } else if (performance.now() + RETURN_AGAIN_MS > until) {

@@ -14,6 +14,17 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
+/** Waits for work to end, for a limited time. Its timer does not outlast the work. */
+export async function within(work: Promise<unknown> | null, ms: number): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)));
+  try {
+    await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** A wait that `wake` ends early. */
 export class Alarm {
   #wake: (() => void) | null = null;

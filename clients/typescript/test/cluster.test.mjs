@@ -19,11 +19,11 @@ const code = (code) => (error) => assert.equal(error.code, code) ?? true;
 
 /** Runs a part of a test while the leader is dead. */
 async function withoutLeader(work) {
-  await control("/kill-leader");
+  await control("/kill/leader");
   try {
     return await work();
   } finally {
-    await control("/revive");
+    await control("/start");
   }
 }
 
@@ -107,6 +107,18 @@ test("a closed generator returns its worker", { skip }, async () => {
     await assert.rejects(generator.id(), code("closed"));
   }
   assert.equal(workers.size, 1);
+});
+
+test("what is closed keeps no timer, so that a process can end", { skip }, async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((one) => one === "Timeout").length;
+  const before = timers();
+  const generator = new IdGenerator(client, fresh("timer"));
+  const name = fresh("timer");
+  await client.create(name, "segment");
+  const ranges = client.ranges(name);
+  await Promise.all([generator.id(), ranges.next()]);
+  await Promise.all([generator.close(), ranges.close()]);
+  assert.equal(timers(), before);
 });
 
 test("a layout that does not exist is refused at once", { skip }, async () => {

@@ -94,6 +94,17 @@ pub fn is_host_port(text: &str) -> bool {
     })
 }
 
+/// Checks that the text in a field is `HOST:PORT`.
+///
+/// # Errors
+/// It is not; the text names the field.
+pub fn check_host_port(field: &str, text: &str) -> Result<(), String> {
+    match is_host_port(text) {
+        true => Ok(()),
+        false => Err(format!("{field}: {text:?} is not {HOST_PORT_RULE}")),
+    }
+}
+
 /// Returns whether the text is the URL of a node: a known scheme, a host, and optionally a port.
 #[must_use]
 pub fn is_node_url(text: &str) -> bool {

@@ -18,9 +18,35 @@ pub fn command_of(hint: &str) -> &str {
         .map_or(hint, |(_, command)| command)
 }
 
+/// When to recover a quorum from its rest, which loses what only the missing voters had.
+pub const LOST_MAJORITY: &str = "only if a majority and its disks are lost for good, see \
+     the page RECOVERY of the documentation, A lost majority (seqd data recover-quorum)";
+
+/// A quorum that was lost for this long may not come back by itself. A restart of a host takes
+/// minutes, so the words leave it open.
+const LOST_FOR_LONG_MS: u64 = 30_000;
+
+/// Returns the advice for a quorum that was lost this long ago, or `None` if it may come back soon.
+#[must_use]
+pub fn lost_for_long(lost_ms: Option<u64>) -> Option<String> {
+    let lost_ms = lost_ms.filter(|ms| *ms >= LOST_FOR_LONG_MS)?;
+    let seconds = lost_ms / 1000;
+    Some(format!(
+        "no quorum for {seconds} s: start the missing nodes; {LOST_MAJORITY}"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_advice_for_a_lost_majority_comes_only_after_a_long_time() {
+        assert_eq!(lost_for_long(None), None);
+        assert_eq!(lost_for_long(Some(29_999)), None);
+        let advice = lost_for_long(Some(45_000)).unwrap();
+        assert!(advice.starts_with("no quorum for 45 s: start the missing nodes; only if a"));
+    }
 
     #[test]
     fn people_read_the_command_and_programs_the_request_too() {

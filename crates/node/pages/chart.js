@@ -38,7 +38,7 @@ export class Chart {
     const end = ({ at }) => (WIDTH - ((now - at) / SPAN_MS) * WIDTH).toFixed(1);
     this.area.setAttribute("d", line && `${line}V${HEIGHT}H${end(shown[0])}Z`);
     const last = shown.length ? rate(shown.at(-1).value) : "unknown";
-    const text = `${this.label} ${last}${shown.length > 1 ? `, at most ${rate(most)} in two minutes` : ""}`;
+    const text = `${this.label} ${last}${most > 0 ? `, at most ${rate(most)} in two minutes` : ""}`;
     this.svg.setAttribute("aria-label", text);
     setText(this.caption, text);
   }

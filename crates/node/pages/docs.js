@@ -1,4 +1,4 @@
-// The description of the API for people: each operation with a command and an example of its answer.
+// The description of the API for people: each operation with a command and an example of its response.
 
 import { send } from "./api.js";
 import { el, setText } from "./dom.js";
@@ -127,7 +127,7 @@ function article(entry) {
     operation.description ? el("p", { class: "muted" }, operation.description.replace(/`/g, "")) : null,
     el("h4", {}, "Request"),
     el("pre", { class: "curl" }, curl(entry)),
-    el("h4", {}, "Answer"),
+    el("h4", {}, "Response"),
     el("pre", { class: "answer" }, exampleOf(operation)),
     el("details", {}, el("summary", {}, plural(fieldsOf(operation).length, "field")), table(operation)),
     el(

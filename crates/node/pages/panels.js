@@ -6,7 +6,7 @@ import { Chart } from "./chart.js";
 import { Table, el, keyed, setText } from "./dom.js";
 import { UNKNOWN, bytes, grouped, orUnknown, plural, rate, until } from "./format.js";
 import { rateOf, ratesOf } from "./history.js";
-import { runway } from "./runway.js";
+import { LITTLE, left, levelOfRest, runway } from "./runway.js";
 import { ROWS } from "./store.js";
 
 const STATE_LEVELS = { ready: "ok", unreachable: "bad", skewed: "bad" };
@@ -216,8 +216,6 @@ function list(source, word, { columns, key, data, order, chart }) {
   };
 }
 
-const left = ({ remaining, allocated }) => Number(remaining) / (Number(remaining) + Number(allocated) || 1);
-
 const sequences = list("sequences", "sequence", {
   columns: [
     { title: "Sequence", class: "name", of: ({ name }) => name },
@@ -234,7 +232,7 @@ const sequences = list("sequences", "sequence", {
       of: (sequence) => {
         if (sequence.remaining === null) return "cycles";
         const ratio = left(sequence);
-        const level = ratio < 0.02 ? "bad" : ratio < 0.1 ? "warn" : null;
+        const level = levelOfRest(ratio);
         return {
           text: `${+(ratio * 100).toFixed(1)} %`,
           level,
@@ -245,7 +243,7 @@ const sequences = list("sequences", "sequence", {
   ],
   key: ({ name }) => name,
   data: ({ name }) => ({ sequence: name }),
-  order: (a, b) => Number(left(b) < 0.1) - Number(left(a) < 0.1) || (a.name < b.name ? -1 : 1),
+  order: (a, b) => Number(left(b) < LITTLE) - Number(left(a) < LITTLE) || (a.name < b.name ? -1 : 1),
   chart: { label: "Values granted:", series: "values" },
 });
 

@@ -54,24 +54,33 @@ function layouts(cluster) {
   });
 }
 
+/** The part of a sequence's values below which little of it is left. */
+export const LITTLE = 0.1;
+
+/** The part of a sequence's values that is left. */
+export const left = ({ remaining, allocated }) => Number(remaining) / (Number(remaining) + Number(allocated) || 1);
+
+export const levelOfRest = (part) => (part < 0.02 ? "bad" : part < LITTLE ? "warn" : null);
+
 function sequences(store, now) {
   const list = store.data("sequences");
   if (!list) return [];
   const bounded = list.items.filter(({ remaining }) => remaining !== null);
-  const ends = bounded.map(({ name, remaining, allocated }) => {
-    const rest = Number(remaining);
-    const rest01 = rest / (rest + Number(allocated) || 1);
+  const ends = bounded.map((sequence) => {
+    const name = sequence.name;
+    const rest = Number(sequence.remaining);
+    const part = left(sequence);
     const rate = spanOf(`sequence ${name}`) >= OBSERVED_MS ? rateOf(`sequence ${name}`, 120_000) : null;
     const leftMs = rate > 0 ? (rest / rate) * 1000 : null;
     return {
       what: `sequence ${name}`,
       end: rest === 0 ? now : leftMs !== null && leftMs < ESTIMATE_MS ? now + leftMs : null,
-      level: rest01 < 0.02 ? "bad" : rest01 < 0.1 ? "warn" : undefined,
-      rest: rest01,
-      detail: `${percent(rest01)} of its values left${leftMs === null ? "" : ", at the rate of two minutes"}`,
+      level: levelOfRest(part),
+      part,
+      detail: `${percent(part)} of its values left${leftMs === null ? "" : ", at the rate of two minutes"}`,
     };
   });
-  ends.sort((a, b) => (a.end ?? Infinity) - (b.end ?? Infinity) || a.rest - b.rest);
+  ends.sort((a, b) => (a.end ?? Infinity) - (b.end ?? Infinity) || a.part - b.part);
   return ends.slice(0, SEQUENCES);
 }
 

@@ -1,5 +1,4 @@
-//! What a drained node gives back: after `http.drain`, the workers and the ranges of sequences that no
-//! request uses.
+//! Returns the workers and ranges of a drained node that no request uses, after `http.drain`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -205,7 +205,7 @@ impl Node {
         })
     }
 
-    /// Ends the drain of a stop early. The rest of the stop is as clean as otherwise. Returns `false`
+    /// Ends the drain of a stop early. The stop remains clean. Returns `false`
     /// if there is no such drain in progress.
     pub fn end_drain(&self) -> bool {
         self.hurry.send_replace(true);
@@ -363,6 +363,7 @@ fn options(
             .collect(),
         heartbeat: config.raft.heartbeat,
         election: config.raft.election,
+        found_after: config.peer.found_after,
         snapshot_every: config.raft.snapshot_every,
         window_ms: ms(config.clock.window),
         max_peer_skew_ms: ms(config.clock.max_peer_skew),

@@ -122,8 +122,8 @@ fn propose(problem: Problem, error: &ProposeError) -> Problem {
             problem.with_retry_after_ms(100)
         }
         ProposeError::NoRoom { .. } => problem.with_retry_after_ms(1000).with_hint(
-            "free disk space, or delete keys, tokens or sequences of the cluster: \
-             docs/DAY-TWO.md, disk space",
+            "free disk space, or delete keys, tokens or sequences of the cluster: see the page DISK \
+             of the documentation",
         ),
         ProposeError::TooLarge { .. } => problem.with_hint("send less in one request"),
         ProposeError::Stopping | ProposeError::NodeRemoved => problem.with_hint(OTHER_NODE),

@@ -194,31 +194,22 @@ pub(crate) fn name_missing(error: ProposeError, raft: &Raft) -> ProposeError {
     if missing.is_empty() {
         return ProposeError::NoQuorum { detail };
     }
+    let mut members = status.members.iter();
+    let leader = members.find(|member| Some(member.id) == status.leader);
+    let detail = match leader {
+        Some(leader) if !leader.reachable => {
+            format!("this node does not reach the leader {}", leader.name)
+        }
+        _ => detail,
+    };
     let (name, missing) = (&status.name, missing.join(", "));
     let (reachable, voters) = (status.reachable, status.voters);
     ProposeError::NoQuorum {
         detail: format!(
             "{detail}; {name} reaches {reachable} of {voters} voters, not {missing}{}",
-            lost_for_good(quorum_lost_ms(&status)).unwrap_or_default()
+            lost_for_long(&status)
         ),
     }
-}
-
-/// A quorum that was lost for this long may not come back by itself. A restart of a host takes
-/// minutes, so the words leave it open.
-const LOST_FOR_LONG: Duration = Duration::from_secs(30);
-
-/// The advice if the quorum was lost long ago: where to read what to do if the missing voters, and
-/// their disks, are gone.
-pub(crate) fn lost_for_good(lost_ms: Option<u64>) -> Option<String> {
-    let for_ms = lost_ms?;
-    (u128::from(for_ms) >= LOST_FOR_LONG.as_millis()).then(|| {
-        format!(
-            ", for {} s; only if a majority and its disks are lost for good, see \
-             docs/RECOVERY.md, A lost majority (seqd data recover-quorum)",
-            for_ms / 1000
-        )
-    })
 }
 
 /// The time for which this node has reached no majority of the voters, in milliseconds; `None`
@@ -227,6 +218,12 @@ pub(crate) fn quorum_lost_ms(status: &Status) -> Option<u64> {
     let lost_for = status.out_of_contact_for?;
     let is_lost = status.voters > 0 && status.reachable <= status.voters / 2;
     is_lost.then(|| u64::try_from(lost_for.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The advice if the quorum was lost long ago, after a semicolon.
+pub(crate) fn lost_for_long(status: &Status) -> String {
+    let advice = seqd_api::advice::lost_for_long(quorum_lost_ms(status));
+    advice.map_or_else(String::new, |advice| format!("; {advice}"))
 }
 
 impl Replica for Raft {
@@ -290,18 +287,5 @@ impl Replica for Raft {
         } else {
             None
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_advice_for_a_lost_majority_comes_only_after_a_long_time() {
-        assert_eq!(lost_for_good(None), None);
-        assert_eq!(lost_for_good(Some(29_999)), None);
-        let advice = lost_for_good(Some(45_000)).unwrap();
-        assert!(advice.contains("for 45 s; only if a majority and its disks are lost for good"));
     }
 }

@@ -25,9 +25,6 @@ const SPACES: usize = 144;
 /// The least time over which growth counts as a rate: a log grows and shrinks with every snapshot.
 const LEAST_SPAN: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// The number of operations whose median counts.
-const ENOUGH: u64 = 30;
-
 /// Cumulative counts: (upper bound in seconds, count).
 type Buckets = [(f64, u64)];
 
@@ -105,7 +102,7 @@ impl Trends {
 }
 
 /// The durations since earlier readings of a histogram, oldest first: the 99th percentile since the
-/// oldest, and the median of the latest [`ENOUGH`] or more, which shows a change soon.
+/// oldest, and the median of the latest [`LatencyFacts::ENOUGH`] or more, which shows a change soon.
 fn latency<'a>(
     earlier: impl DoubleEndedIterator<Item = (&'a Buckets, u64)>,
     (new, all): (&Buckets, u64),
@@ -119,7 +116,7 @@ fn latency<'a>(
     let mut earlier = earlier.peekable();
     let (oldest, before) = earlier.peek().copied().unwrap_or((&[], 0));
     let count = all.saturating_sub(before);
-    let latest = earlier.rfind(|(_, before)| all.saturating_sub(*before) >= ENOUGH);
+    let latest = earlier.rfind(|(_, before)| all.saturating_sub(*before) >= LatencyFacts::ENOUGH);
     let (lately, lately_before) = latest.unwrap_or((oldest, before));
     let lately_count = all.saturating_sub(lately_before);
     LatencyFacts {

@@ -5,16 +5,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
+mod support;
+
 use std::alloc::System;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use seqd_node::{Layers, Node, OsClock, Ports, ProtocolListeners};
+use seqd_disk::OsDisk;
+use seqd_node::OsClock;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -57,30 +59,6 @@ const FREQUENT: [Frequent; 5] = [
         allocations: 88.0,
     },
 ];
-
-async fn start(folder: &Path, consensus: Handle) -> Node {
-    let http_listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let peer_listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (http, peer) = (http_listener.local_addr(), peer_listener.local_addr());
-    let file = format!(
-        "node = {{ name = \"n1\", data_dir = {folder:?} }}\nhttp.listen = \"{}\"\n\
-         peer.listen = \"{}\"",
-        http.unwrap(),
-        peer.unwrap()
-    );
-    let layers = Layers::default().file("seqd.toml", &file).unwrap();
-    let ports = Ports {
-        clock: Arc::new(OsClock),
-        disk: Arc::new(seqd_disk::OsDisk),
-        http_listener: http_listener.into(),
-        peer_listener: peer_listener.into(),
-        health_listener: None,
-        protocols: ProtocolListeners::default(),
-        consensus,
-    };
-    let resolved = layers.resolve("localhost").unwrap();
-    Node::start(resolved.config, ports).await.unwrap()
-}
 
 /// A client that allocates nothing while it sends the same request again.
 struct Client {
@@ -174,7 +152,13 @@ fn frequent_requests_allocate_little() {
         .enable_all()
         .build()
         .unwrap();
-    let node = clients.block_on(start(folder.path(), consensus.handle().clone()));
+    let node = clients.block_on(support::start(
+        folder.path(),
+        "",
+        Arc::new(OsClock),
+        Arc::new(OsDisk),
+        consensus.handle().clone(),
+    ));
     count(node.http_addr());
     clients.block_on(node.stop());
 }

@@ -2,15 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
+mod support;
+
 use std::io;
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use seqd_disk::{Disk, DiskFile, Kind, OsDisk, Tap, Tapped};
-use seqd_node::{Layers, Node, OsClock, Ports, ProtocolListeners};
+use seqd_node::OsClock;
 use tokio::runtime::Handle;
 
 /// Blocks every call that reaches the disk.
@@ -67,31 +68,6 @@ impl Tap for Valve {
     }
 }
 
-async fn start(folder: &Path, valve: &Arc<Valve>) -> Node {
-    let http_listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let peer_listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (http, peer) = (http_listener.local_addr(), peer_listener.local_addr());
-    let file = format!(
-        "node = {{ name = \"n1\", data_dir = {folder:?} }}\nhttp.listen = \"{}\"\n\
-         peer.listen = \"{}\"",
-        http.unwrap(),
-        peer.unwrap()
-    );
-    let layers = Layers::default().file("seqd.toml", &file).unwrap();
-    let resolved = layers.resolve("localhost").unwrap();
-    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(valve));
-    let ports = Ports {
-        clock: Arc::new(OsClock),
-        disk: Arc::new(Tapped { disk, tap }),
-        http_listener: http_listener.into(),
-        peer_listener: peer_listener.into(),
-        health_listener: None,
-        protocols: ProtocolListeners::default(),
-        consensus: Handle::current(),
-    };
-    Node::start(resolved.config, ports).await.unwrap()
-}
-
 /// Far longer than the disk hangs: a request that waits for the disk is not answered within this
 /// time.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -101,7 +77,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 async fn on_one_thread_a_disk_that_hangs_does_not_stop_ids() {
     let folder = tempfile::tempdir().unwrap();
     let valve = Arc::new(Valve::default());
-    let node = start(folder.path(), &valve).await;
+    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&valve));
+    let disk = Arc::new(Tapped { disk, tap });
+    let clock = Arc::new(OsClock);
+    let node = support::start(folder.path(), "", clock, disk, Handle::current()).await;
     let url = format!("http://{}", node.http_addr());
     let tls = seqd_net::tls::client(&seqd_net::tls::ClientFiles::default(), false).unwrap();
     let client = Client::builder()

@@ -3,16 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails its story")]
 
+mod support;
+
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::{Client, Method, Response};
+use seqd_disk::OsDisk;
 use seqd_idgen::{WallClock, WallMs};
-use seqd_node::{Layers, Node, OsClock, Ports, ProtocolListeners};
+use seqd_node::{Node, OsClock};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Handle;
@@ -45,27 +48,9 @@ struct Story {
 }
 
 async fn start(folder: &Path, clock: &Arc<ShiftedClock>) -> Story {
-    let http_listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let peer_listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (http, peer) = (http_listener.local_addr(), peer_listener.local_addr());
-    let file = format!(
-        "node = {{ name = \"n1\", data_dir = {folder:?} }}\nhttp.listen = \"{}\"\n\
-         peer.listen = \"{}\"\nsegment.min = 100",
-        http.unwrap(),
-        peer.unwrap()
-    );
-    let layers = Layers::default().file("seqd.toml", &file).unwrap();
-    let resolved = layers.resolve("localhost").unwrap();
-    let ports = Ports {
-        clock: clock.clone(),
-        disk: Arc::new(seqd_disk::OsDisk),
-        http_listener: http_listener.into(),
-        peer_listener: peer_listener.into(),
-        health_listener: None,
-        protocols: ProtocolListeners::default(),
-        consensus: Handle::current(),
-    };
-    let node = Node::start(resolved.config, ports).await.unwrap();
+    let (clock, disk) = (Arc::clone(clock), Arc::new(OsDisk));
+    let settings = "segment.min = 100";
+    let node = support::start(folder, settings, clock, disk, Handle::current()).await;
     let url = format!("http://{}", node.http_addr());
     let tls = seqd_net::tls::client(&seqd_net::tls::ClientFiles::default(), false).unwrap();
     let client = Client::builder()

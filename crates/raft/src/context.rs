@@ -27,6 +27,7 @@ use crate::disk_health::DiskHealth;
 use crate::draining::Draining;
 use crate::handle::{Phase, Report, Settings, Stop, StopReason};
 use crate::messages::{Ping, Stopping};
+use crate::other_cluster::OtherCluster;
 use crate::storage::opening::Began;
 use crate::types::Member;
 
@@ -67,6 +68,7 @@ pub(crate) struct NodeContext {
     pub(crate) peers: Peers,
     pub(crate) disk: DiskHealth,
     pub(crate) diagnosis: Diagnosis,
+    pub(crate) other_cluster: OtherCluster,
     pub(crate) draining: Draining,
     /// Notified when a member answers again, so that its clock is measured at once.
     pub(crate) member_came: tokio::sync::Notify,
@@ -156,6 +158,7 @@ impl NodeContext {
             peers,
             disk: DiskHealth::default(),
             diagnosis: Diagnosis::default(),
+            other_cluster: OtherCluster::default(),
             draining: Draining::default(),
             member_came: tokio::sync::Notify::new(),
             clock_since,

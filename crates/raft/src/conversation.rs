@@ -44,6 +44,7 @@ fn stopping() -> Rejection {
 fn check(context: &NodeContext, envelope: &Envelope) -> Result<(), Rejection> {
     let refuse = |code, detail: String| Err(Rejection::new(code, detail));
     let Some(own) = context.envelope(envelope.from) else {
+        context.other_cluster.addressed(&envelope.cluster_id);
         return refuse(
             RejectionCode::NotRunning,
             "this node has no identity yet".into(),

@@ -1,4 +1,4 @@
-//! What a node can report of itself for a diagnosis: its links to the members, and its own facts.
+//! A node's report for a diagnosis: its links to the members, and its own facts.
 //!
 //! Other modules treat a peer as reachable after any message from it. A diagnosis distinguishes the
 //! two directions, because a firewall may block one of them only.

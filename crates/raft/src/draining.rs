@@ -1,4 +1,4 @@
-//! Whether this node is being drained: an operator or a balancer moves work away from it.
+//! The drain of this node: an operator or a balancer moves work away from it.
 //!
 //! A draining node serves every request, but leaves the leadership to other voters. It leads only if
 //! no other voter can, because an available cluster comes first. The mark is not stored, so a

@@ -45,6 +45,9 @@ pub struct Settings {
     pub http_advertise: String,
     /// The configured peers, including this node if it is a founder.
     pub peers: Vec<Peer>,
+    /// Time for which an empty node listens for members of an existing cluster before it founds one,
+    /// or takes part in the founding.
+    pub found_after: Duration,
     /// Time between heartbeats.
     pub heartbeat: Duration,
     /// Shortest and longest election timeout.
@@ -309,7 +312,7 @@ pub struct LinkStatus {
     pub round_trip: Option<Duration>,
     /// The error of this node's latest ping, if it failed.
     pub error: Option<String>,
-    /// Whether pings of the member arrived lately.
+    /// True if pings of the member arrived lately.
     pub receives: bool,
 }
 

@@ -12,7 +12,8 @@
 //! - `batch`, `contact`, `draining`, `records`, `space`: limits and records of the data that passes
 //!   openraft, and marks of a node
 //! - `messages`, `storage`: the messages between nodes, and a replica's storage
-//! - `diagnosis`, `disk_health`: what a node reports of its links and its disk
+//! - `diagnosis`, `disk_health`, `other_cluster`: what a node reports of its links and its disk, and
+//!   the cluster that it has met
 //! - `context`, `openraft_config`: the state that every module may read; it excludes the replica
 //! - `handshake`: the exchange of hellos between two starts
 //! - `conversation`: messages between nodes that have introduced themselves
@@ -73,6 +74,8 @@ mod messages;
 mod network;
 mod node;
 mod openraft_config;
+mod other_cluster;
+
 mod others_facts;
 mod peer_stops;
 mod platform;

@@ -46,7 +46,7 @@ Global options (--help-all describes them):
 /// the same for every command, unless the line has `--help-all`.
 pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut line: Vec<OsString> = line.collect();
-    // What follows `--` belongs to another program.
+    // The words after `--` belong to another program.
     let own = line.iter().take_while(|word| *word != "--");
     let asks_for_all = own.clone().position(|word| word == HELP_ALL);
     let mut command = Cli::command();
@@ -218,7 +218,11 @@ mod tests {
     use crate::format::Format;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(line.split_whitespace())
+        // As a shell: single quotes keep a word as it is.
+        Cli::try_parse_from(line.split_whitespace().map(|word| {
+            let quoted = word.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
+            quoted.map_or_else(|| word.replace('"', ""), str::to_owned)
+        }))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Formats times, sizes and members, in the same way for every command.
 
 use jiff::Timestamp;
+use seqd_client::api::Member;
 use seqd_offline::MemberReport;
 use unit_prefix::NumberPrefix;
 
@@ -12,16 +13,35 @@ pub(crate) fn time(unix_ms: u64) -> String {
     time.map_or_else(|| format!("{unix_ms} ms"), |time| format!("{time:.3}"))
 }
 
+pub(crate) const SECONDS_PER_DAY: i64 = 86_400;
+
+/// The seconds until a time in RFC 3339, negative if it has passed.
+pub(crate) fn seconds_to(time: &str, now: Timestamp) -> Option<i64> {
+    let time = time.parse::<Timestamp>().ok()?;
+    Some(time.duration_since(now).as_secs())
+}
+
+/// The error of a member's clock, if it is known to be wrong.
+pub(crate) fn wrong_clock(member: &Member) -> Option<String> {
+    let ahead_ms = member.clock_ahead_ms?;
+    let way = if ahead_ms < 0.0 { "behind" } else { "ahead of" };
+    let (name, by) = (&member.name, ahead_ms.abs() / 1000.0);
+    Some(format!(
+        "the clock of {name} is {by:.3} s {way} the majority's"
+    ))
+}
+
 /// Milliseconds with the unit that people would use: `250ms`, `12.3s`, `4m 5s`, `2h 3m`, `3d 4h`.
 /// Other texts stay as they are.
 pub(crate) fn duration(ms: &str) -> String {
-    let Ok(all) = ms.parse::<u64>() else {
-        return ms.to_owned();
-    };
-    let seconds = all / 1000;
+    ms.parse().map_or_else(|_| ms.to_owned(), milliseconds)
+}
+
+pub(crate) fn milliseconds(ms: u64) -> String {
+    let seconds = ms / 1000;
     match seconds {
-        0 => format!("{all}ms"),
-        1..60 => format!("{}.{}s", seconds, all % 1000 / 100),
+        0 => format!("{ms}ms"),
+        1..60 => format!("{}.{}s", seconds, ms % 1000 / 100),
         60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
         3600..86_400 => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
         _ => format!("{}d {}h", seconds / 86_400, seconds % 86_400 / 3600),

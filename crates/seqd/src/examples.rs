@@ -42,7 +42,7 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "seqd worker release 17 --owner pod-7 --lease 152051615188281658329",
     "seqd worker reset n2 --dry-run",
     "seqd key begin pay-42 --ttl 1h --claim-ttl 10s",
-    "seqd key complete pay-42 --claim 9 --result {\"paid\":true}",
+    "seqd key complete pay-42 --claim 9 --result '{\"paid\":true}'",
     "seqd key abandon pay-42 --claim 9",
     "seqd key get pay-42",
     "seqd key list --prefix pay-",

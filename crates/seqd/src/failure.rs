@@ -145,7 +145,7 @@ fn advice(attempts: &[Attempt]) -> String {
     let hint = if has("not signed by a CA that is trusted here") {
         "name the CA of the cluster with --cacert ca.crt (SEQD_CACERT)"
     } else if has("requires a client's certificate") {
-        "present a certificate with --cert client.crt --key client.key (seqd tls init --client \
+        "present a certificate with --cert client.crt --key client.key (seqd tls add --client \
          NAME makes one); a port for the other nodes (peer.listen, 7401) serves no clients"
     } else if has("does not speak TLS") {
         "this port has no TLS: give the endpoint the scheme http, and omit --cacert"

@@ -124,7 +124,7 @@ impl Report {
     }
 }
 
-/// Whether a column has milliseconds. People read them with a unit; CSV and JSON have numbers.
+/// Returns whether a column has milliseconds. People read them with a unit; CSV and JSON have numbers.
 fn is_duration(column: &str) -> bool {
     column == "ms" || column.ends_with("_ms")
 }

@@ -1,15 +1,17 @@
 //! Keeps data private to the user of the process: the data folder of a node, which contains all
-//! data of the cluster and a lock file with which another user could keep the node from starting;
+//! data of the cluster and a lock file with which another user could keep the node from starting,
+//! and which belongs to the user of the node even if a tool of root writes into it;
 //! the memory of a process that has keys and tokens, which a core dump would write to a file; and
 //! new files with secrets.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown};
 use std::path::Path;
 
 use rustix::fs::Mode;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, umask};
 
 /// The mode bits of group and others, and the sticky bit, which marks a shared folder such as /tmp.
 const OTHERS: u32 = 0o077;
@@ -38,6 +40,49 @@ pub(crate) fn keep(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The user and the group of a data folder, for a tool that another user runs, such as root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    uid: u32,
+    gid: u32,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.uid, self.gid)
+    }
+}
+
+impl Owner {
+    /// The owner of `folder`, or, before it exists, of the nearest folder above it. `None` if it is
+    /// the user of this process.
+    pub(crate) fn of(folder: &Path) -> Option<Self> {
+        let folder = std::path::absolute(folder).ok()?;
+        let known = folder.ancestors().find_map(|it| fs::metadata(it).ok())?;
+        // Files in a shared folder such as /tmp belong to their makers.
+        let is_shared = known.mode() & SHARED != 0;
+        let (uid, gid) = (known.uid(), known.gid());
+        (uid != geteuid().as_raw() && !is_shared).then_some(Self { uid, gid })
+    }
+
+    /// Gives `folder` and all that it contains to this owner. Symbolic links are not followed.
+    ///
+    /// # Errors
+    /// A file cannot be read or given away, for which a process needs the rights of root.
+    pub(crate) fn give(self, folder: &Path) -> io::Result<()> {
+        lchown(folder, Some(self.uid), Some(self.gid))?;
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                self.give(&entry.path())?;
+            } else {
+                lchown(entry.path(), Some(self.uid), Some(self.gid))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Disables core dumps of this process.
@@ -72,6 +117,31 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    /// Only root can make files of another user; others have nothing to give.
+    #[test]
+    fn the_content_of_a_folder_goes_to_the_owner_of_the_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("data");
+        fs::create_dir(&folder).unwrap();
+        assert_eq!(Owner::of(&folder), None);
+        assert_eq!(Owner::of(&folder.join("not/there")), None);
+        if !geteuid().is_root() {
+            return;
+        }
+        lchown(&folder, Some(4711), Some(4712)).unwrap();
+        let owner = Owner::of(&folder.join("not/there")).unwrap();
+        assert_eq!(owner.to_string(), "4711:4712");
+        fs::create_dir(folder.join("wal")).unwrap();
+        fs::write(folder.join("wal/1"), "").unwrap();
+        std::os::unix::fs::symlink("/", folder.join("link")).unwrap();
+        owner.give(&folder).unwrap();
+        for name in ["", "wal", "wal/1", "link"] {
+            let known = fs::symlink_metadata(folder.join(name)).unwrap();
+            assert_eq!((known.uid(), known.gid()), (4711, 4712), "{name}");
+        }
+        assert_ne!(fs::metadata("/").unwrap().uid(), 4711);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) async fn started(consensus: Handle) {
     }
 }
 
-/// Reports that the node stops, and asks for as much time as the stop may take.
+/// Reports that the node stops, and requests the time that the stop may take.
 pub(crate) fn stopping(patience: Duration) {
     // A second more, so that the node ends by itself.
     let micros = (patience + Duration::from_secs(1)).as_micros();

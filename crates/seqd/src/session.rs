@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use seqd_client::api::{Plan, Token, exit};
-use seqd_client::{Client, ClientFiles, Options, Traced, parse_endpoints};
+use seqd_client::{Client, ClientFiles, DryRun, Options, Traced, parse_endpoints};
+use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use crate::arguments;
@@ -137,8 +138,37 @@ impl Session {
             .with_columns(&["effect"])
             .with_people(format!("{}\n", plan.effect));
         report.row(vec![plan.effect.clone()]);
+        self.print(&report)
+    }
+
+    /// Prints the result of a command that has succeeded.
+    pub(crate) fn print(&self, report: &Report) -> Result<u8, Failure> {
         report.print(self.format)?;
         Ok(exit::OK)
+    }
+
+    /// Prints a note for people, or the response as JSON.
+    pub(crate) fn done(&self, note: &str, response: &impl Serialize) -> Result<u8, Failure> {
+        self.note(note);
+        match self.format.is_json() {
+            true => self.print(&Report::new(response)?),
+            false => Ok(exit::OK),
+        }
+    }
+
+    /// The client for dry runs, if this is one.
+    pub(crate) fn trial(&self) -> Option<DryRun<'_>> {
+        self.is_dry_run.then(|| self.client.dry_run())
+    }
+
+    /// Prints a plan and asks for confirmation. Returns the exit code if the command ends here: in
+    /// a dry run, or without a confirmation.
+    pub(crate) fn agreed(&self, plan: &Plan) -> Result<Option<u8>, Failure> {
+        if self.is_dry_run {
+            return self.print_plan(plan).map(Some);
+        }
+        let is_agreed = self.may_go_on(&plan.effect)?;
+        Ok((!is_agreed).then_some(exit::OK))
     }
 
     /// Prints a line for people on stderr, unless `--quiet` is set.

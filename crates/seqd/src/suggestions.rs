@@ -49,7 +49,7 @@ pub(crate) fn without_destructive(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// The harmless names; `None` if that are all of them.
+/// The harmless names; `None` if all are harmless.
 fn keep(names: &[String]) -> Option<Vec<String>> {
     let harmless = |name: &&String| !DESTRUCTIVE.contains(&name.as_str());
     let kept: Vec<String> = names.iter().filter(harmless).cloned().collect();

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import threading
 
 from driver.outcomes import Failed, Skipped, need
 
@@ -17,11 +18,13 @@ TOOLS = {
 class Languages:
     def __init__(self, scratch):
         self.scratch, self.outcomes = scratch, {}
+        self.preparing = threading.Lock()
 
     def need(self, language):
         """Prepares a language if that has not been done; raises the reason if it cannot be used."""
-        if language not in self.outcomes:
-            self.outcomes[language] = self.prepare(language)
+        with self.preparing:
+            if language not in self.outcomes:
+                self.outcomes[language] = self.prepare(language)
         if self.outcomes[language]:
             raise self.outcomes[language]
 

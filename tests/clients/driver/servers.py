@@ -4,10 +4,11 @@ import os
 import re
 import socket
 import subprocess
+import threading
 import time
 
+from cluster import free_ports
 from driver.outcomes import Failed, need
-from python.ports import free_port
 
 START_LIMIT_S = 30
 
@@ -17,6 +18,7 @@ class Servers:
         self.scratch, self.binary, self.target = scratch, options.binary, options.target
         self.redis, self.memcached, self.http = options.redis, options.memcached, options.http
         self.started, self.redis_server = [], None
+        self.starting = threading.Lock()
 
     def __enter__(self):
         try:
@@ -38,7 +40,7 @@ class Servers:
     def start_redis(self):
         """Starts a redis-server without a file, and returns its address."""
         need(["redis-server"])
-        port = free_port()
+        (port,) = free_ports(1)
         options = ["--port", str(port), "--save", "", "--dir", str(self.scratch)]
         self.spawn("redis-server", "redis-server", *options)
         self.wait(
@@ -84,8 +86,9 @@ class Servers:
 
     def words(self, words):
         """The words of a command with the addresses filled in."""
-        if any("{redis_server}" in word for word in words) and not self.redis_server:
-            self.redis_server = self.start_redis()
+        with self.starting:
+            if any("{redis_server}" in word for word in words) and not self.redis_server:
+                self.redis_server = self.start_redis()
         redis = (self.redis or "").split(",")[0]
         return [
             word.format(redis_server=self.redis_server, redis=redis, binary=self.binary)

@@ -44,8 +44,10 @@ ALSO = {"lock-scripts": ["node", "go", "java"]}
 # Programs that compare or stop servers: they have no sense against redis-server alone.
 SEQD_ONLY = {"differential", "lock-scripts", "redis-access", "contention"}
 
-# One of each kind, within a minute and with the packages of one language.
+# One of each kind, within a minute and with the packages of one language, the slowest first.
 SHORT = [
+    "differential",
+    "redis-access",
     "redis-cli",
     "redis-py",
     "redis-py-lock",
@@ -54,6 +56,4 @@ SHORT = [
     "katsubushi",
     "libmemcached-tools",
     "http-routes",
-    "differential",
-    "redis-access",
 ]

@@ -3,7 +3,7 @@ again.
 
   contention.py SEQD_BINARY [SECONDS [KILLS]]
 
-Three nodes run in a temporary folder. A holder takes a local file lock, which is free if no other
+Three nodes with TLS and tokens run in a temporary folder. A holder takes a local file lock, which is free if no other
 holder is inside, and writes its fencing token into a ledger. Tokens in the order of the ledger must
 rise.
 """
@@ -12,6 +12,7 @@ import fcntl
 import multiprocessing
 import pathlib
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -25,9 +26,24 @@ HOLD_S = 5.0
 NAME = "contended"
 
 
-def contender(number, ports, folder, end):
+def access(cluster):
+    """The options of a client."""
+    tls = cluster.folder / "tls"
+    return {
+        "host": "127.0.0.1",
+        "password": cluster.token,
+        "ssl": True,
+        "ssl_ca_certs": str(tls / "ca.crt"),
+        "ssl_certfile": str(tls / "app.crt"),
+        "ssl_keyfile": str(tls / "app.key"),
+        "socket_timeout": 4,
+        "socket_connect_timeout": 1,
+    }
+
+
+def contender(number, ports, options, folder, end):
     """Acquires, checks, works and releases until the end; after an error it tries the next node."""
-    clients = [redis.Redis(port=port, socket_timeout=4, socket_connect_timeout=1) for port in ports]
+    clients = [redis.Redis(port=port, **options) for port in ports]
     ledger, inside = folder / "ledger", open(folder / "inside", "w")
     turn = number
     while time.time() < end:
@@ -81,14 +97,16 @@ def main():
     binary = sys.argv[1]
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 30
     kills = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+    # Without this, a terminated run would leave its nodes behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with (
         tempfile.TemporaryDirectory(prefix="seqd-contention.") as scratch,
-        Cluster(binary, scratch) as cluster,
+        Cluster(binary, more=["redis"]) as cluster,
     ):
         folder, end = pathlib.Path(scratch), time.time() + seconds
-        ports = [node.redis_port for node in cluster.nodes]
+        ports, options = [node["redis"] for node in cluster.ports.values()], access(cluster)
         processes = [
-            multiprocessing.Process(target=contender, args=(number, ports, folder, end))
+            multiprocessing.Process(target=contender, args=(number, ports, options, folder, end))
             for number in range(CONTENDERS)
         ]
         for process in processes:
@@ -97,15 +115,15 @@ def main():
         for _ in range(kills):
             time.sleep(seconds / (kills + 1) / 2)
             leader, before = cluster.leader(), len(turns(folder))
-            leader.kill()
+            cluster.kill(leader)
             began = time.monotonic()
             if check(
-                f"turns continue without {leader.name}",
+                f"turns continue without {leader}",
                 until(lambda before=before: len(turns(folder)) > before, 20),
             ):
                 gaps.append(round(time.monotonic() - began, 2))
             time.sleep(seconds / (kills + 1) / 2)
-            leader.start()
+            cluster.start()
         for process in processes:
             process.join()
         report(folder, gaps)

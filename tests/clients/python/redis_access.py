@@ -13,7 +13,8 @@ import tempfile
 
 import redis
 from checks import check, done, equal, raises, until
-from ports import free_port
+from cluster import free_ports
+from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     LockError,
@@ -21,6 +22,7 @@ from redis.exceptions import (
     RedisError,
     ResponseError,
 )
+from redis.retry import Retry
 
 OPERATOR = "operator-0123456789abcdef0123456789abcdef"
 
@@ -30,7 +32,7 @@ class Secured:
 
     def __init__(self, binary, folder):
         self.binary, self.folder = binary, pathlib.Path(folder)
-        self.http_port, self.redis_port, peer_port = free_port(), free_port(), free_port()
+        self.http_port, self.redis_port, peer_port = free_ports(3)
         self.token_file = self.folder / "token"
         self.token_file.write_text(OPERATOR + "\n")
         self.token_file.chmod(0o600)
@@ -62,8 +64,14 @@ class Secured:
         return self.seqd(*endpoint, *operator, "access", "create", *words)
 
     def client(self, **options):
+        """Without the retries of redis-py, which repeat a refused password for six seconds."""
         return redis.Redis(
-            host="localhost", port=self.redis_port, ssl=True, ssl_ca_certs=str(self.ca), **options
+            host="localhost",
+            port=self.redis_port,
+            ssl=True,
+            ssl_ca_certs=str(self.ca),
+            retry=Retry(NoBackoff(), 0),
+            **options,
         )
 
     def redis_cli(self, *words):

@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use seqd_tests::cluster::Cluster;
-use seqd_tests::{binary, http, wait};
+use seqd_tests::{binary, wait};
 
 /// The time for a restart on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The client address of `n2` in the view of node 0.
 fn shown(cluster: &Cluster) -> Option<String> {
-    let reply = http::get(&cluster.url(0, "/v1/cluster")).send().ok()?;
-    let view = reply.json();
-    let mut members = view["members"].as_array()?.iter();
-    let member = members.find(|member| member["name"] == "n2")?;
+    let member = cluster.member(0, 1)?;
     Some(member["http"].as_str()?.to_owned())
 }
 

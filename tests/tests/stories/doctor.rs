@@ -5,41 +5,69 @@
 use std::process::Command;
 use std::time::Duration;
 
-use seqd_tests::binary::run;
+use seqd_tests::binary::{run, seqd_next};
+use seqd_tests::certificates::{Certificates, DAY, Secures as _, days, for_seconds};
 use seqd_tests::clock::ShiftedClock;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::faults::{Strace, why_no_trace};
-use seqd_tests::wait;
+use seqd_tests::links::{Condition, Pairs};
+use seqd_tests::loop_disk::{FileSystem, cannot_mount};
+use seqd_tests::{links, skips, wait};
 use serde_json::{Value, json};
 
 /// The node at which things go wrong, and the node that is asked.
 const WRONG: usize = 2;
 const ASKED: usize = 0;
 
-/// The exit code, and the checks.
-fn diagnose(cluster: &Cluster) -> (Option<i32>, Value) {
-    let output = run(&["doctor", "-o", "json", "-e", &cluster.address(ASKED)]);
-    let read = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    (output.status.code(), read)
+/// A disk whose reserve of 128 MiB is much less than three hundredths of it.
+const DISK: u64 = 8 << 30;
+
+/// The command, with the options with which it reaches the asked node.
+struct Doctor(Vec<String>);
+
+impl Doctor {
+    fn of(cluster: &Cluster, options: &[&str]) -> Self {
+        let url = cluster.node(ASKED).url();
+        let words = [&["doctor", "-o", "json", "-e", &url], options].concat();
+        Self(words.into_iter().map(str::to_owned).collect())
+    }
+
+    /// The exit code, and the checks.
+    fn diagnose(&self) -> (Option<i32>, Value) {
+        let words: Vec<&str> = self.0.iter().map(String::as_str).collect();
+        let output = run(&words);
+        let read = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.code(), read)
+    }
+
+    fn wait_healthy(&self) {
+        self.wait(|code, found| code == Some(0) && found["healthy"] == json!(true));
+    }
+
+    /// Waits until the command fails, and a check has this name and this part of the detail.
+    #[track_caller]
+    fn wait_named(&self, name: &str, part: &str) {
+        self.wait(|code, found| code == Some(7) && fails(found, name, part));
+    }
+
+    #[track_caller]
+    fn wait(&self, is_it: impl Fn(Option<i32>, &Value) -> bool) {
+        let mut last = (None, Value::Null);
+        let done = wait::within(READY, || {
+            last = self.diagnose();
+            is_it(last.0, &last.1).then_some(())
+        });
+        assert!(done.is_some(), "{last:?}");
+    }
 }
 
-fn wait_healthy(cluster: &Cluster) {
-    wait::until("a healthy cluster", READY, || {
-        let (code, found) = diagnose(cluster);
-        (code == Some(0) && found["healthy"] == json!(true)).then_some(())
-    });
-}
-
-/// Waits until the command fails, and a check has this name and this part of the detail.
-fn wait_named(cluster: &Cluster, name: &str, part: &str) {
-    wait::until(&format!("{name} to name {part:?}"), READY, || {
-        let (code, found) = diagnose(cluster);
-        let checks = found["checks"].as_array()?;
-        let check = checks.iter().find(|check| check["check"] == name)?;
-        let detail = check["detail"].as_str()?;
-        let is_named = code == Some(7) && check["result"] == "fail" && detail.contains(part);
-        is_named.then_some(())
-    });
+/// Returns whether the check with this name fails, with this part of the detail.
+fn fails(found: &Value, name: &str, part: &str) -> bool {
+    let mut checks = found["checks"].as_array().into_iter().flatten();
+    checks.any(|check| {
+        let detail = check["detail"].as_str().unwrap_or_default();
+        check["check"] == name && check["result"] == "fail" && detail.contains(part)
+    })
 }
 
 #[test]
@@ -50,25 +78,22 @@ fn one_wrong_thing_at_a_time_is_named() {
     cluster.start_all();
     cluster.wait_ready();
     cluster.create_sequence(ASKED, "order", &json!({"mode": "strict"}));
-    wait_healthy(&cluster);
+    let doctor = Doctor::of(&cluster, &[]);
+    doctor.wait_healthy();
 
     if let Some(clock) = clock {
         clock.shift_ms(2_000);
-        wait_named(&cluster, "clock", "the clock of n3 is 2.");
+        doctor.wait_named("clock", "the clock of n3 is 2.");
         clock.shift_ms(0);
-        wait_healthy(&cluster);
+        doctor.wait_healthy();
     }
 
     if why_no_trace().is_none() && cluster.leader() != WRONG {
         let slow = Duration::from_millis(1_200);
         let strace = Strace::delay_fdatasync(cluster.node(WRONG), slow, &folder);
-        wait::until("n3 to be slow", READY, || {
+        doctor.wait(|code, found| {
             cluster.next(ASKED, "order", 1);
-            let (code, found) = diagnose(&cluster);
-            let checks = found["checks"].as_array()?;
-            let fsync = checks.iter().find(|check| check["check"] == "fsync")?;
-            let is_named = fsync["detail"].as_str()?.contains("n3");
-            (code == Some(7) && is_named && fsync["result"] == "fail").then_some(())
+            code == Some(7) && fails(found, "fsync", "n3")
         });
         drop(strace);
     }
@@ -77,12 +102,73 @@ fn one_wrong_thing_at_a_time_is_named() {
     let mut lower = Command::new("prlimit");
     let lowered = lower.args(["--pid", &pid, "--nofile=600:600"]).status();
     assert!(lowered.expect("prlimit of util-linux").success());
-    wait_named(&cluster, "descriptors", "of 600");
+    doctor.wait_named("descriptors", "of 600");
 
     cluster.node_mut(WRONG).kill();
-    wait_named(&cluster, "members", "n3 is unreachable from n1");
-    let (_, found) = diagnose(&cluster);
+    doctor.wait_named("members", "n3 is unreachable from n1");
+    let (_, found) = doctor.diagnose();
     let quorum = &found["checks"][2];
     assert_eq!(quorum["check"], "quorum", "{found}");
     assert_eq!(quorum["result"], "warn", "{found}");
+}
+
+#[test]
+fn a_one_way_partition_is_named() {
+    if skips::ends("links doctor", links::unavailable()) {
+        return;
+    }
+    let cluster = Cluster::on_links(3, 0).ready();
+    let doctor = Doctor::of(&cluster, &[]);
+    doctor.wait_healthy();
+
+    // A firewall refuses the connections of one direction.
+    let links = cluster.links();
+    let refused = links.impose(Pairs::one_way(&[ASKED], &[WRONG]), Condition::Refused);
+    links.break_connections(ASKED, WRONG);
+    let one_way = "one-way partition: n1 does not reach n3, although n3 reaches n1";
+    doctor.wait_named("links", one_way);
+    refused.heal();
+    doctor.wait_healthy();
+
+    // The packets of one direction are lost, so no connection works in either.
+    let lost = links.impose(Pairs::one_way(&[ASKED], &[WRONG]), Condition::Cut);
+    doctor.wait_named("links", "n1 and n3 do not reach each other");
+    lost.heal();
+    doctor.wait_healthy();
+}
+
+#[test]
+fn an_ending_certificate_a_full_disk_and_another_version_are_named() {
+    seqd_next();
+    let mut cluster = Cluster::planned(3);
+    let has_disk = !skips::ends("doctor of a full disk", cannot_mount(FileSystem::Ext4));
+    if has_disk {
+        cluster = cluster.on_disk(WRONG, FileSystem::Ext4, DISK);
+    }
+    let certificates = Certificates::new(cluster.folder(), "certificates");
+    certificates.secure(&mut cluster, days(365));
+    certificates.issue_node("n3", for_seconds(3 * DAY));
+    let mut cluster = cluster.ready();
+    let ca = certificates.ca().display().to_string();
+    let doctor = Doctor::of(&cluster, &["--cacert", &ca]);
+    for port in ["client", "peer"] {
+        let named = format!("n3: the certificate for the {port} port expires in 2 days");
+        doctor.wait_named("certificates", &named);
+    }
+    certificates.issue_node("n3", days(365));
+    doctor.wait_healthy();
+
+    if has_disk {
+        let full = cluster.disk_mut(WRONG).fill_but(DISK / 36);
+        doctor.wait_named("disk", "n3: 97 % used");
+        drop(full);
+        doctor.wait_healthy();
+    }
+
+    let node = cluster.node_mut(WRONG);
+    assert!(node.stop().success(), "{}", node.tail());
+    node.set_binary(Some(seqd_next()));
+    node.start();
+    cluster.wait_ready_of(&[WRONG], READY);
+    doctor.wait_named("versions", "different programs: n1, n2: ");
 }

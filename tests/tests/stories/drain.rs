@@ -12,11 +12,7 @@ use serde_json::{Value, json};
 const KNOWN_EVERYWHERE: Duration = Duration::from_secs(5);
 
 fn state(cluster: &Cluster, asked: usize, node: usize) -> String {
-    let name = cluster.node(node).name().to_owned();
-    let view = cluster.get(asked, "/v1/cluster").ok().json();
-    let members = view["members"].as_array().expect("members").iter();
-    let mut found = members.filter(|member| member["name"] == *name);
-    let member: &Value = found.next().expect("the member");
+    let member = cluster.member(asked, node).expect("the member");
     member["state"].as_str().expect("a state").to_owned()
 }
 
@@ -27,11 +23,7 @@ fn change(cluster: &Cluster, asked: usize, node: usize, what: &str) -> Value {
 }
 
 fn worker(cluster: &Cluster, node: usize) -> Value {
-    let view = cluster.get(node, "/v1/cluster").ok().json();
-    let name = cluster.node(node).name();
-    let members = view["members"].as_array().expect("members").iter();
-    let mut own = members.filter(|member| member["name"] == *name);
-    own.next().expect("the node itself")["workers"]["default"].clone()
+    cluster.member(node, node).expect("the node itself")["workers"]["default"].clone()
 }
 
 #[test]
@@ -55,6 +47,8 @@ fn a_drained_leader_serves_on_without_leading_until_it_is_resumed() {
         (&json!(name), &json!(true))
     );
     assert_eq!(drain["role"], "follower", "another node leads: {drain}");
+    let leader = drain["leader"].as_str().expect("the next leader");
+    assert_ne!(leader, name, "{drain}");
     for node in [asked, drained] {
         assert_eq!(state(&cluster, node, drained), "draining");
     }

@@ -10,11 +10,10 @@ use seqd_tests::workload::{Route, Workload};
 use seqd_tests::{http, wait};
 use serde_json::json;
 
-fn role_of(cluster: &Cluster, at: usize, name: &str) -> Option<String> {
-    let view = cluster.node(at).cluster_view()?;
-    let members = view["members"].as_array()?.clone();
-    let member = members.into_iter().find(|member| member["name"] == name)?;
-    member["role"].as_str().map(str::to_owned)
+fn role_of(cluster: &Cluster, at: usize, index: usize) -> Option<String> {
+    cluster.member(at, index)?["role"]
+        .as_str()
+        .map(str::to_owned)
 }
 
 #[test]
@@ -41,14 +40,14 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
     let other = (leader + 1) % 3;
     cluster.add_member(fourth, other);
     wait::until("n4 to be a learner", READY, || {
-        (role_of(&cluster, other, "n4").as_deref() == Some("learner")).then_some(())
+        (role_of(&cluster, other, fourth).as_deref() == Some("learner")).then_some(())
     });
     cluster.wait_ready_of(&[fourth], READY);
     cluster.get(fourth, "/v1/id").ok();
 
     cluster.promote(fourth, other);
     wait::until("n4 to be a voter", READY, || {
-        (role_of(&cluster, fourth, "n4").as_deref() == Some("follower")).then_some(())
+        (role_of(&cluster, fourth, fourth).as_deref() == Some("follower")).then_some(())
     });
 
     let leader = cluster.leader();
@@ -64,7 +63,7 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
         cluster.node(leader).tail()
     );
     wait::until("the removed node to be forgotten", READY, || {
-        role_of(&cluster, asked, &name).is_none().then_some(())
+        role_of(&cluster, asked, leader).is_none().then_some(())
     });
     values.wait_for(50, READY);
     let to = timeline.at();

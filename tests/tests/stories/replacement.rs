@@ -3,8 +3,9 @@
 
 use seqd_tests::binary;
 use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::damage::row;
 use seqd_tests::wait;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Runs a command with all nodes as its endpoints. Returns its exit code and its output.
 fn run(cluster: &Cluster, words: &[&str]) -> (Option<i32>, String) {
@@ -35,13 +36,6 @@ fn run_and_kill(cluster: &Cluster, words: &[&str], line: &str) {
     let words = [&["-e", &endpoints], words].concat();
     let is_killed = binary::kill_at_line(binary::command(&words), line);
     assert!(is_killed, "{words:?}: no {line:?}");
-}
-
-/// A member in the view of another node.
-fn member(cluster: &Cluster, by: usize, name: &str) -> Option<Value> {
-    let view = cluster.node(by).cluster_view()?;
-    let mut members = view["members"].as_array()?.iter();
-    members.find(|member| member["name"] == name).cloned()
 }
 
 /// The members in the view of a node, with their roles; leader and follower are voters.
@@ -82,7 +76,7 @@ fn a_member_moves_to_other_addresses_and_a_leader_is_demoted_and_promoted_again(
         &["member", "update", "n4", "--http", url, "--wait"],
     );
     assert!(text.contains(&format!("-> {url}")), "{text}");
-    assert_eq!(member(&cluster, 0, "n4").unwrap()["http"], url);
+    assert_eq!(cluster.member(0, n4).unwrap()["http"], url);
     refused(
         &cluster,
         &["member", "update", "n4", "--peer", "127.0.0.1:1"],
@@ -98,7 +92,7 @@ fn a_member_moves_to_other_addresses_and_a_leader_is_demoted_and_promoted_again(
     cluster.node_mut(n4).set("peer", "advertise", &quoted);
     cluster.node_mut(n4).start();
     wait::until("the addresses of the configuration", READY, || {
-        let seen = member(&cluster, 0, "n4")?;
+        let seen = cluster.member(0, n4)?;
         (seen["peer"] == peer && seen["http"] == http && seen["state"] == "ready").then_some(())
     });
     assert_eq!(cluster.next(n4, "order", 1), (1, 1));
@@ -128,7 +122,7 @@ fn a_dead_node_is_replaced_though_the_command_is_killed_twice() {
     let peer = cluster.node(n4).peer_address();
     cluster.node_mut(0).kill();
     wait::until("a leader that lost n1", READY, || {
-        let seen = member(&cluster, cluster.leader_claims()?, "n1")?;
+        let seen = cluster.member(cluster.leader_claims()?, 0)?;
         (seen["state"] == "unreachable").then_some(())
     });
     let replace = ["member", "replace", "n1", "n4", &peer, "--yes"];
@@ -142,7 +136,7 @@ fn a_dead_node_is_replaced_though_the_command_is_killed_twice() {
     refused(&cluster, &replace[..5], 2, effect);
     run_and_kill(&cluster, &replace, "n4 is added as a learner");
     wait::until("n4 to be a member", READY, || {
-        member(&cluster, 1, "n4").map(drop)
+        cluster.member(1, n4).map(drop)
     });
     refused(
         &cluster,
@@ -192,4 +186,30 @@ fn a_dead_node_is_replaced_though_the_command_is_killed_twice() {
     let status = cluster.node_mut(leader).exit_within(READY);
     assert_eq!(status.code(), Some(9), "{}", cluster.node(leader).tail());
     assert_eq!(cluster.next(n5, "order", 1), (7, 7));
+}
+
+#[test]
+fn a_node_that_founded_alone_and_lost_its_folder_founds_no_second_cluster() {
+    let mut cluster = Cluster::planned(1)
+        .with("peer", "found_after", "\"2s\"")
+        .ready()
+        .with_order();
+    for name in ["n2", "n3"] {
+        let node = cluster.add_stranger(name);
+        cluster.node_mut(node).start();
+        wait::until("the node to wait for its being added", READY, || {
+            let text = cluster.node(node).stderr();
+            text.contains("member add").then_some(())
+        });
+        let peer = cluster.node(node).peer_address();
+        done(&cluster, &["member", "add", name, &peer, "--wait"]);
+        done(&cluster, &["member", "promote", name, "--wait"]);
+    }
+    assert_eq!(cluster.next(1, "order", 5), (1, 5));
+    cluster.node_mut(0).kill();
+    std::fs::remove_dir_all(cluster.node(0).data()).unwrap();
+    // Its configuration lists only itself.
+    cluster.node_mut(0).start();
+    row("empty folder of a known voter").ends(cluster.node_mut(0));
+    assert_eq!(cluster.next(1, "order", 1), (6, 6));
 }

@@ -80,6 +80,26 @@ fn a_node_with_another_cluster_s_certificate_is_refused_and_both_sides_log_it() 
 }
 
 #[test]
+fn a_joiner_that_no_peer_admits_logs_how_to_get_a_certificate() {
+    let (mut cluster, _certificates) = secured();
+    let joiner = cluster.add_stranger("n4");
+    let foreign = Certificates::new(cluster.folder(), "foreign");
+    foreign.issue_node("n4", days(365));
+    foreign.meet_peers(cluster.node_mut(joiner), "n4");
+    cluster.start_all();
+    wait_for_words(
+        &cluster,
+        joiner,
+        &[
+            "waiting to be added: n4 is not among the configured peers",
+            "its certificate is not signed by a CA that is trusted here",
+            "tls.peer_ca",
+            "`seqd tls add --node n4=HOST`",
+        ],
+    );
+}
+
+#[test]
 fn the_right_certificate_of_another_node_is_refused_and_both_sides_log_it() {
     let (mut cluster, certificates) = secured();
     // A node of the same cluster, n9, at the address at which n1 and n2 expect n3.

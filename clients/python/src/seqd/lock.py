@@ -1,6 +1,6 @@
 """A lock that this process holds: acquired, renewed by a thread, and released.
 
-The holder knows until when a hold lasts at least: counted from before the answered request was sent,
+The holder computes the earliest end of a hold, counted from before the answered request was sent,
 by a clock that includes suspended time. From then on the lock is lost, whether or not the cluster
 can be reached. The protected resource should check the token nevertheless: a process can be
 suspended between the check and the action.

@@ -180,7 +180,7 @@ class Ranges:
             except Error as error:
                 stock.error = error
                 if is_for_good(error) and error.code != "outcome-unknown":
-                    # The range before may belong to another run, which only the cluster knows.
+                    # The range before may belong to another run, which only the cluster can decide.
                     if unused == of_last:
                         return 0
                     unused = of_last

@@ -315,7 +315,7 @@ pub struct MemberChange {
 pub struct MemberDrain {
     /// The member.
     pub name: String,
-    /// Whether it drains.
+    /// True if it drains.
     pub draining: bool,
     /// Its role. A draining member is the leader only while no other voter can lead.
     pub role: Role,

@@ -75,6 +75,8 @@ pub struct NodeFacts {
     pub config: BTreeMap<String, String>,
     /// The ports that serve other machines without TLS or without authentication.
     pub exposed: Vec<String>,
+    /// A short hash of the operator's token. Null if callers need no token.
+    pub operator_token: Option<String>,
 }
 
 /// The link from a node to a member.
@@ -188,4 +190,17 @@ pub struct ResourceUse {
     pub largest: u64,
     /// The amount that one tenant may hold.
     pub share: u64,
+}
+
+impl SequenceLeft {
+    /// The part below which little of a sequence is left, so that facts list it.
+    pub const LITTLE: f64 = 0.1;
+
+    /// The part below which almost nothing is left.
+    pub const ALMOST_NOTHING: f64 = 0.02;
+}
+
+impl LatencyFacts {
+    /// The number of operations whose median counts. A start makes some slow ones.
+    pub const ENOUGH: u64 = 30;
 }

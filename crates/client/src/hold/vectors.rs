@@ -16,7 +16,7 @@ use super::{LockGuard, LockLost, LockOptions};
 use crate::boot_clock::BootTime;
 use crate::error::{Attempt, Error};
 
-/// What happens to one request after this many milliseconds.
+/// The outcome of one request after this many milliseconds.
 #[derive(Clone, Copy)]
 enum Response {
     Held { after_ms: u64, expires_in_ms: u64 },

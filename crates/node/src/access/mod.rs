@@ -164,6 +164,12 @@ impl Access {
         }))
     }
 
+    /// The fingerprint of the operator's token; `None` if callers need no token.
+    pub(crate) fn operator_fingerprint(&self, cluster_id: &str) -> Option<String> {
+        let guard = self.0.as_ref()?;
+        Some(guard.operator.fingerprint(cluster_id))
+    }
+
     /// Returns the caller that presents this token, and counts the request towards the token's
     /// rate.
     pub(crate) fn admit(&self, shown: Option<&[u8]>) -> Result<Caller, NotLetIn> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use seqd_api::{Token, TokenError};
 use seqd_state::TokenHash;
+use sha2::{Digest as _, Sha256};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::token::{hash, is_equal};
@@ -17,6 +18,9 @@ use crate::config::{Config, ConfigError};
 
 /// The interval at which the file is read again. A replaced token is rejected about a second later.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Two different tokens have equal fingerprints once in four billion pairs.
+const FINGERPRINT_BYTES: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct TokenFile {
@@ -77,6 +81,20 @@ impl TokenFile {
         is_equal(hash(token), *in_force)
     }
 
+    /// A short hash with which the nodes of a cluster compare their tokens. Four bytes rule out no
+    /// more than most wrong guesses of a token, and so reveal nothing about a random one.
+    pub(super) fn fingerprint(&self, cluster_id: &str) -> String {
+        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
+        let digest = Sha256::new()
+            .chain_update("seqd fingerprint of the operator's token\n")
+            .chain_update(cluster_id)
+            .chain_update("\n")
+            .chain_update(in_force.0)
+            .finalize();
+        let short = digest.iter().take(FINGERPRINT_BYTES);
+        short.map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Rereads the file periodically and puts a replaced token in force.
     pub(super) async fn keep_fresh(file: Arc<Self>) {
         let mut ticks = interval(LOOK_EVERY);
@@ -115,5 +133,20 @@ impl TokenFile {
         }
         *in_force = found;
         Look::Taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_differ_by_token_and_by_cluster_and_are_short() {
+        let of = |token: &str, cluster: &str| TokenFile::of_token(token).fingerprint(cluster);
+        let one = of("aa", "c1");
+        assert_eq!(one, of("aa", "c1"));
+        assert_ne!(one, of("ab", "c1"));
+        assert_ne!(one, of("aa", "c2"));
+        assert_eq!(one.len(), 8);
     }
 }

@@ -11,7 +11,7 @@ struct Steps {
     has_begun: AtomicBool,
 }
 
-/// Whether the port closes soon. First each HTTP response ends its connection, so that clients
+/// True if the port closes soon. First each HTTP response ends its connection, so that clients
 /// connect to another node. Then requests are refused as `draining`, too. A client that was
 /// disconnected instead could not determine whether it was served.
 #[derive(Clone, Debug, Default)]

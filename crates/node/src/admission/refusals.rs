@@ -23,7 +23,8 @@ pub(crate) fn refusal(why: NotLetIn) -> Problem {
             let detail = "the access token is wrong: this cluster has no such token";
             Problem::new(code, detail).with_hint(
                 "compare it with the token that was printed when it was created: it may be \
-                 incomplete, revoked, or of another cluster",
+                 incomplete, revoked, or of another cluster; the operator's token must be the same \
+                 on every node (auth.bootstrap_token_file)",
             )
         }
         NotLetIn::Expired { id, at } => {

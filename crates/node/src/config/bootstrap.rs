@@ -265,7 +265,7 @@ fn access(text: &mut String, node: &Bootstrap<'_>, peers: &[(String, String)], h
             ""
         };
         let made_by = if node.joins {
-            "A copy of the cluster's token file, of mode 0600.".to_owned()
+            "A copy of the cluster's token file, of mode 0600, or of root with 0640.".to_owned()
         } else {
             format!(
                 "Made once, and copied to all nodes: (umask 077; openssl rand -hex 32 > {TOKEN})"

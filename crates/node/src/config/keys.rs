@@ -205,6 +205,8 @@ table! {
             "this node's peer address as others reach it, HOST:PORT";
         peers: Vec<(String, String)>, List, Some(""), peers,
             "the nodes of the bootstrap, NAME=HOST:PORT, this one among them";
+        found_after: Duration, Text, Some("2s"), |given| duration(given, 0..=MINUTE),
+            "how long an empty node listens for an existing cluster before one is founded";
     }
     raft: RaftSection {
         heartbeat: Duration, Text, Some("100ms"), |given| duration(given, 10..=MINUTE),

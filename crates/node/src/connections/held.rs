@@ -42,7 +42,7 @@ struct Activity {
     /// The requests among them that wait for an action of another client.
     pauses: AtomicUsize,
     has_asked: AtomicBool,
-    /// Whether its latest request waited because the client wished so.
+    /// True if its latest request waited because the client wished so.
     has_waited: AtomicBool,
     /// The number of its latest event: it was accepted, a request began, or the client received a
     /// part of a response. All connections share one sequence of numbers.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use seqd_api::problem::PROBLEM_JSON;
 use seqd_api::{ErrorCode, Problem, SNAPSHOT_CONTENT_TYPE};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::etag::ETag;
 use super::request::is_without_body;
@@ -28,9 +29,21 @@ fn line(mut json: Vec<u8>) -> Vec<u8> {
     json
 }
 
+/// The member of a problem with the checks of a node, of which people read a line each.
+const CHECKS: &str = "checks";
+
 /// The body of a problem.
 pub(super) fn body_of(problem: &Problem) -> Vec<u8> {
-    line(serde_json::to_vec(problem).unwrap_or_default())
+    let Some(Value::Array(checks)) = problem.extra.get(CHECKS) else {
+        return line(serde_json::to_vec(problem).unwrap_or_default());
+    };
+    let mut rest = problem.clone();
+    rest.extra.remove(CHECKS);
+    let rest = serde_json::to_string(&rest).unwrap_or_default();
+    let rest = rest.strip_suffix('}').unwrap_or_default();
+    let checks: Vec<String> = checks.iter().map(Value::to_string).collect();
+    let checks = checks.join(",\n");
+    format!("{rest},\n\"{CHECKS}\":[\n{checks}\n]}}\n").into_bytes()
 }
 
 #[derive(Debug)]
@@ -189,6 +202,7 @@ impl Response {
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
+    use serde_json::json;
 
     use super::*;
 
@@ -220,6 +234,23 @@ mod tests {
             let response = Response::problem(&problem).into_http();
             assert_eq!(header(&response, RETRY_AFTER), Some(seconds));
         }
+    }
+
+    #[tokio::test]
+    async fn the_checks_of_a_problem_have_a_line_each() {
+        let checks = vec![
+            json!({"name": "serving", "ok": false}),
+            json!({"name": "ids"}),
+        ];
+        let problem = Problem::new(ErrorCode::Draining, "d }")
+            .with_extra(CHECKS, checks)
+            .with_extra("until", json!({"a": {}}));
+        let response = Response::problem(&problem).into_http();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let text = std::str::from_utf8(&body).unwrap();
+        assert_eq!(text.lines().count(), 5, "{text}");
+        let read: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(read, serde_json::to_value(problem).unwrap());
     }
 
     /// The port counts a streamed body while it is sent, and any other body as a whole.

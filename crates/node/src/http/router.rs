@@ -202,8 +202,8 @@ where
     methods.fallback(refuse)
 }
 
-/// The handler for the methods that a path does not take: `allow` names those that it takes, and
-/// `uses` what they do.
+/// Handles the methods that a path does not support: `allow` names the supported ones, `uses` their
+/// effects.
 pub(super) fn refusing_others(
     context: &Arc<Context>,
     path: &'static str,

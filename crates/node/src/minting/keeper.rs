@@ -64,7 +64,7 @@ pub(crate) struct Keeper {
     pub(crate) window_ms: u64,
     /// The most workers of one layout that this node may lease.
     pub(crate) workers: u32,
-    /// Whether the node is drained, so that unused workers are returned.
+    /// True if the node is drained, so that unused workers are returned.
     pub(crate) drained: Arc<watch::Sender<bool>>,
     /// Varies the first sequence of each tick, in layouts that draw it at random.
     pub(crate) seed: u64,

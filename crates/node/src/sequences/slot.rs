@@ -91,7 +91,7 @@ pub(super) struct SequenceBuffer {
     inner: Mutex<Inner>,
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) waiting: AtomicUsize,
-    /// Whether a request has used it since the last look.
+    /// True if a request has used it since the last look.
     is_used: AtomicBool,
     /// Counts the issued values.
     pub(super) allocated: Counter,

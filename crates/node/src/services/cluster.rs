@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use seqd_api::address::{HOST_PORT_RULE, base_url, is_host_port, is_node_url};
+use seqd_api::address::{base_url, check_host_port, is_node_url};
 use seqd_api::{
     AddMember, ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member,
     MemberChange, MemberState, Page, Plan, Quorum, Role, UpdateMember, validate_name,
@@ -383,9 +383,8 @@ pub(crate) fn checked_addresses(request: UpdateMember) -> Result<UpdateMember, S
 }
 
 fn check_addresses(peer: Option<&String>, http: Option<&String>) -> Result<(), RequestError> {
-    if let Some(peer) = peer.filter(|peer| !is_host_port(peer)) {
-        let detail = format!("peer: {peer:?} is not {HOST_PORT_RULE}");
-        return Err(RequestError::Invalid(detail));
+    if let Some(peer) = peer {
+        check_host_port("peer", peer).map_err(RequestError::Invalid)?;
     }
     if let Some(http) = http.filter(|http| !is_node_url(http)) {
         let sample = base_url("n4.example:7400");

@@ -1,11 +1,20 @@
 //! Drains of members: an operator takes a node out of a balancer before maintenance.
 
-use seqd_api::MemberDrain;
-use tokio::time::Instant;
+use std::time::Duration;
+
+use seqd_api::{MemberDrain, Role};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::cluster::{ClusterService, check_name, role};
 use super::error::ServiceError;
 use crate::codes::Change;
+
+/// Time limit of the wait for the next leader's first message, which follows its election at once.
+const NEXT_LEADER: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Part of the deadline that remains for the response.
+const TO_ANSWER: Duration = Duration::from_millis(100);
 
 impl ClusterService {
     /// Begins or ends the drain of a member. A repetition changes nothing.
@@ -18,11 +27,51 @@ impl ClusterService {
         check_name(name)?;
         let drained = self.raft.member_drain(name.to_owned(), drains, deadline);
         let member = drained.await.map_err(self.of(Change::Drain))?;
+        let role = role(member.role);
         Ok(MemberDrain {
-            name: member.name,
             draining: member.report.is_some_and(|report| report.draining),
-            role: role(member.role),
-            leader: self.show().leader,
+            leader: self.leader_besides(&member.name, role, deadline).await,
+            role,
+            name: member.name,
         })
+    }
+
+    /// The leader after the member had this role. This node may learn of the next leader later than
+    /// the member that gave the leadership up.
+    async fn leader_besides(&self, name: &str, role: Role, deadline: Instant) -> Option<String> {
+        let until = Instant::now() + NEXT_LEADER;
+        let until = deadline
+            .checked_sub(TO_ANSWER)
+            .map_or(until, |at| at.min(until));
+        let other = async {
+            loop {
+                let leader = leader_after(name, role, self.show().leader);
+                if leader.is_some() {
+                    return leader;
+                }
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        timeout_at(until, other).await.ok().flatten()
+    }
+}
+
+/// The recorded leader, unless it is a member that no longer leads.
+fn leader_after(name: &str, role: Role, recorded: Option<String>) -> Option<String> {
+    recorded.filter(|leader| leader != name || role == Role::Leader)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_gave_up_the_leadership_is_not_named_as_leader() {
+        let after = |role, recorded: &str| leader_after("n1", role, Some(recorded.to_owned()));
+        assert_eq!(after(Role::Follower, "n1"), None);
+        assert_eq!(after(Role::Follower, "n2").as_deref(), Some("n2"));
+        // No other voter can lead.
+        assert_eq!(after(Role::Leader, "n1").as_deref(), Some("n1"));
+        assert_eq!(leader_after("n1", Role::Follower, None), None);
     }
 }

@@ -21,6 +21,7 @@ use super::cluster::ClusterService;
 use super::error::ServiceError;
 use super::health::HealthService;
 use crate::REVISION;
+use crate::access::Access;
 use crate::config::{self, Config};
 use crate::minting::{ClockWatch, Minters};
 use crate::times::rfc3339;
@@ -31,9 +32,8 @@ use crate::trends::Trends;
 /// does not answer takes this long.
 const OTHERS: Duration = Duration::from_secs(1);
 
-/// The sequences that are listed, and the part of values below which a sequence is.
+/// The largest number of sequences that are listed.
 const SEQUENCES: usize = 20;
-const NEARLY_EXHAUSTED: f64 = 0.1;
 
 /// The number of sequences that are read at a time. `apply` waits meanwhile.
 const PAGE: usize = 1000;
@@ -46,6 +46,7 @@ pub(crate) struct FactsService {
     pub(crate) health: Arc<HealthService>,
     pub(crate) tls: Tls,
     pub(crate) trends: Arc<Trends>,
+    pub(crate) callers: Access,
     /// Held while the facts of the cluster are gathered, which reads every sequence: one at a time.
     gathering: Mutex<()>,
 }
@@ -60,6 +61,7 @@ impl FactsService {
             health: Arc::clone(health),
             tls: parts.tls.clone(),
             trends: Arc::default(),
+            callers: parts.callers.clone(),
             gathering: Mutex::default(),
         }
     }
@@ -102,6 +104,10 @@ impl FactsService {
                 .filter_map(|entry| Some((entry.key.name.to_owned(), entry.value.clone()?)))
                 .collect(),
             exposed: config::exposed(&self.config),
+            operator_token: status
+                .cluster_id
+                .as_deref()
+                .and_then(|cluster| self.callers.operator_fingerprint(cluster)),
         }
     }
 
@@ -209,7 +215,7 @@ impl FactsService {
                     };
                     let left = record.remaining().unwrap_or(total);
                     let remaining_ratio = left as f64 / (total as f64).max(1.0);
-                    if remaining_ratio < NEARLY_EXHAUSTED {
+                    if remaining_ratio < SequenceLeft::LITTLE {
                         found.push(SequenceLeft {
                             name: name.as_str().to_owned(),
                             remaining_ratio,

@@ -7,7 +7,7 @@ use seqd_api::{ErrorCode, MemberState};
 use seqd_raft::{MAY_BE_BEHIND, Phase, Raft, StopReason};
 
 use crate::minting::{ClockWatch, MintError, Minters};
-use crate::replica::{lost_for_good, quorum_lost_ms};
+use crate::replica::lost_for_long;
 use crate::times::rfc3339;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,11 +164,18 @@ impl HealthService {
             .and_then(|id| members.find(|member| member.id == id));
         let voters = format!("{} of {} voters reachable", status.reachable, status.voters);
         let leader = match leader {
-            Some(leader) if status.has_quorum_contact => {
+            Some(leader) if status.has_quorum_contact && leader.reachable => {
                 Check::new("leader", None, format!("{} leads; {voters}", leader.name))
             }
+            Some(leader) if status.has_quorum_contact => {
+                let detail = format!(
+                    "this node does not reach the leader {}; {voters}",
+                    leader.name
+                );
+                Check::new("leader", Some(Unready::NoLeader), detail)
+            }
             _ => {
-                let lost = lost_for_good(quorum_lost_ms(&status)).unwrap_or_default();
+                let lost = lost_for_long(&status);
                 let detail = format!("no leader has contact with a quorum; {voters}{lost}");
                 Check::new("leader", Some(Unready::NoLeader), detail)
             }

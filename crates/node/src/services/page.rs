@@ -29,6 +29,25 @@ impl PageRequest {
         })
     }
 
+    /// The items whose names begin with `asked` and with one of `permitted`, and the cursor after
+    /// them. `read` returns the first of the items after the cursor that begin with a prefix.
+    pub(crate) fn permitted<'a, T, R: IntoIterator<Item = T>>(
+        &self,
+        (permitted, asked): (&'a [String], &'a str),
+        read: impl Fn(&'a str, usize) -> R,
+        name: impl Fn(&T) -> &str,
+    ) -> (Vec<T>, Option<String>) {
+        let mut found = Vec::new();
+        for prefix in permitted.iter().filter_map(|own| narrower(own, asked)) {
+            found.extend(read(prefix, self.limit + 1 - found.len()));
+        }
+        let more = found.len() > self.limit;
+        found.truncate(self.limit);
+        let last = found.last().filter(|_| more);
+        let next_cursor = last.map(|item| behind(name(item)));
+        (found, next_cursor)
+    }
+
     /// Cuts the page out of all items, which are in order.
     pub(crate) fn cut<T>(&self, items: impl Iterator<Item = (String, T)>) -> Page<T> {
         let after = self.after.as_deref();
@@ -69,7 +88,7 @@ pub(crate) fn collect<K, R, T>(
 
 /// The longer of two prefixes, if it begins with the other: the prefix of all names that begin with
 /// both.
-pub(crate) fn narrower<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
+fn narrower<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
     if one.starts_with(other) {
         return Some(one);
     }

@@ -18,7 +18,7 @@ use super::differences::{self, Differs};
 use super::error::{
     RequestError, SequenceError, ServiceError, propose, read, sequence_name, unexpected,
 };
-use super::page::{self, PageRequest};
+use super::page::PageRequest;
 use super::room::Resource;
 use crate::config::keys::{LimitsSection, SegmentSection};
 use crate::metrics::Metrics;
@@ -62,18 +62,11 @@ impl SequenceService {
         let after = wanted.after.as_deref().map(sequence_name).transpose()?;
         let asked = query.prefix.as_deref().unwrap_or_default();
         let page = peek(&*self.replica, |state| {
-            let mut found = Vec::new();
-            for prefix in permitted
-                .iter()
-                .filter_map(|own| page::narrower(own, asked))
-            {
-                let more = wanted.limit + 1 - found.len();
-                found.extend(state.sequences(prefix, after.as_ref(), more));
-            }
-            let more = found.len() > wanted.limit;
-            found.truncate(wanted.limit);
-            let last = found.last().filter(|_| more);
-            let next_cursor = last.map(|(name, _)| page::behind(name.as_str()));
+            let (found, next_cursor) = wanted.permitted(
+                (permitted, asked),
+                |prefix, most| state.sequences(prefix, after.as_ref(), most),
+                |(name, _)| name.as_str(),
+            );
             let items = found.into_iter();
             Page {
                 items: items.map(|(name, record)| to_api(name, record)).collect(),

@@ -74,7 +74,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
     }
 }
 
-/// Whether the first bytes are those of an HTTP request. As the length of a frame, they exceed the
+/// Returns whether the first bytes are those of an HTTP request. As the length of a frame, they exceed the
 /// longest frame by far.
 fn is_http(bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 7] = [

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_peers::wire::hello::{HelloReply, Standing};
+use seqd_peers::wire::transport::CallError;
 use seqd_store::cluster_id;
 use seqd_store::folder::Identity;
 use tokio::time::Instant;
 
+use super::take;
 use super::wiped::wiped;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
@@ -150,9 +152,11 @@ fn judge_members(context: &NodeContext, round: &Round) -> Result<Option<Newcomer
             continue;
         };
         if !members.contains(name) {
+            context.other_cluster.meet(cluster_id);
             if !matches!(found, Some(Newcomer::Joins(_))) {
                 found = Some(Newcomer::Joins(format!(
-                    "waiting to be added to cluster {cluster_id}: run `seqd member add {name} {}`",
+                    "waiting to be added to cluster {cluster_id}: run `seqd member add {name} {}`, \
+                     then `seqd member promote {name} --wait`",
                     context.settings.peer_advertise
                 )));
             }
@@ -183,17 +187,46 @@ fn majority_answers(members: &[String], name: &String, round: &Round) -> bool {
     members.iter().filter(answers).count() > members.len() / 2
 }
 
+/// The peers that do not admit a joining node, with the reasons. A port that is open and does not
+/// answer may require a certificate that this node lacks.
+fn unanswered(name: &str, round: &Round) -> String {
+    let Some(silent) = hello::silent(round) else {
+        return String::new();
+    };
+    let closed = CallError::Refused.to_string();
+    let mut errors = round
+        .values()
+        .filter_map(|(_, answer)| answer.as_ref().err());
+    let hint = match errors.any(|error| *error != closed) {
+        true => format!(
+            "; if the cluster uses TLS, check tls.peer_ca and the certificate of this node \
+             (`seqd tls add --node {name}=HOST`)"
+        ),
+        false => String::new(),
+    };
+    format!("; no answer yet ({silent}){hint}")
+}
+
 /// The next step of an empty node after a round of hellos.
 fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop> {
     let name = &context.settings.name;
     if let Some(of_members) = judge_members(context, round)? {
         return Ok(of_members);
     }
+    if let Some(cluster_id) = context.other_cluster.addressing() {
+        let reason = format!(
+            "waiting: members of cluster {cluster_id} send messages to {} as to a member of theirs, \
+             and the folder is empty here",
+            context.settings.peer_advertise
+        );
+        return Ok(Newcomer::Unconfirmed { cluster_id, reason });
+    }
     if !context.settings.peers.iter().any(|peer| peer.name == *name) {
         return Ok(Newcomer::Waits(format!(
             "waiting to be added: {name} is not among the configured peers; run `seqd member add \
-             {name} {}` on the cluster",
-            context.settings.peer_advertise
+             {name} {}` on the cluster, then `seqd member promote {name} --wait`{}",
+            context.settings.peer_advertise,
+            unanswered(name, round)
         )));
     }
     if let Some(reason) = hello::missing(round) {
@@ -209,6 +242,9 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
         return Ok(Newcomer::Waits(format!(
             "waiting for quorum: {founder} founds the cluster"
         )));
+    }
+    if let Some(reason) = take::not_founding(context, None) {
+        return Ok(Newcomer::Waits(reason));
     }
     let founders = own.iter().map(|(name, peer)| Member {
         name: name.clone(),

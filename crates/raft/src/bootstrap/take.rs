@@ -18,6 +18,28 @@ use crate::storage::driver;
 /// Time limit for a peer to sync the identity that it is given and its first log segment.
 pub(crate) const TAKE_LIMIT: Duration = Duration::from_secs(10);
 
+/// The reason why this empty node takes part in no founding yet, or not in that of this cluster.
+///
+/// The members of an existing cluster send pings to each member's address. A node whose folder was
+/// lost therefore meets its cluster soon, even if its configuration lists none of the present
+/// members.
+pub(super) fn not_founding(context: &NodeContext, founded: Option<&str>) -> Option<String> {
+    if let Some(other) = context.other_cluster.cluster_id()
+        && founded != Some(other.as_str())
+    {
+        return Some(format!(
+            "this node has met cluster {other} and founds no other one; run `seqd member add {} {}` \
+             there, or start this node again if that cluster is gone",
+            context.settings.name, context.settings.peer_advertise
+        ));
+    }
+    let listened = context.clock_since.elapsed();
+    (listened < context.settings.found_after).then(|| {
+        "waiting: this node listens for members of an existing cluster before one is founded"
+            .to_owned()
+    })
+}
+
 /// Takes the identity that the founder gives, syncs it and the first segment of the log, and
 /// answers.
 pub(crate) async fn take_prepare(context: &Arc<NodeContext>, prepare: Prepare) -> Taken {
@@ -29,6 +51,9 @@ pub(crate) async fn take_prepare(context: &Arc<NodeContext>, prepare: Prepare) -
         return Taken::No {
             why: format!("this node is named {name}"),
         };
+    }
+    if let Some(why) = not_founding(context, Some(&prepare.cluster_id)) {
+        return Taken::No { why };
     }
     let mut founders = prepare.founders.iter();
     let Some(&(node, _)) = founders.find(|(_, founder)| founder.name == *name) else {

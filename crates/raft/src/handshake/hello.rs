@@ -115,21 +115,21 @@ pub(crate) async fn hello_to(context: &NodeContext, addr: &str) -> Result<HelloR
     ask(context, addr, Route::Hello, hello, HELLO_LIMIT).await
 }
 
+/// The peers that have not answered, each with the reason; `None` if all have.
+pub(crate) fn silent(round: &Round) -> Option<String> {
+    let peers = round.values();
+    let silent =
+        peers.filter_map(|(addr, answer)| Some(format!("{addr} {}", answer.as_ref().err()?)));
+    let silent: Vec<String> = silent.collect();
+    (!silent.is_empty()).then(|| silent.join(", "))
+}
+
 /// The peers that have not answered, as a sentence; `None` if all have.
 pub(crate) fn missing(round: &Round) -> Option<String> {
-    let silent: Vec<String> = round
-        .values()
-        .filter_map(|(addr, answer)| Some(format!("{addr} {}", answer.as_ref().err()?)))
-        .collect();
-    if silent.is_empty() {
-        return None;
-    }
+    let silent = silent(round)?;
     let all = round.len() + 1;
-    Some(format!(
-        "waiting for quorum: seen {}/{all} ({})",
-        all - silent.len(),
-        silent.join(", ")
-    ))
+    let seen = 1 + round.values().filter(|(_, answer)| answer.is_ok()).count();
+    Some(format!("waiting for quorum: seen {seen}/{all} ({silent})"))
 }
 
 /// The configured peers, name to address.

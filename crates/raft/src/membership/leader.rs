@@ -77,7 +77,9 @@ pub(super) fn check_target(
     } else if context.peer(node).is_disk_low() {
         format!("the disk of {name} is nearly full")
     } else if let Some(ahead_ms) = context.clocks().wrong_by(node) {
-        format!("the clock of {name} is wrong: {ahead_ms} ms ahead of a majority")
+        let side = if ahead_ms < 0 { "behind" } else { "ahead of" };
+        let off_ms = ahead_ms.unsigned_abs();
+        format!("the clock of {name} is wrong: {off_ms} ms {side} a majority's")
     } else if context.stopping_of(node) != Stopping::No {
         format!("{name} is stopping")
     } else if context.peer(node).is_draining() {

@@ -67,7 +67,8 @@ pub(super) async fn update(
             leader::move_leader(context, replica, target).await?;
             return Err(ChangeRefusal::NotLeader);
         }
-        if node != replica.node && !is_out!(AddressAnswers) {
+        // A sole voter asks itself, so that the learners can follow it. Alone, it needs no address.
+        if seen.nodes().len() > 1 && !is_out!(AddressAnswers) {
             check_answers(context, node, &after).await?;
         }
     }

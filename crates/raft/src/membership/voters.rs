@@ -69,16 +69,15 @@ pub(super) async fn demote(
 ) -> Changing {
     let seen = Seen::of(replica);
     let (node, _) = find(replica, name)?;
-    let is_voter = seen.voters().contains(&node);
-    if is_voter {
+    if seen.voters().contains(&node) {
         leave(context, replica, &seen, (node, name), is_trial).await?;
+        if !is_trial {
+            let change = ChangeMembers::RemoveVoters(BTreeSet::from([node]));
+            change_membership(replica, leading, &seen, change, true).await?;
+        }
     }
     if is_trial {
         return Ok(FITS);
-    }
-    if is_voter {
-        let change = ChangeMembers::RemoveVoters(BTreeSet::from([node]));
-        change_membership(replica, leading, &seen, change, true).await?;
     }
     show(context, replica, name)
 }

@@ -141,6 +141,7 @@ impl Cluster {
             http_advertise: format!("http://n{}.invalid:7400", node + 1),
             peers: (0..self.founders).map(peer).collect(),
             heartbeat: Duration::from_millis(100),
+            found_after: Duration::ZERO,
             election: (Duration::from_millis(400), Duration::from_millis(800)),
             snapshot_every: self.snapshot_every,
             window_ms: WINDOW.as_millis() as u64,

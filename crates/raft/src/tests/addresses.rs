@@ -1,7 +1,7 @@
 //! A member's addresses follow its configuration at each start, and a peer address is accepted only
 //! if the member answers there.
 
-use super::harness::{Cluster, caught_up, deadline, free_addr, next, wait};
+use super::harness::{Cluster, caught_up, deadline, free_addr, learner, next, wait};
 use crate::MemberError;
 
 /// A member's peer and client addresses, as recorded by another node.
@@ -79,5 +79,27 @@ async fn a_peer_address_is_taken_only_if_the_member_answers_there() {
     let updated = update(None, Some(http)).await.unwrap();
     assert_eq!((updated.peer, updated.http), (before.0, http.to_owned()));
     assert_eq!(next(cluster.raft(by), "orders").await, Some(1));
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sole_voter_with_a_learner_takes_no_address_at_which_it_does_not_answer() {
+    let mut cluster = Cluster::new(1).await;
+    let learner = learner("n2", &cluster).await;
+    let before = addresses_of(&cluster, 0, "n1").unwrap();
+    let raft = cluster.raft(0);
+    let update = async |peer: String| {
+        let name = "n1".to_owned();
+        raft.member_update(name, Some(peer), None, deadline()).await
+    };
+    let nobody = update(free_addr()).await;
+    let Err(MemberError::Unfit { detail }) = nobody else {
+        panic!("an address was taken at which nobody answers: {nobody:?}");
+    };
+    assert!(detail.contains("does not respond"), "{detail}");
+    // Another name of the same address.
+    let own = before.0.replace("127.0.0.1", "localhost");
+    assert_eq!(update(own.clone()).await.unwrap().peer, own);
+    learner.stop().await;
     cluster.stop_all().await;
 }

@@ -235,6 +235,7 @@ pub(crate) async fn options(
         heartbeat: Duration::from_millis(100),
         // Longer than a busy machine makes a node wait. The tests in virtual time cover shorter
         // timeouts.
+        found_after: Duration::ZERO,
         election: (Duration::from_secs(1), Duration::from_secs(2)),
         snapshot_every: SNAPSHOT_EVERY,
         window_ms: 30_000,

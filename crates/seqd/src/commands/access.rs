@@ -74,8 +74,8 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
             .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
         per_second: args.rate.map(u32::try_from).transpose().map_err(too_many)?,
     };
-    if session.is_dry_run {
-        let plan = session.client.dry_run().create_token(&request).await?;
+    if let Some(trial) = session.trial() {
+        let plan = trial.create_token(&request).await?;
         if let Some(path) = args.out.as_deref().filter(|path| path.exists()) {
             return Err(cannot_make(path, &std::io::ErrorKind::AlreadyExists.into()));
         }
@@ -123,8 +123,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         .with_columns(&["token", "id"])
         .with_people(format!("{}\n", created.token));
     report.row(vec![created.token.clone(), listed.id.clone()]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 /// Prints the members that have not confirmed the change and still act on the old state.
@@ -192,24 +191,16 @@ async fn list(session: &Session) -> Result<u8, Failure> {
             token.description,
         ]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 async fn revoke(id: &str, session: &Session) -> Result<u8, Failure> {
     // The server checks the request and words its effect.
     let plan = session.client.dry_run().revoke_token(id).await?;
-    if session.is_dry_run {
-        return session.print_plan(&plan);
-    }
-    if !session.may_go_on(&plan.effect)? {
-        return Ok(exit::OK);
+    if let Some(code) = session.agreed(&plan)? {
+        return Ok(code);
     }
     let revoked = session.client.revoke_token(id).await?;
-    session.note(&format!("revoked {id}"));
     warn_unconfirmed(&revoked.unconfirmed, "let in", session);
-    if session.format.is_json() {
-        Report::new(&revoked)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    session.done(&format!("revoked {id}"), &revoked)
 }

@@ -1,7 +1,6 @@
 //! `seqd drain` and `seqd resume`: take a node out of its balancers before maintenance, and back.
 
 use clap::Args;
-use seqd_client::api::exit;
 
 use crate::failure::Failure;
 use crate::output::Report;
@@ -19,8 +18,7 @@ pub(crate) async fn run(args: DrainArgs, drains: bool, session: &Session) -> Res
         Some(name) => name,
         None => session.client.cluster().await?.node,
     };
-    if session.is_dry_run {
-        let trial = session.client.dry_run();
+    if let Some(trial) = session.trial() {
         let plan = match drains {
             true => trial.drain_member(&name).await?,
             false => trial.resume_member(&name).await?,
@@ -35,11 +33,14 @@ pub(crate) async fn run(args: DrainArgs, drains: bool, session: &Session) -> Res
         true => "draining: it serves requests until it stops",
         false => "not draining",
     };
-    let leads = member
-        .leader
-        .as_ref()
-        .map(|leader| format!("; {leader} leads"));
-    let people = format!("{name} is {state}{}\n", leads.unwrap_or_default());
+    let leads = match &member.leader {
+        Some(leader) if *leader == name && member.draining => {
+            "; it leads until another voter can lead".to_owned()
+        }
+        Some(leader) => format!("; {leader} leads"),
+        None => "; an election is in progress".to_owned(),
+    };
+    let people = format!("{name} is {state}{leads}\n");
     let columns = ["name", "draining", "role", "leader"];
     let mut report = Report::new(&member)?
         .with_columns(&columns)
@@ -50,6 +51,5 @@ pub(crate) async fn run(args: DrainArgs, drains: bool, session: &Session) -> Res
         member.role.as_str().to_owned(),
         member.leader.unwrap_or_else(|| "-".to_owned()),
     ]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

@@ -2,7 +2,6 @@
 //! the version of the node that answers.
 
 use clap::Args;
-use seqd_client::api::exit;
 
 use crate::failure::Failure;
 use crate::output::Report;
@@ -23,6 +22,5 @@ pub(crate) async fn run(args: ExampleArgs, session: &Session) -> Result<u8, Fail
     }
     let mut report = Report::new(&version)?.with_columns(&["version", "revision"]);
     report.row(vec![version.version, version.revision.unwrap_or_default()]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

@@ -1,7 +1,7 @@
 //! `seqd id`: snowflake IDs.
 
 use clap::Args;
-use seqd_client::api::{Id, IdFormat, IdQuery, exit};
+use seqd_client::api::{Id, IdFormat, IdQuery};
 use serde_json::json;
 
 use crate::arguments;
@@ -50,8 +50,7 @@ pub(crate) async fn run(args: IdArgs, session: &Session) -> Result<u8, Failure> 
         let answer = session.client.id(&query).await?;
         fill(Report::new(&answer)?, std::iter::once(answer))
     };
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 /// Tables and `plain` have one ID per line, CSV has one column.

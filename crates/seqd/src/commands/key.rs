@@ -179,8 +179,7 @@ async fn begin(args: BeginArgs, session: &Session) -> Result<u8, Failure> {
     if let Some(result) = &begun.result {
         facts.push(("result", result.as_str().to_owned()));
     }
-    Report::facts(&begun, facts)?.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&Report::facts(&begun, facts)?)
 }
 
 async fn get(name: &str, stale: bool, session: &Session) -> Result<u8, Failure> {
@@ -200,8 +199,7 @@ async fn get(name: &str, stale: bool, session: &Session) -> Result<u8, Failure> 
     if let Some(result) = &key.result {
         facts.push(("result", result.as_str().to_owned()));
     }
-    Report::facts(&key, facts)?.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&Report::facts(&key, facts)?)
 }
 
 async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Failure> {
@@ -238,21 +236,17 @@ async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Fai
 async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
     // The server checks the request and words its effect.
     let plan = session.client.dry_run().delete_key(name).await?;
-    if let Some(code) = pages::agreed(&plan, session)? {
+    if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
     let deleted = session.client.delete_key(name).await?;
-    session.note(&format!("deleted the key {name}"));
-    if session.format.is_json() {
-        Report::new(&deleted)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    session.done(&format!("deleted the key {name}"), &deleted)
 }
 
 async fn delete_matching(which: WhichKeys, session: &Session) -> Result<u8, Failure> {
     let mut query = which.query();
     let plan = session.client.dry_run().delete_keys(&query).await?;
-    if let Some(code) = pages::agreed(&plan, session)? {
+    if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
     let page = async |cursor| {
@@ -263,9 +257,5 @@ async fn delete_matching(which: WhichKeys, session: &Session) -> Result<u8, Fail
 }
 
 fn ended(ended: &KeyEnded, session: &Session) -> Result<u8, Failure> {
-    session.note(&format!("{} is {}", ended.key, ended.state.as_str()));
-    if session.format.is_json() {
-        Report::new(ended)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    session.done(&format!("{} is {}", ended.key, ended.state.as_str()), ended)
 }

@@ -1,7 +1,7 @@
 //! `seqd layout`: the definitions of IDs, their end of life and their spread.
 
 use clap::{Args, Subcommand};
-use seqd_client::api::{CreateLayout, EncodeRequest, Layout, LayoutQuery, ListQuery, exit};
+use seqd_client::api::{CreateLayout, EncodeRequest, Layout, LayoutQuery, ListQuery};
 
 use super::pages;
 use crate::failure::Failure;
@@ -110,8 +110,7 @@ pub(crate) async fn run(command: LayoutCommand, session: &Session) -> Result<u8,
                 ("first", encoded.first.to_string()),
                 ("last", encoded.last.to_string()),
             ];
-            Report::facts(&encoded, facts)?.print(session.format)?;
-            Ok(exit::OK)
+            session.print(&Report::facts(&encoded, facts)?)
         }
     }
 }
@@ -150,8 +149,7 @@ async fn list(session: &Session) -> Result<u8, Failure> {
             layout.first_sequence,
         ]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 /// The widths of the time, the datacenter, the worker and the sequence.
@@ -176,8 +174,8 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         order: args.order,
         first_sequence: args.first_sequence,
     };
-    if session.is_dry_run {
-        let plan = session.client.dry_run().create_layout(&request).await?;
+    if let Some(trial) = session.trial() {
+        let plan = trial.create_layout(&request).await?;
         if let Some(layout) = &plan.layout {
             warn(layout, session);
         }
@@ -233,8 +231,7 @@ async fn explain(name: &str, rate: u64, moduli: &[u32], session: &Session) -> Re
             spread.rate, spread.least, spread.most, spread.ids
         )
     });
-    facts(&layout, &lines.collect::<Vec<_>>())?.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&facts(&layout, &lines.collect::<Vec<_>>())?)
 }
 
 fn facts(layout: &Layout, spreads: &[String]) -> Result<Report, Failure> {

@@ -36,8 +36,7 @@ pub(crate) async fn run(command: LeaderCommand, session: &Session) -> Result<u8,
         }
         LeaderCommand::Move { node } => {
             let request = LeaderMove { node };
-            if session.is_dry_run {
-                let trial = session.client.dry_run();
+            if let Some(trial) = session.trial() {
                 return session.print_plan(&trial.move_leader(&request).await?);
             }
             let moved = session.client.move_leader(&request).await?;
@@ -48,6 +47,5 @@ pub(crate) async fn run(command: LeaderCommand, session: &Session) -> Result<u8,
         .with_columns(&["leader", "term"])
         .with_people(format!("{leader}\n"));
     report.row(vec![leader, term.to_string()]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

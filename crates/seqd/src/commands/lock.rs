@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use seqd_client::api::{
     AcquireRequest, BreakLockRequest, HeldLock, ListQuery, Lock, LockQuery, LocksQuery,
-    ReleaseLockRequest, RenewLockRequest, VerifyLockRequest, exit,
+    ReleaseLockRequest, RenewLockRequest, VerifyLockRequest,
 };
 
 use super::pages;
@@ -128,8 +128,7 @@ pub(crate) async fn run(command: LockCommand, session: &Session) -> Result<u8, F
                 ("name", released.name.clone()),
                 ("token", released.token.to_string()),
             ];
-            Report::facts(&released, facts)?.print(session.format)?;
-            Ok(exit::OK)
+            session.print(&Report::facts(&released, facts)?)
         }
         LockCommand::Break { name, token } => break_holds(&name, token, session).await,
         LockCommand::Verify { name, token, owner } => {
@@ -172,15 +171,14 @@ fn report(held: &HeldLock, session: &Session) -> Result<u8, Failure> {
         facts.push(("lease", lease.clone()));
     }
     facts.push(("expires_in_ms", held.expires_in_ms.to_string()));
-    Report::facts(held, facts)?.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&Report::facts(held, facts)?)
 }
 
 async fn break_holds(name: &str, token: Option<u64>, session: &Session) -> Result<u8, Failure> {
     let request = BreakLockRequest { token };
     // The server checks the request and words its effect.
     let plan = session.client.dry_run().break_lock(name, &request).await?;
-    if let Some(code) = pages::agreed(&plan, session)? {
+    if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
     let broken = session.client.break_lock(name, &request).await?;
@@ -189,8 +187,7 @@ async fn break_holds(name: &str, token: Option<u64>, session: &Session) -> Resul
     for hold in &broken.holders {
         report.row(vec![hold.owner.clone(), hold.token.to_string()]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 const COLUMNS: [&str; 7] = [
@@ -239,8 +236,7 @@ async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> 
     for lock in &all {
         report.row(row(lock));
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 /// Prints one line per holder, then one line per waiter.
@@ -277,6 +273,5 @@ async fn get(name: &str, session: &Session) -> Result<u8, Failure> {
             blank(),
         ]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

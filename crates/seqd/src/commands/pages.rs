@@ -1,7 +1,7 @@
 //! Lists and deletions that span several pages.
 
 use seqd_client::Error;
-use seqd_client::api::{DeletedPage, Page, Plan, exit};
+use seqd_client::api::{DeletedPage, Page, exit};
 
 use crate::failure::Failure;
 use crate::format::Format;
@@ -54,16 +54,6 @@ pub(super) fn print_created(created: &Report, session: &Session) -> Result<u8, F
         created.print(session.format)?;
     }
     Ok(exit::OK)
-}
-
-/// Prints a plan and asks for confirmation. Returns the exit code if the command ends here: in a
-/// dry run, or without a confirmation.
-pub(super) fn agreed(plan: &Plan, session: &Session) -> Result<Option<u8>, Failure> {
-    if session.is_dry_run {
-        return session.print_plan(plan).map(Some);
-    }
-    let is_agreed = session.may_go_on(&plan.effect)?;
-    Ok((!is_agreed).then_some(exit::OK))
 }
 
 /// Deletes one page after another and prints the number of deleted items, even if a later page

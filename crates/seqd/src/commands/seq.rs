@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use seqd_client::api::{
-    AdvanceRequest, ListQuery, Mode, NextRequest, SegmentSpec, Sequence, SequenceSpec, exit,
+    AdvanceRequest, ListQuery, Mode, NextRequest, SegmentSpec, Sequence, SequenceSpec,
 };
 use serde_json::json;
 
@@ -89,6 +89,16 @@ pub(crate) struct CreateArgs {
     /// Begin again at the end of the sequence
     #[arg(long)]
     cycle: bool,
+    #[command(flatten)]
+    segment: SegmentArgs,
+    /// Note for people
+    #[arg(long)]
+    description: Option<String>,
+}
+
+/// The segments of a sequence.
+#[derive(Debug, Args)]
+struct SegmentArgs {
     /// Time for which a segment of a node should last, such as 1m
     #[arg(long)]
     segment_target: Option<String>,
@@ -98,9 +108,18 @@ pub(crate) struct CreateArgs {
     /// Largest segment of a node, in values
     #[arg(long, value_parser = arguments::number)]
     segment_max: Option<u64>,
-    /// Note for people
-    #[arg(long)]
-    description: Option<String>,
+}
+
+impl SegmentArgs {
+    /// The sizes, if any is given.
+    fn spec(self) -> Option<SegmentSpec> {
+        let segment = SegmentSpec {
+            target: self.segment_target,
+            min: self.segment_min,
+            max: self.segment_max,
+        };
+        (segment != SegmentSpec::default()).then_some(segment)
+    }
 }
 
 /// The properties to change. Omitted ones keep their values.
@@ -115,15 +134,8 @@ pub(crate) struct UpdateArgs {
     /// Smallest value, which can only decrease; for a descending sequence that does not cycle
     #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     min: Option<i64>,
-    /// Time for which a segment of a node should last, such as 1m
-    #[arg(long)]
-    segment_target: Option<String>,
-    /// Smallest segment of a node, in values
-    #[arg(long, value_parser = arguments::number)]
-    segment_min: Option<u64>,
-    /// Largest segment of a node, in values
-    #[arg(long, value_parser = arguments::number)]
-    segment_max: Option<u64>,
+    #[command(flatten)]
+    segment: SegmentArgs,
     /// Note for people
     #[arg(long)]
     description: Option<String>,
@@ -178,18 +190,16 @@ async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> 
         session.client.sequences(&query).await
     };
     let all = pages::all(page).await?;
-    rows(Report::list(&all)?, &all).print(session.format)?;
-    Ok(exit::OK)
+    session.print(&rows(Report::list(&all)?, &all))
 }
 
 async fn get(name: &str, session: &Session) -> Result<u8, Failure> {
     let sequence = session.client.sequence(name).await?;
-    one(&sequence)?.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&one(&sequence)?)
 }
 
 async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
-    let segment = segment(args.segment_target, args.segment_min, args.segment_max);
+    let segment = args.segment.spec();
     let spec = SequenceSpec {
         mode: args.mode.map(|mode| match mode {
             ModeArg::Segment => Mode::Segment,
@@ -204,8 +214,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         segment,
         description: args.description,
     };
-    if session.is_dry_run {
-        let trial = session.client.dry_run();
+    if let Some(trial) = session.trial() {
         return session.print_plan(&trial.create_sequence(&args.name, &spec).await?);
     }
     let created = session.client.create_sequence(&args.name, &spec).await?;
@@ -224,32 +233,22 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     pages::print_created(&one(&created.sequence)?, session)
 }
 
-/// The segment sizes, if any is given.
-fn segment(target: Option<String>, min: Option<u64>, max: Option<u64>) -> Option<SegmentSpec> {
-    let segment = SegmentSpec { target, min, max };
-    (segment != SegmentSpec::default()).then_some(segment)
-}
-
 async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
     let (name, revision) = (&args.name, args.if_revision);
     let change = SequenceSpec {
         min: args.min,
         max: args.max,
-        segment: segment(args.segment_target, args.segment_min, args.segment_max),
+        segment: args.segment.spec(),
         description: args.description,
         ..SequenceSpec::default()
     };
-    if session.is_dry_run {
-        let trial = session.client.dry_run();
+    if let Some(trial) = session.trial() {
         return session.print_plan(&trial.update_sequence(name, &change, revision).await?);
     }
     let sequence = session.client.update_sequence(name, &change, revision);
     let sequence = sequence.await?;
     session.note(&format!("{name} has revision {}", sequence.revision));
-    if session.format.is_json() || session.format == Format::Csv {
-        one(&sequence)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    pages::print_created(&one(&sequence)?, session)
 }
 
 async fn next(
@@ -275,14 +274,13 @@ async fn next(
     for value in values {
         report.row(vec![value]);
     }
-    report.with_people(people).print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report.with_people(people))
 }
 
 async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> {
     let request = AdvanceRequest { to };
-    if session.is_dry_run {
-        return session.print_plan(&session.client.dry_run().advance(name, &request).await?);
+    if let Some(trial) = session.trial() {
+        return session.print_plan(&trial.advance(name, &request).await?);
     }
     let answer = session.client.advance(name, &request).await?;
     warn_unconfirmed(&answer.unconfirmed, session);
@@ -295,25 +293,17 @@ async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> 
         next,
         answer.unconfirmed.join(" "),
     ]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
     let plan = session.client.dry_run().delete_sequence(name).await?;
-    if session.is_dry_run {
-        return session.print_plan(&plan);
-    }
-    if !session.may_go_on(&plan.effect)? {
-        return Ok(exit::OK);
+    if let Some(code) = session.agreed(&plan)? {
+        return Ok(code);
     }
     let answer = session.client.delete_sequence(name).await?;
     warn_unconfirmed(&answer.unconfirmed, session);
-    session.note(&format!("deleted {name}"));
-    if session.format.is_json() {
-        Report::new(&answer)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    session.done(&format!("deleted {name}"), &answer)
 }
 
 fn warn_unconfirmed(members: &[String], session: &Session) {

@@ -84,8 +84,7 @@ async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure
         }
     }
     let saved = backup::save(file, replaces.is_some(), &query, session).await?;
-    report_of_saved(file, stale, saved)?.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report_of_saved(file, stale, saved)?)
 }
 
 fn report_of_saved(file: &Path, stale: bool, saved: Saved) -> Result<Report, Failure> {
@@ -163,8 +162,7 @@ fn inspect(file: &Path, session: &Session) -> Result<u8, Failure> {
     if let Value::Object(fields) = &mut value {
         fields.insert("time".to_owned(), json!(display::time(report.wall_ms)));
     }
-    Report::facts(&value, facts(&report))?.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&Report::facts(&value, facts(&report))?)
 }
 
 fn facts(report: &SnapshotReport) -> Vec<(&'static str, String)> {
@@ -215,6 +213,5 @@ fn verify(file: &Path, session: &Session) -> Result<u8, Failure> {
     })?;
     let summary = format!("{} is valid", file.display());
     let (cell, more) = (("sound", true.to_string()), json!({"sound": true}));
-    report_of(&summary, file, cell, more, &report, sha256)?.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report_of(&summary, file, cell, more, &report, sha256)?)
 }

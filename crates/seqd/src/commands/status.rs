@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
+use seqd_client::api::advice::lost_for_long;
 use seqd_client::api::{ClockAgreement, Cluster, LayoutLife, Member, MemberState, Role, exit};
 use seqd_client::{Client, Error};
 
+use crate::display::{self, SECONDS_PER_DAY, seconds_to};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::{Reader, Report, clear_screen, reader_of_stdout, write_stdout};
@@ -198,33 +200,17 @@ fn summary(cluster: &Cluster, now: Timestamp) -> String {
         text.push_str(&runs_out(layout, now));
     }
     text.push_str(&wrong_clocks(cluster));
-    text.push_str(&lost_for_long(cluster));
+    if let Some(advice) = lost_for_long(cluster.quorum_lost_ms) {
+        text.push_str(&format!("\n{advice}."));
+    }
     text
-}
-
-/// A node that is not back after this long may not come back.
-const LOST_FOR_LONG_MS: u64 = 30_000;
-
-/// A line if the quorum was lost long ago.
-fn lost_for_long(cluster: &Cluster) -> String {
-    let Some(lost_ms) = cluster.quorum_lost_ms.filter(|ms| *ms >= LOST_FOR_LONG_MS) else {
-        return String::new();
-    };
-    format!(
-        "\nno quorum for {} s: start the missing nodes. Only if a majority and its disks are lost \
-         for good, see docs/RECOVERY.md, A lost majority (seqd data recover-quorum).",
-        lost_ms / 1000
-    )
 }
 
 /// A line if the layout's time ends within a year or has ended, and a line if its workers run out
 /// within a month.
 fn runs_out(layout: &LayoutLife, now: Timestamp) -> String {
     let name = &layout.name;
-    let seconds_to = |time: &str| {
-        let time = time.parse::<Timestamp>().ok()?;
-        Some(time.duration_since(now).as_secs())
-    };
+    let seconds_to = |time: &str| seconds_to(time, now);
     let mut lines = String::new();
     match seconds_to(&layout.exhausted_at) {
         Some(seconds) if seconds <= 0 => lines.push_str(&format!(
@@ -258,16 +244,10 @@ fn runs_out(layout: &LayoutLife, now: Timestamp) -> String {
 /// One line for each wrong clock, or one line if the clocks disagree and no majority decides.
 fn wrong_clocks(cluster: &Cluster) -> String {
     let wrong = cluster.members.iter().filter_map(|member| {
-        let ahead_ms = member.clock_ahead_ms?;
-        let (by, way) = (
-            ahead_ms.abs() / 1000.0,
-            if ahead_ms < 0.0 { "behind" } else { "ahead of" },
-        );
+        let wrong = display::wrong_clock(member)?;
         Some(format!(
-            "\nclock WRONG: the clock of {} is {by:.3} s {way} the majority's; the node issues no \
-             IDs until the clock is corrected (check its time service: chrony, ntpd, \
-             systemd-timesyncd).",
-            member.name
+            "\nclock WRONG: {wrong}; the node issues no IDs until the clock is corrected (check its \
+             time service: chrony, ntpd, systemd-timesyncd)."
         ))
     });
     let lines: String = wrong.collect();
@@ -307,13 +287,10 @@ fn life(layout: &LayoutLife, now: Timestamp) -> String {
         ..
     } = layout;
     let date = exhausted_at.get(..10).unwrap_or(exhausted_at);
-    let left = exhausted_at
-        .parse::<Timestamp>()
-        .map(|end| end.duration_since(now).as_secs());
-    let years = match left {
-        Ok(seconds) if seconds <= 0 => " (full)".to_owned(),
-        Ok(seconds) => format!(" ({}y)", seconds / SECONDS_PER_YEAR),
-        Err(_) => String::new(),
+    let years = match seconds_to(exhausted_at, now) {
+        Some(seconds) if seconds <= 0 => " (full)".to_owned(),
+        Some(seconds) => format!(" ({}y)", seconds / SECONDS_PER_YEAR),
+        None => String::new(),
     };
     format!(
         "layout {name} lasts until {date}{years}.  workers {workers_assigned}/{workers_capacity}"
@@ -322,8 +299,6 @@ fn life(layout: &LayoutLife, now: Timestamp) -> String {
 
 /// A Julian year, which includes leap days.
 const SECONDS_PER_YEAR: i64 = 31_557_600;
-
-const SECONDS_PER_DAY: i64 = 86_400;
 
 /// `status` warns of workers that run out within this many days.
 const MONTH: i64 = 30;
@@ -427,14 +402,12 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
         assert!(text.contains(expected), "{text}");
         assert!(!text.contains("recover-quorum"), "{text}");
 
-        let long = |ms| {
-            lost_for_long(&Cluster {
-                quorum_lost_ms: Some(ms),
-                ..lost.clone()
-            })
-        };
-        assert_eq!(long(29_999), "");
-        assert!(long(61_000).contains("no quorum for 61 s: start the missing nodes. Only if"));
+        lost.quorum_lost_ms = Some(61_000);
+        let text = summary(&lost, Timestamp::MIN);
+        assert!(
+            text.contains("\nno quorum for 61 s: start the missing nodes;"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use seqd_client::api::address::{HOST_PORT_RULE, HTTP_PORT, base_url, is_host_port, is_node_url};
+use seqd_client::api::address::{HTTP_PORT, base_url, check_host_port, is_node_url};
 use seqd_client::api::{exit, validate_name};
 use seqd_offline::{
     Member, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover,
@@ -17,7 +17,7 @@ use crate::arguments;
 use crate::display;
 use crate::failure::Failure;
 use crate::output::Report;
-use crate::private;
+use crate::private::{self, Owner};
 use crate::session::Session;
 
 /// The options of `snapshot restore`.
@@ -136,7 +136,10 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
         return Ok(exit::OK);
     }
     keep_private(&data_dir)?;
-    restore.carry_out().map_err(Failure::from)?;
+    let owner = Owner::of(&data_dir);
+    let carried = restore.carry_out().map_err(Failure::from);
+    keep_owner(owner, &data_dir, session);
+    carried?;
     report(&takeover, true, None)?.print(session.format)?;
     session.note(&next_steps(&takeover, &data_dir));
     Ok(exit::OK)
@@ -183,7 +186,10 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
                 );
             }
             if session.may_go_on(&effect)? {
-                let kept = unfinished.finish().map_err(Failure::from)?;
+                let owner = Owner::of(&data_dir);
+                let kept = unfinished.finish().map_err(Failure::from);
+                keep_owner(owner, &data_dir, session);
+                let kept = kept?;
                 session.note(&format!("the old content is in {}", kept.display()));
             }
             return Ok(exit::OK);
@@ -200,7 +206,10 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         return Ok(exit::OK);
     }
     keep_private(&data_dir)?;
-    let kept = recovering.carry_out(&effect).map_err(Failure::from)?;
+    let owner = Owner::of(&data_dir);
+    let kept = recovering.carry_out(&effect).map_err(Failure::from);
+    keep_owner(owner, &data_dir, session);
+    let kept = kept?;
     report(&takeover, true, Some(&kept))?.print(session.format)?;
     session.note(&next_steps(&takeover, &data_dir));
     Ok(exit::OK)
@@ -219,12 +228,9 @@ fn check(name: Option<&str>, peer: Option<&str>, http: Option<&str>) -> Result<S
     let Some(peer) = peer else {
         return Ok(String::new());
     };
-    match peer.rsplit_once(':') {
-        Some((host, _)) if is_host_port(peer) => Ok(host.to_owned()),
-        _ => Err(Failure::usage(format!(
-            "--peer {peer:?}: expected {HOST_PORT_RULE}"
-        ))),
-    }
+    check_host_port("--peer", peer).map_err(Failure::usage)?;
+    let host = peer.rsplit_once(':').map(|(host, _)| host);
+    Ok(host.unwrap_or(peer).to_owned())
 }
 
 fn seconds(ms: u64) -> String {
@@ -322,6 +328,15 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
     );
     let tokens =
         "leases and grants get tokens above all earlier ones; earlier leases and grants are void";
+    // Only a rehearsal leaves the old cluster alive.
+    let ids = match takeover.ancestors.is_empty() {
+        true => {
+            "may repeat those of the old cluster, which keeps running: use none of them outside \
+            the rehearsal"
+                .to_owned()
+        }
+        false => ids,
+    };
     lines.push(("IDs", ids));
     if *wall_ms_is_given {
         let given = "the time of the state is ignored: the statement about IDs depends on the \
@@ -329,6 +344,9 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
         lines.push(("time", given.to_owned()));
     }
     lines.push(("tokens", tokens.to_owned()));
+    let access = "all access tokens are gone: make each again with the operator's token (seqd access \
+        create)";
+    lines.push(("access", access.to_owned()));
     lines.push(("sequences", guarantee(sequences)));
     lines
 }
@@ -408,6 +426,20 @@ fn keep_private(folder: &Path) -> Result<(), Failure> {
             "cannot remove the access of other users to {folder}: {error}"
         ))
     })
+}
+
+/// Gives new files to the owner of the folder. The content is complete without it, so a failure is
+/// a message with the remedy.
+fn keep_owner(owner: Option<Owner>, folder: &Path, session: &Session) {
+    let Some(owner) = owner else {
+        return;
+    };
+    if let Err(error) = owner.give(folder) {
+        let folder = folder.display();
+        session.note(&format!(
+            "cannot keep the owner: {error}; run chown -R {owner} {folder}"
+        ));
+    }
 }
 
 fn next_steps(takeover: &Takeover, data_dir: &Path) -> String {

@@ -1,7 +1,7 @@
 //! `seqd timestamp`: timestamps that increase over all nodes.
 
 use clap::Args;
-use seqd_client::api::{Timestamps, TimestampsRequest, exit};
+use seqd_client::api::{Timestamps, TimestampsRequest};
 use serde_json::json;
 
 use crate::arguments;
@@ -30,6 +30,5 @@ pub(crate) async fn run(args: TimestampArgs, session: &Session) -> Result<u8, Fa
         let physical_ms = value >> Timestamps::COUNTER_BITS;
         report.row(vec![value.to_string(), physical_ms.to_string()]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

@@ -147,21 +147,17 @@ async fn delete(id: &str, session: &Session) -> Result<u8, Failure> {
     check_id(id)?;
     // The server checks the request and words its effect.
     let plan = session.client.dry_run().delete_one_time(id).await?;
-    if let Some(code) = pages::agreed(&plan, session)? {
+    if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
     let deleted = session.client.delete_one_time(id).await?;
-    session.note(&format!("deleted the one-time token {id}"));
-    if session.format.is_json() {
-        Report::new(&deleted)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    session.done(&format!("deleted the one-time token {id}"), &deleted)
 }
 
 async fn delete_matching(tenant: Option<String>, session: &Session) -> Result<u8, Failure> {
     let mut query = query(tenant);
     let plan = session.client.dry_run().delete_all_one_time(&query).await?;
-    if let Some(code) = pages::agreed(&plan, session)? {
+    if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
     let page = async |cursor| {

@@ -1,7 +1,7 @@
 //! `seqd uuid`: UUIDs of version 7 and 4.
 
 use clap::Args;
-use seqd_client::api::{UuidQuery, exit};
+use seqd_client::api::UuidQuery;
 use serde_json::json;
 
 use crate::arguments;
@@ -46,6 +46,5 @@ pub(crate) async fn run(args: UuidArgs, session: &Session) -> Result<u8, Failure
     for uuid in uuids {
         report.row(vec![uuid]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use seqd_client::api::{
-    Lease, LeaseRequest, ListQuery, ReleaseRequest, RenewRequest, WorkersQuery, exit,
+    Lease, LeaseRequest, ListQuery, ReleaseRequest, RenewRequest, WorkersQuery,
 };
 
 use super::pages;
@@ -108,8 +108,7 @@ pub(crate) async fn run(command: WorkerCommand, session: &Session) -> Result<u8,
                 ("fence", released.fence_time.clone()),
                 ("fence_tick", released.fence_tick.to_string()),
             ];
-            Report::facts(&released, facts)?.print(session.format)?;
-            Ok(exit::OK)
+            session.print(&Report::facts(&released, facts)?)
         }
         WorkerCommand::Reset { node } => reset(&node, session).await,
     }
@@ -126,13 +125,12 @@ fn report(lease: &Lease, session: &Session) -> Result<u8, Failure> {
         ("fence", lease.fence_time.clone()),
         ("renew_after_ms", lease.renew_after_ms.to_string()),
     ];
-    Report::facts(lease, facts)?.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&Report::facts(lease, facts)?)
 }
 
 async fn reset(node: &str, session: &Session) -> Result<u8, Failure> {
     let plan = session.client.dry_run().reset_workers(node).await?;
-    if let Some(code) = pages::agreed(&plan, session)? {
+    if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
     let reset = session.client.reset_workers(node).await?;
@@ -152,8 +150,7 @@ async fn reset(node: &str, session: &Session) -> Result<u8, Failure> {
             of.free.to_string(),
         ]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 async fn list(layout: Option<String>, past: bool, session: &Session) -> Result<u8, Failure> {
@@ -196,6 +193,5 @@ async fn list(layout: Option<String>, past: bool, session: &Session) -> Result<u
             worker.fence_time,
         ]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

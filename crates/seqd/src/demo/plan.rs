@@ -212,7 +212,7 @@ fn config_text(
     Ok(format!(
         "[node]\nname = \"{name}\"\ndata_dir = {quoted}\n\n\
          [http]\nlisten = \"{http}\"\nadvertise = \"{url}\"\n\n\
-         [peer]\nlisten = \"{peer}\"\npeers = {peers}\n\n\
+         [peer]\nlisten = \"{peer}\"\npeers = {peers}\nfound_after = \"0s\"\n\n\
          [redis]\nlisten = \"127.0.0.1:{redis}\"\n\n\
          [memcached]\nlisten = \"127.0.0.1:{memcached}\"\n\n\
          [compat]\nroutes = [\"leaf\", \"tinyid\", \"cosid\", \"katsubushi\"]\n\n\

@@ -87,6 +87,9 @@ fn settings_that_work_but_are_unwise_pass_with_a_warning() {
     );
     let unused = warnings(own, "compat.tinyid_tokens = \"/tokens\"");
     assert!(unused.contains("does not contain tinyid"), "{unused}");
+    // The list of a node that joins is no list of voters.
+    let joins = warnings("\"n1=h1:1\", \"n2=h2:1\"", "peer.advertise = \"h4:1\"");
+    assert_eq!(joins, "");
     let even = warnings("\"n1=h1:1\", \"n4=h4:1\"", "");
     assert!(
         even.contains("2 voters tolerate no more lost nodes than 1"),

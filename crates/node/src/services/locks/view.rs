@@ -10,7 +10,7 @@ use super::{LockService, STOPPING, full, lock_name};
 use crate::admission::Serving;
 use crate::replica::{ReadTime, peek};
 use crate::services::error::{RequestError, ServiceError, read};
-use crate::services::page::{self, PageRequest};
+use crate::services::page::PageRequest;
 
 /// Readers that wait at this node for a lock to change its holder. Each has a connection, of which
 /// there are four times as many.
@@ -117,18 +117,11 @@ impl LockService {
             false => Some(read(&*self.replica, deadline).await?),
         };
         let page = peek(&*self.replica, |state| {
-            let mut found = Vec::new();
-            for prefix in permitted
-                .iter()
-                .filter_map(|own| page::narrower(own, asked))
-            {
-                let more = wanted.limit + 1 - found.len();
-                found.extend(state.locks(prefix, after.as_ref()).take(more));
-            }
-            let more = found.len() > wanted.limit;
-            found.truncate(wanted.limit);
-            let last = found.last().filter(|_| more);
-            let next_cursor = last.map(|lock| page::behind(lock.name.as_str()));
+            let (found, next_cursor) = wanted.permitted(
+                (permitted, asked),
+                |prefix, most| state.locks(prefix, after.as_ref()).take(most),
+                |lock| lock.name.as_str(),
+            );
             let time = time.unwrap_or_else(|| ReadTime::of_applied(state));
             let items = found.into_iter().map(|lock| listed(lock, time)).collect();
             Page { items, next_cursor }

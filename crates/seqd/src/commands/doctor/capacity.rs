@@ -1,11 +1,10 @@
 //! Checks of what runs out: time fields and workers of layouts, sequences, and the limits.
 
 use jiff::Timestamp;
-use seqd_client::api::{Facts, LayoutLife};
+use seqd_client::api::{Facts, LayoutLife, SequenceLeft};
 
 use super::check::{Check, Finding, either};
-
-const SECONDS_PER_DAY: i64 = 86_400;
+use crate::display::{SECONDS_PER_DAY, seconds_to};
 
 /// The days before a layout's time field is full. Clients need months to change their columns.
 const LAYOUT_WARNS: i64 = 365;
@@ -19,9 +18,6 @@ const WORKERS_FAIL: i64 = 2;
 const MOST_WORKERS: f64 = 0.9;
 const NEAR_LIMIT: f64 = 0.8;
 const AT_LIMIT: f64 = 0.95;
-
-/// The remaining part of a sequence below which it fails.
-const SEQUENCE_FAILS: f64 = 0.02;
 
 pub(super) fn layouts(facts: &Facts, now: Timestamp) -> Check {
     let layouts = &facts.cluster.layouts;
@@ -50,12 +46,7 @@ pub(super) fn layouts(facts: &Facts, now: Timestamp) -> Check {
 }
 
 fn days_to(time: &str, now: Timestamp) -> Option<i64> {
-    let time = time.parse::<Timestamp>().ok()?;
-    Some(
-        time.duration_since(now)
-            .as_secs()
-            .div_euclid(SECONDS_PER_DAY),
-    )
+    seconds_to(time, now).map(|seconds| seconds.div_euclid(SECONDS_PER_DAY))
 }
 
 pub(super) fn workers(facts: &Facts, now: Timestamp) -> Check {
@@ -105,7 +96,7 @@ pub(super) fn sequences(facts: &Facts) -> Check {
     let findings = facts.sequences.iter().filter_map(|sequence| {
         let left = sequence.remaining_ratio;
         either(
-            (left < SEQUENCE_FAILS, true),
+            (left < SequenceLeft::ALMOST_NOTHING, true),
             format!("{} has {:.1} % left", sequence.name, left * 100.0),
             format!(
                 "raise its limit if the column permits it: seqd seq update {} --max VALUE",

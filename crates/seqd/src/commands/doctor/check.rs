@@ -9,6 +9,8 @@ use serde::Serialize;
 #[serde(rename_all = "lowercase")]
 pub(super) enum Outcome {
     Ok,
+    /// The check could not be made, because the nodes that it compares do not answer.
+    Skip,
     Warn,
     Fail,
 }
@@ -17,6 +19,7 @@ impl Outcome {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
+            Self::Skip => "skip",
             Self::Warn => "warn",
             Self::Fail => "fail",
         }
@@ -28,9 +31,9 @@ impl Outcome {
 pub(super) struct Check {
     pub(super) check: &'static str,
     pub(super) result: Outcome,
-    /// What was found.
+    /// The finding.
     pub(super) detail: String,
-    /// Why it matters.
+    /// The reason why it matters.
     pub(super) why: &'static str,
     /// The remedy; what to watch if the check is `ok`.
     pub(super) what_to_do: String,
@@ -104,6 +107,19 @@ impl Check {
             detail: details.join("; "),
             why,
             what_to_do: remedies.join("; "),
+        }
+    }
+
+    /// Marks a check without findings as not made, if there is a reason.
+    pub(super) fn unless(self, reason: Option<String>) -> Self {
+        match reason {
+            Some(reason) if self.result == Outcome::Ok => Self {
+                result: Outcome::Skip,
+                detail: format!("not checked: {reason}"),
+                what_to_do: "see members, and run the command again".to_owned(),
+                ..self
+            },
+            _ => self,
         }
     }
 }

@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use seqd_client::api::advice::LOST_MAJORITY;
 use seqd_client::api::{Facts, LinkFacts, Member, MemberState, NodeFacts, Role};
 
 use super::check::{Check, Finding, fail, warn};
 use super::settings::election_ms;
+use super::{alone, answering};
 
 /// A member that lags by more entries than this needs time before it can replace another.
 const LAGS: u64 = 10_000;
@@ -32,9 +34,17 @@ pub(super) fn members(facts: &Facts) -> Check {
     }
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     let count = names.iter().filter(|name| answers(name)).count();
+    let drains = members
+        .iter()
+        .filter(|it| it.state == MemberState::Draining);
+    let why = if findings.is_empty() || findings.len() > drains.count() {
+        "a member that is down does not count towards the quorum, and clients lose an endpoint"
+    } else {
+        "a draining member votes and serves requests, and balancers send it none"
+    };
     Check::of(
         "members",
-        "a member that is down does not count towards the quorum, and clients lose an endpoint",
+        why,
         findings,
         format!("all {count} answer: {}", names.join(", ")),
     )
@@ -76,18 +86,27 @@ pub(super) fn quorum(facts: &Facts) -> Check {
     let quorum = facts.cluster.quorum;
     let (voters, reachable) = (quorum.voters, quorum.reachable);
     let needed = voters / 2 + 1;
+    let learner = facts.cluster.members.iter().find_map(|member| {
+        let waits = member.role == Role::Learner && member.state == MemberState::Ready;
+        let name = &member.name;
+        waits.then(|| format!("make the learner {name} a voter: seqd member promote {name} --wait"))
+    });
     let finding = if voters > 0 && reachable < needed {
         Some(fail(
             format!("quorum LOST: {reachable} of {voters} voters, {needed} are needed"),
-            "start the voters that are down, or repair the network to them; issued IDs stay valid. \
-             Only if the disks of a majority are lost for good: docs/RECOVERY.md",
+            format!(
+                "start the voters that are down, or repair the network to them (issued IDs stay \
+                 valid); {LOST_MAJORITY}"
+            ),
         ))
     } else if quorum.can_lose == 0 && voters > 0 {
-        let remedy = if reachable < voters {
+        let other = if reachable < voters {
             "start the voters that are down before any other maintenance"
         } else {
             "add nodes until there are three voters: seqd member add, then seqd member promote"
         };
+        let remedy = learner.as_deref().filter(|_| reachable == voters);
+        let remedy = remedy.unwrap_or(other);
         let text = format!("{reachable} of {voters} voters, can lose 0 nodes");
         Some(warn(text, remedy))
     } else if voters.is_multiple_of(2) && voters > 0 {
@@ -96,7 +115,9 @@ pub(super) fn quorum(facts: &Facts) -> Check {
                 "{voters} voters can lose as many nodes as {} can",
                 voters - 1
             ),
-            "use an odd number of voters: add and promote another, or demote one",
+            learner
+                .as_deref()
+                .unwrap_or("use an odd number of voters: add and promote another, or demote one"),
         ))
     } else {
         None
@@ -150,7 +171,13 @@ pub(super) fn leader(facts: &Facts) -> Check {
 }
 
 pub(super) fn readiness(facts: &Facts) -> Check {
-    let unready = facts.nodes.iter().filter_map(|node| {
+    // The check of the members names the draining ones, which serve.
+    let drains = |name: &str| {
+        let member = facts.cluster.member(name);
+        member.is_some_and(|member| member.state == MemberState::Draining)
+    };
+    let nodes = facts.nodes.iter().filter(|node| !drains(&node.name));
+    let unready = nodes.filter_map(|node| {
         let why = node.not_ready.as_deref()?;
         Some(fail(
             format!("{} is not ready: {why}", node.name),
@@ -185,6 +212,7 @@ pub(super) fn replication(facts: &Facts) -> Check {
         ))
     });
     let members = facts.cluster.members.iter();
+    let has_no_leader = facts.nodes.iter().all(|node| node.leader.is_none());
     let most = members.filter_map(|member| member.lag_entries).max();
     Check::of(
         "replication",
@@ -193,6 +221,7 @@ pub(super) fn replication(facts: &Facts) -> Check {
         lagging,
         format!("the largest lag is {} entries", most.unwrap_or(0)),
     )
+    .unless(alone(facts).or_else(|| has_no_leader.then(|| "no leader".to_owned())))
 }
 
 /// The two directions between each pair of nodes.
@@ -227,13 +256,18 @@ pub(super) fn links(facts: &Facts) -> Check {
     let worst = all
         .filter_map(|link| link.round_trip_ms)
         .fold(0.0, f64::max);
+    let pairs = match facts.missing.is_empty() {
+        true => "every pair".to_owned(),
+        false => format!("every pair of {}", answering(facts)),
+    };
     Check::of(
         "links",
-        "Raft needs every pair of nodes to connect in both directions; a one-way partition makes \
-         a node vote without following, or follow without being heard",
+        "Raft needs every pair of nodes to connect in both directions; behind a one-way \
+         partition, a node may vote for a leader that it cannot follow, or its responses may be lost",
         findings,
-        format!("every pair connects both ways, at most {worst:.1} ms"),
+        format!("{pairs} connects both ways, at most {worst:.1} ms"),
     )
+    .unless(alone(facts))
 }
 
 struct Links<'a> {
@@ -251,12 +285,12 @@ impl Links<'_> {
         link.is_some_and(|link| link.round_trip_ms.is_some())
     }
 
-    /// Whether messages of `from` arrive at `to`, by either end.
+    /// Returns whether messages of `from` arrive at `to`, by either end.
     fn arrives(&self, from: &str, to: &str) -> bool {
         self.answered(from, to) || self.link(to, from).is_some_and(|link| link.receives)
     }
 
-    /// Whether any node reaches it, or it sent its facts.
+    /// Returns whether any node reaches it, or it sent its facts.
     fn is_up(&self, name: &str) -> bool {
         self.nodes.contains_key(name) || self.nodes.keys().any(|from| self.answered(from, name))
     }
@@ -272,7 +306,10 @@ impl Links<'_> {
             (true, false) => Some(self.one_way(other, one)),
             (false, false) => (self.is_up(one) && self.is_up(other)).then(|| {
                 fail(
-                    format!("{one} and {other} do not reach each other, although both run"),
+                    format!(
+                        "{one} and {other} do not reach each other, although both run: a cut link, or \
+                         a one-way partition that loses the packets of one direction"
+                    ),
                     format!(
                         "check the network and the firewalls between {one} and {other} (port 7401)"
                     ),
@@ -294,109 +331,4 @@ impl Links<'_> {
             ),
         )
     }
-}
-
-pub(super) fn versions(facts: &Facts) -> Check {
-    let mut by_program: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for node in &facts.nodes {
-        let mut program = node.version.clone();
-        if let Some(revision) = &node.revision {
-            program.push_str(&format!(" ({revision})"));
-        }
-        if let Some((oldest, newest)) = node.levels {
-            program.push_str(&format!(", levels {oldest} to {newest}"));
-        }
-        by_program.entry(program).or_default().push(&node.name);
-    }
-    let texts: Vec<String> = by_program
-        .iter()
-        .map(|(program, nodes)| format!("{}: {program}", nodes.join(", ")))
-        .collect();
-    let mixed = (by_program.len() > 1).then(|| {
-        fail(
-            format!("different programs: {}", texts.join("; ")),
-            "finish the rolling upgrade: one node at a time, the leader last; this is normal only \
-             while it is in progress",
-        )
-    });
-    Check::of(
-        "versions",
-        "the level of the cluster rises only when every node has the newer program, and a mixed \
-         cluster is tested for the time of an upgrade only",
-        mixed,
-        texts.first().cloned().unwrap_or_default(),
-    )
-}
-
-/// The keys on which the nodes must agree, or the cluster behaves differently after each election.
-const MUST_AGREE: &[&str] = &[
-    "raft.heartbeat",
-    "raft.election",
-    "clock.window",
-    "clock.max_peer_skew",
-    "auth.enabled",
-];
-
-/// The keys on which they should agree, or clients see other limits at each node.
-const SHOULD_AGREE: &[&str] = &[
-    "http.max_count",
-    "http.request_timeout",
-    "http.drain",
-    "raft.snapshot_every",
-    "clock.max_backward_wait",
-    "clock.on_rollback",
-    "clock.max_forward_jump",
-    "clock.workers",
-    "segment.target",
-    "segment.min",
-    "segment.max",
-    "limits.tenant_share",
-    "limits.keys",
-    "limits.key_bytes",
-    "limits.tokens",
-    "limits.sequences",
-    "limits.answer_ttl",
-    "limits.locks",
-    "limits.lock_waiters",
-    "redis.create",
-    "memcached.layout",
-    "compat.routes",
-    "compat.leaf_layout",
-];
-
-/// The keys that are set on every node or on none.
-const SET_ALIKE: &[&str] = &["tls.cert", "tls.client_ca", "tls.peer_cert"];
-
-pub(super) fn configuration(facts: &Facts) -> Check {
-    let differing = |key: &str, only_presence: bool| -> Option<String> {
-        let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for node in &facts.nodes {
-            let value = match node.config.get(key).map(String::as_str) {
-                Some(_) if only_presence => "set",
-                Some(value) => value,
-                None => "not set",
-            };
-            values.entry(value).or_default().push(&node.name);
-        }
-        let values_of = values.iter();
-        let texts = values_of.map(|(value, nodes)| format!("{value} at {}", nodes.join(", ")));
-        let text = texts.collect::<Vec<_>>().join(", ");
-        (values.len() > 1).then(|| format!("{key} differs: {text}"))
-    };
-    let remedy = "set the same value on every node (seqd config show --origin at each), and \
-                  restart the nodes one at a time";
-    let must = MUST_AGREE.iter().filter_map(|key| differing(key, false));
-    let alike = SET_ALIKE.iter().filter_map(|key| differing(key, true));
-    let should = SHOULD_AGREE.iter().filter_map(|key| differing(key, false));
-    let failing = must.chain(alike).map(|text| fail(text, remedy));
-    Check::of(
-        "configuration",
-        "nodes with different settings behave differently after an election, and clients see other \
-         limits at each endpoint",
-        failing.chain(should.map(|text| warn(text, remedy))),
-        format!(
-            "the nodes agree on {} keys",
-            MUST_AGREE.len() + SET_ALIKE.len() + SHOULD_AGREE.len()
-        ),
-    )
 }

@@ -4,6 +4,7 @@
 //! facts of the other members over the connections between nodes, so the access token goes to no
 //! host that only a response names. The checks are pure functions over these facts.
 
+mod agreement;
 mod capacity;
 mod check;
 mod group;
@@ -26,7 +27,7 @@ use crate::session::Session;
 /// The result of the command, as `-o json` prints it.
 #[derive(Debug, Serialize)]
 struct Diagnosis {
-    /// Whether no check failed.
+    /// True if no check failed.
     healthy: bool,
     /// The node that gathered the facts.
     node: String,
@@ -51,6 +52,18 @@ pub(crate) async fn run(session: &Session) -> Result<u8, Failure> {
     })
 }
 
+/// The reason why nothing can be compared, if only the gathering node answers.
+fn alone(facts: &Facts) -> Option<String> {
+    let has_others = facts.cluster.members.len() != 1;
+    (has_others && facts.nodes.len() < 2).then(|| format!("only {} answers", facts.node))
+}
+
+/// The nodes that sent their facts.
+fn answering(facts: &Facts) -> String {
+    let names: Vec<&str> = facts.nodes.iter().map(|node| &*node.name).collect();
+    names.join(", ")
+}
+
 /// Every check over the facts, in the order in which a person would look.
 fn check_all(facts: &Facts, now: Timestamp) -> Vec<Check> {
     vec![
@@ -67,8 +80,8 @@ fn check_all(facts: &Facts, now: Timestamp) -> Vec<Check> {
         nodes::disk(facts, now),
         nodes::files(facts),
         nodes::descriptors(facts),
-        group::versions(facts),
-        group::configuration(facts),
+        agreement::versions(facts),
+        agreement::configuration(facts),
         nodes::certificates(facts, now),
         nodes::exposure(facts),
         capacity::layouts(facts, now),
@@ -78,7 +91,7 @@ fn check_all(facts: &Facts, now: Timestamp) -> Vec<Check> {
     ]
 }
 
-/// Whether each given endpoint answers. `/livez` needs no token, so none is sent.
+/// Checks whether each given endpoint answers. `/livez` needs no token, so none is sent.
 async fn endpoints(options: &Options) -> Check {
     let tried = options.endpoints.iter().map(|endpoint| async move {
         let client = Client::new(Options {
@@ -127,7 +140,7 @@ fn report(diagnosis: &Diagnosis, is_verbose: bool) -> Result<Report, Failure> {
             check.what_to_do.clone(),
         ]);
         rows.push(vec![result, name, check.detail.clone()]);
-        if is_verbose || check.result != Outcome::Ok {
+        if is_verbose || check.result > Outcome::Skip {
             let more = |what: &str, text: &str| {
                 vec![String::new(), String::new(), format!("{what}: {text}")]
             };
@@ -137,8 +150,12 @@ fn report(diagnosis: &Diagnosis, is_verbose: bool) -> Result<Report, Failure> {
     }
     let count = |wanted| checks.iter().filter(|it| it.result == wanted).count();
     let (fails, warns) = (count(Outcome::Fail), count(Outcome::Warn));
+    let skipped = match count(Outcome::Skip) {
+        0 => String::new(),
+        skipped => format!(", {skipped} not checked"),
+    };
     let people = format!(
-        "{}{} checks by {}: {} ok, {warns} warn, {fails} fail.\n",
+        "{}{} checks by {}: {} ok, {warns} warn, {fails} fail{skipped}.\n",
         table(rows.into_iter()),
         checks.len(),
         diagnosis.node,

@@ -1,11 +1,12 @@
 //! Checks of each node: its clock, disk, files, certificates and ports.
 
 use jiff::Timestamp;
-use seqd_client::api::{ClockAgreement, Facts, NodeFacts};
+use seqd_client::api::{ClockAgreement, Facts, LatencyFacts, NodeFacts};
 
+use super::alone;
 use super::check::{Check, Finding, either, fail, warn};
 use super::settings::{duration_ms, election_ms};
-use crate::display;
+use crate::display::{self, SECONDS_PER_DAY, seconds_to};
 
 /// The used parts of a disk from which it is nearly full. A disk with this much room is not.
 const NEARLY_FULL: f64 = 0.85;
@@ -26,11 +27,8 @@ const MAX_DRIFT_PPM: f64 = 500.0;
 /// The age of a write, in election timeouts, above which the disk may hang.
 const STALLED: f64 = 1.25;
 
-/// The syncs whose median and whose 99th percentile count. A start makes some slow ones.
-const ENOUGH: u64 = 30;
+/// The syncs whose 99th percentile counts.
 const ENOUGH_FOR_P99: u64 = 100;
-
-const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The days before the end of a certificate.
 const CERTIFICATE_WARNS: i64 = 30;
@@ -40,27 +38,18 @@ const CERTIFICATE_FAILS: i64 = 7;
 const LONG_LOG: f64 = 10.0;
 
 pub(super) fn clocks(facts: &Facts) -> Check {
-    let check_time = "check its time service: chronyc tracking, ntpq -p or timedatectl";
+    let check_time = "correct it with its time service (chronyc tracking, then chronyc makestep), \
+        without a restart of seqd: the node serves again by itself";
+    let correct = |name: &str| format!("on {name}: {check_time}");
     let members = &facts.cluster.members;
-    let mut findings: Vec<Finding> = members
+    let wrong = members
         .iter()
-        .filter_map(|member| {
-            let ahead = member.clock_ahead_ms?;
-            let way = if ahead < 0.0 { "behind" } else { "ahead of" };
-            let by = ahead.abs() / 1000.0;
-            Some(fail(
-                format!(
-                    "the clock of {} is {by:.3} s {way} the majority's",
-                    member.name
-                ),
-                format!("on {}: {check_time}", member.name),
-            ))
-        })
-        .collect();
+        .filter_map(|member| Some(fail(display::wrong_clock(member)?, correct(&member.name))));
+    let mut findings: Vec<Finding> = wrong.collect();
     if findings.is_empty() && facts.cluster.clocks == ClockAgreement::Split {
         findings.push(fail(
             "no majority of the clocks agrees",
-            format!("compare the clocks of all nodes with a correct one; {check_time}"),
+            format!("compare the clock of each node with a correct one; {check_time}"),
         ));
     }
     let limit = facts.nodes.first().map_or(500.0, |node| {
@@ -74,7 +63,7 @@ pub(super) fn clocks(facts: &Facts) -> Check {
                     "the clock of {} differs by {ms:+.0} ms from that of {}",
                     member.name, facts.node
                 ),
-                format!("on {}: {check_time}", member.name),
+                correct(&member.name),
             )
         }));
         let drift = member
@@ -83,7 +72,7 @@ pub(super) fn clocks(facts: &Facts) -> Check {
         findings.extend(drift.map(|ppm| {
             warn(
                 format!("the clock of {} drifts by {ppm:+.0} ppm", member.name),
-                format!("on {}: {check_time}", member.name),
+                correct(&member.name),
             )
         }));
     }
@@ -105,6 +94,7 @@ pub(super) fn clocks(facts: &Facts) -> Check {
         findings,
         format!("offsets up to {offset:.1} ms of {limit:.0} allowed, drift up to {drift:.0} ppm"),
     )
+    .unless(alone(facts))
 }
 
 pub(super) fn fsync(facts: &Facts) -> Check {
@@ -115,14 +105,14 @@ pub(super) fn fsync(facts: &Facts) -> Check {
         if node.disk.stalled_ms > STALLED * election {
             findings.push(fail(
                 format!(
-                    "{name}: a write of the log has not returned for {:.1} s",
-                    node.disk.stalled_ms / 1000.0
+                    "{name}: a write of the log has not returned for {}",
+                    display::milliseconds(node.disk.stalled_ms as u64)
                 ),
                 format!("on {name}: check the disk (dmesg, iostat -x 1); replace it if it hangs"),
             ));
         }
         // A median that large is the disk; single slow syncs are also other work on the machine.
-        let is_slow = fsync.p50_ms >= election / 8.0 && fsync.count >= ENOUGH;
+        let is_slow = fsync.p50_ms >= election / 8.0 && fsync.count >= LatencyFacts::ENOUGH;
         let is_uneven = fsync.p99_ms >= election / 2.0 && fsync.count >= ENOUGH_FOR_P99;
         findings.extend(either(
             (is_slow || is_uneven, fsync.p99_ms >= election / 8.0),
@@ -191,8 +181,8 @@ fn used(node: &NodeFacts) -> f64 {
 fn space(node: &NodeFacts, now: Timestamp) -> Vec<Finding> {
     let (name, disk) = (&node.name, &node.disk);
     let remedy = format!(
-        "on {name}: free or add space on the disk of {}; docs/DAY-TWO.md, disk space, lists what \
-         may be deleted",
+        "on {name}: free or add space on the disk of {}; the page DISK of the documentation \
+         lists what may be deleted",
         node.config
             .get("node.data_dir")
             .map_or("the data folder", String::as_str)
@@ -220,18 +210,13 @@ fn space(node: &NodeFacts, now: Timestamp) -> Vec<Finding> {
         either(
             (seconds < SECONDS_PER_DAY, seconds < 7 * SECONDS_PER_DAY),
             format!(
-                "{name}: full in {:.1} days if it keeps filling as in the last day",
-                seconds as f64 / SECONDS_PER_DAY as f64
+                "{name}: full in {} if it keeps filling as in the last day",
+                display::milliseconds(seconds.max(0) as u64 * 1000)
             ),
             remedy,
         )
     }));
     findings
-}
-
-fn seconds_to(time: &str, now: Timestamp) -> Option<i64> {
-    let time = time.parse::<Timestamp>().ok()?;
-    Some(time.duration_since(now).as_secs())
 }
 
 pub(super) fn files(facts: &Facts) -> Check {

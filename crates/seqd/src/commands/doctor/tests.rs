@@ -51,7 +51,7 @@ fn facts() -> Facts {
 /// The checks that are not `ok`, with their outcomes.
 fn judged(facts: &Facts) -> Vec<Check> {
     let mut checks = check_all(facts, NOW.parse().unwrap());
-    checks.retain(|it| it.result != Outcome::Ok);
+    checks.retain(|it| it.result > Outcome::Skip);
     checks
 }
 
@@ -99,7 +99,7 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         |it| it.nodes[2].disk.stalled_ms = 4000.0,
         "fsync",
         Outcome::Fail,
-        "n3: a write of the log has not returned for 4.0 s",
+        "n3: a write of the log has not returned for 4.0s",
     ),
     (
         |it| it.nodes[0].commit = latency(120.0, 500.0),
@@ -117,7 +117,7 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         |it| it.nodes[1].disk.full_at = Some("2026-11-24T00:00:00Z".to_owned()),
         "disk",
         Outcome::Warn,
-        "n2: full in 3.0 days",
+        "n2: full in 3d 0h",
     ),
     (
         |it| it.nodes[1].disk.log_entries = 400_000,
@@ -205,6 +205,16 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
     ),
     (
         |it| {
+            for (node, token) in it.nodes.iter_mut().zip(["aa", "bb", "aa"]) {
+                node.operator_token = Some(token.to_owned());
+            }
+        },
+        "configuration",
+        Outcome::Fail,
+        "the operator's token differs between n1, n3 and n2",
+    ),
+    (
+        |it| {
             it.cluster.members[2].state = MemberState::Unreachable;
             it.nodes.truncate(2);
             it.missing = vec![MissingFacts {
@@ -250,6 +260,15 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         "leader",
         Outcome::Warn,
         "12 leader changes in ten minutes",
+    ),
+    (
+        |it| {
+            it.nodes[0].not_ready = Some("this node is being drained".to_owned());
+            it.cluster.members[0].state = MemberState::Draining;
+        },
+        "members",
+        Outcome::Warn,
+        "n1 is draining",
     ),
     (
         |it| it.nodes[1].not_ready = Some("the disk hangs".to_owned()),
@@ -411,4 +430,57 @@ fn people_read_the_reason_of_what_is_wrong_and_of_all_with_verbose() {
         "{short}"
     );
     assert_eq!(text(true).matches("why: ").count(), 21);
+}
+
+#[test]
+fn a_check_without_data_is_not_ok() {
+    let mut facts = facts();
+    facts.nodes.truncate(1);
+    for link in &mut facts.nodes[0].links {
+        (link.round_trip_ms, link.receives) = (None, false);
+    }
+    for member in &mut facts.cluster.members[1..] {
+        member.state = MemberState::Unreachable;
+        facts.missing.push(MissingFacts {
+            name: member.name.clone(),
+            reason: "connection refused".to_owned(),
+        });
+    }
+    facts.cluster.quorum = Quorum::of(3, 1);
+    let checks = check_all(&facts, NOW.parse().unwrap());
+    let skipped = checks.iter().filter(|it| it.result == Outcome::Skip);
+    let skipped: Vec<_> = skipped.map(|it| (it.check, it.detail.as_str())).collect();
+    let why = "not checked: only n1 answers";
+    let expected = ["links", "replication", "clock", "versions", "configuration"];
+    assert_eq!(skipped, expected.map(|check| (check, why)));
+    let json = serde_json::to_value(&checks[4]).unwrap();
+    assert_eq!(json["result"], "skip");
+
+    // A cluster of one member has nothing to compare.
+    facts.cluster.members.truncate(1);
+    facts.missing.clear();
+    facts.cluster.quorum = Quorum::of(1, 1);
+    let checks = check_all(&facts, NOW.parse().unwrap());
+    assert!(checks.iter().all(|it| it.result != Outcome::Skip));
+}
+
+#[test]
+fn a_ready_learner_is_to_be_promoted() {
+    let mut facts = facts();
+    facts.cluster.members[2].role = seqd_client::api::Role::Learner;
+    facts.cluster.quorum = Quorum::of(2, 2);
+    let checks = judged(&facts);
+    let quorum = checks.iter().find(|it| it.check == "quorum").unwrap();
+    assert_eq!(
+        quorum.what_to_do,
+        "make the learner n3 a voter: seqd member promote n3 --wait"
+    );
+}
+
+#[test]
+fn a_draining_member_serves() {
+    let mut facts = facts();
+    facts.cluster.members[0].state = MemberState::Draining;
+    let check = group::members(&facts);
+    assert!(check.why.contains("serves requests"), "{}", check.why);
 }

@@ -305,8 +305,7 @@ async fn create(target: &Target, mode: Mode, session: &Session) -> Result<&'stat
         min: (target.start < 1).then_some(target.start),
         ..SequenceSpec::default()
     };
-    if session.is_dry_run {
-        let trial = session.client.dry_run();
+    if let Some(trial) = session.trial() {
         trial.create_sequence(&target.name, &spec).await?;
         return Ok("created");
     }
@@ -316,8 +315,7 @@ async fn create(target: &Target, mode: Mode, session: &Session) -> Result<&'stat
 
 async fn advance(target: &Target, to: i64, session: &Session) -> Result<&'static str, Failure> {
     let request = AdvanceRequest { to };
-    if session.is_dry_run {
-        let trial = session.client.dry_run();
+    if let Some(trial) = session.trial() {
         trial.advance(&target.name, &request).await?;
         return Ok("advanced");
     }

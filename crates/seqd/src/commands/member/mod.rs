@@ -5,7 +5,7 @@ mod replacement;
 mod wait;
 
 use clap::{Args, Subcommand};
-use seqd_client::api::{AddMember, MemberChange, Role, UpdateMember, exit, validate_name};
+use seqd_client::api::{AddMember, MemberChange, Role, UpdateMember, validate_name};
 
 use self::wait::{Goal, LIMIT, until};
 use crate::failure::Failure;
@@ -114,17 +114,20 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
         } => {
             validate_name(&name).map_err(|error| Failure::usage(error.to_string()))?;
             let request = AddMember { name, peer, http };
-            if session.is_dry_run {
-                let trial = session.client.dry_run();
+            if let Some(trial) = session.trial() {
                 return session.print_plan(&trial.add_member(&request).await?);
             }
             let change = session.client.add_member(&request).await?;
-            finish(change, wait.then_some(Goal::Ready), session).await
+            let code = finish(change, wait.then_some(Goal::Ready), session).await?;
+            let name = &request.name;
+            session.note(&format!(
+                "next: seqd member promote {name} --wait makes {name} a voter"
+            ));
+            Ok(code)
         }
         MemberCommand::Update(args) => update(args, session).await,
         MemberCommand::Promote { name, wait } => {
-            if session.is_dry_run {
-                let trial = session.client.dry_run();
+            if let Some(trial) = session.trial() {
                 return session.print_plan(&trial.promote_member(&name).await?);
             }
             let change = session.client.promote_member(&name).await?;
@@ -132,22 +135,16 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
         }
         MemberCommand::Demote { name, wait } => {
             let plan = session.client.dry_run().demote_member(&name).await?;
-            if session.is_dry_run {
-                return session.print_plan(&plan);
-            }
-            if !session.may_go_on(&plan.effect)? {
-                return Ok(exit::OK);
+            if let Some(code) = session.agreed(&plan)? {
+                return Ok(code);
             }
             let change = session.client.demote_member(&name).await?;
             finish(change, wait.then_some(Goal::Learns), session).await
         }
         MemberCommand::Remove { name, wait } => {
             let plan = session.client.dry_run().remove_member(&name).await?;
-            if session.is_dry_run {
-                return session.print_plan(&plan);
-            }
-            if !session.may_go_on(&plan.effect)? {
-                return Ok(exit::OK);
+            if let Some(code) = session.agreed(&plan)? {
+                return Ok(code);
             }
             let change = session.client.remove_member(&name).await?;
             finish(change, wait.then_some(Goal::Gone), session).await
@@ -156,7 +153,7 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
     }
 }
 
-/// Nothing is lost by other addresses, so the command prints its effect and asks no question.
+/// A change of addresses loses nothing, so the command prints its effect and asks no question.
 async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
     let UpdateArgs {
         name,
@@ -196,8 +193,7 @@ async fn list(session: &Session) -> Result<u8, Failure> {
             member.version.unwrap_or_else(dash),
         ]);
     }
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }
 
 /// Prints the change. With `--wait`, first polls the cluster until the change is complete.
@@ -231,6 +227,5 @@ fn print(change: &MemberChange, note: &str, session: &Session) -> Result<u8, Fai
         change.quorum.voters.to_string(),
         change.quorum.can_lose.to_string(),
     ]);
-    report.print(session.format)?;
-    Ok(exit::OK)
+    session.print(&report)
 }

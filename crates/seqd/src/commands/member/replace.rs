@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use seqd_client::Error;
-use seqd_client::api::address::{HOST_PORT_RULE, is_host_port};
+use seqd_client::api::address::check_host_port;
 use seqd_client::api::{
     AddMember, Cluster, ErrorCode, MemberChange, Plan, UpdateMember, exit, validate_name,
 };
 use tokio::time::Instant;
 
-use super::replacement::{Misfit, Replacement, Step};
+use super::replacement::{Misfit, Replacement, Seen, Step};
 use super::wait::{self, Goal, LOOK_EVERY, until};
 use super::{ReplaceArgs, print};
 use crate::failure::Failure;
@@ -33,14 +33,12 @@ pub(super) async fn run(args: ReplaceArgs, session: &Session) -> Result<u8, Fail
         let detail = format!("{old} cannot replace itself: give the new node a name of its own");
         return Err(Failure::usage(detail));
     }
-    if !is_host_port(&peer) {
-        return Err(Failure::usage(format!("{peer:?} is not {HOST_PORT_RULE}")));
-    }
+    check_host_port("peer", &peer).map_err(Failure::usage)?;
     let mut run = Run {
         session,
         replacement: Replacement { old, new, peer },
         http,
-        removes: false,
+        seen: Seen::default(),
     };
     let cluster = session.client.cluster().await?;
     let step = run.step(&cluster).await?;
@@ -68,15 +66,14 @@ struct Run<'a> {
     session: &'a Session,
     replacement: Replacement,
     http: Option<String>,
-    /// True if this run has requested the removal of the old node.
-    removes: bool,
+    seen: Seen,
 }
 
 impl Run<'_> {
     /// The next step. The new node may have replaced the given address by that of its
     /// configuration: if the leader finds it at the given address too, its recorded one is used.
     async fn step(&mut self, cluster: &Cluster) -> Result<Step, Failure> {
-        let planned = self.replacement.step(cluster, self.removes);
+        let planned = self.replacement.step(cluster, self.seen);
         if let Err(Misfit::NewElsewhere { new, at, peer }) = &planned
             // A leader cannot check its own address.
             && cluster.leader.as_ref() != Some(new)
@@ -91,9 +88,13 @@ impl Run<'_> {
                 Err(Error::Problem(problem)) if !problem.retryable => {}
                 Err(error) => return Err(error.into()),
             }
-            let planned = self.replacement.step(cluster, self.removes);
-            return planned.map_err(failure);
+            return self.planned(self.replacement.step(cluster, self.seen));
         }
+        self.planned(planned)
+    }
+
+    fn planned(&mut self, planned: Result<Step, Misfit>) -> Result<Step, Failure> {
+        self.seen.joins |= matches!(planned, Ok(Step::Add | Step::Promote));
         planned.map_err(failure)
     }
 
@@ -162,7 +163,7 @@ impl Run<'_> {
             Step::Add => client.add_member(&self.addition()).await,
             Step::Promote => client.promote_member(new).await,
             Step::Remove => {
-                self.removes = true;
+                self.seen.removes = true;
                 client.remove_member(old).await
             }
             Step::Wait => {
@@ -207,6 +208,7 @@ impl Run<'_> {
 
 fn failure(misfit: Misfit) -> Failure {
     let (exit, code) = match misfit {
+        Misfit::OnlyRemoves { .. } => (exit::CONFLICT, ErrorCode::UnsafeMemberRemoval),
         Misfit::NoOld { .. } => (exit::NOT_FOUND, ErrorCode::NotFound),
         Misfit::NewElsewhere { .. } => (exit::CONFLICT, ErrorCode::AlreadyExists),
         Misfit::OldLearns { .. } | Misfit::NewIsOlder { .. } => {

@@ -6,8 +6,12 @@
 //! - A node replaces only members that were added before it, so the new node is never a member that
 //!   was there already.
 //! - The leader refuses each step that would cost the quorum.
+//! - A run that has not seen the new node without a vote removes the old one only if the cluster can
+//!   lose as many nodes after that as before. An interrupted replacement of one of an odd number of
+//!   voters leaves an even number, so its removal lowers nothing; two voters of an odd number are no
+//!   such remainder, but a wrong name.
 
-use seqd_client::api::{Cluster, Member, MemberState, Role};
+use seqd_client::api::{Cluster, Member, MemberState, Quorum, Role};
 
 /// The arguments of the command.
 #[derive(Debug, Clone)]
@@ -15,6 +19,15 @@ pub(super) struct Replacement {
     pub(super) old: String,
     pub(super) new: String,
     pub(super) peer: String,
+}
+
+/// What a run has seen and done before its next step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Seen {
+    /// The new node was no voter.
+    pub(super) joins: bool,
+    /// The removal of the old node was requested. The answering node may not have recorded it yet.
+    pub(super) removes: bool,
 }
 
 /// The next step.
@@ -47,12 +60,25 @@ pub(super) enum Misfit {
     },
     #[error("{new} was a member before {old} was added; name a new node")]
     NewIsOlder { new: String, old: String },
+    #[error(
+        "{new} is a voter already, so this would only remove {old}: of {} voters the cluster can \
+         lose {}, of {} only {}; name a node that does not vote",
+        before.voters,
+        before.can_lose,
+        after.voters,
+        after.can_lose
+    )]
+    OnlyRemoves {
+        new: String,
+        old: String,
+        before: Quorum,
+        after: Quorum,
+    },
 }
 
 impl Replacement {
-    /// The next step. `removes` is true if this run has requested the removal of the old node: the
-    /// answering node may not have recorded the removal yet.
-    pub(super) fn step(&self, cluster: &Cluster, removes: bool) -> Result<Step, Misfit> {
+    /// The next step of a run.
+    pub(super) fn step(&self, cluster: &Cluster, seen: Seen) -> Result<Step, Misfit> {
         let old = cluster.member(&self.old);
         let Some(new) = cluster.member(&self.new) else {
             return match old {
@@ -70,7 +96,7 @@ impl Replacement {
         }
         let is_voter = new.role != Role::Learner;
         let Some(old) = old else {
-            let was_removed = removes || cluster.removed.contains(&self.old);
+            let was_removed = seen.removes || cluster.removed.contains(&self.old);
             return if is_voter && was_removed {
                 Ok(Step::Done)
             } else {
@@ -84,10 +110,30 @@ impl Replacement {
         if !is_voter && old.role == Role::Learner {
             return Err(self.old_learns());
         }
+        if is_voter && old.role != Role::Learner && !seen.joins {
+            self.check_removal(cluster)?;
+        }
         Ok(match (is_voter, is_ready(new)) {
             (_, false) => Step::Wait,
             (false, true) => Step::Promote,
             (true, true) => Step::Remove,
+        })
+    }
+
+    /// Refuses a removal that lowers the number of nodes that the cluster can lose while all run.
+    fn check_removal(&self, cluster: &Cluster) -> Result<(), Misfit> {
+        let voters = cluster.members.iter().filter(|it| it.role != Role::Learner);
+        let voters = u32::try_from(voters.count()).unwrap_or(u32::MAX);
+        let all_run = |voters| Quorum::of(voters, voters);
+        let (before, after) = (all_run(voters), all_run(voters.saturating_sub(1)));
+        if after.can_lose >= before.can_lose {
+            return Ok(());
+        }
+        Err(Misfit::OnlyRemoves {
+            new: self.new.clone(),
+            old: self.old.clone(),
+            before,
+            after,
         })
     }
 

@@ -74,7 +74,7 @@ impl Goal {
     }
 }
 
-/// What a member still lacks.
+/// The state that a member has yet to reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Awaited {
     /// Entries of the log that it has yet to apply.

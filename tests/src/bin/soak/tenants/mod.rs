@@ -126,7 +126,7 @@ fn apart(kind: &str, quiet: &Times, attacked: &Times, report: &mut Report) {
     );
 }
 
-/// The disk limit of a node (`docs/DAY-TWO.md`, disk space) if its snapshots had this many bytes at
+/// The disk limit of a node (`docs/DISK.md`) if its snapshots had this many bytes at
 /// most: up to three of the live state, one of them unfinished.
 fn most_disk(snapshots: u64) -> u64 {
     22 * (snapshots / 3) + (1 << 30)

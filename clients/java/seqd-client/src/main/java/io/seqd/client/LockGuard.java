@@ -6,7 +6,7 @@ import java.util.function.LongSupplier;
 /**
  * A lock that this process holds until it is released or lost. A thread renews it when two thirds of its time remain.
  *
- * <p>The guard knows until when the hold lasts <em>at least</em>: counted from before the answered request was sent, by
+ * <p>The guard computes the earliest end of the hold, counted from before the answered request was sent, by
  * a clock that includes suspended time. From then on it reports the lock as lost, whether or not the cluster can be
  * reached. The protected resource should check the {@link #token()} nevertheless: a process can be stopped between the
  * check and the action.

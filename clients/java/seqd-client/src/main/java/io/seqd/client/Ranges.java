@@ -307,7 +307,7 @@ public final class Ranges implements AutoCloseable {
             } catch (SeqdException failed) {
                 why = failed.getMessage();
                 if (!failed.retryable() && !failed.isSilence()) {
-                    // The segment before may belong to another run, which only the cluster knows.
+                    // The segment before may belong to another run, which only the cluster can decide.
                     if (unused == ofGrant) {
                         break;
                     }

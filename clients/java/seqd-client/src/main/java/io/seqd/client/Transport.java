@@ -13,8 +13,10 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import javax.net.ssl.SSLContext;
@@ -40,6 +42,12 @@ final class Transport {
 
     private final Endpoints endpoints;
     private final HttpClient http;
+    /** One thread for each request that waits; idle ones end after a minute. */
+    private final ExecutorService threads = Executors.newCachedThreadPool(task -> {
+        Thread thread = new Thread(task, "seqd-request");
+        thread.setDaemon(true);
+        return thread;
+    });
     private final String token;
     private final boolean hasTimeout;
     private final long wholeMs;
@@ -171,9 +179,13 @@ final class Transport {
         return request.method(call.method(), BodyPublishers.ofByteArray(body)).build();
     }
 
-    /** Sends one request, and reads the whole response within the limit. */
+    /**
+     * Sends one request, and reads the whole response within the limit. The client's {@code sendAsync} would start a
+     * thread for each response on a machine of two cores; its own timeout of a request may report a request that was
+     * sent as one that had no connection.
+     */
     private HttpResponse<byte[]> exchange(HttpRequest request, long limitMs) throws IOException, InterruptedException {
-        CompletableFuture<HttpResponse<byte[]>> exchange = http.sendAsync(request, info -> new BoundedBody());
+        Future<HttpResponse<byte[]>> exchange = threads.submit(() -> http.send(request, info -> new BoundedBody()));
         try {
             return exchange.get(Math.max(limitMs, 1), TimeUnit.MILLISECONDS);
         } catch (TimeoutException late) {

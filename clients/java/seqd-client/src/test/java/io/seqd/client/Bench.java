@@ -17,37 +17,35 @@ final class Bench {
     }
 
     public static void main(String[] args) throws Exception {
-        try (TestCluster cluster = new TestCluster(args[0])) {
-            Client client = cluster.client();
-            client.createSequence("bench", Map.of("mode", "segment"));
-            AtomicLong counter = new AtomicLong();
-            double bare = rate("bare loop, an atomic increment", 0, () -> {
-                for (int at = 0; at < 1000; at++) {
-                    counter.incrementAndGet();
-                }
-                return 1000;
+        Client client = TestCluster.client();
+        client.createSequence("bench", Map.of("mode", "segment"));
+        AtomicLong counter = new AtomicLong();
+        double bare = rate("bare loop, an atomic increment", 0, () -> {
+            for (int at = 0; at < 1000; at++) {
+                counter.incrementAndGet();
+            }
+            return 1000;
+        });
+        GeneratorOptions options = GeneratorOptions.ofOwner("bench").patience(Duration.ofSeconds(10));
+        try (IdGenerator generator = new IdGenerator(client, options)) {
+            generator.ready();
+            rate("local IDs, one per call", bare, () -> {
+                generator.id();
+                return 1;
             });
-            GeneratorOptions options = GeneratorOptions.ofOwner("bench").patience(Duration.ofSeconds(10));
-            try (IdGenerator generator = new IdGenerator(client, options)) {
-                generator.ready();
-                rate("local IDs, one per call", bare, () -> {
-                    generator.id();
-                    return 1;
-                });
-                rate("local IDs, 1000 per call", bare, () -> generator.ids(1000).length);
-            }
-            try (Ranges ranges = client.ranges("bench", 10_000_000)) {
+            rate("local IDs, 1000 per call", bare, () -> generator.ids(1000).length);
+        }
+        try (Ranges ranges = client.ranges("bench", 10_000_000)) {
+            ranges.next();
+            rate("ranges", bare, () -> {
                 ranges.next();
-                rate("ranges", bare, () -> {
-                    ranges.next();
-                    return 1;
-                });
-            }
-            rate("next, a request each", bare, () -> {
-                client.next("bench");
                 return 1;
             });
         }
+        rate("next, a request each", bare, () -> {
+            client.next("bench");
+            return 1;
+        });
     }
 
     private static double rate(String name, double bare, Step step) {

@@ -17,28 +17,14 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.LongStream;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 
 /** The client against three nodes with TLS and tokens. */
-@EnabledIfSystemProperty(named = "seqd", matches = ".+")
+@EnabledIfEnvironmentVariable(named = "CONTROL", matches = ".+")
 class ClusterTest {
-    private static TestCluster cluster;
-
-    @BeforeAll
-    static void start() throws Exception {
-        cluster = new TestCluster(System.getProperty("seqd"));
-    }
-
-    @AfterAll
-    static void end() throws Exception {
-        cluster.close();
-    }
-
     private static boolean isShort() {
-        return Boolean.getBoolean("short");
+        return System.getenv("SHORT") != null;
     }
 
     private static void assertDistinct(long[] ids) {
@@ -50,7 +36,7 @@ class ClusterTest {
     void aMillionIdsAreDistinctOverALeadersDeath() throws Exception {
         int total = isShort() ? 200_000 : 1_000_000;
         int threads = 4;
-        Client client = cluster.client();
+        Client client = TestCluster.client();
         IdGenerator generator = new IdGenerator(client, GeneratorOptions.ofOwner("million"));
         generator.ready();
         // The minting lasts for more than a window, so that it needs a renewal by the new leader.
@@ -66,8 +52,7 @@ class ClusterTest {
                 return made;
             }));
         }
-        String leader = cluster.leader();
-        cluster.command("kill " + leader);
+        TestCluster.command("/kill/leader");
         long killed = System.currentTimeMillis();
         LongStream all = LongStream.empty();
         for (CompletableFuture<long[]> part : parts) {
@@ -85,8 +70,7 @@ class ClusterTest {
         assertEquals(worker, again.status().worker(), "the same owner gets its worker back");
         assertTrue(again.id() > Arrays.stream(ids).max().getAsLong());
         again.close();
-        cluster.command("start " + leader);
-        cluster.leader();
+        TestCluster.command("/start");
     }
 
     private static void sleep(long ms) {
@@ -100,10 +84,7 @@ class ClusterTest {
     @Test
     void aProcessFrozenPastItsWindowMintsNoDuplicate() throws Exception {
         ProcessBuilder builder = new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-cp",
-                System.getProperty("java.class.path"), "io.seqd.client.Frozen", cluster.info.text("ca"),
-                cluster.info.text("cert"), cluster.info.text("key"), "frozen");
-        builder.environment().put("SEQD_ENDPOINTS", cluster.info.text("endpoints"));
-        builder.environment().put("SEQD_TOKEN", cluster.info.text("token"));
+                System.getProperty("java.class.path"), "io.seqd.client.Frozen", "frozen");
         Process process = builder.redirectError(ProcessBuilder.Redirect.INHERIT).start();
         Set<String> seen = new HashSet<>();
         try (BufferedReader out = process.inputReader()) {
@@ -113,7 +94,7 @@ class ClusterTest {
             signal(process, "STOP");
             // The worker is free after its window, and the same owner takes it.
             sleep(TestCluster.WINDOW_MS + 1000);
-            IdGenerator other = new IdGenerator(cluster.client(), GeneratorOptions.ofOwner("frozen"));
+            IdGenerator other = new IdGenerator(TestCluster.client(), GeneratorOptions.ofOwner("frozen"));
             for (int batch = 0; batch < 50; batch++) {
                 for (long id : other.ids(1000)) {
                     assertTrue(seen.add(Long.toString(id)));
@@ -148,7 +129,7 @@ class ClusterTest {
         AtomicLong offset = new AtomicLong();
         GeneratorOptions options = GeneratorOptions.ofOwner("steps").patience(Duration.ofMillis(500))
                 .wallClock(() -> System.currentTimeMillis() + offset.get());
-        IdGenerator generator = new IdGenerator(cluster.client(), options);
+        IdGenerator generator = new IdGenerator(TestCluster.client(), options);
         Set<Long> seen = new HashSet<>();
         assertTrue(seen.add(generator.id()));
         offset.set(-30);
@@ -169,7 +150,7 @@ class ClusterTest {
 
     @Test
     void aLockIsExclusiveAndItsLossIsNoticedInTime() throws Exception {
-        Client client = cluster.client();
+        Client client = TestCluster.client();
         LockOptions options = LockOptions.ofOwner("test").ttl(Duration.ofSeconds(2)).waitFor(Duration.ZERO);
         LockGuard first = client.lock("job", options);
         SeqdException held = assertThrows(SeqdException.class, () -> client.lock("job", options));
@@ -185,15 +166,15 @@ class ClusterTest {
         assertTrue(second.isHeld());
 
         // Without any node the holder gives up before the cluster would grant the lock again.
-        List<String> nodes = List.copyOf(cluster.info.object("nodes").fields().keySet());
-        nodes.forEach(node -> cluster.command("stop " + node));
+        Set<String> nodes = TestCluster.NODES.keySet();
+        nodes.forEach(node -> TestCluster.command("/stop/" + node));
         try {
             assertEquals("ran-out", second.lost().get(20, TimeUnit.SECONDS).code());
             assertFalse(second.isHeld());
         } finally {
-            nodes.forEach(node -> cluster.command("continue " + node));
+            nodes.forEach(node -> TestCluster.command("/continue/" + node));
         }
-        cluster.leader();
+        TestCluster.leader();
         try (LockGuard third = client.lock("job", options.waitFor(Duration.ofSeconds(20)))) {
             assertTrue(third.token() > second.token());
         }
@@ -201,15 +182,15 @@ class ClusterTest {
 
     @Test
     void requestsPassAFrozenNodeAndNoneIsUnknown() throws Exception {
-        Client client = cluster.client();
+        Client client = TestCluster.client();
         client.createSequence("passing", Map.of("mode", "strict"));
-        String leader = cluster.leader();
-        List<String> others = new ArrayList<>(cluster.info.object("nodes").fields().keySet());
+        String leader = TestCluster.leader();
+        List<String> others = new ArrayList<>(TestCluster.NODES.keySet());
         others.remove(leader);
         // The frozen node is the first of the list, and has never responded to this client.
-        Answer nodes = cluster.info.object("nodes");
-        Client fresh = cluster.client(nodes.text(others.get(0)) + "," + nodes.text(leader), null);
-        cluster.command("stop " + others.get(0));
+        Map<String, String> nodes = TestCluster.NODES;
+        Client fresh = TestCluster.client(nodes.get(others.get(0)) + "," + nodes.get(leader));
+        TestCluster.command("/stop/" + others.get(0));
         try {
             Set<Long> seen = new HashSet<>();
             for (int at = 0; at < 20; at++) {
@@ -217,20 +198,17 @@ class ClusterTest {
             }
             assertTrue(fresh.id("default") > 0);
         } finally {
-            cluster.command("continue " + others.get(0));
+            TestCluster.command("/continue/" + others.get(0));
         }
-        assertEquals("unauthorized", assertThrows(SeqdException.class, () -> Client.builder(
-                cluster.info.text("endpoints")).ca(java.nio.file.Path.of(cluster.info.text("ca"))).certificate(
-                        java.nio.file.Path.of(cluster.info.text("cert")),
-                        java.nio.file.Path.of(cluster.info.text("key"))).build().id("default")).code());
-        assertEquals("unreachable", assertThrows(SeqdException.class, () -> Client.builder(
-                cluster.info.text("endpoints")).ca(java.nio.file.Path.of(cluster.info.text("ca")))
-                .token(cluster.info.text("token")).build().next("passing")).code());
+        Client noToken = TestCluster.with(Client.fromEnvironment().token(null)).build();
+        assertEquals("unauthorized", assertThrows(SeqdException.class, () -> noToken.id("default")).code());
+        Client noCertificate = TestCluster.ca(Client.fromEnvironment()).build();
+        assertEquals("unreachable", assertThrows(SeqdException.class, () -> noCertificate.next("passing")).code());
     }
 
     @Test
     void rangesAreDistinctAndTheirTailsReturned() {
-        Client client = cluster.client();
+        Client client = TestCluster.client();
         client.createSequence("ranges", Map.of("mode", "segment"));
         Set<Long> seen = new HashSet<>();
         Ranges ranges = client.ranges("ranges", 1000);
@@ -254,7 +232,7 @@ class ClusterTest {
 
     @Test
     void workIsDoneOnceAndTheTypedCallsWork() {
-        Client client = cluster.client();
+        Client client = TestCluster.client();
         AtomicLong calls = new AtomicLong();
         Once.Options options = Once.Options.of("42");
         for (int at = 0; at < 3; at++) {

@@ -1,15 +1,11 @@
 package io.seqd.client;
 
-import java.nio.file.Path;
-
 /** A process that prints IDs until its stdin ends. The test stops and continues it. */
 final class Frozen {
     private Frozen() {}
 
     public static void main(String[] args) throws Exception {
-        Client client = Client.fromEnvironment().ca(Path.of(args[0])).certificate(Path.of(args[1]), Path.of(args[2]))
-                .build();
-        IdGenerator generator = new IdGenerator(client, GeneratorOptions.ofOwner(args[3]));
+        IdGenerator generator = new IdGenerator(TestCluster.client(), GeneratorOptions.ofOwner(args[0]));
         while (System.in.available() == 0) {
             try {
                 for (long id : generator.ids(100)) {

@@ -52,6 +52,18 @@ class RetriesTest {
     }
 
     @Test
+    void aResponseThatStopsInItsBodyIsALostOne() {
+        try (Stub stops = new Stub(request -> new Stub.Response(-200, "{"));
+                Stub good = new Stub(request -> request.path().equals("/v1/id") ? ID : NEXT)) {
+            String endpoints = stops.endpoint() + "," + good.endpoint();
+            Client client = Client.builder(endpoints).timeout(Duration.ofSeconds(1)).build();
+            assertEquals("outcome-unknown", code(() -> client.next("order")));
+            assertEquals(0, good.requests.size());
+            assertEquals(42, Client.builder(endpoints).timeout(Duration.ofSeconds(1)).build().id("default"));
+        }
+    }
+
+    @Test
     void aLostResponseIsUnknownForAChangeAndRepeatedOtherwise() {
         try (Stub closes = new Stub(request -> new Stub.Response(0, ""));
                 Stub good = new Stub(request -> request.path().equals("/v1/id") ? ID : NEXT)) {
@@ -64,7 +76,7 @@ class RetriesTest {
 
     @Test
     void aChangeIsNotSentToASilentNode() {
-        Stub.Response none = new Stub.Response(-1, "");
+        Stub.Response none = new Stub.Response(Stub.NEVER, "");
         try (Stub silent = new Stub(request -> none, request -> none); Stub good = new Stub(request -> NEXT)) {
             assertEquals(7, client(silent, good).next("order"));
             assertEquals(0, silent.requests.size());
@@ -84,7 +96,7 @@ class RetriesTest {
 
     @Test
     void aDeadlineIsKeptAndSentToTheServer() {
-        try (Stub silent = new Stub(request -> new Stub.Response(-1, ""))) {
+        try (Stub silent = new Stub(request -> new Stub.Response(Stub.NEVER, ""))) {
             Client client = Client.builder(silent.endpoint()).timeout(Duration.ofMillis(300)).build();
             assertEquals("no-answer", code(() -> client.id("default")));
             assertEquals("outcome-unknown", code(() -> client.next("order")));

@@ -17,8 +17,10 @@ final class Stub implements AutoCloseable {
     /** One request. */
     record Request(String method, String path, String query, String body) {}
 
-    /** A response. Status 0 closes the connection; a status below 0 never responds. */
+    /** A response. Status 0 closes the connection; {@link #NEVER} never responds; -200 begins a response with 200. */
     record Response(int status, String body) {}
+
+    static final int NEVER = -1;
 
     interface Script {
         Response answer(Request request);
@@ -53,13 +55,19 @@ final class Stub implements AutoCloseable {
                 requests.add(request);
             }
             Response response = (isLive ? live : script).answer(request);
-            if (response.status() < 0) {
+            if (response.status() == NEVER) {
                 return;
             }
             if (response.status() == 0) {
                 throw new IOException("the script closes the connection");
             }
             byte[] bytes = response.body().getBytes(StandardCharsets.UTF_8);
+            if (response.status() < 0) {
+                exchange.sendResponseHeaders(-response.status(), bytes.length + 1);
+                exchange.getResponseBody().write(bytes);
+                exchange.getResponseBody().flush();
+                return;
+            }
             exchange.sendResponseHeaders(response.status(), bytes.length);
             exchange.getResponseBody().write(bytes);
             exchange.close();

@@ -1,74 +1,62 @@
 package io.seqd.client;
 
-import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.io.Writer;
-import java.nio.file.Files;
+import java.net.HttpURLConnection;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
 
-/** Three nodes with TLS and tokens, started by clients/cluster.py. */
-final class TestCluster implements AutoCloseable {
-    /** Short, so that a test can wait for its end, and long enough for an election on a busy machine. */
+/** Three nodes with TLS and tokens, which clients/cluster.py has started. */
+final class TestCluster {
+    /** The window of clients/cluster.py. */
     static final long WINDOW_MS = 6000;
 
-    final Answer info;
-    private final Process process;
-    private final BufferedReader out;
-    private final Writer in;
+    /** The URLs of the nodes by name. */
+    static final Map<String, String> NODES = nodes();
 
-    TestCluster(String seqd) throws IOException {
-        Path script = Path.of("").toAbsolutePath();
-        while (!Files.exists(script.resolve("clients/cluster.py"))) {
-            script = script.getParent();
+    private TestCluster() {}
+
+    private static Map<String, String> nodes() {
+        Map<String, String> nodes = new LinkedHashMap<>();
+        for (String node : System.getenv("NODES").split(",")) {
+            nodes.put(node.substring(0, node.indexOf('=')), node.substring(node.indexOf('=') + 1));
         }
-        process = new ProcessBuilder(script.resolve("clients/cluster.py").toString(), seqd, WINDOW_MS + "ms")
-                .redirectError(ProcessBuilder.Redirect.INHERIT).start();
-        out = process.inputReader();
-        in = process.outputWriter();
-        info = read();
+        return nodes;
     }
 
-    private Answer read() throws IOException {
-        String line = out.readLine();
-        if (line == null) {
-            throw new IOException("the cluster has ended");
-        }
-        return Answer.of(Json.read(line));
-    }
-
-    /** Sends a command such as {@code kill n1}. */
-    synchronized Answer command(String words) {
+    /** Sends a command such as {@code /kill/leader}, and returns the name of the node. */
+    static String command(String path) {
         try {
-            in.write(words + "\n");
-            in.flush();
-            return read();
+            URI uri = URI.create(System.getenv("CONTROL") + path);
+            HttpURLConnection connection = (HttpURLConnection) uri.toURL().openConnection();
+            connection.setRequestMethod("POST");
+            return new String(connection.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }
     }
 
-    String leader() {
-        return command("leader").text("leader");
+    static String leader() {
+        return command("/leader");
     }
 
-    Client client() {
-        return client(info.text("endpoints"), null);
+    static Client client() {
+        return with(Client.fromEnvironment()).build();
     }
 
-    Client client(String endpoints, Duration timeout) {
-        return Client.builder(endpoints).token(info.text("token")).ca(Path.of(info.text("ca"))).timeout(timeout)
-                .certificate(Path.of(info.text("cert")), Path.of(info.text("key"))).build();
+    static Client client(String endpoints) {
+        return with(Client.builder(endpoints).token(System.getenv("SEQD_TOKEN"))).build();
     }
 
-    @Override
-    public void close() throws IOException {
-        in.close();
-        try {
-            process.waitFor();
-        } catch (InterruptedException interrupted) {
-            process.destroy();
-        }
+    /** Adds the certificates. */
+    static Client.Builder with(Client.Builder builder) {
+        return ca(builder).certificate(Path.of(System.getenv("SEQD_CERT")), Path.of(System.getenv("SEQD_KEY")));
+    }
+
+    static Client.Builder ca(Client.Builder builder) {
+        return builder.ca(Path.of(System.getenv("SEQD_CACERT")));
     }
 }
