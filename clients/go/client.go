@@ -22,7 +22,7 @@ import (
 type Client struct{ transport *transport }
 
 type options struct {
-	token         string
+	token         *string
 	timeout       time.Duration
 	ca            string
 	cert, certKey string
@@ -31,8 +31,8 @@ type options struct {
 // Option is an option of New.
 type Option func(*options)
 
-// WithToken sets the access token, for nodes that require one.
-func WithToken(token string) Option { return func(o *options) { o.token = token } }
+// WithToken sets the access token, for nodes that require one. An empty one sends none.
+func WithToken(token string) Option { return func(o *options) { o.token = &token } }
 
 // WithTimeout sets the deadline of one request, which all endpoints share. By default, the server's
 // own (3 s) for each endpoint, and 5.5 s for all.
@@ -41,7 +41,8 @@ func WithTimeout(timeout time.Duration) Option { return func(o *options) { o.tim
 // WithCA sets the PEM file with the CAs of the nodes, by default those of the system. It implies https.
 func WithCA(file string) Option { return func(o *options) { o.ca = file } }
 
-// WithCertificate sets the PEM files of this client's certificate and key, for nodes that require one.
+// WithCertificate sets the PEM files of this client's certificate and key, for nodes that require one. Empty names use
+// none.
 func WithCertificate(cert, key string) Option {
 	return func(o *options) { o.cert, o.certKey = cert, key }
 }
@@ -58,17 +59,17 @@ func New(endpoints string, opts ...Option) (*Client, error) {
 			return nil, invalid("no endpoints are given: name the nodes, or set SEQD_ENDPOINTS")
 		}
 	}
-	if o.token == "" {
+	if o.token == nil {
 		token, err := tokenOfEnvironment()
 		if err != nil {
 			return nil, err
 		}
-		o.token = token
+		o.token = &token
 	}
 	if o.timeout < 0 {
 		return nil, invalid("the timeout must be positive, not %s", o.timeout)
 	}
-	if strings.ContainsFunc(o.token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+	if strings.ContainsFunc(*o.token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, invalid("a token has printable ASCII characters only, and this one has others: " +
 			"remove the line break of a file with strings.TrimSpace")
 	}
@@ -94,7 +95,7 @@ func New(endpoints string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{newTransport(list, o.timeout, o.token, config)}, nil
+	return &Client{newTransport(list, o.timeout, *o.token, config)}, nil
 }
 
 func tokenOfEnvironment() (string, error) {

@@ -12,12 +12,19 @@ import (
 func TestTheEnvironmentIsRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	must(t, os.WriteFile(file, []byte("secret\n"), 0o600))
-	t.Setenv("SEQD_TOKEN", "")
+	for _, name := range []string{"SEQD_TOKEN", "SEQD_CACERT", "SEQD_CERT", "SEQD_KEY"} {
+		t.Setenv(name, "")
+	}
 	t.Setenv("SEQD_TOKEN_FILE", file)
 	client, err := New("127.0.0.1:9")
 	must(t, err)
 	if client.transport.token != "secret" {
 		t.Error("the token file was not read")
+	}
+	client, err = New("127.0.0.1:9", WithToken(""))
+	must(t, err)
+	if client.transport.token != "" {
+		t.Error("an empty token is none")
 	}
 	t.Setenv("SEQD_TOKEN_FILE", file+".none")
 	_, err = New("127.0.0.1:9")
@@ -44,7 +51,7 @@ func TestArgumentsAreNamed(t *testing.T) {
 }
 
 func TestUnreachableHasAHint(t *testing.T) {
-	client, err := New("127.0.0.1:9", WithTimeout(time.Second))
+	client, err := New("http://127.0.0.1:9", WithTimeout(time.Second))
 	must(t, err)
 	_, err = client.ID(context.Background(), "")
 	if want(t, err, "unreachable"); as(err).Hint == "" {

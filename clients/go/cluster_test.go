@@ -352,7 +352,7 @@ func (c *cluster) passing(t *testing.T) {
 	must(t, err)
 	_, err = noToken.ID(ctx, "default")
 	want(t, err, "unauthorized")
-	noCertificate, err := New(c.Endpoints, WithCA(c.CA), WithToken(c.Token))
+	noCertificate, err := New(c.Endpoints, WithCA(c.CA), WithToken(c.Token), WithCertificate("", ""))
 	must(t, err)
 	_, err = noCertificate.Next(ctx, "passing", 1)
 	want(t, err, "unreachable")

@@ -97,7 +97,7 @@ func TestEveryFieldIsInTheDocument(t *testing.T) {
 	}))
 	defer server.Close()
 	ctx := context.Background()
-	client, err := New(server.Listener.Addr().String(), WithTimeout(5*time.Second))
+	client, err := New(server.URL, WithTimeout(5*time.Second))
 	must(t, err)
 	_, err = client.ID(ctx, "default")
 	must(t, err)

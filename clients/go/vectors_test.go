@@ -232,7 +232,7 @@ func serve(t *testing.T, n node) (string, *atomic.Int32) {
 			t.Fatal(err)
 		}
 		defer listener.Close()
-		return listener.Addr().String(), asked
+		return "http://" + listener.Addr().String(), asked
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
@@ -258,7 +258,7 @@ func serve(t *testing.T, n node) (string, *atomic.Int32) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	return server.Listener.Addr().String(), asked
+	return server.URL, asked
 }
 
 func TestRetries(t *testing.T) {

@@ -202,7 +202,7 @@ class ClusterTest {
         }
         Client noToken = TestCluster.with(Client.fromEnvironment().token(null)).build();
         assertEquals("unauthorized", assertThrows(SeqdException.class, () -> noToken.id("default")).code());
-        Client noCertificate = TestCluster.ca(Client.fromEnvironment()).build();
+        Client noCertificate = TestCluster.ca(Client.fromEnvironment()).certificate(null, null).build();
         assertEquals("unreachable", assertThrows(SeqdException.class, () -> noCertificate.next("passing")).code());
     }
 
