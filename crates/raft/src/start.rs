@@ -255,7 +255,9 @@ impl Opened {
             if identity.founder {
                 founder::finish(context)?;
             }
-            let admission = Admission::of(context, &identity, &storage.loaded);
+            let in_log = storage.log.voters_after(storage.loaded.position).await;
+            let in_log = in_log.map_err(|e| Stop::of_io("the log cannot be read", &e))?;
+            let admission = Admission::of(context, &identity, &storage.loaded, in_log);
             admission::ask(context, &identity, admission).await?;
         }
         Ok(Admitted {

@@ -39,11 +39,18 @@ enum Needed {
 }
 
 impl Admission {
-    /// Derives the peers from identity, checkpoint and configuration.
-    pub(crate) fn of(context: &NodeContext, identity: &Identity, loaded: &LoadedState) -> Self {
+    /// Derives the peers from identity, checkpoint, log and configuration. `in_log` has the voters of
+    /// the last membership that the checkpoint does not contain.
+    pub(crate) fn of(
+        context: &NodeContext,
+        identity: &Identity,
+        loaded: &LoadedState,
+        in_log: Option<BTreeSet<u64>>,
+    ) -> Self {
+        let voters = in_log.unwrap_or_else(|| loaded.membership.voter_ids().collect());
         Self {
             others: addresses(identity, loaded),
-            needed: Needed::of(context, identity, loaded),
+            needed: Needed::of(context, identity, loaded, voters),
         }
     }
 }
@@ -119,8 +126,12 @@ fn has_answered(round: &Round, name: &str) -> bool {
 }
 
 impl Needed {
-    fn of(context: &NodeContext, identity: &Identity, loaded: &LoadedState) -> Self {
-        let mut voters: BTreeSet<u64> = loaded.membership.voter_ids().collect();
+    fn of(
+        context: &NodeContext,
+        identity: &Identity,
+        loaded: &LoadedState,
+        mut voters: BTreeSet<u64>,
+    ) -> Self {
         if voters.is_empty() {
             voters = identity.members.iter().map(|(node, _)| *node).collect();
         }

@@ -11,6 +11,7 @@
 //! A purge that openraft requests is carried out only up to the older of the two kept snapshots, so
 //! that if the newest snapshot turns bad, the older one and the log can replace it.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
@@ -31,7 +32,7 @@ use crate::storage::entry_cache::EntryCache;
 use crate::storage::failure::StorageFailure;
 use crate::storage::promised::Promised;
 use crate::storage::synced::Synced;
-use crate::types::{Entry, LogId, TypeConfig, Vote, farther, reach};
+use crate::types::{Entry, LogId, Payload, TypeConfig, Vote, farther, reach};
 use seqd_store::snapshot_file::InstalledMark;
 
 /// The log for openraft. Clones share everything. One clone is a reader.
@@ -143,6 +144,28 @@ impl LogStore {
     }
 
     /// Returns whether neither a vote nor an entry was ever stored.
+    /// The voters of the last membership after this position, applied or not; `None` if there is
+    /// none. openraft begins with them.
+    pub(crate) async fn voters_after(
+        &self,
+        position: Option<LogId>,
+    ) -> io::Result<Option<BTreeSet<u64>>> {
+        let index = |id: Option<LogId>| id.map_or(0, |id| id.index());
+        let mut next = index(position).max(index(self.purged())) + 1;
+        let last = index(self.last());
+        let mut voters = None;
+        while next <= last {
+            let entries = self.read(next, last + 1, batch::MOST).await?;
+            for entry in &entries {
+                if let Payload::Membership(membership) = &entry.payload {
+                    voters = Some(membership.voter_ids().collect());
+                }
+            }
+            next += entries.len().max(1) as u64;
+        }
+        Ok(voters)
+    }
+
     pub(crate) fn is_pristine(&self) -> bool {
         let memory = self.memory();
         memory.vote.is_none() && memory.last.is_none()

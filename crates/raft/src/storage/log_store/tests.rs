@@ -264,6 +264,15 @@ async fn the_voters_in_force_are_those_of_the_last_membership_that_is_not_cut_of
     assert_eq!(promised.voters_after(Some(1)), Some(vec![voters.clone()]));
     assert_eq!(promised.voters_after(None), Some(vec![voters.clone()]));
     assert_eq!(promised.voters_after(Some(2)), None, "applied");
+    for (position, found) in [(None, true), (Some(1), true), (Some(2), false)] {
+        let position = position.map(|index| types::log_id(1, index));
+        let in_log = log.voters_after(position).await.unwrap();
+        assert_eq!(
+            in_log,
+            found.then(|| voters.clone()),
+            "a start after {position:?}"
+        );
+    }
     log.truncate_after(Some(types::log_id(1, 3))).await.unwrap();
     assert_eq!(promised.voters_after(Some(1)), Some(vec![voters]));
     log.truncate_after(Some(types::log_id(1, 1))).await.unwrap();
