@@ -85,6 +85,7 @@ async fn a_peer_address_is_taken_only_if_the_member_answers_there() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sole_voter_with_a_learner_takes_no_address_at_which_it_does_not_answer() {
     let mut cluster = Cluster::new(1).await;
+    cluster.create_orders(0).await;
     let learner = learner("n2", &cluster).await;
     let before = addresses_of(&cluster, 0, "n1").unwrap();
     let raft = cluster.raft(0);
