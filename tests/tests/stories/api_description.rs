@@ -36,8 +36,8 @@ fn is_missing() -> Option<String> {
     (!runs).then(|| "schemathesis is missing (pip install schemathesis)".to_owned())
 }
 
-/// Sends the requests that these phases derive. Panics with the report if a response does not match the
-/// description.
+/// Sends the requests that these phases derive. Panics with the report if a response does not match
+/// the description.
 fn compare(cluster: &Cluster, folder: &Path, token: Option<&str>, phases: &str) {
     let config = folder.join("schemathesis.toml");
     std::fs::write(&config, CONFIG).expect("the configuration");
