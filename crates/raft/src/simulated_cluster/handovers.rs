@@ -54,8 +54,8 @@ async fn move_leader(cluster: &Cluster, from: usize, to: usize) {
     assert!(matches!(moved, Some(Ok(_))), "{moved:?}");
 }
 
-/// A request waits for a leader for a time that counts from the last contact with a quorum, not from
-/// the last message of the leader before the own leadership.
+/// A request waits for a leader for a time that counts from the last contact with a quorum, not
+/// from the last message of the leader before the own leadership.
 #[test]
 fn a_node_that_gave_up_a_long_leadership_refuses_no_request() {
     let scene = Scene::near(3, 2);
