@@ -3,13 +3,13 @@
 //!
 //! Invariants:
 //! - The old node is removed only while the new one votes and is ready.
-//! - A node replaces only members that were added before it, so the new node is never a member that
-//!   was there already.
+//! - A node replaces only members with a smaller ID. Members that were added have IDs in that order;
+//!   those of founders have no order.
 //! - The leader refuses each step that would cost the quorum.
 //! - A run that has not seen the new node without a vote removes the old one only if the cluster can
-//!   lose as many nodes after that as before. An interrupted replacement of one of an odd number of
-//!   voters leaves an even number, so its removal lowers nothing; two voters of an odd number are no
-//!   such remainder, but a wrong name.
+//!   lose as many nodes after that as before. With an odd number of voters before, an interrupted
+//!   replacement leaves an even number, and the removal lowers nothing. If the removal would lower
+//!   it, the names are taken to be wrong.
 
 use seqd_client::api::{Cluster, Member, MemberState, Quorum, Role};
 
