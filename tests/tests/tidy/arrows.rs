@@ -135,6 +135,19 @@ fn dependencies_are_kept_in_their_crates() {
     assert_none(&complaints);
 }
 
+/// `crates/raft/no-statistics` would report zeros.
+#[test]
+fn the_statistics_of_openraft_are_off() {
+    let manifest: toml::Table = one("Cargo.toml").unwrap().text.parse().unwrap();
+    let features = &manifest["workspace"]["dependencies"]["openraft"]["features"];
+    let features = features.as_array().unwrap();
+    assert!(
+        !features
+            .iter()
+            .any(|name| name.as_str() == Some("runtime-stats"))
+    );
+}
+
 #[test]
 fn there_is_one_table_of_dependencies_and_one_of_lints() {
     let mut complaints = Vec::new();

@@ -1,8 +1,10 @@
 //! The one way in for requests of protocols other than HTTP.
 
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use seqd_api::{Need, Operation, Problem, Scope};
 use seqd_state::Tenant;
 use tokio::time::Instant;
@@ -88,9 +90,8 @@ impl Admission {
         let (served, is_let_in) = match self.enter(&asked, sender).await {
             Ok((admitted, slot)) => {
                 let serving = Serving::new(admitted.tenant, sender.connection.clone());
-                let work = work(admitted);
-                let work = async { work.await.map_err(Into::into) };
-                let served = serving.with_slot(slot).scope(work);
+                let work = work(admitted).map(|done| done.map_err(Into::into));
+                let served = pin!(serving.with_slot(slot).scope(work));
                 (while_let_in(&self.access, caller, served).await, true)
             }
             Err(problem) => (Err(problem), false),
@@ -143,7 +144,7 @@ impl Admission {
 pub(crate) async fn while_let_in<T>(
     access: &Access,
     caller: Caller,
-    served: impl Future<Output = Result<T, Problem>>,
+    served: Pin<&mut impl Future<Output = Result<T, Problem>>>,
 ) -> Result<T, Problem> {
     if !matches!(caller, Caller::Token(_)) {
         return served.await;

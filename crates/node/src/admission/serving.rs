@@ -74,7 +74,9 @@ impl Serving {
         Self::pause()
     }
 
-    pub(crate) async fn scope<F: Future>(self, serve: F) -> F::Output {
-        SERVING.scope(self, serve).await
+    /// Serves in this context. Not `async`: the future of an `async fn` has room for a future that
+    /// it takes twice.
+    pub(crate) fn scope<F: Future>(self, serve: F) -> impl Future<Output = F::Output> {
+        SERVING.scope(self, serve)
     }
 }

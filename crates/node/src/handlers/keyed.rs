@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use seqd_api::{ErrorCode, Problem};
 use seqd_raft::Part;
 use seqd_state::{KeyName, KeyRefusal, KeySpace, MAX_ANSWER_BYTES, Refusal, Tenant};
@@ -106,10 +107,8 @@ async fn to_its_end(
     place: Part,
     served: impl Future<Output = Result<Response, Problem>> + Send + 'static,
 ) -> Result<Response, Problem> {
-    let task = tokio::spawn(Serving::current().scope(async move {
-        let _held = place;
-        served.await
-    }));
+    let served = served.inspect(move |_| drop(place));
+    let task = tokio::spawn(Serving::current().scope(served));
     task.await.unwrap_or_else(|error| Err(internal(&error)))
 }
 

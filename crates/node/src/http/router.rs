@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Deref;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use axum::Router;
@@ -354,7 +354,7 @@ impl<S> Endpoint<S> {
         let has_body = !is_without_body(request.headers());
         let (response, is_let_in) = match self.read(request, sender.clone(), path).await {
             Ok(request) => {
-                let served = handler(Arc::clone(&self.state), request);
+                let served = pin!(handler(Arc::clone(&self.state), request));
                 let served = while_let_in(&context.admission.access, caller, served).await;
                 (served, true)
             }

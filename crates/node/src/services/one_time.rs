@@ -15,7 +15,7 @@ use crate::places::Places;
 use crate::replica::{Replica, peek};
 
 /// Tokens that a node issues at the same time: a checkpoint with more rows needs too much memory.
-pub(super) const MOST_AT_ONCE: usize = 2000;
+pub(super) const MOST_AT_ONCE: usize = 1000;
 
 pub(crate) struct OneTimeService {
     pub(crate) replica: Arc<dyn Replica>,

@@ -53,7 +53,7 @@ impl NoRoom {
 /// The most rows, and bytes of clients' records, that wait for the checkpoint. Beyond either, a
 /// tenant makes no more records if its own are a considerable part of this limit. A checkpoint is
 /// one batch of the store, which needs a multiple of its bytes in memory.
-const MOST_UNDRAINED_ROWS: u64 = 2048;
+const MOST_UNDRAINED_ROWS: u64 = 1024;
 const MOST_UNDRAINED_BYTES: u64 = 4 << 20;
 
 /// A considerable part is at least one in this many.

@@ -11,8 +11,9 @@ use crate::types::Entry;
 /// little memory even on a small machine.
 pub(super) const ENTRIES: usize = 16_384;
 
-/// Largest encoded size of the cached entries, bytes.
-const BYTES: usize = 16 << 20;
+/// Largest encoded size of the cached entries, bytes. With their decoded commands, they take up to
+/// five times as much memory.
+const BYTES: usize = 4 << 20;
 
 /// Consecutive entries, each with its encoded length.
 #[derive(Default)]

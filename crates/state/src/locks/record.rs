@@ -300,6 +300,10 @@ impl LockRecord {
 
     pub(crate) fn hold(&mut self, claim: Claim, token: FencingToken, now: ClusterMs) -> ClusterMs {
         let until = now.after(claim.ttl_ms);
+        // Most locks have one holder, and a first push would make room for four.
+        if self.holders.is_empty() {
+            self.holders.reserve_exact(1);
+        }
         self.holders.push(LockHolder {
             claim,
             token,

@@ -46,7 +46,7 @@ const APPLIED_KEY: &[u8] = b"m/applied";
 
 /// The size of sled's page cache. Its actual memory use is a multiple of this. The state is in
 /// memory anyway, so the cache serves only writes and one scan at a start.
-const CACHE_BYTES: u64 = 8 << 20;
+const CACHE_BYTES: u64 = 2 << 20;
 
 /// The rows and bytes of one batch while a folder is filled: enough that the fdatasync between two
 /// batches does not dominate, and few enough that sled buffers little.
