@@ -169,8 +169,8 @@ error_codes! {
         "wait for the time in `Retry-After`, or have an administrator create a token with a \
          higher rate";
     NoQuorum = "no-quorum", 503, UNAVAILABLE, true, "No leader is in contact with a quorum",
-        "no leader is in contact with a majority, or the minting window of the node's worker \
-         ended meanwhile",
+        "no leader is in contact with a majority, the node is not a member of a cluster yet, or the \
+         minting window of its worker ended meanwhile",
         "start the members that are down, or repair the network to them: seqd status lists them";
     NoWorkerYet = "no-worker-yet", 503, UNAVAILABLE, true, "The node has no worker ID yet",
         "the node is leasing a worker, or its minting window begins later, as in a restored cluster",

@@ -43,6 +43,9 @@ const MINTING: &[E] = &[
     E::ClockSkewed,
 ];
 const FIND: &[E] = &[E::NotFound];
+/// The error codes of a read of this node's own state, which a node that is not a member lacks.
+const OWN_STATE: &[E] = &[E::NoQuorum, E::NodeRemoved];
+const FIND_HERE: &[E] = &[E::NotFound, E::NoQuorum, E::NodeRemoved];
 const LOST: &[E] = &[E::LeaseLost];
 const DEFINED: &[E] = &[E::NotFound, E::AlreadyExists, E::PreconditionFailed];
 const VALUES: &[E] = &[E::CountTooLarge, E::NotFound, E::SequenceExhausted];
@@ -114,7 +117,7 @@ macro_rules! for_each_operation {
     /// Lists the layouts.
     [call] ListLayouts layouts() Get "/v1/layouts",
         ListQuery => Page<Layout>,
-        Operation::local(Need::AnyToken);
+        Operation::local(Need::AnyToken).codes_of(OWN_STATE);
     /// Creates a layout. If an equal layout exists, it is returned.
     [custom dry] CreateLayoutOp create_layout() Post "/v1/layouts",
         CreateLayout => Layout,
@@ -123,16 +126,16 @@ macro_rules! for_each_operation {
     /// Returns one layout, with the distribution of its IDs if `rate` or `modulus` is given.
     [call] GetLayout layout(name: &str) Get "/v1/layouts/{name}",
         LayoutQuery => Layout,
-        Operation::local(Need::AnyToken).codes_of(FIND);
+        Operation::local(Need::AnyToken).codes_of(FIND_HERE);
     /// Computes the ID of a time, a worker and a sequence. The ID is not allocated.
     [call] EncodeId encode_id(name: &str) Post "/v1/layouts/{name}/encode",
         EncodeRequest => Encoded,
-        Operation::local(Need::AnyToken).codes_of(FIND);
+        Operation::local(Need::AnyToken).codes_of(FIND_HERE);
 
     /// Lists the sequences that the caller may read.
     [call] ListSequences sequences() Get "/v1/sequences",
         ListQuery => Page<Sequence>,
-        Operation::local(READ_ANY);
+        Operation::local(READ_ANY).codes_of(OWN_STATE);
     /// Returns one sequence. The read is linearizable unless `stale` is set.
     [plain] GetSequence sequence(name: &str) Get "/v1/sequences/{name}",
         GetSequenceQuery => Sequence,
@@ -286,7 +289,7 @@ macro_rules! for_each_operation {
     /// Lists the members as the answering node sees them.
     [call] ListMembers members() Get "/v1/cluster/members",
         ListQuery => Page<Member>,
-        Operation::local(READ_CLUSTER);
+        Operation::local(READ_CLUSTER).codes_of(OWN_STATE);
     /// Adds a node as a learner.
     [call dry] AddMemberOp add_member() Post "/v1/cluster/members",
         AddMember => MemberChange,

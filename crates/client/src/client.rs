@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::connect::connector;
 use crate::endpoint::{Endpoint, no_endpoint};
 use crate::error::{Attempt, Error};
-use crate::round::{Budget, Endpoints, Round, Tried, silence};
+use crate::round::{Budget, Endpoints, Round, Tried, Unusable, silence};
 
 /// The time that the client waits beyond the server's deadline, so that it receives the server's
 /// response about the missed deadline.
@@ -208,21 +208,21 @@ impl Client {
         &self,
         call: Call,
     ) -> Result<(StatusCode, T), Error> {
-        let json = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(|error| error.to_string());
+        let json = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(Unusable::unreadable);
         self.send_as(call, json).await
     }
 
     /// Like [`Client::answer`], for a response in plain text.
     pub(crate) async fn answer_text(&self, call: Call) -> Result<String, Error> {
-        let text =
-            |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|error| error.to_string());
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(Unusable::unreadable);
         Ok(self.send_as(call, text).await?.1)
     }
 
-    async fn send_as<T>(
+    /// Sends `call` and returns what `read` makes of the body of the response.
+    pub(crate) async fn send_as<T>(
         &self,
         call: Call,
-        read: impl Fn(&[u8]) -> Result<T, String>,
+        read: impl Fn(&[u8]) -> Result<T, Unusable>,
     ) -> Result<(StatusCode, T), Error> {
         let mut round = Round::default();
         let mut budget = Budget::new(self.whole + call.wait);
@@ -266,7 +266,7 @@ impl Client {
         left: usize,
         budget: &mut Budget,
         call: &Call,
-        read: &impl Fn(&[u8]) -> Result<T, String>,
+        read: &impl Fn(&[u8]) -> Result<T, Unusable>,
     ) -> Result<(StatusCode, T), Tried> {
         let may_wait = !call.wait.is_zero();
         let needs_sign = call.changes || (may_wait && left > 1);
@@ -313,7 +313,13 @@ impl Client {
         if status.is_success() {
             return match read(&bytes) {
                 Ok(answer) => Ok((status, answer)),
-                Err(reason) => Err(Tried::Final(bad_answer(endpoint, status, &bytes, &reason))),
+                Err(Unusable::Unreadable(reason)) => {
+                    Err(Tried::Final(bad_answer(endpoint, status, &bytes, &reason)))
+                }
+                Err(Unusable::Elsewhere(problem)) => {
+                    self.endpoints.answered(at, false);
+                    Err(Tried::Retryable(problem))
+                }
             };
         }
         Err(match refused(endpoint, status, &bytes) {

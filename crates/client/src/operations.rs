@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::client::{Call, Client};
 use crate::error::Error;
+use crate::round::Unusable;
 
 /// The result of a PUT request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,6 +187,26 @@ fn update_call(name: &str, change: &SequenceSpec, revision: Option<u64>) -> Resu
     reason = "all of them fail in the same way, described above"
 )]
 impl Client {
+    /// Returns the cluster like [`Client::cluster`], as a member of it has recorded it. The response
+    /// of a node that is not a member yet lists no member. It counts as unavailable, so that the
+    /// next endpoint is tried.
+    pub async fn cluster_of_member(&self) -> Result<Cluster, Error> {
+        let call = call_of::<op::GetCluster>(&[], &NoFields {})?;
+        let read = |bytes: &[u8]| {
+            let cluster: Cluster = serde_json::from_slice(bytes).map_err(Unusable::unreadable)?;
+            if !cluster.members.is_empty() {
+                return Ok(cluster);
+            }
+            let detail = format!(
+                "{} is not a member of a cluster yet; `seqd status` prints the reason",
+                cluster.node
+            );
+            let problem = Problem::new(ErrorCode::NoQuorum, detail);
+            Err(Unusable::Elsewhere(Box::new(problem)))
+        };
+        Ok(self.send_as(call, read).await?.1)
+    }
+
     /// Creates a layout, or returns an equal layout that exists. The first value is `true` if the
     /// layout is new.
     pub async fn create_layout(&self, request: &CreateLayout) -> Result<(bool, Layout), Error> {

@@ -123,6 +123,20 @@ impl Budget {
     }
 }
 
+/// The reason why the body of a successful response is of no use.
+pub(crate) enum Unusable {
+    /// The response is not from seqd.
+    Unreadable(String),
+    /// The node lacks what was requested, and another endpoint may have it.
+    Elsewhere(Box<Problem>),
+}
+
+impl Unusable {
+    pub(crate) fn unreadable(error: impl fmt::Display) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
 /// The result of one endpoint. Every variant except the last lets the next endpoint be tried.
 pub(crate) enum Tried {
     /// No part of the request was sent.

@@ -57,9 +57,6 @@ pub(crate) fn of_member(change: Change, error: &MemberError) -> ErrorCode {
         MemberError::Unsafe { .. } => ErrorCode::PreconditionFailed,
         MemberError::InProgress => ErrorCode::MembershipChangeInProgress,
         MemberError::LearnerLagging { .. } => ErrorCode::LearnerLagging,
-        // A new node's name or address comes from the caller; all else depends on the state of the
-        // cluster.
-        MemberError::Unfit { .. } if change == Change::Add => ErrorCode::InvalidArgument,
         MemberError::Unfit { .. } => ErrorCode::PreconditionFailed,
         MemberError::Propose(error) => of_propose(error),
     }
@@ -244,7 +241,8 @@ mod tests {
         for change in [Change::Demote, Change::Remove] {
             assert_eq!(of_unsafe(change), ErrorCode::UnsafeMemberRemoval);
         }
-        assert_eq!(of_unfit(Change::Add), ErrorCode::InvalidArgument);
+        // The state of the named node can change, so a script may repeat the request later.
+        assert_eq!(of_unfit(Change::Add), ErrorCode::PreconditionFailed);
         for change in [Change::Promote, Change::MoveLeader] {
             assert_eq!(of_unsafe(change), ErrorCode::PreconditionFailed);
             assert_eq!(of_unfit(change), ErrorCode::PreconditionFailed);

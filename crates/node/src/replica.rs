@@ -11,7 +11,7 @@ use seqd_guards::is_out;
 use seqd_idgen::Layout;
 use seqd_raft::{DrawError, ProposeError, Raft, Role, Status, Turn};
 use seqd_state::{ClusterMs, Command, Draw, Drawn, NodeId, Outcome, State, Wait};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::Instant;
 
 use crate::admission::Serving;
 
@@ -52,8 +52,12 @@ pub(crate) trait Replica: Send + Sync {
 
     fn progress(&self) -> Progress;
 
-    /// Passes the applied state of this node to `at`. Keep `at` short, because a lock is held.
-    fn look(&self, at: &mut dyn FnMut(&State));
+    /// Passes the state that this node has applied as a member of its cluster to `at`. Keep `at`
+    /// short, because a lock is held.
+    ///
+    /// # Errors
+    /// The reason why this node has no such state; `at` is not called.
+    fn look(&self, at: &mut dyn FnMut(&State)) -> Result<(), ProposeError>;
 
     /// Returns whether this node has applied nearly everything that its leader has committed, and
     /// the leader has contact with a quorum.
@@ -103,22 +107,32 @@ pub(crate) async fn read_time(
     let asked = Instant::now();
     let cluster_ms = replica.read(deadline).await?;
     if is_out!(ReadStamped) {
-        let applied = peek(replica, ReadTime::of_applied);
-        return applied.ok_or_else(no_state);
+        return applied(replica, ReadTime::of_applied);
     }
     Ok(ReadTime { cluster_ms, asked })
 }
 
-/// The result of `look`; `None` while this node has no state.
-pub(crate) fn peek<R>(replica: &dyn Replica, look: impl FnOnce(&State) -> R) -> Option<R> {
+/// The result of `look`.
+///
+/// # Errors
+/// The reason why this node has no state.
+pub(crate) fn applied<R>(
+    replica: &dyn Replica,
+    look: impl FnOnce(&State) -> R,
+) -> Result<R, ProposeError> {
     let mut look = Some(look);
     let mut seen = None;
     replica.look(&mut |state| {
         if let Some(look) = look.take() {
             seen = Some(look(state));
         }
-    });
-    seen
+    })?;
+    seen.ok_or_else(no_state)
+}
+
+/// The result of `look`; `None` while this node has no state.
+pub(crate) fn peek<R>(replica: &dyn Replica, look: impl FnOnce(&State) -> R) -> Option<R> {
+    applied(replica, look).ok()
 }
 
 /// The layout with this name, as this node has applied it.
@@ -147,14 +161,12 @@ fn on_state<R>(replica: &dyn Replica, look: impl Fn(&State) -> R) -> R {
     peek(replica, &look).unwrap_or_else(|| look(&State::new()))
 }
 
-/// Proposes a command and waits for its outcome. A node that has just started first waits until it
-/// has a state.
+/// Proposes a command and waits for its outcome.
 pub(crate) async fn propose_one(
     replica: &dyn Replica,
     command: Command,
     deadline: Instant,
 ) -> Result<Outcome, ProposeError> {
-    wait_for_state(replica, deadline).await?;
     let outcomes = replica.propose(vec![command], deadline).await?;
     outcomes
         .into_iter()
@@ -164,14 +176,6 @@ pub(crate) async fn propose_one(
         })
 }
 
-async fn wait_for_state(replica: &dyn Replica, deadline: Instant) -> Result<(), ProposeError> {
-    while peek(replica, |_| ()).is_none() {
-        let waited = timeout_at(deadline, sleep(STATE_WAIT)).await;
-        waited.map_err(|_| no_state())?;
-    }
-    Ok(())
-}
-
 /// The error of a node that has just started and has not read its state yet.
 pub(crate) fn no_state() -> ProposeError {
     ProposeError::NoQuorum {
@@ -179,11 +183,15 @@ pub(crate) fn no_state() -> ProposeError {
     }
 }
 
-/// Adds the names of the voters that this node cannot reach to a `NoQuorum` error.
+/// Adds the names of the voters that this node cannot reach to a `NoQuorum` error. A node that is
+/// not a member has no voters, and this is the reason to report.
 pub(crate) fn name_missing(error: ProposeError, raft: &Raft) -> ProposeError {
     let ProposeError::NoQuorum { detail } = error else {
         return error;
     };
+    if let Err(not_a_member) = raft.state_of_member(|_| ()) {
+        return not_a_member;
+    }
     let status = raft.status();
     let missing: Vec<&str> = status
         .members
@@ -191,17 +199,17 @@ pub(crate) fn name_missing(error: ProposeError, raft: &Raft) -> ProposeError {
         .filter(|member| !member.reachable && member.role != Role::Learner)
         .map(|member| member.name.as_str())
         .collect();
-    if missing.is_empty() {
-        return ProposeError::NoQuorum { detail };
-    }
     let mut members = status.members.iter();
     let leader = members.find(|member| Some(member.id) == status.leader);
     let detail = match leader {
-        Some(leader) if !leader.reachable => {
+        Some(leader) if !status.reaches_leader => {
             format!("this node does not reach the leader {}", leader.name)
         }
         _ => detail,
     };
+    if missing.is_empty() {
+        return ProposeError::NoQuorum { detail };
+    }
     let (name, missing) = (&status.name, missing.join(", "));
     let (reachable, voters) = (status.reachable, status.voters);
     ProposeError::NoQuorum {
@@ -268,8 +276,8 @@ impl Replica for Raft {
         }
     }
 
-    fn look(&self, at: &mut dyn FnMut(&State)) {
-        self.state(|state| at(state));
+    fn look(&self, at: &mut dyn FnMut(&State)) -> Result<(), ProposeError> {
+        self.state_of_member(|state| at(state))
     }
 
     fn is_in_touch(&self) -> bool {

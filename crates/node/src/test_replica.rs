@@ -14,7 +14,7 @@ use seqd_state::{
 use tokio::time::Instant;
 
 use crate::minting::{ClockWatch, Keeper};
-use crate::replica::{Answer, Drawing, Progress, Replica};
+use crate::replica::{Answer, Drawing, Progress, Replica, STATE_WAIT, no_state};
 
 /// 2026-11-21T02:26:41.118Z, well inside the default layout.
 pub(crate) const NOON: u64 = 1_795_228_001_118;
@@ -147,8 +147,15 @@ impl TestReplica {
 }
 
 impl Replica for TestReplica {
-    fn propose(&self, commands: Vec<Command>, _: Instant) -> Answer<'_, Vec<Outcome>> {
+    fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Answer<'_, Vec<Outcome>> {
         Box::pin(async move {
+            // A proposal waits for a leader until its deadline.
+            while let Err(no_state) = self.look(&mut |_| ()) {
+                if Instant::now() >= deadline {
+                    return Err(no_state);
+                }
+                tokio::time::sleep(STATE_WAIT).await;
+            }
             self.proposals.fetch_add(1, Ordering::SeqCst);
             // A round of consensus takes time.
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -208,10 +215,12 @@ impl Replica for TestReplica {
         self.progress.lock().unwrap().clone()
     }
 
-    fn look(&self, at: &mut dyn FnMut(&State)) {
-        if self.has_state.load(Ordering::SeqCst) {
-            at(&self.state.lock().unwrap());
+    fn look(&self, at: &mut dyn FnMut(&State)) -> Result<(), ProposeError> {
+        if !self.has_state.load(Ordering::SeqCst) {
+            return Err(no_state());
         }
+        at(&self.state.lock().unwrap());
+        Ok(())
     }
 
     fn is_in_touch(&self) -> bool {

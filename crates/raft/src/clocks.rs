@@ -112,3 +112,21 @@ impl Clocks {
         member.is_some_and(|member| member.standing == Standing::Right)
     }
 }
+
+/// A clock's offset from another, in messages before the name of the other: `3 ms behind`, or `3 ms
+/// ahead of`.
+pub(crate) fn distance(ahead_ms: i64) -> String {
+    let side = if ahead_ms < 0 { "behind" } else { "ahead of" };
+    format!("{} ms {side}", ahead_ms.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_has_a_side_and_no_sign() {
+        assert_eq!(distance(-16_000), "16000 ms behind");
+        assert_eq!(distance(3), "3 ms ahead of");
+    }
+}

@@ -58,6 +58,14 @@ impl Diagnosis {
         self.links().entry(node).or_default().received = Some(Instant::now());
     }
 
+    /// Returns whether a member answered a ping of this node lately. Its own pings prove the other
+    /// direction only.
+    pub(crate) fn answers(&self, node: u64) -> bool {
+        let links = self.links();
+        let answered = links.get(&node).and_then(|seen| seen.answered);
+        answered.is_some_and(|(at, _)| at.elapsed() < WORKS_FOR)
+    }
+
     /// The link to a member.
     pub(crate) fn link(&self, node: u64, name: String) -> LinkStatus {
         let links = self.links();
@@ -88,9 +96,11 @@ mod tests {
         let link = diagnosis.link(2, "n2".to_owned());
         assert_eq!(link.round_trip, Some(Duration::from_millis(4)));
         assert_eq!(link.error.as_deref(), Some("no answer"));
-        assert!(link.receives);
+        assert!(link.receives && diagnosis.answers(2) && !diagnosis.answers(3));
         tokio::time::advance(WORKS_FOR / 2).await;
         let link = diagnosis.link(2, "n2".to_owned());
         assert_eq!((link.round_trip, link.receives), (None, false));
+        diagnosis.received(2);
+        assert!(!diagnosis.answers(2), "its ping proves the other direction");
     }
 }

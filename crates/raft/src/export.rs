@@ -25,6 +25,7 @@ use crate::handle::ProposeError;
 use crate::node::Node;
 use crate::platform;
 use crate::proposer::ProposalBatcher;
+use crate::status;
 use seqd_store::snapshot_file::SnapshotFile;
 
 /// Largest number of concurrent downloads. Each takes the disk space of one snapshot, and occupies
@@ -78,9 +79,9 @@ pub(crate) async fn export(
     if !stale {
         batcher.read(deadline).await?;
     }
+    status::state_of_member(node, |_| ())?;
     let Some(replica) = node.replica() else {
-        let detail = "this node has no state yet".to_owned();
-        return Err(ProposeError::NoQuorum { detail }.into());
+        return Err(ProposeError::no_leader().into());
     };
     // A task of its own, because the checkpoint thread does not notice that a client has
     // disconnected. The place is released only once the snapshot is written.

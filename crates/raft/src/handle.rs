@@ -245,6 +245,9 @@ pub struct Status {
     pub leader: Option<NodeId>,
     /// Whether its leader (or, for a leader, a quorum) was in contact within an election timeout.
     pub has_quorum_contact: bool,
+    /// Whether this node leads, or the leader answered a ping of this node lately. Contact is proved
+    /// by the leader's messages, which may arrive although this node cannot reach the leader.
+    pub reaches_leader: bool,
     /// Time since the last such contact, or since the start; `None` while there is contact.
     pub out_of_contact_for: Option<Duration>,
     /// Whether this node's disk hangs. The node does not lead meanwhile.

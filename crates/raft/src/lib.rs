@@ -45,6 +45,7 @@ pub use crate::handle::{
 #[cfg(any(test, fuzzing))]
 pub use crate::messages::fuzz;
 pub use crate::pool::{Part, Pool};
+pub use crate::proposer::route::wait_until;
 pub use crate::raft::Raft;
 pub use crate::round_robin::RoundRobin;
 pub use crate::turns::{Turn, Turns};

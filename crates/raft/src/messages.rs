@@ -348,7 +348,7 @@ mod tests {
         assert!(
             kinds
                 .iter()
-                .all(|kind| (68..=95).contains(kind) || *kind == 111)
+                .all(|kind| (68..=95).contains(kind) || (111..=113).contains(kind))
         );
     }
 }

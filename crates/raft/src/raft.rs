@@ -158,6 +158,16 @@ impl Raft {
         }
     }
 
+    /// Reads the state that this node has applied as a member of its cluster, under the condition of
+    /// [`Raft::state`].
+    ///
+    /// # Errors
+    /// The reason why this node has no such state: `NoQuorum` while it is not a member yet or its
+    /// replica does not run yet.
+    pub fn state_of_member<R>(&self, look: impl FnOnce(&State) -> R) -> Result<R, ProposeError> {
+        status::state_of_member(&self.inner.node, look)
+    }
+
     /// Registers a wait at this node; `None` while the node has no state.
     #[must_use]
     pub fn wait_for_turn(&self, wait: Wait) -> Option<Turn> {

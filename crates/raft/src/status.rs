@@ -3,10 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use openraft::async_runtime::WatchReceiver;
-use seqd_state::NodeId;
+use seqd_state::{NodeId, State};
 
 use crate::context::{ClusterView, NodeContext};
-use crate::handle::{LinkStatus, MAY_BE_BEHIND, MemberStatus, Role, Status, StorageStats};
+use crate::handle::{
+    LinkStatus, MAY_BE_BEHIND, MemberStatus, Phase, ProposeError, Role, Status, StorageStats,
+};
 use crate::node::Node;
 use crate::replica::Replica;
 
@@ -24,6 +26,7 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         term: 0,
         leader: None,
         has_quorum_contact: false,
+        reaches_leader: false,
         out_of_contact_for: None,
         disk_hangs: context.disk.hangs(),
         disk_low: context.disk.space.is_low(),
@@ -61,7 +64,10 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         silent.map_or(since_start, |silent| silent.min(since_start))
     };
     status.out_of_contact_for = (!status.has_quorum_contact).then(silent_for);
-    status.leader = replica.live_leader().map(NodeId);
+    let leader = replica.live_leader();
+    status.leader = leader.map(NodeId);
+    status.reaches_leader =
+        leader.is_some_and(|id| id == replica.node || context.diagnosis.answers(id));
     status.committed = replica.committed_index();
     let voters: Vec<u64> = {
         let core = replica.applied.read();
@@ -77,6 +83,43 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         .count();
     status.members = members(context, replica);
     status
+}
+
+/// Returns what `look` reads in the state that this node has applied as a member of its cluster.
+///
+/// # Errors
+/// The reason why this node has no such state: it is not a member yet, its replica does not run
+/// yet, or it was removed.
+pub(crate) fn state_of_member<R>(
+    node: &Node,
+    look: impl FnOnce(&State) -> R,
+) -> Result<R, ProposeError> {
+    let context = &node.context;
+    if let Some(replica) = node.replica() {
+        let core = replica.applied.read();
+        if core.membership.get_node(&replica.node).is_some() {
+            return Ok(look(&core.state));
+        }
+        if core.state.is_removed(NodeId(replica.node)) {
+            return Err(ProposeError::NodeRemoved);
+        }
+    }
+    let own = context.with_identity(|own| own.cluster_id.clone());
+    let detail = match (own, &*context.phase().borrow()) {
+        (None, Phase::Waiting { reason }) => {
+            format!("this node is not a member of a cluster yet: {reason}")
+        }
+        (Some(_), Phase::Waiting { reason }) => {
+            format!("this node does not serve its cluster yet: {reason}")
+        }
+        (Some(cluster), Phase::Running) => format!(
+            "this node is not a member of cluster {cluster} yet: its log does not name it; if the \
+             command that adds it was interrupted, repeat `seqd member add {} {}`",
+            context.settings.name, context.settings.peer_advertise
+        ),
+        (None, Phase::Running) | (_, Phase::Stopped(_)) => "this node is stopping".to_owned(),
+    };
+    Err(ProposeError::NoQuorum { detail })
 }
 
 /// All members, by name.

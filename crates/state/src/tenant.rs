@@ -185,25 +185,35 @@ impl Share {
 
     /// Returns whether a tenant that holds `held` units of a resource may take one more unit, while
     /// all tenants together, itself included, hold `used` of at most `limit` units.
+    #[must_use]
+    pub fn permits(self, held: u64, used: u64, limit: u64) -> bool {
+        used < limit && held < self.most(used, limit)
+    }
+
+    /// The number of units up to which a tenant may take more, while all tenants together, itself
+    /// included, hold `used` of at most `limit` units.
     ///
     /// The last quarter of the limit is reserved for tenants that hold less than 1/512 of it. In
     /// the first three quarters, a tenant may hold a fixed multiple of the free part (dynamic
     /// thresholds, Choudhury and Hahne 1998). The multiple is chosen so that a lone tenant reaches
     /// exactly its share. The more tenants hold a large part, the less each of them may add.
     #[must_use]
-    pub fn permits(self, held: u64, used: u64, limit: u64) -> bool {
-        if used >= limit {
-            return false;
-        }
-        if held < (limit / SMALL_PARTS).max(1) {
-            return true;
-        }
-        let [share, held, used, limit] = [u64::from(self.0), held, used, limit].map(u128::from);
-        if share >= POOL_PERCENT {
-            return 100 * held < share * limit;
-        }
-        let free = (POOL_PERCENT * limit).saturating_sub(100 * used);
-        100 * held * (POOL_PERCENT - share) < share * free
+    pub fn most(self, used: u64, limit: u64) -> u64 {
+        let small = (limit / SMALL_PARTS).max(1);
+        let [share, used, limit] = [u64::from(self.0), used, limit].map(u128::from);
+        let most = if self.is_fixed() {
+            (share * limit).div_ceil(100)
+        } else {
+            let free = (POOL_PERCENT * limit).saturating_sub(100 * used);
+            (share * free).div_ceil(100 * (POOL_PERCENT - share))
+        };
+        u64::try_from(most).unwrap_or(u64::MAX).max(small)
+    }
+
+    /// Returns whether the share does not depend on what other tenants hold.
+    #[must_use]
+    pub const fn is_fixed(self) -> bool {
+        self.0 as u128 >= POOL_PERCENT
     }
 }
 
@@ -268,6 +278,16 @@ mod tests {
         assert_eq!(taken(share(1), 0, 10), 1);
         assert_eq!(Share::of_percent(0), None);
         assert_eq!(Share::of_percent(101), None);
+    }
+
+    #[test]
+    fn a_tenant_may_hold_less_while_others_hold_more() {
+        let share = |percent| Share::of_percent(percent).unwrap();
+        let of = |used| share(25).most(used, 2_000);
+        assert_eq!([of(0), of(500), of(816), of(1_500)], [750, 500, 342, 3]);
+        assert!(share(25).permits(341, 816, 2_000) && !share(25).permits(342, 816, 2_000));
+        assert_eq!(share(80).most(1_999, 2_000), 1_600);
+        assert!(share(80).is_fixed() && !share(74).is_fixed());
     }
 
     #[test]

@@ -113,6 +113,32 @@ fn one_wrong_thing_at_a_time_is_named() {
 }
 
 #[test]
+fn endpoints_of_two_clusters_are_named() {
+    let mut cluster = Cluster::started(1);
+    let other = cluster.add_stranger("m1");
+    let itself = format!("m1={}", cluster.node(other).peer_address());
+    cluster.node_mut(other).set_peers(&[itself]);
+    cluster.node_mut(other).start();
+    cluster.wait_ready();
+    let both = cluster.addresses().join(",");
+    let doctor = Doctor(
+        ["doctor", "-o", "json", "-e", &both]
+            .map(str::to_owned)
+            .to_vec(),
+    );
+    doctor.wait_named("endpoints", "the endpoints belong to different clusters: ");
+    let (_, found) = doctor.diagnose();
+    let check = &found["checks"][0];
+    let detail = check["detail"].as_str().unwrap_or_default();
+    for (index, name) in [(0, "n1"), (other, "m1")] {
+        let view = cluster.get(index, "/v1/cluster").ok().json();
+        let id = view["cluster_id"].as_str().unwrap_or_default();
+        let named = format!("{} ({name}) to {id}", cluster.address(index));
+        assert!(detail.contains(&named), "{named}: {check}");
+    }
+}
+
+#[test]
 fn a_one_way_partition_is_named() {
     if skips::ends("links doctor", links::unavailable()) {
         return;

@@ -6,14 +6,14 @@
 use std::time::Duration;
 
 use seqd_tests::checkers::linearizable;
-use seqd_tests::cluster::READY;
+use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::failover::{LOSSES, cluster, lose_leader};
 use seqd_tests::history::Timeline;
 use seqd_tests::link_faults::LinkFault;
 use seqd_tests::link_runs::{LONGEST_PAUSE, LinkRun, Seen};
 use seqd_tests::links::{Condition, Pairs};
 use seqd_tests::workload::{Route, Workload};
-use seqd_tests::{links, skips};
+use seqd_tests::{links, skips, wait};
 
 /// The duration of a fault: longer than a heartbeat, an election and a request's timeout.
 const LENGTH: Duration = Duration::from_secs(5);
@@ -143,4 +143,43 @@ fn a_leader_that_is_cut_off_answers_its_own_clients() {
     println!("under way: {told:?}; later: {later:?}");
     assert!(told <= Some(IN_TIME), "under way when it was cut: {told:?}");
     assert!(later <= IN_TIME, "asked for when it was alone: {later:?}");
+}
+
+/// It hears the leader, so it has contact with a quorum, but no request that needs the leader would
+/// succeed there.
+#[test]
+fn a_follower_that_does_not_reach_its_leader_is_not_ready() {
+    if skips::ends("links readiness", links::unavailable()) {
+        return;
+    }
+    let cluster = Cluster::on_links(3, 0).patient().ready().with_order();
+    let (leader, follower) = (cluster.leader(), cluster.follower());
+    let name = cluster.node(leader).name();
+    let links = cluster.links();
+    let refused = links.impose(Pairs::one_way(&[follower], &[leader]), Condition::Refused);
+    links.break_connections(follower, leader);
+    let why = wait::until("the follower is not ready", READY, || {
+        let ready = cluster.get(follower, "/readyz");
+        (ready.status == 503).then(|| ready.detail())
+    });
+    assert!(
+        why.contains(&format!("does not reach the leader {name}")),
+        "{why}"
+    );
+    // The leader's own pings, one a second, do not make it ready.
+    for _ in 0..25 {
+        cluster.get(follower, "/readyz").refused(503, "no-quorum");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let view = cluster.node(follower).cluster_view().expect("it serves");
+    assert_eq!(view["leader"], *name, "it hears the leader: {view}");
+    for path in ["/v1/sequences/order/next", "/v1/timestamps/next"] {
+        let expected = format!("does not reach the leader {name}");
+        wait::until("a request names the leader", READY, || {
+            let reply = cluster.post(follower, path);
+            (reply.code() == "no-quorum" && reply.detail().contains(&expected)).then_some(())
+        });
+    }
+    refused.heal();
+    cluster.wait_ready();
 }

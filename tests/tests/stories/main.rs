@@ -77,3 +77,4 @@ mod tls_peers;
 mod tokens;
 mod updates;
 mod upgrade;
+mod waiting;

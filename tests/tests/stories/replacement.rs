@@ -126,7 +126,7 @@ fn a_dead_node_is_replaced_though_the_command_is_killed_twice() {
         (seen["state"] == "unreachable").then_some(())
     });
     let replace = ["member", "replace", "n1", "n4", &peer, "--yes"];
-    refused(&cluster, &replace, 2, "does not respond");
+    refused(&cluster, &replace, 6, "does not respond");
     cluster.node_mut(n4).start();
     wait::until("n4 to wait for its being added", READY, || {
         let text = cluster.node(n4).stderr();

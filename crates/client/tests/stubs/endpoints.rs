@@ -43,6 +43,28 @@ async fn a_retryable_answer_leads_to_the_next_endpoint() {
 }
 
 #[tokio::test]
+async fn a_node_that_is_not_a_member_leads_to_the_next_endpoint_for_a_view_of_the_cluster() {
+    let cluster = |node: &str, members: &str| {
+        let quorum = r#"{"voters":1,"reachable":1,"can_lose":0}"#;
+        let view = format!(
+            r#"{{"cluster_id":null,"node":"{node}","applied":0,"digest":"","leader":null,"term":0,
+            "quorum":{quorum},"members":[{members}]}}"#
+        );
+        answers(200, &view)
+    };
+    let member = r#"{"name":"n1","id":1,"role":"leader","state":"ready","http":null,"peer":"a:1"}"#;
+    let waiting = cluster("n2", "");
+    let found = client(&[waiting, cluster("n1", member)], TIMEOUT);
+    assert_eq!(found.cluster_of_member().await.unwrap().node, "n1");
+    let error = client(&[waiting], TIMEOUT).cluster_of_member().await;
+    let error = error.unwrap_err();
+    assert_eq!(error.exit(), exit::UNAVAILABLE);
+    assert!(error.to_string().contains("n2 is not a member"), "{error}");
+    let own = client(&[waiting], TIMEOUT).cluster().await.unwrap();
+    assert_eq!(own.node, "n2");
+}
+
+#[tokio::test]
 async fn an_answer_that_is_not_retryable_ends_the_round() {
     let missing = answers(404, MISSING);
     let error = id(&[missing, answers(200, ID)]).await.unwrap_err();

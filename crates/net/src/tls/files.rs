@@ -38,7 +38,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 /// Rejects a key that every user of the machine can read.
-pub(crate) fn check_private(path: &Path) -> Result<(), TlsError> {
+///
+/// # Errors
+/// The mode of the file permits it.
+pub fn check_private(path: &Path) -> Result<(), TlsError> {
     let Ok(known) = std::fs::metadata(path) else {
         // The code that reads the file reports the error.
         return Ok(());

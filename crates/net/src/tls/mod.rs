@@ -29,7 +29,7 @@ mod words;
 pub use certificate::{Certificate, Validity, node_uri};
 pub use client::{ClientConfig, ClientFiles, client, connect};
 pub use error::TlsError;
-pub use files::read_certificates;
+pub use files::{check_private, read_certificates};
 pub use fit::{KeyFit, key_fit};
 pub use material::{Files, Material};
 pub use peer::{PeerTls, dial};

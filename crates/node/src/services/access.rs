@@ -15,7 +15,7 @@ use seqd_state::{
 use tokio::time::Instant;
 
 use super::confirm::unconfirmed;
-use super::error::{RequestError, ServiceError, propose, read, try_out, unexpected};
+use super::error::{RequestError, ServiceError, on_state, propose, read, try_out, unexpected};
 use super::page::PageRequest;
 use crate::access::{Drawn, scope_of_state};
 use crate::replica::{Replica, peek};
@@ -48,13 +48,12 @@ impl AccessService {
             query.prefix.as_deref().unwrap_or_default(),
             self.clock.wall(),
         );
-        let page = peek(&*self.replica, |state| {
+        on_state(&*self.replica, |state| {
             let all = state
                 .tokens()
                 .map(|(id, record)| (id.to_string(), to_api(id, record, now)));
             wanted.cut(all.filter(|(id, _)| id.starts_with(prefix)))
-        });
-        Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
+        })
     }
 
     /// Creates a token. Only the answer contains its secret.

@@ -65,6 +65,8 @@ impl ClusterService {
 
     pub(crate) fn members(&self, query: &ListQuery) -> Result<Page<Member>, ServiceError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
+        let is_member = self.raft.state_of_member(|_| ());
+        is_member.map_err(ServiceError::Unread)?;
         let prefix = query.prefix.as_deref().unwrap_or_default();
         let mut members = self.members_of(&self.raft.status());
         members.retain(|member| member.name.starts_with(prefix));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use seqd_api::{MemberDrain, Role};
+use seqd_raft::wait_until;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::cluster::{ClusterService, check_name, role};
@@ -12,9 +13,6 @@ use crate::codes::Change;
 /// Time limit of the wait for the next leader's first message, which follows its election at once.
 const NEXT_LEADER: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// Part of the deadline that remains for the response.
-const TO_ANSWER: Duration = Duration::from_millis(100);
 
 impl ClusterService {
     /// Begins or ends the drain of a member. A repetition changes nothing.
@@ -39,10 +37,7 @@ impl ClusterService {
     /// The leader after the member had this role. This node may learn of the next leader later than
     /// the member that gave the leadership up.
     async fn leader_besides(&self, name: &str, role: Role, deadline: Instant) -> Option<String> {
-        let until = Instant::now() + NEXT_LEADER;
-        let until = deadline
-            .checked_sub(TO_ANSWER)
-            .map_or(until, |at| at.min(until));
+        let until = wait_until(deadline, NEXT_LEADER);
         let other = async {
             loop {
                 let leader = leader_after(name, role, self.show().leader);

@@ -8,16 +8,16 @@ use std::fmt::{Debug, Display};
 use seqd_api::ErrorCode;
 use seqd_raft::{DrawError, MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName, State,
+    Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName, Share, State,
 };
 use tokio::time::Instant;
 
 use super::differences::Differs;
-use super::room::NoRoom;
+use super::room::{NoRoom, rule};
 use crate::access::NotLetIn;
 use crate::codes::{self, Change};
 use crate::minting::MintError;
-use crate::replica::{ReadTime, Replica, peek, propose_one, read_time};
+use crate::replica::{ReadTime, Replica, applied, propose_one, read_time};
 
 /// The reason why a service did not carry out a request.
 #[derive(Debug, thiserror::Error)]
@@ -122,16 +122,19 @@ pub(crate) enum LeaseError {
         owner: String,
     },
     #[error(
-        "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers, \
-         and limits.tenant_share ({share}%) permits no more; its next lease ends in \
-         {retry_after_ms} ms"
+        "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers and \
+         may hold at most {most} now: its share ({}%, limits.tenant_share) {}; its next lease ends \
+         in {retry_after_ms} ms",
+        .share.percent(),
+        rule(*.share)
     )]
     Share {
         layout: String,
         owner: String,
         held: u64,
+        most: u64,
         workers: u64,
-        share: u8,
+        share: Share,
         retry_after_ms: u64,
     },
     #[error("the lease of worker {worker} in {layout} has ended")]
@@ -286,6 +289,14 @@ pub(super) async fn read(
     read.map_err(ServiceError::Unread)
 }
 
+/// The result of `look` on the state that this node has applied.
+pub(super) fn on_state<R>(
+    replica: &dyn Replica,
+    look: impl FnOnce(&State) -> R,
+) -> Result<R, ServiceError> {
+    applied(replica, look).map_err(ServiceError::Unread)
+}
+
 /// Proposes a command and returns its outcome.
 pub(super) async fn propose(
     replica: &dyn Replica,
@@ -307,8 +318,7 @@ pub(super) async fn try_out<T>(
     check: impl FnOnce(&State) -> Result<T, Refusal>,
 ) -> Result<T, ServiceError> {
     read(replica, deadline).await?;
-    let checked = peek(replica, check).ok_or_else(|| unexpected(&format_args!("none")))?;
-    checked.map_err(ServiceError::Refused)
+    on_state(replica, check)?.map_err(ServiceError::Refused)
 }
 
 /// The error of an outcome that belongs to another command.

@@ -164,7 +164,7 @@ impl HealthService {
             .and_then(|id| members.find(|member| member.id == id));
         let voters = format!("{} of {} voters reachable", status.reachable, status.voters);
         let leader = match leader {
-            Some(leader) if status.has_quorum_contact && leader.reachable => {
+            Some(leader) if status.has_quorum_contact && status.reaches_leader => {
                 Check::new("leader", None, format!("{} leads; {voters}", leader.name))
             }
             Some(leader) if status.has_quorum_contact => {

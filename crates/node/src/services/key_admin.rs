@@ -10,10 +10,10 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
-use super::error::{KeyError, RequestError, ServiceError, propose, read, unexpected};
+use super::error::{KeyError, RequestError, ServiceError, on_state, propose, read, unexpected};
 use super::keys::{KeyService, users};
 use super::page::{self, PageRequest};
-use crate::replica::{ReadTime, peek};
+use crate::replica::ReadTime;
 
 /// The keys that a query selects.
 struct Wanted {
@@ -136,12 +136,12 @@ impl KeyService {
     ) -> Result<Page<ListedKey>, ServiceError> {
         let wanted = Wanted::read(query)?;
         let time = read(&*self.replica, deadline).await?;
-        let found = peek(&*self.replica, |state| {
+        let found = on_state(&*self.replica, |state| {
             let now = state.cluster_ms();
             let take = |name: &KeyName, record: &KeyRecord| listed(name, record, now, time);
             wanted.collect(state, wanted.limit, take)
         });
-        let (items, next_cursor) = found.unwrap_or_default();
+        let (items, next_cursor) = found?;
         Ok(Page { items, next_cursor })
     }
 
@@ -153,10 +153,10 @@ impl KeyService {
     ) -> Result<DeletedPage, ServiceError> {
         let wanted = which(query)?;
         read(&*self.replica, deadline).await?;
-        let found = peek(&*self.replica, |state| {
+        let found = on_state(&*self.replica, |state| {
             wanted.collect(state, wanted.limit, |name, _| name.clone())
         });
-        let (names, next_cursor) = found.unwrap_or_default();
+        let (names, next_cursor) = found?;
         let deleted = match names.is_empty() {
             true => 0,
             false => self.remove(names, deadline).await?,
@@ -175,10 +175,10 @@ impl KeyService {
     ) -> Result<Plan, ServiceError> {
         let wanted = which(query)?;
         read(&*self.replica, deadline).await?;
-        let found = peek(&*self.replica, |state| {
+        let found = on_state(&*self.replica, |state| {
             wanted.collect(state, usize::MAX, |_, record| record.result.is_none())
         });
-        let (unfinished, next) = found.unwrap_or_default();
+        let (unfinished, next) = found?;
         let count = unfinished.len();
         let unfinished = unfinished.into_iter().filter(|open| *open).count();
         let more = if next.is_some() { " or more" } else { "" };

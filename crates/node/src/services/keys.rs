@@ -18,7 +18,7 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
-use super::error::{KeyError, RequestError, ServiceError, propose, read, unexpected};
+use super::error::{KeyError, RequestError, ServiceError, on_state, propose, read, unexpected};
 use super::key_admin::state_of;
 use super::room::Resource;
 use super::seals::{Seal, secret};
@@ -209,6 +209,7 @@ impl KeyService {
             true => None,
             false => Some(read(&*self.replica, deadline).await?),
         };
+        on_state(&*self.replica, |_| ())?;
         let found = self.look(&name);
         let (record, now, applied) = found.ok_or_else(|| KeyError::NotFound(key.to_owned()))?;
         let time = time.unwrap_or(applied);

@@ -11,7 +11,7 @@ use seqd_state::{LayoutCommand, LayoutOutcome, LayoutRefusal, Outcome, Refusal, 
 use tokio::time::Instant;
 
 use super::differences::{self, Differs};
-use super::error::{RequestError, ServiceError, propose, try_out, unexpected};
+use super::error::{RequestError, ServiceError, on_state, propose, try_out, unexpected};
 use super::page::PageRequest;
 use crate::replica::{self, Replica};
 use crate::times::{self, rfc3339};
@@ -39,7 +39,8 @@ impl LayoutService {
     pub(crate) fn list(&self, query: &ListQuery) -> Result<Page<seqd_api::Layout>, ServiceError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let prefix = query.prefix.as_deref().unwrap_or_default();
-        let mut found = replica::layouts(&*self.replica);
+        let found = on_state(&*self.replica, |state| state.layouts().cloned().collect());
+        let mut found: Vec<Layout> = found?;
         found.retain(|layout| layout.name().starts_with(prefix));
         let items = found.iter();
         Ok(wanted.cut(items.map(|layout| (layout.name().to_owned(), to_api(layout)))))
@@ -176,8 +177,13 @@ impl LayoutService {
     }
 }
 
-pub(super) fn find(replica: &dyn Replica, name: &str) -> Result<Layout, RequestError> {
-    replica::layout(replica, name).ok_or_else(|| unknown(replica, name))
+pub(super) fn find(replica: &dyn Replica, name: &str) -> Result<Layout, ServiceError> {
+    if let Some(layout) = replica::layout(replica, name) {
+        return Ok(layout);
+    }
+    // Without a state, a layout of the cluster is not known to be missing.
+    on_state(replica, |_| ())?;
+    Err(unknown(replica, name).into())
 }
 
 /// Like [`find`]. If this node has no such layout, it is looked up with everything that was
@@ -186,7 +192,7 @@ pub(super) async fn find_anywhere(
     replica: &dyn Replica,
     name: &str,
     deadline: Instant,
-) -> Result<Layout, RequestError> {
+) -> Result<Layout, ServiceError> {
     if let Some(layout) = replica::layout(replica, name) {
         return Ok(layout);
     }

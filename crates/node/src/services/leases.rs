@@ -98,13 +98,15 @@ impl WorkerService {
                 return Ok(());
             };
             let share = self.share_of(workers);
-            if !share.permits(held, used.min(workers - 1), workers) {
+            let used = used.min(workers - 1);
+            if !share.permits(held, used, workers) {
                 let error = LeaseError::Share {
                     layout: layout.name().to_owned(),
                     owner: owner.to_owned(),
                     held,
+                    most: share.most(used, workers),
                     workers,
-                    share: share.percent(),
+                    share,
                     retry_after_ms: wait_ms,
                 };
                 return Err(error.into());

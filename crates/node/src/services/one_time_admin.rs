@@ -10,12 +10,12 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
-use super::error::{OneTimeError, RequestError, ServiceError, propose, read, unexpected};
+use super::error::{OneTimeError, RequestError, ServiceError, on_state, propose, read, unexpected};
 use super::key_admin::tenant_of;
 use super::one_time::OneTimeService;
 use super::one_time_text::{id_text, read_id};
 use super::page::{self, PageRequest};
-use crate::replica::{ReadTime, peek};
+use crate::replica::ReadTime;
 
 /// The tokens that a query selects.
 struct Wanted {
@@ -73,10 +73,10 @@ impl OneTimeService {
     ) -> Result<Page<ListedToken>, ServiceError> {
         let wanted = Wanted::read(query)?;
         let time = read(&*self.replica, deadline).await?;
-        let found = peek(&*self.replica, |state| {
+        let found = on_state(&*self.replica, |state| {
             wanted.collect(state, wanted.limit, |id, record| listed(id, record, time))
         });
-        let (items, next_cursor) = found.unwrap_or_default();
+        let (items, next_cursor) = found?;
         Ok(Page { items, next_cursor })
     }
 
@@ -88,10 +88,10 @@ impl OneTimeService {
     ) -> Result<DeletedPage, ServiceError> {
         let wanted = which(query)?;
         read(&*self.replica, deadline).await?;
-        let found = peek(&*self.replica, |state| {
+        let found = on_state(&*self.replica, |state| {
             wanted.collect(state, wanted.limit, |id, _| id)
         });
-        let (ids, next_cursor) = found.unwrap_or_default();
+        let (ids, next_cursor) = found?;
         let deleted = match ids.is_empty() {
             true => 0,
             false => self.remove(ids, deadline).await?,
@@ -110,10 +110,10 @@ impl OneTimeService {
     ) -> Result<Plan, ServiceError> {
         let wanted = which(query)?;
         read(&*self.replica, deadline).await?;
-        let found = peek(&*self.replica, |state| {
+        let found = on_state(&*self.replica, |state| {
             wanted.collect(state, usize::MAX, |_, record| record.used.is_none())
         });
-        let (unused, next) = found.unwrap_or_default();
+        let (unused, next) = found?;
         let count = unused.len();
         let unused = unused.into_iter().filter(|unused| *unused).count();
         let more = if next.is_some() { " or more" } else { "" };
@@ -150,8 +150,8 @@ impl OneTimeService {
     ) -> Result<Plan, ServiceError> {
         let id = read_id(text).ok_or(OneTimeError::NotFound)?;
         let time = read(&*self.replica, deadline).await?;
-        let record = peek(&*self.replica, |state| state.one_time(id).cloned());
-        let record = record.flatten().ok_or(OneTimeError::NotFound)?;
+        let record = on_state(&*self.replica, |state| state.one_time(id).cloned())?;
+        let record = record.ok_or(OneTimeError::NotFound)?;
         let used = if record.used.is_some() {
             "used"
         } else {

@@ -11,11 +11,10 @@ use seqd_raft::MemberError;
 use seqd_state::{ClusterCommand, ClusterOutcome, NodeId, Outcome, State};
 use tokio::time::Instant;
 
-use super::error::{RequestError, ServiceError, propose, read, unexpected};
+use super::error::{RequestError, ServiceError, on_state, propose, read, unexpected};
 use super::workers::WorkerService;
 use crate::codes::Change;
 use crate::minting::MintError;
-use crate::replica::{no_state, peek};
 use crate::times::rfc3339;
 
 impl WorkerService {
@@ -56,8 +55,7 @@ impl WorkerService {
         // A wrong clock would show none or all of the windows in the future.
         let now = self.clock.agreed_time();
         let now = now.ok_or_else(MintError::clock_unknown)?;
-        let seen = peek(&*self.replica, |state| look_at(state, name, now));
-        seen.ok_or_else(|| ServiceError::Unread(no_state()))?
+        on_state(&*self.replica, |state| look_at(state, name, now))?
     }
 }
 

@@ -19,15 +19,18 @@ pub(crate) enum NoRoom {
         note: &'static str,
     },
     #[error(
-        "this client holds {held} of the {used} {what}: limits.tenant_share ({}%) of \
-         limits.{limit_name} ({limit}) permits no more{note}",
-        .share.percent()
+        "this client holds {held} of the {used} {what} and may hold at most {most} now: \
+         limits.tenant_share ({}%) of limits.{limit_name} ({limit}) {}{note}",
+        .share.percent(),
+        rule(*.share)
     )]
     Share {
         what: &'static str,
         limit_name: &'static str,
         held: u64,
         used: u64,
+        /// The number of units that the client may hold while all clients hold as many as now.
+        most: u64,
         limit: u64,
         share: Share,
         note: &'static str,
@@ -126,10 +129,20 @@ impl Resource {
             limit_name,
             held,
             used,
+            most: share.most(used + before, limit),
             limit,
             share,
             note,
         })
+    }
+}
+
+/// The meaning of a share, in messages after the share and its limit.
+pub(super) fn rule(share: Share) -> &'static str {
+    if share.is_fixed() {
+        "permits no more"
+    } else {
+        "is for a client alone, and becomes less as others hold more"
     }
 }
 
@@ -160,12 +173,14 @@ mod tests {
         let refused = refused.expect_err("a tenant took more than its share");
         let words = refused.to_string();
         for part in [
-            "holds 250 of the 250 keys",
-            "limits.tenant_share (25%)",
-            "limits.keys (1000)",
+            "holds 250 of the 250 keys and may hold at most 250 now",
+            "limits.tenant_share (25%) of limits.keys (1000) is for a client alone",
         ] {
             assert!(words.contains(part), "{words}");
         }
+        let beside_another = keys.check(quarter, one, (190, 390, 1));
+        let words = beside_another.expect_err("others hold much").to_string();
+        assert!(words.contains("at most 180 now"), "{words}");
         assert_eq!(keys.check(quarter, other, (0, 250, 1)), Ok(()));
         assert_eq!(keys.check(quarter, Tenant::OPERATOR, (999, 999, 1)), Ok(()));
         let full = keys.check(quarter, Tenant::OPERATOR, (1000, 1000, 1));

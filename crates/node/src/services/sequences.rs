@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::confirm::unconfirmed;
 use super::differences::{self, Differs};
 use super::error::{
-    RequestError, SequenceError, ServiceError, propose, read, sequence_name, unexpected,
+    RequestError, SequenceError, ServiceError, on_state, propose, read, sequence_name, unexpected,
 };
 use super::page::PageRequest;
 use super::room::Resource;
@@ -61,7 +61,7 @@ impl SequenceService {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let after = wanted.after.as_deref().map(sequence_name).transpose()?;
         let asked = query.prefix.as_deref().unwrap_or_default();
-        let page = peek(&*self.replica, |state| {
+        on_state(&*self.replica, |state| {
             let (found, next_cursor) = wanted.permitted(
                 (permitted, asked),
                 |prefix, most| state.sequences(prefix, after.as_ref(), most),
@@ -72,8 +72,7 @@ impl SequenceService {
                 items: items.map(|(name, record)| to_api(name, record)).collect(),
                 next_cursor,
             }
-        });
-        Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
+        })
     }
 
     /// Returns a sequence, with everything that was acknowledged before the call; with `stale`, as
@@ -87,7 +86,7 @@ impl SequenceService {
         if !stale {
             read(&*self.replica, deadline).await?;
         }
-        let record = self.local(name);
+        let record = on_state(&*self.replica, |state| state.sequence(name).cloned())?;
         let record = record.ok_or_else(|| self.missing(name, false))?;
         Ok(to_api(name, &record))
     }

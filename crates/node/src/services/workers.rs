@@ -7,11 +7,11 @@ use seqd_idgen::{Layout, WorkerId};
 use seqd_state::{Holder, LeaseId, LeaseView, Share, State};
 use tokio::time::Instant;
 
-use super::error::{ServiceError, read};
+use super::error::{ServiceError, on_state, read};
 use super::layouts;
 use super::page::PageRequest;
 use crate::minting::ClockWatch;
-use crate::replica::{Replica, peek};
+use crate::replica::Replica;
 use crate::times::rfc3339;
 
 pub(crate) struct WorkerService {
@@ -43,7 +43,7 @@ impl WorkerService {
         if query.past.is_some() {
             read(&*self.replica, deadline).await?;
         }
-        let page = peek(&*self.replica, |state| {
+        on_state(&*self.replica, |state| {
             let is_wanted = |of: &str, owner: &str| {
                 layout.is_none_or(|layout| of == layout)
                     && prefix.is_none_or(|prefix| owner.starts_with(prefix))
@@ -73,8 +73,7 @@ impl WorkerService {
                 let worker = to_api(state, (view.layout, view.worker), &holder, view.live);
                 (name(&view), worker)
             }))
-        });
-        Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
+        })
     }
 }
 

@@ -35,6 +35,8 @@ kinds! {
     Prepare = 88,
     Adopt = 89,
     Taken = 90,
+    AskStart = 112,
+    OwnStart = 113,
 }
 
 /// Every start sends it to every configured peer and receives the identity of the peer.
@@ -137,6 +139,16 @@ pub enum Taken {
     No {
         why: String,
     },
+}
+
+/// Requests the start of the receiver's process.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct AskStart;
+
+/// The start of the sender's process, which exists before the node has an identity.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct OwnStart {
+    pub start: Start,
 }
 
 /// Assigns a waiting node its ID in an existing cluster.

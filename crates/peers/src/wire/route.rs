@@ -43,6 +43,7 @@ routes! {
     Draw = 17,
     Promise = 18,
     Facts = 19,
+    Start = 20,
 }
 
 impl Route {

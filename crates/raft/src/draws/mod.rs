@@ -142,8 +142,11 @@ impl Draws {
         };
         match timeout_at(deadline, answered).await {
             Ok(Ok(reply)) => reply,
-            Ok(Err(_)) => Err(DrawError::Propose(ProposeError::Stopping)),
-            Err(_) => Err(DrawError::Propose(ProposeError::no_leader())),
+            Ok(Err(_)) if self.shared.node.context.is_stopped() => {
+                Err(DrawError::Propose(ProposeError::Stopping))
+            }
+            // A draw whose deadline has passed is dropped.
+            Ok(Err(_)) | Err(_) => Err(DrawError::Propose(ProposeError::no_leader())),
         }
     }
 

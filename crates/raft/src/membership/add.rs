@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openraft::ChangeMembers;
 use seqd_peers::levels::LevelRange;
-use seqd_peers::wire::hello::{Adopt, HelloReply, Standing, Taken};
+use seqd_peers::wire::hello::{Adopt, AskStart, HelloReply, OwnStart, Standing, Taken};
 use seqd_peers::wire::route::Route;
 use seqd_state::{
     AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Command, Outcome, Refusal,
@@ -49,7 +49,15 @@ pub(super) async fn add(
     let NewMember { name, peer, http } = new;
     let node = match own_id {
         Some(node) => node,
-        None => allocate(batcher, name, peer, &hello.http, deadline).await?,
+        None => {
+            let added = AllocateNodeId {
+                name: name.to_owned(),
+                peer: peer.to_owned(),
+                http: hello.http.clone(),
+                nonce: nonce_of(context, name, peer).await?,
+            };
+            allocate(batcher, added, deadline).await?
+        }
     };
     give_id(context, replica, node, name, peer).await?;
     let http = http.map_or(hello.http, str::to_owned);
@@ -188,22 +196,33 @@ fn check_levels(
     )))
 }
 
+/// The nonce with which the ID of an empty node is allocated: that of its process, which locks its
+/// folder. Two adds of one process, such as a repeated command after a change of leader, therefore
+/// get the same ID, and neither takes it from the other. A process that starts later, possibly with
+/// an emptied folder, gets another ID.
+async fn nonce_of(context: &NodeContext, name: &str, peer: &str) -> Result<u64, ChangeRefusal> {
+    let asked = hello::ask(context, peer, Route::Start, AskStart, hello::HELLO_LIMIT).await;
+    match asked {
+        Ok(OwnStart { start }) => Ok(start.nonce),
+        // Its program is older than the request.
+        Err(error) if error.is_newer() => {
+            let mut nonce = [0; 8];
+            platform::fill_random(&mut nonce)
+                .map_err(|stop| refused(ProposeError::unknown(stop.message).into()))?;
+            Ok(u64::from_be_bytes(nonce))
+        }
+        Err(error) => Err(unfit(format!(
+            "{name} at {peer} does not respond ({error}); start seqd there first"
+        ))),
+    }
+}
+
 async fn allocate(
     batcher: &ProposalBatcher,
-    name: &str,
-    peer: &str,
-    http: &str,
+    added: AllocateNodeId,
     deadline: Instant,
 ) -> Result<u64, ChangeRefusal> {
-    let mut nonce = [0; 8];
-    platform::fill_random(&mut nonce)
-        .map_err(|stop| refused(ProposeError::unknown(stop.message).into()))?;
-    let command = Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
-        name: name.to_owned(),
-        peer: peer.to_owned(),
-        http: http.to_owned(),
-        nonce: u64::from_be_bytes(nonce),
-    }));
+    let command = Command::Cluster(ClusterCommand::AllocateNodeId(added));
     let outcomes = batcher.propose(vec![command], deadline).await;
     match outcomes.map_err(|e| refused(e.into()))?.into_iter().next() {
         Some(Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node })) => Ok(node.0),

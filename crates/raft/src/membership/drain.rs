@@ -21,9 +21,6 @@ use crate::replica::Replica;
 /// take, if the caller waits that long. The drain continues after that.
 const LEADS_ELSEWHERE: Duration = Duration::from_secs(2);
 
-/// Time that the answer needs to reach the caller before its deadline.
-const TO_ANSWER: Duration = Duration::from_millis(100);
-
 /// Pause before the contact with the new leader is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -108,10 +105,7 @@ pub(super) async fn here(node: &Arc<Node>, drain: Drain, deadline: Instant) -> C
     // Sends a ping to each member at once.
     context.member_came.notify_one();
     if drains && replica.is_leader() && heir(context, replica).is_some() {
-        let until = Instant::now() + LEADS_ELSEWHERE;
-        let until = deadline
-            .checked_sub(TO_ANSWER)
-            .map_or(until, |at| at.min(until));
+        let until = route::wait_until(deadline, LEADS_ELSEWHERE);
         let _ = timeout_at(until, leads_elsewhere(replica)).await;
     }
     show(context, replica, &name)

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::change::{find, refused};
 use super::majority::{MAY_LAG, silence};
+use crate::clocks::distance;
 use crate::context::NodeContext;
 use crate::draws::round;
 use crate::handle::{MemberError, ProposeError};
@@ -77,9 +78,8 @@ pub(super) fn check_target(
     } else if context.peer(node).is_disk_low() {
         format!("the disk of {name} is nearly full")
     } else if let Some(ahead_ms) = context.clocks().wrong_by(node) {
-        let side = if ahead_ms < 0 { "behind" } else { "ahead of" };
-        let off_ms = ahead_ms.unsigned_abs();
-        format!("the clock of {name} is wrong: {off_ms} ms {side} a majority's")
+        let distance = distance(ahead_ms);
+        format!("the clock of {name} is wrong: {distance} a majority's")
     } else if context.stopping_of(node) != Stopping::No {
         format!("{name} is stopping")
     } else if context.peer(node).is_draining() {

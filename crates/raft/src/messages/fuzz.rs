@@ -7,7 +7,7 @@
 use std::io;
 
 use seqd_peers::wire::envelope::Envelope;
-use seqd_peers::wire::hello::{Adopt, Hello, HelloReply, Prepare, Taken};
+use seqd_peers::wire::hello::{Adopt, AskStart, Hello, HelloReply, OwnStart, Prepare, Taken};
 use seqd_peers::wire::sealed;
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::read_all;
@@ -108,7 +108,7 @@ fn by_kind(kind: u8, bytes: &[u8]) {
         AppendReply, BallotRequest, BallotReply, TransferRequest, TransferReply, SnapshotReply,
         ReadIndex, ReadIndexReply, ChangeRequest, ChangeReply, Ping, Watch, Hello, HelloReply,
         Prepare, Adopt, Taken, AskSnapshotKept, SnapshotKept, SnapshotRest, Stopping, Facts,
-        Envelope,
+        AskStart, OwnStart, Envelope,
     }
 }
 

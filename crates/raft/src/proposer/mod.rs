@@ -212,7 +212,15 @@ impl ProposalBatcher {
         match timeout_at(deadline, answer).await {
             Ok(Ok(outcomes)) => outcomes,
             // The group was dropped. The caller's answer depends on whether it had been sent.
-            Ok(Err(_)) if fate.abandon() => Err(ForwardRefusal::Propose(ProposeError::Stopping)),
+            Ok(Err(_)) if fate.abandon() => {
+                let is_stopped = self.node.context.is_stopped();
+                let error = if is_stopped {
+                    ProposeError::Stopping
+                } else {
+                    ProposeError::no_leader()
+                };
+                Err(ForwardRefusal::Propose(error))
+            }
             Ok(Err(_)) => Err(ForwardRefusal::Propose(ProposeError::unknown(
                 "this node stopped before the response arrived",
             ))),

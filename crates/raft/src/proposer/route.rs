@@ -5,6 +5,7 @@ use std::time::Duration;
 use seqd_guards::is_out;
 use tokio::time::Instant;
 
+use crate::context::NodeContext;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
 use crate::node::Node;
@@ -28,6 +29,26 @@ pub(crate) enum Route {
 pub(crate) fn time_left(deadline: Instant) -> (Duration, u64) {
     let left = deadline.saturating_duration_since(Instant::now());
     (left, u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Time that an answer needs to reach its caller before the deadline.
+const TO_ANSWER: Duration = Duration::from_millis(100);
+
+/// The end of a wait of at most `most` within a request with this deadline: it leaves time for the
+/// answer.
+#[must_use]
+pub fn wait_until(deadline: Instant, most: Duration) -> Instant {
+    let until = Instant::now() + most;
+    deadline
+        .checked_sub(TO_ANSWER)
+        .map_or(until, |at| at.min(until))
+}
+
+/// Returns whether this node has no identity and founds no cluster, so that it may wait for any time.
+fn waits_to_be_added(context: &NodeContext) -> bool {
+    let own = &context.settings.name;
+    let is_founder = context.settings.peers.iter().any(|peer| peer.name == *own);
+    !is_founder && context.with_identity(|_| ()).is_none()
 }
 
 /// Returns once another node than `leader` leads. If `leader` was not lost, it has transferred its
@@ -121,7 +142,26 @@ pub(crate) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Ro
             if silent >= patience {
                 return Route::Nowhere(ProposeError::no_leader());
             }
+        } else if waits_to_be_added(&node.context) && node.context.clock_since.elapsed() >= patience
+        {
+            return Route::Nowhere(ProposeError::no_leader());
         }
         tokio::time::sleep(RETRY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_within_a_request_leaves_time_for_the_answer() {
+        let now = Instant::now();
+        let until = |deadline_ms, most_ms| {
+            let deadline = now + Duration::from_millis(deadline_ms);
+            wait_until(deadline, Duration::from_millis(most_ms)) - now
+        };
+        assert_eq!(until(3_000, 2_000), Duration::from_millis(2_000));
+        assert_eq!(until(500, 2_000), Duration::from_millis(400));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqd_guards::is_out;
-use seqd_peers::wire::hello::{Hello, Standing, Verdict};
+use seqd_peers::wire::hello::{AskStart, Hello, OwnStart, Standing, Verdict};
 use seqd_peers::wire::incoming::Sender;
 use seqd_peers::wire::transport::Rejection;
 use tokio::time::{Instant, timeout_at};
@@ -182,4 +182,11 @@ pub(super) async fn prepare(service: &Service, body: &[u8]) -> Result<Bytes, Rej
 
 pub(super) async fn adopt(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
     answer_open(take::take_adopt(&service.node.context, open(body)?).await)
+}
+
+/// Answers with the start of this process, also while this node has no identity.
+pub(super) fn start(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+    let AskStart = open(body)?;
+    let start = service.node.context.start;
+    answer_open(OwnStart { start })
 }

@@ -52,6 +52,7 @@ impl Handler for Service {
                     cluster::hello(service, &sender, &open(body).await?.bytes).await
                 }
                 Route::Prepare => cluster::prepare(service, &open(body).await?.bytes).await,
+                Route::Start => cluster::start(service, &open(body).await?.bytes),
                 Route::Adopt => cluster::adopt(service, &open(body).await?.bytes).await,
             }
         })

@@ -45,6 +45,43 @@ fn an_answer_behind_the_news_of_the_next_leader_is_waited_for() {
     });
 }
 
+/// A cluster whose leader cannot hand its leadership over: each follower answers the leader, but
+/// connects to no node, so it cannot request votes.
+async fn leader_without_an_heir_that_wins(cluster: &Cluster) -> usize {
+    let leader = leader_of_all_but(cluster, None).await;
+    for from in (0..3).filter(|node| *node != leader) {
+        for to in (0..3).filter(|to| *to != from) {
+            cluster.net.refuse(from, to, true);
+            cluster.net.reset(from, to);
+        }
+    }
+    // The leader connects again, and pings arrive.
+    sleep(PATIENT).await;
+    leader
+}
+
+/// Drains the leader, with this deadline. Returns the time until the answer.
+async fn drain(cluster: &Cluster, leader: usize, deadline: Duration) -> Duration {
+    let began = Instant::now();
+    let drained = cluster.ask(leader, PATIENT, move |raft| async move {
+        let name = format!("n{}", leader + 1);
+        raft.member_drain(name, true, began + deadline).await
+    });
+    let drained = drained.await;
+    assert!(matches!(drained, Some(Ok(_))), "{drained:?}");
+    began.elapsed()
+}
+
+#[test]
+fn a_drain_with_a_short_deadline_is_answered_within_it() {
+    Scene::near(3, 3).play(async |cluster| {
+        let leader = leader_without_an_heir_that_wins(cluster).await;
+        let short = Duration::from_millis(500);
+        let took = drain(cluster, leader, short).await;
+        assert!(took < short, "{took:?}");
+    });
+}
+
 async fn move_leader(cluster: &Cluster, from: usize, to: usize) {
     let moved = cluster.ask(from, PATIENT, move |raft| async move {
         let until = Instant::now() + PATIENT;

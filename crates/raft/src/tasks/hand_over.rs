@@ -32,18 +32,43 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
             (drain, pause, is_logged) = (began, AGAIN_AFTER, false);
         }
         if replica.is_leader() {
-            match drain::hand_over(&context, &replica).await {
-                HandOver::Tried => pause = (pause * 2).min(SELDOM),
-                HandOver::DuringChange => {}
-                HandOver::NoHeir if is_logged => {}
-                HandOver::NoHeir => {
-                    tracing::warn!(
-                        "draining: no other voter can lead, so this node continues to lead"
-                    );
-                    is_logged = true;
-                }
+            let handed_over = drain::hand_over(&context, &replica).await;
+            pause = pause_after(pause, &handed_over);
+            if matches!(handed_over, HandOver::NoHeir) && !is_logged {
+                tracing::warn!("draining: no other voter can lead, so this node continues to lead");
+                is_logged = true;
             }
         }
         let _ = timeout(pause, draining.wait_for(Option::is_none)).await;
+    }
+}
+
+/// The time until the next attempt. One that was not made interrupted nothing.
+fn pause_after(pause: Duration, handed_over: &HandOver) -> Duration {
+    match handed_over {
+        HandOver::Tried => (pause * 2).min(SELDOM),
+        HandOver::DuringChange | HandOver::NoHeir => pause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_that_fail_become_rare_and_a_leader_without_an_heir_keeps_looking() {
+        let mut pause = AGAIN_AFTER;
+        let mut pauses_ms = Vec::new();
+        for _ in 0..9 {
+            pause = pause_after(pause, &HandOver::Tried);
+            pauses_ms.push(pause.as_millis());
+        }
+        let expected = [
+            1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000,
+        ];
+        assert_eq!(pauses_ms, expected);
+        for not_made in [HandOver::NoHeir, HandOver::DuringChange] {
+            assert_eq!(pause_after(AGAIN_AFTER, &not_made), AGAIN_AFTER);
+        }
     }
 }

@@ -7,6 +7,7 @@
 
 use seqd_state::{ClusterCommand, Command};
 
+use crate::clocks::distance;
 use crate::context::NodeContext;
 use crate::replica::Replica;
 
@@ -43,11 +44,11 @@ impl RestorationStamp {
                     return None;
                 }
                 Some(measured) if !context.is_within(measured, skew_ms) => {
-                    let ms = context.ahead_ms(measured);
+                    let distance = distance(context.ahead_ms(measured));
                     let uncertain_ms = measured.line.uncertain_ms;
                     let reason = format!(
-                        "the clock of {name} is {ms} ms ahead (give or take {uncertain_ms} ms), \
-                         the limit is {skew_ms} ms"
+                        "the clock of {name} is {distance} this node's (give or take \
+                         {uncertain_ms} ms); the limit is {skew_ms} ms"
                     );
                     self.log(&format!("{name} off"), reason);
                     return None;

@@ -1,6 +1,7 @@
 //! Tests of properties that hold only when all parts work together.
 
 mod addresses;
+mod adds;
 mod bad_sector;
 mod behind;
 mod cluster;

@@ -23,7 +23,7 @@ pub(crate) enum LeaderCommand {
 pub(crate) async fn run(command: LeaderCommand, session: &Session) -> Result<u8, Failure> {
     let (leader, term) = match command {
         LeaderCommand::Show => {
-            let cluster = session.client.cluster().await?;
+            let cluster = session.client.cluster_of_member().await?;
             let Some(leader) = cluster.leader else {
                 let detail = format!("{} reports that the cluster has no leader", cluster.node);
                 return Err(Failure::of(

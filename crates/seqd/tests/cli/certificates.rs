@@ -163,3 +163,82 @@ fn a_certificate_is_never_overwritten_and_the_refusal_names_the_command() {
         assert!(stderr.contains(part), "{line}: {stderr}");
     }
 }
+
+#[test]
+fn a_certificate_of_another_name_or_kind_is_not_renewed() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("tls");
+    done(
+        &dir,
+        "init --dir DIR --nodes n1=h1,n2=h2 --client app --client shop",
+    );
+    let read = |name: &str| std::fs::read(dir.join(format!("{name}.crt"))).unwrap();
+    let app = read("app");
+    for (line, part) in [
+        (
+            "renew --dir DIR --node app",
+            "DIR/app.crt is the certificate of client app, not of node app; nothing was renewed",
+        ),
+        (
+            "renew --dir DIR --node app",
+            "hint: seqd tls renew --dir DIR --client app\n",
+        ),
+        (
+            "renew --dir DIR --client n1",
+            "hint: seqd tls renew --dir DIR --node n1\n",
+        ),
+        (
+            "renew --dir DIR --client n1 --node n1",
+            "certificate of node n1, not of ",
+        ),
+    ] {
+        let stderr = refused(&dir, line, 6);
+        assert!(stderr.contains(part), "{line}: {stderr}");
+    }
+    assert_eq!(read("app"), app);
+
+    for (from, to) in [("n2", "n1"), ("app", "shop")] {
+        for end in ["crt", "key"] {
+            let file = |name: &str| dir.join(format!("{name}.{end}"));
+            std::fs::copy(file(from), file(to)).unwrap();
+        }
+    }
+    for (line, part) in [
+        (
+            "renew --dir DIR --node n1",
+            "of node n2, not of node n1; nothing was renewed",
+        ),
+        (
+            "renew --dir DIR --node n1",
+            "seqd tls add --dir DIR --node n1=HOST\n",
+        ),
+        (
+            "renew --dir DIR --client shop",
+            "of client app, not of client shop",
+        ),
+        // Without names, all certificates are renewed, or none.
+        ("renew --dir DIR", "of node n2, not of node n1"),
+    ] {
+        let stderr = refused(&dir, line, 6);
+        assert!(stderr.contains(part), "{line}: {stderr}");
+    }
+    assert_eq!(read("app"), app);
+}
+
+#[test]
+fn a_key_of_the_ca_that_every_user_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("tls");
+    done(&dir, "init --dir DIR --nodes n1=h1");
+    let key = dir.join("ca.key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    for line in ["renew --dir DIR", "add --dir DIR --client app"] {
+        let stderr = refused(&dir, line, 1);
+        let part = "DIR/ca.key is a private key and open to every user of this machine (mode 0644)";
+        assert!(stderr.contains(part), "{line}: {stderr}");
+    }
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    done(&dir, "renew --dir DIR");
+}

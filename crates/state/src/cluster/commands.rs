@@ -104,7 +104,7 @@ pub struct AllocateNodeId {
     pub name: String,
     pub peer: String,
     pub http: String,
-    /// Random per request: a repeated command with the same nonce gets the same ID.
+    /// The nonce of the joining process: a repeated command with the same nonce gets the same ID.
     pub nonce: u64,
 }
 

@@ -179,8 +179,9 @@ impl Replica for Fixed {
         Progress::default()
     }
 
-    fn look(&self, at: &mut dyn FnMut(&State)) {
+    fn look(&self, at: &mut dyn FnMut(&State)) -> Result<(), ProposeError> {
         at(&self.0);
+        Ok(())
     }
 
     fn wait_for_turn(&self, _: Wait) -> Option<Turn> {

@@ -34,7 +34,8 @@ impl Story {
     fn live_leases(&self) -> usize {
         let mut live = 0;
         self.replica
-            .look(&mut |state| live = state.leases().filter(|view| view.live).count());
+            .look(&mut |state| live = state.leases().filter(|view| view.live).count())
+            .unwrap();
         live
     }
 

@@ -23,7 +23,7 @@ use crate::access::Right;
 use crate::admission::Serving;
 use crate::descriptors::CLIENTS;
 use crate::replica::{ReadTime, STATE_WAIT, no_state, peek};
-use crate::services::error::{LockError, RequestError, ServiceError, read, unexpected};
+use crate::services::error::{LockError, RequestError, ServiceError, on_state, read, unexpected};
 use crate::services::room::Resource;
 use crate::services::seals::secret;
 
@@ -185,7 +185,10 @@ impl LockService {
                 return Err(STOPPING);
             }
             let waited = timeout_at(deadline, sleep(STATE_WAIT)).await;
-            waited.map_err(|_| ServiceError::Propose(no_state()))?;
+            if waited.is_err() {
+                on_state(&*self.replica, |_| ())?;
+                return Err(ServiceError::Unread(no_state()));
+            }
         }
     }
 

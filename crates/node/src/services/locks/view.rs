@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{LockService, STOPPING, full, lock_name};
 use crate::admission::Serving;
-use crate::replica::{ReadTime, peek};
-use crate::services::error::{RequestError, ServiceError, read};
+use crate::replica::ReadTime;
+use crate::services::error::{RequestError, ServiceError, on_state, read};
 use crate::services::page::PageRequest;
 
 /// Readers that wait at this node for a lock to change its holder. Each has a connection, of which
@@ -44,7 +44,7 @@ impl LockService {
             self.wait_for_other(&name, token, Instant::now() + wait)
                 .await?;
         }
-        Ok(self.seen(&name, time))
+        self.seen(&name, time)
     }
 
     /// Polls the applied state. So applying an entry costs nothing for the readers that wait for a
@@ -63,11 +63,11 @@ impl LockService {
         let _pause = Serving::wait_as_wished();
         let mut stopping = self.stopping.subscribe();
         loop {
-            let first = peek(&*self.replica, |state| {
+            let first = on_state(&*self.replica, |state| {
                 let holder = state.lock(name.as_str())?.holders().next()?;
                 Some(holder.token.0)
-            });
-            if first.flatten().unwrap_or(0) != token || Instant::now() >= until {
+            })?;
+            if first.unwrap_or(0) != token || Instant::now() >= until {
                 return Ok(());
             }
             let next = until.min(Instant::now() + LOOK_EVERY);
@@ -80,8 +80,8 @@ impl LockService {
         }
     }
 
-    fn seen(&self, name: &LockName, time: Option<ReadTime>) -> Lock {
-        let lock = peek(&*self.replica, |state| {
+    fn seen(&self, name: &LockName, time: Option<ReadTime>) -> Result<Lock, ServiceError> {
+        let lock = on_state(&*self.replica, |state| {
             let time = time.unwrap_or_else(|| ReadTime::of_applied(state));
             let lock = state.lock(name.as_str())?;
             let waiters = lock.waiters().take(SHOWN_WAITERS);
@@ -98,8 +98,8 @@ impl LockService {
                 waiters: waiters.collect(),
                 ..counted(lock, time)
             })
-        });
-        lock.flatten().unwrap_or_else(|| unused(name))
+        })?;
+        Ok(lock.unwrap_or_else(|| unused(name)))
     }
 
     /// The locks in use, ordered by name.
@@ -116,7 +116,7 @@ impl LockService {
             true => None,
             false => Some(read(&*self.replica, deadline).await?),
         };
-        let page = peek(&*self.replica, |state| {
+        on_state(&*self.replica, |state| {
             let (found, next_cursor) = wanted.permitted(
                 (permitted, asked),
                 |prefix, most| state.locks(prefix, after.as_ref()).take(most),
@@ -125,8 +125,7 @@ impl LockService {
             let time = time.unwrap_or_else(|| ReadTime::of_applied(state));
             let items = found.into_iter().map(|lock| listed(lock, time)).collect();
             Page { items, next_cursor }
-        });
-        Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
+        })
     }
 }
 

@@ -7,19 +7,18 @@
 mod agreement;
 mod capacity;
 mod check;
+mod endpoints;
 mod group;
 mod nodes;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-use futures_util::future::join_all;
 use jiff::Timestamp;
 use seqd_client::api::{Facts, exit};
-use seqd_client::{Client, Options};
 use serde::Serialize;
 
-use self::check::{Check, Outcome, warn};
+use self::check::{Check, Outcome};
 use crate::failure::Failure;
 use crate::output::{Report, table};
 use crate::session::Session;
@@ -37,7 +36,7 @@ struct Diagnosis {
 /// The exit code is 7 if a check fails.
 pub(crate) async fn run(session: &Session) -> Result<u8, Failure> {
     let facts = session.client.facts().await?;
-    let mut checks = vec![endpoints(&session.options).await];
+    let mut checks = vec![endpoints::check(&endpoints::look(&session.options).await)];
     checks.extend(check_all(&facts, Timestamp::now()));
     let diagnosis = Diagnosis {
         healthy: checks.iter().all(|it| it.result != Outcome::Fail),
@@ -89,34 +88,6 @@ fn check_all(facts: &Facts, now: Timestamp) -> Vec<Check> {
         capacity::sequences(facts),
         capacity::limits(facts),
     ]
-}
-
-/// Checks whether each given endpoint answers. `/livez` needs no token, so none is sent.
-async fn endpoints(options: &Options) -> Check {
-    let tried = options.endpoints.iter().map(|endpoint| async move {
-        let client = Client::new(Options {
-            endpoints: vec![endpoint.clone()],
-            token: None,
-            ..options.clone()
-        });
-        let answer = match client {
-            Ok(client) => client.live().await,
-            Err(error) => Err(error),
-        };
-        let error = answer.err()?;
-        Some(warn(
-            format!("{endpoint} does not answer: {error}"),
-            "start the node, or correct --endpoints of the clients: each waits for it before it \
-             uses the next",
-        ))
-    });
-    let findings = join_all(tried).await.into_iter().flatten();
-    Check::of(
-        "endpoints",
-        "clients try the endpoints in turn",
-        findings,
-        format!("all {} given endpoints answer", options.endpoints.len()),
-    )
 }
 
 fn report(diagnosis: &Diagnosis, is_verbose: bool) -> Result<Report, Failure> {

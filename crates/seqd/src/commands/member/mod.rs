@@ -172,7 +172,7 @@ async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
 }
 
 async fn list(session: &Session) -> Result<u8, Failure> {
-    let cluster = session.client.cluster().await?;
+    let cluster = session.client.cluster_of_member().await?;
     let dash = || "-".to_owned();
     let columns = [
         "name", "id", "role", "state", "peer", "http", "applied", "lag", "version",

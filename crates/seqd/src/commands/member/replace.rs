@@ -40,7 +40,7 @@ pub(super) async fn run(args: ReplaceArgs, session: &Session) -> Result<u8, Fail
         http,
         seen: Seen::default(),
     };
-    let cluster = session.client.cluster().await?;
+    let cluster = session.client.cluster_of_member().await?;
     let step = run.step(&cluster).await?;
     let plan = run.plan(&cluster, step).await?;
     if session.is_dry_run {
@@ -127,7 +127,7 @@ impl Run<'_> {
     async fn finish(&mut self) -> Result<MemberChange, Failure> {
         let (mut last, mut begun) = (None, Instant::now());
         loop {
-            let seen = self.session.client.cluster().await;
+            let seen = self.session.client.cluster_of_member().await;
             let error = match seen {
                 Ok(cluster) => {
                     let step = self.step(&cluster).await?;

@@ -198,7 +198,7 @@ pub(super) async fn until(
     let mut bar = Bar::new(session);
     let (goal_text, all) = (goal.as_str(), limit.as_secs());
     loop {
-        let seen = session.client.cluster().await;
+        let seen = session.client.cluster_of_member().await;
         if goal.is_reached(&seen, name) {
             return Ok(seen.ok());
         }

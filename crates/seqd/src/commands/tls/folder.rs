@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use seqd_client::api::exit;
 use seqd_net::tls::issue::{Authority, Issued};
-use seqd_net::tls::{TlsError, Validity};
+use seqd_net::tls::{TlsError, Validity, check_private};
 
 use crate::failure::Failure;
 use crate::private;
@@ -85,6 +85,7 @@ impl Folder {
             })
         };
         let (cert, key) = (read(self.cert(CA))?, read(self.key(CA))?);
+        check_private(&self.key(CA)).map_err(failed)?;
         Authority::load(&cert, &key).map_err(|error| {
             let path = self.cert(CA);
             Failure::failed(format!("{}: {error}", path.display()))

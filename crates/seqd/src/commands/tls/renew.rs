@@ -49,6 +49,7 @@ pub(super) fn run(args: &RenewArgs, format: Format) -> Result<u8, Failure> {
         let Some(read) = read.transpose().map_err(failed)? else {
             continue;
         };
+        check_owner(args, &folder, &name, &read)?;
         has_nodes |= read.node.is_some();
         let subject = match read.node {
             Some(node) => {
@@ -85,6 +86,42 @@ pub(super) fn run(args: &RenewArgs, format: Format) -> Result<u8, Failure> {
     people.push_str("them within ten seconds, without a restart\n");
     report.with_people(people).print(format)?;
     Ok(exit::OK)
+}
+
+/// Refuses a certificate of another node or client than the one that its file and the options name:
+/// a new one would give that name's machine the identity of the other.
+fn check_owner(
+    args: &RenewArgs,
+    folder: &Folder,
+    name: &String,
+    found: &Certificate,
+) -> Result<(), Failure> {
+    let is_node = found.node.is_some();
+    let kind = |is_node: bool| if is_node { "node" } else { "client" };
+    let (as_node, as_client) = (args.nodes.contains(name), args.clients.contains(name));
+    let wants_node = as_node || !as_client && is_node;
+    if found.owner() == name && wants_node == is_node && !(as_client && is_node) {
+        return Ok(());
+    }
+    let (dir, cert) = (args.dir.display(), folder.cert(name));
+    let cert = cert.display();
+    let why = format!(
+        "{cert} is the certificate of {} {}, not of {} {name}; nothing was renewed",
+        kind(is_node),
+        found.owner(),
+        kind(wants_node),
+    );
+    let hint = if found.owner() == name {
+        format!("seqd tls renew --dir {dir} --{} {name}", kind(is_node))
+    } else {
+        let host = if wants_node { "=HOST" } else { "" };
+        format!(
+            "put the files of {name} back, or move {cert} and its key away and run: seqd tls add \
+             --dir {dir} --{} {name}{host}",
+            kind(wants_node)
+        )
+    };
+    Err(Failure::of(exit::CONFLICT, "precondition-failed", why).with_hint(hint))
 }
 
 /// The names of the certificates to renew.
