@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::handle::LinkStatus;
 
 /// Time for which a link counts as working after a message: three pings.
-const WORKS_FOR: Duration = Duration::from_secs(3);
+pub(crate) const WORKS_FOR: Duration = Duration::from_secs(3);
 
 /// Writes this node's facts. It may read files, so it is called on a thread for blocking calls.
 pub type FactsSource = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
@@ -66,6 +66,14 @@ impl Diagnosis {
         answered.is_some_and(|(at, _)| at.elapsed() < WORKS_FOR)
     }
 
+    /// Returns whether a ping of a member arrived lately, so that the member can connect to this
+    /// node. `None` if none has arrived yet.
+    pub(crate) fn hears(&self, node: u64) -> Option<bool> {
+        let links = self.links();
+        let received = links.get(&node).and_then(|seen| seen.received)?;
+        Some(received.elapsed() < WORKS_FOR)
+    }
+
     /// The link to a member.
     pub(crate) fn link(&self, node: u64, name: String) -> LinkStatus {
         let links = self.links();
@@ -97,9 +105,11 @@ mod tests {
         assert_eq!(link.round_trip, Some(Duration::from_millis(4)));
         assert_eq!(link.error.as_deref(), Some("no answer"));
         assert!(link.receives && diagnosis.answers(2) && !diagnosis.answers(3));
+        assert_eq!((diagnosis.hears(2), diagnosis.hears(3)), (Some(true), None));
         tokio::time::advance(WORKS_FOR / 2).await;
         let link = diagnosis.link(2, "n2".to_owned());
         assert_eq!((link.round_trip, link.receives), (None, false));
+        assert_eq!(diagnosis.hears(2), Some(false));
         diagnosis.received(2);
         assert!(!diagnosis.answers(2), "its ping proves the other direction");
     }
