@@ -200,9 +200,10 @@ mod tests {
             keys.check(Share::WHOLE, Tenant::of_token(AccessId(7)), (0, 0, 257))
         };
         let (rows, bytes) = (MOST_UNDRAINED_ROWS + 1, MOST_UNDRAINED_BYTES + 1);
-        assert_eq!(check(rows, bytes, 255, 524_287), Ok(()));
+        let own = [MOST_UNDRAINED_ROWS, MOST_UNDRAINED_BYTES].map(|most| most / CONSIDERABLE_PARTS);
+        assert_eq!(check(rows, bytes, own[0] - 1, own[1] - 1), Ok(()));
         assert_eq!(check(rows - 1, bytes - 1, rows - 1, bytes - 1), Ok(()));
-        for (own_rows, own_bytes) in [(256, 0), (0, 524_288)] {
+        for (own_rows, own_bytes) in [(own[0], 0), (0, own[1])] {
             assert_eq!(
                 check(rows, bytes, own_rows, own_bytes),
                 Err(NoRoom::Behind { own_rows, rows }),
