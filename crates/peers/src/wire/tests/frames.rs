@@ -88,7 +88,7 @@ fn the_bytes_of_frames_are_fixed() {
 #[test]
 fn routes_and_links_keep_their_bytes() {
     let routes: Vec<u8> = Route::ALL.iter().map(|route| route.byte()).collect();
-    assert_eq!(routes, (1..=19).collect::<Vec<u8>>());
+    assert_eq!(routes, (1..=20).collect::<Vec<u8>>());
     let links = Link::ALL.map(Link::byte);
     assert_eq!(links, [1, 2, 3, 4, 5]);
 }
