@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clocks::Clocks;
-use crate::diagnosis::{self, Diagnosis};
+use crate::diagnosis::Diagnosis;
 use crate::disk_health::DiskHealth;
 use crate::draining::Draining;
 use crate::handle::{Phase, Report, Settings, Stop, StopReason};
@@ -454,14 +454,7 @@ impl NodeContext {
     pub(crate) fn may_lead(&self, node: u64) -> bool {
         let known = self.peer(node);
         let answers = known.is_reachable() && !known.is_disk_hanging() && !known.is_disk_low();
-        answers && self.connects_here(node) && self.stopping_of(node) == Stopping::No
-    }
-
-    /// Returns whether a member can connect to this node, for example to request its vote. Unknown
-    /// counts as true until a few pings should have arrived.
-    pub(crate) fn connects_here(&self, node: u64) -> bool {
-        let unknown = || self.clock_since.elapsed() < diagnosis::WORKS_FOR;
-        self.diagnosis.hears(node).unwrap_or_else(unknown)
+        answers && self.diagnosis.hears(node) && self.stopping_of(node) == Stopping::No
     }
 
     pub(crate) fn record_clock(&self, node: u64, measured: Measured) {

@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use crate::handle::LinkStatus;
 
 /// Time for which a link counts as working after a message: three pings.
-pub(crate) const WORKS_FOR: Duration = Duration::from_secs(3);
+const WORKS_FOR: Duration = Duration::from_secs(3);
 
 /// Writes this node's facts. It may read files, so it is called on a thread for blocking calls.
 pub type FactsSource = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
 
-#[derive(Default)]
 pub(crate) struct Diagnosis {
+    since: Instant,
     links: Mutex<BTreeMap<u64, Seen>>,
     /// Set once, after the services of the node are created.
     pub(crate) facts: OnceLock<FactsSource>,
@@ -33,6 +33,16 @@ struct Seen {
     failed: Option<String>,
     /// When a ping of the member last arrived.
     received: Option<Instant>,
+}
+
+impl Default for Diagnosis {
+    fn default() -> Self {
+        Self {
+            since: Instant::now(),
+            links: Mutex::default(),
+            facts: OnceLock::new(),
+        }
+    }
 }
 
 impl Diagnosis {
@@ -67,11 +77,10 @@ impl Diagnosis {
     }
 
     /// Returns whether a ping of a member arrived lately, so that the member can connect to this
-    /// node. `None` if none has arrived yet.
-    pub(crate) fn hears(&self, node: u64) -> Option<bool> {
-        let links = self.links();
-        let received = links.get(&node).and_then(|seen| seen.received)?;
-        Some(received.elapsed() < WORKS_FOR)
+    /// node, for example to request its vote. Until pings should have arrived, any member counts.
+    pub(crate) fn hears(&self, node: u64) -> bool {
+        let received = self.links().get(&node).and_then(|seen| seen.received);
+        received.unwrap_or(self.since).elapsed() < WORKS_FOR
     }
 
     /// The link to a member.
@@ -105,11 +114,14 @@ mod tests {
         assert_eq!(link.round_trip, Some(Duration::from_millis(4)));
         assert_eq!(link.error.as_deref(), Some("no answer"));
         assert!(link.receives && diagnosis.answers(2) && !diagnosis.answers(3));
-        assert_eq!((diagnosis.hears(2), diagnosis.hears(3)), (Some(true), None));
+        assert!(
+            diagnosis.hears(2) && diagnosis.hears(3),
+            "its pings may still come"
+        );
         tokio::time::advance(WORKS_FOR / 2).await;
         let link = diagnosis.link(2, "n2".to_owned());
         assert_eq!((link.round_trip, link.receives), (None, false));
-        assert_eq!(diagnosis.hears(2), Some(false));
+        assert!(!diagnosis.hears(2) && !diagnosis.hears(3));
         diagnosis.received(2);
         assert!(!diagnosis.answers(2), "its ping proves the other direction");
     }

@@ -73,7 +73,7 @@ pub(super) fn check_target(
         why
     } else if lag > MAY_LAG {
         format!("{name} is {lag} entries behind; {MAY_LAG} are allowed")
-    } else if !context.connects_here(node) {
+    } else if !context.diagnosis.hears(node) {
         // It would win no election, and openraft never takes back a transfer that has begun.
         format!("{name} cannot connect to this leader: none of its pings arrives")
     } else if context.peer(node).is_disk_hanging() {
