@@ -54,10 +54,9 @@ pub(crate) fn of_member(change: Change, error: &MemberError) -> ErrorCode {
         MemberError::Unsafe { .. } if matches!(change, Change::Demote | Change::Remove) => {
             ErrorCode::UnsafeMemberRemoval
         }
-        MemberError::Unsafe { .. } => ErrorCode::PreconditionFailed,
+        MemberError::Unsafe { .. } | MemberError::Unfit { .. } => ErrorCode::PreconditionFailed,
         MemberError::InProgress => ErrorCode::MembershipChangeInProgress,
         MemberError::LearnerLagging { .. } => ErrorCode::LearnerLagging,
-        MemberError::Unfit { .. } => ErrorCode::PreconditionFailed,
         MemberError::Propose(error) => of_propose(error),
     }
 }

@@ -137,7 +137,7 @@ pub(crate) fn peek<R>(replica: &dyn Replica, look: impl FnOnce(&State) -> R) -> 
 
 /// The layout with this name, as this node has applied it.
 pub(crate) fn layout(replica: &dyn Replica, name: &str) -> Option<Layout> {
-    on_state(replica, |state| state.layout(name).cloned())
+    on_state_or_empty(replica, |state| state.layout(name).cloned())
 }
 
 /// The agreed window of a lease of `layout`, in milliseconds; `before` while this node has no
@@ -152,12 +152,12 @@ pub(crate) fn window_ms(replica: &dyn Replica, layout: &Layout, before: u64) -> 
 
 /// All layouts, ordered by name, as this node has applied them.
 pub(crate) fn layouts(replica: &dyn Replica) -> Vec<Layout> {
-    on_state(replica, |state| state.layouts().cloned().collect())
+    on_state_or_empty(replica, |state| state.layouts().cloned().collect())
 }
 
 /// The result of `look`. While this node has no state, `look` gets the empty state of a new
 /// cluster.
-fn on_state<R>(replica: &dyn Replica, look: impl Fn(&State) -> R) -> R {
+fn on_state_or_empty<R>(replica: &dyn Replica, look: impl Fn(&State) -> R) -> R {
     peek(replica, &look).unwrap_or_else(|| look(&State::new()))
 }
 

@@ -449,14 +449,6 @@ impl NodeContext {
         of_latest.map_or(Stopping::No, |(_, stopping)| stopping)
     }
 
-    /// Returns whether a node could lead: it is reachable, it can connect to this node, its disk
-    /// responds and has room, and it is not stopping.
-    pub(crate) fn may_lead(&self, node: u64) -> bool {
-        let known = self.peer(node);
-        let answers = known.is_reachable() && !known.is_disk_hanging() && !known.is_disk_low();
-        answers && self.diagnosis.hears(node) && self.stopping_of(node) == Stopping::No
-    }
-
     pub(crate) fn record_clock(&self, node: u64, measured: Measured) {
         let ahead_ms = self.ahead_ms(measured);
         let at = self.clock_since.elapsed();

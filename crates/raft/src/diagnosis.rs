@@ -35,6 +35,24 @@ struct Seen {
     received: Option<Instant>,
 }
 
+impl Seen {
+    /// The round trip of a ping of this node that was answered lately.
+    fn round_trip(&self) -> Option<Duration> {
+        let (at, took) = self.answered?;
+        works(at).then_some(took)
+    }
+
+    /// Returns whether a ping of the member arrived lately.
+    fn receives(&self) -> bool {
+        self.received.is_some_and(works)
+    }
+}
+
+/// Returns whether a message of this time proves that a link works.
+fn works(at: Instant) -> bool {
+    at.elapsed() < WORKS_FOR
+}
+
 impl Default for Diagnosis {
     fn default() -> Self {
         Self {
@@ -71,30 +89,27 @@ impl Diagnosis {
     /// Returns whether a member answered a ping of this node lately. Its own pings prove the other
     /// direction only.
     pub(crate) fn answers(&self, node: u64) -> bool {
-        let links = self.links();
-        let answered = links.get(&node).and_then(|seen| seen.answered);
-        answered.is_some_and(|(at, _)| at.elapsed() < WORKS_FOR)
+        self.links()
+            .get(&node)
+            .is_some_and(|seen| seen.round_trip().is_some())
     }
 
     /// Returns whether a ping of a member arrived lately, so that the member can connect to this
     /// node, for example to request its vote. Until pings should have arrived, any member counts.
     pub(crate) fn hears(&self, node: u64) -> bool {
         let received = self.links().get(&node).and_then(|seen| seen.received);
-        received.unwrap_or(self.since).elapsed() < WORKS_FOR
+        works(received.unwrap_or(self.since))
     }
 
     /// The link to a member.
     pub(crate) fn link(&self, node: u64, name: String) -> LinkStatus {
         let links = self.links();
         let seen = links.get(&node);
-        let works = |at: Instant| at.elapsed() < WORKS_FOR;
-        let answered = seen.and_then(|seen| seen.answered);
-        let answered = answered.filter(|(at, _)| works(*at));
         LinkStatus {
             name,
-            round_trip: answered.map(|(_, took)| took),
+            round_trip: seen.and_then(Seen::round_trip),
             error: seen.and_then(|seen| seen.failed.clone()),
-            receives: seen.and_then(|seen| seen.received).is_some_and(works),
+            receives: seen.is_some_and(Seen::receives),
         }
     }
 }

@@ -73,18 +73,11 @@ pub(super) fn check_target(
         why
     } else if lag > MAY_LAG {
         format!("{name} is {lag} entries behind; {MAY_LAG} are allowed")
-    } else if !context.diagnosis.hears(node) {
-        // It would win no election, and openraft never takes back a transfer that has begun.
-        format!("{name} cannot connect to this leader: none of its pings arrives")
-    } else if context.peer(node).is_disk_hanging() {
-        format!("the disk of {name} hangs")
-    } else if context.peer(node).is_disk_low() {
-        format!("the disk of {name} is nearly full")
+    } else if let Some(why) = hindrance(context, node) {
+        format!("{name} {why}")
     } else if let Some(ahead_ms) = context.clocks().wrong_by(node) {
         let distance = distance(ahead_ms);
         format!("the clock of {name} is wrong: {distance} a majority's")
-    } else if context.stopping_of(node) != Stopping::No {
-        format!("{name} is stopping")
     } else if context.peer(node).is_draining() {
         format!("{name} is draining")
     } else {
@@ -92,6 +85,28 @@ pub(super) fn check_target(
     };
     let detail = format!("{why}; choose another voter, or repeat it later");
     Err(refused(MemberError::Unfit { detail }))
+}
+
+/// The reason why a node that answers could not lead; `None` if it could.
+fn hindrance(context: &NodeContext, node: u64) -> Option<&'static str> {
+    let known = context.peer(node);
+    if !context.diagnosis.hears(node) {
+        // It would win no election, and openraft never takes back a transfer that has begun.
+        Some("cannot connect to this leader: none of its pings arrives")
+    } else if known.is_disk_hanging() {
+        Some("has a disk that hangs")
+    } else if known.is_disk_low() {
+        Some("has a disk that is nearly full")
+    } else if context.stopping_of(node) != Stopping::No {
+        Some("is stopping")
+    } else {
+        None
+    }
+}
+
+/// Returns whether a node could lead, as far as this node knows.
+pub(crate) fn may_lead(context: &NodeContext, node: u64) -> bool {
+    context.peer(node).is_reachable() && hindrance(context, node).is_none()
 }
 
 /// The best voter other than this leader that answers now and may lead. Prefers a voter with little
@@ -102,7 +117,7 @@ pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> 
     voters
         .into_iter()
         .filter(|id| *id != replica.node && replica.answers_now(*id))
-        .filter(|id| context.may_lead(*id))
+        .filter(|id| may_lead(context, *id))
         .max_by_key(|id| {
             let is_level = replica.lag_of(*id) <= MAY_LAG;
             (

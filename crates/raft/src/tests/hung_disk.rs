@@ -161,7 +161,7 @@ async fn leadership_is_not_transferred_to_a_voter_whose_disk_hangs() {
         matched
             .into_iter()
             .all(|index| index == Some(replica.applied_index()))
-            && others.iter().all(|id| context.may_lead(*id))
+            && others.iter().all(|id| leader::may_lead(context, *id))
     })
     .await;
     let target = leader::best_transfer_target(context, replica).unwrap();
