@@ -337,4 +337,6 @@ guards! {
     CheckpointSynced,
     /// A store with less than its witness records is refused.
     WitnessCompared,
+    /// A scan of sled evicts the pages that it has read.
+    ScanEvicts,
 }

@@ -14,8 +14,8 @@ use crate::testing::copy;
 
 mod conformance;
 mod damage;
-mod garbage;
 mod generations;
+mod memory;
 mod synced;
 mod take_rows;
 
