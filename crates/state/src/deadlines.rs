@@ -54,16 +54,19 @@ pub(crate) fn key_of<R: Expiring>(row_key: &[u8]) -> Option<R::Key> {
     row_key.strip_prefix(&[R::PREFIX]).and_then(R::read_key)
 }
 
+/// The key of a row, without spare capacity: the index may have millions.
+type RowKey = Box<[u8]>;
+
 /// The deadlines of each table, with the keys of their rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deadlines {
-    tables: BTreeMap<u8, BTreeSet<(ClusterMs, Vec<u8>)>>,
+    tables: BTreeMap<u8, BTreeSet<(ClusterMs, RowKey)>>,
 }
 
 impl Deadlines {
     pub(crate) fn insert<R: Expiring>(&mut self, at: ClusterMs, key: &R::Key) {
         let table = self.tables.entry(R::PREFIX).or_default();
-        table.insert((at, row_key::<R>(key)));
+        table.insert((at, row_key::<R>(key).into()));
     }
 
     pub(crate) fn insert_all<R: Expiring>(&mut self, table: &Table<R>, context: &ApplyContext<'_>) {
@@ -76,7 +79,7 @@ impl Deadlines {
 
     pub(crate) fn remove<R: Expiring>(&mut self, at: ClusterMs, key: &R::Key) {
         if let Some(table) = self.tables.get_mut(&R::PREFIX) {
-            table.remove(&(at, row_key::<R>(key)));
+            table.remove(&(at, row_key::<R>(key).into()));
         }
     }
 
@@ -91,7 +94,7 @@ impl Deadlines {
 
     /// Removes deadlines up to `now` and returns the keys of their rows: for each table the
     /// earliest ones, at most `most`.
-    pub(crate) fn pass(&mut self, now: ClusterMs, most: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn pass(&mut self, now: ClusterMs, most: usize) -> Vec<RowKey> {
         let mut passed = Vec::new();
         for table in self.tables.values_mut() {
             for _ in 0..most {
@@ -125,7 +128,7 @@ mod tests {
             deadlines.insert::<WorkerRecord>(ClusterMs(5), &key(worker));
         }
         deadlines.insert::<WorkerRecord>(ClusterMs(7), &key(0));
-        assert_eq!(deadlines.pass(ClusterMs(4), 10), Vec::<Vec<u8>>::new());
+        assert_eq!(deadlines.pass(ClusterMs(4), 10), Vec::<RowKey>::new());
         assert_eq!(deadlines.pass(ClusterMs(6), 10).len(), 10);
         assert_eq!(
             deadlines.next(),
@@ -146,7 +149,7 @@ mod tests {
         let passed = deadlines.pass(ClusterMs(9), 10);
         assert_eq!(
             passed,
-            [key(2), key(1)].map(|key| row_key::<WorkerRecord>(&key))
+            [key(2), key(1)].map(|key| row_key::<WorkerRecord>(&key).into())
         );
         assert_eq!(deadlines.next(), None);
     }

@@ -18,8 +18,8 @@ use crate::tenant::Tenant;
 /// The maximum number of tokens that one command issues: applied in a few milliseconds.
 pub const MAX_ISSUED: usize = 1000;
 
-/// The maximum number of one-time tokens, used and expired ones included. At about 250 bytes each,
-/// including the index, they take 1 GB of a node's memory. A node's own limit (`limits.tokens`) is
+/// The maximum number of one-time tokens, used and expired ones included. At about 160 bytes each,
+/// including the index, they take 640 MB of a node's memory. A node's own limit (`limits.tokens`) is
 /// far lower.
 pub const MAX_ONE_TIME: usize = 4_000_000;
 
@@ -202,10 +202,10 @@ impl Table<OneTimeRecord> {
             Some(_) if !is_out!(OneTimeUsedOnce) => OneTimeOutcome::Used,
             _ => {
                 let mut record = record.clone();
-                record.used = Some(OneTimeUse {
+                record.used = Some(Box::new(OneTimeUse {
                     nonce: nonce.to_owned(),
                     at: now,
-                });
+                }));
                 self.put(id, record);
                 OneTimeOutcome::First
             }

@@ -46,7 +46,8 @@ pub struct OneTimeRecord {
     pub hash: TokenHash,
     /// The time from which the token is unknown.
     pub until: ClusterMs,
-    pub used: Option<OneTimeUse>,
+    /// Boxed, because most of the tokens in memory were not used.
+    pub used: Option<Box<OneTimeUse>>,
 }
 
 impl OneTimeRecord {
