@@ -1,20 +1,32 @@
 //! A client's connection with the bytes that were read and not served yet.
 
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
+use super::arriving::Feed;
 use super::paced::{Paced, TOGETHER};
 
 /// The space for one read, as much as hyper begins with: about 80 pipelined requests.
 const READ: usize = 8 * 1024;
+
+/// The largest buffer that an idle connection keeps, a few usual requests.
+const KEPT: usize = 1024;
+
+thread_local! {
+    /// The space into which the connections of a thread read, so that an idle connection needs none.
+    static SPACE: RefCell<[MaybeUninit<u8>; READ]> =
+        const { RefCell::new([MaybeUninit::uninit(); READ]) };
+}
 
 /// The most bytes, and the longest time, for which a closed connection is read.
 const MOST_DISCARDED: usize = 1 << 20;
@@ -104,8 +116,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
             let mut left = MOST_DISCARDED;
             while left > 0 {
                 self.bytes.clear();
-                self.bytes.reserve(READ);
-                let read = self.stream.read_buf(&mut self.bytes).await?;
+                let read = poll_fn(|cx| self.poll_read(cx)).await?;
                 if read == 0 {
                     break;
                 }
@@ -171,8 +182,46 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         // Not only written: TLS may keep the end of a response.
         ready!(self.stream.poll_flush_held(cx))?;
-        self.bytes.reserve(READ);
-        pin!(self.stream.read_buf(&mut self.bytes)).poll(cx)
+        SPACE.with_borrow_mut(|space| {
+            let mut space = ReadBuf::uninit(space);
+            let read = Pin::new(&mut self.stream).poll_read(cx, &mut space);
+            if read.is_pending() && self.bytes.is_empty() && self.bytes.capacity() > KEPT {
+                self.bytes = BytesMut::new();
+            }
+            ready!(read)?;
+            self.bytes.extend_from_slice(space.filled());
+            Poll::Ready(Ok(space.filled().len()))
+        })
+    }
+
+    /// Waits for a response to a request whose body is arriving, while the body is read and earlier
+    /// responses are sent. Returns `None` if the body is complete before the response.
+    ///
+    /// The body is read only after the response was polled, so that no more of it is in memory than
+    /// the request has asked for.
+    pub(super) async fn while_arriving<R>(
+        &mut self,
+        mut answered: Pin<&mut impl Future<Output = R>>,
+        feed: &Feed,
+    ) -> io::Result<Option<R>> {
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(response) = answered.as_mut().poll(cx) {
+                    return Poll::Ready(Ok(Some(response)));
+                }
+                if feed.is_complete() {
+                    return Poll::Ready(Ok(None));
+                }
+                if !feed.is_wanted() {
+                    return self.poll_send(cx);
+                }
+                match ready!(self.poll_read(cx))? {
+                    0 => feed.cut(),
+                    _ => feed.give(&mut self.bytes),
+                }
+            }
+        })
+        .await
     }
 
     /// Waits for a response, while earlier responses are sent. Returns `None` if the client

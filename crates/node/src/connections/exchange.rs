@@ -10,6 +10,7 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response};
 use seqd_state::Tenant;
 
+use super::arriving::Arriving;
 use super::held::{Answer, Answering, Entry, Pause};
 
 /// The connection of a request.
@@ -86,6 +87,8 @@ pub(crate) struct Streamed;
 pub(crate) enum Received {
     /// All of it, of a hot request.
     Whole(Bytes),
+    /// A part of it, of a hot request.
+    Arriving(Arriving),
     /// hyper reads it.
     Streamed(Incoming),
 }

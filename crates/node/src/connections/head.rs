@@ -25,11 +25,12 @@ const HEADERS: usize = 24;
     reason = "it is taken apart where it is returned, and a box is an allocation per request"
 )]
 pub(super) enum Next {
-    /// A hot request with its body. Its bytes are removed.
-    Request(Request<Bytes>),
+    /// A hot request with its body, and the number of bytes of the body that are missing. Its bytes
+    /// are removed.
+    Request(Request<Bytes>, usize),
     /// There are no bytes.
     Nothing,
-    /// Anything else, also a part of a hot request. Its bytes remain.
+    /// Anything else, also a part of a hot request's head. Its bytes remain.
     Other,
 }
 
@@ -41,16 +42,15 @@ pub(super) fn next(bytes: &mut BytesMut, is_hot: IsHot) -> Next {
     let Some((head, length)) = head(bytes, is_hot) else {
         return Next::Other;
     };
-    let Some(body) = bytes.get(head.len..head.len + length) else {
-        return Next::Other;
-    };
+    let end = bytes.len().min(head.len + length);
+    let missing = head.len + length - end;
     // Copied, so that one buffer serves all requests of the connection.
-    let mut request = Request::new(Bytes::copy_from_slice(body));
-    bytes.advance(head.len + length);
+    let mut request = Request::new(Bytes::copy_from_slice(&bytes[head.len..end]));
+    bytes.advance(end);
     *request.method_mut() = head.method;
     *request.uri_mut() = head.uri;
     *request.headers_mut() = head.headers;
-    Next::Request(request)
+    Next::Request(request, missing)
 }
 
 struct Head {

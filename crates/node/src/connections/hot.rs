@@ -16,6 +16,7 @@ use hyper::{HeaderMap, Request, Response};
 use seqd_idgen::WallClock;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
+use super::arriving::arriving;
 use super::buffered::Buffered;
 use super::exchange::{Answered, ClientConnection, Exchange, Received};
 use super::head::{IsHot, Next, next};
@@ -79,8 +80,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
         B: Body<Error: std::error::Error + Send + Sync + 'static> + Unpin + 'static,
     {
         loop {
-            let request = match next(&mut self.from.bytes, self.is_hot) {
-                Next::Request(request) => request,
+            let (request, missing) = match next(&mut self.from.bytes, self.is_hot) {
+                Next::Request(request, missing) => (request, missing),
                 Next::Other => return Ok(Then::HandOver),
                 Next::Nothing => {
                     if self.from.fill(stop.as_mut()).await? {
@@ -89,11 +90,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
                     break;
                 }
             };
-            let answered = pin!(exchange.call(request.map(Received::Whole)));
-            let Some(response) = self.from.while_connected(answered).await? else {
+            let Some((response, is_whole)) = self.answer(exchange, request, missing).await? else {
                 return Ok(Then::Close);
             };
-            let is_last = response.headers().contains_key(CONNECTION);
+            let is_last = !is_whole || response.headers().contains_key(CONNECTION);
             self.write(response).await?;
             if is_last {
                 break;
@@ -104,6 +104,35 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
         }
         self.from.stream.shutdown().await?;
         Ok(Then::Close)
+    }
+
+    /// Answers a request, and reads the missing bytes of its body meanwhile. Also returns whether
+    /// all of them have arrived. Returns `None` if the client disconnects first.
+    async fn answer<S, B>(
+        &mut self,
+        exchange: &Exchange<S>,
+        request: Request<Bytes>,
+        missing: usize,
+    ) -> io::Result<Option<(Response<Answer<B>>, bool)>>
+    where
+        S: Fn(Request<Received>, ClientConnection) -> Answered<B>,
+        B: Body + 'static,
+    {
+        if missing == 0 {
+            let answered = pin!(exchange.call(request.map(Received::Whole)));
+            let response = self.from.while_connected(answered).await?;
+            return Ok(response.map(|response| (response, true)));
+        }
+        let (head, piece) = request.into_parts();
+        let (feed, body) = arriving(piece, missing);
+        let request = Request::from_parts(head, Received::Arriving(body));
+        let mut answered = pin!(exchange.call(request));
+        let response = self.from.while_arriving(answered.as_mut(), &feed).await?;
+        let response = match response {
+            Some(response) => Some(response),
+            None => self.from.while_connected(answered).await?,
+        };
+        Ok(response.map(|response| (response, feed.is_complete())))
     }
 
     /// Appends a response in the form of hyper's. It is sent when the next bytes are read.

@@ -5,8 +5,10 @@
 //! [`buffered`] reads and writes for protocols that need no library.
 //!
 //! [`serve`] is HTTP/1: [`hot`] reads the most frequent requests itself, with [`head`]; [`handed`]
-//! leaves all others to hyper. Both have them answered by [`exchange`].
+//! leaves all others to hyper. Both have them answered by [`exchange`]. [`arriving`] is the body of
+//! a hot request that arrives slowly.
 
+mod arriving;
 mod buffered;
 mod exchange;
 mod handed;

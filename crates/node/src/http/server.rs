@@ -26,6 +26,7 @@ pub(super) fn body_of(received: Received) -> Body {
     match received {
         Received::Whole(bytes) if bytes.is_empty() => Body::empty(),
         Received::Whole(bytes) => Body::from(bytes),
+        Received::Arriving(body) => Body::new(body),
         Received::Streamed(body) => Body::new(body),
     }
 }
