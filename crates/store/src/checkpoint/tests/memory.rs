@@ -139,7 +139,6 @@ fn scan_keeps_few_rows(folder: &Path) {
         .unwrap();
     assert_eq!(seen, SCANNED_ROWS);
     let added = most.saturating_sub(before);
-
     assert!(
         added < SCAN_MEMORY,
         "a scan of {SCANNED_ROWS} rows took {added} bytes of memory"
