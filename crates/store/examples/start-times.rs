@@ -108,16 +108,11 @@ fn start(way: &str, data_dir: &Path) -> Result<(), Failed> {
         })?,
     };
     let took = began.elapsed().as_secs_f64();
-    let status = fs::read_to_string("/proc/self/status")?;
-    let most = status.lines().find(|line| line.starts_with("VmHWM:"));
-    let most = most
-        .and_then(|line| line.split_whitespace().nth(1))
+    let most = procfs::process::Process::myself()?
+        .status()?
+        .vmhwm
         .ok_or("no VmHWM")?;
-    println!(
-        "{took} {} {}",
-        cpu()? - cpu_before,
-        most.parse::<u64>()? >> 10
-    );
+    println!("{took} {} {}", cpu()? - cpu_before, most >> 10);
     // Freeing a large state is not part of a start.
     std::mem::forget(state);
     Ok(())

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use procfs::process::Process;
+
 use super::*;
 
 /// The rows of one batch.
@@ -147,11 +149,6 @@ fn scan_keeps_few_rows(folder: &Path) {
 
 /// The anonymous memory of this process, in bytes.
 fn memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let anonymous = status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"))
-        .unwrap();
-    let kilobytes: u64 = anonymous.trim().trim_end_matches(" kB").parse().unwrap();
-    kilobytes * 1024
+    let status = Process::myself().unwrap().status().unwrap();
+    status.rssanon.unwrap() * 1024
 }
