@@ -299,8 +299,10 @@ async function description(url) {
       must((await answer.textContent()).trim() !== "", `${id} has no example`);
     }
     must(await page.locator("#acquire_lock").isVisible(), "the linked operation is shown");
-    const top = await page.locator("#acquire_lock").evaluate((one) => one.getBoundingClientRect().top);
-    must(top >= 0 && top < 900, "the linked operation is on the screen");
+    await page.waitForFunction(() => {
+      const { top } = document.querySelector("#acquire_lock").getBoundingClientRect();
+      return top >= 0 && top < innerHeight;
+    });
     await page.fill("input[name=search]", "promote member");
     must((await page.locator("article:visible").count()) === 1, "one operation is found");
     must((await page.textContent("#count")).startsWith("1 of "), "the count is shown");

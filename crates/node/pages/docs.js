@@ -188,8 +188,10 @@ async function start() {
     const update = () => search(entries, field.value.toLowerCase().split(/\s+/).filter(Boolean));
     field.addEventListener("input", update);
     update();
-    // The browser looked for the anchor before the operations were there.
-    if (location.hash) byId(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+    // The browser looked for the anchor before the operations were there. The page appears at the
+    // linked operation, without scrolling past all the others.
+    const linked = location.hash && byId(decodeURIComponent(location.hash.slice(1)));
+    linked?.scrollIntoView({ behavior: "instant" });
   } catch (error) {
     setText(byId("problem"), `The description of the API cannot be read: ${error.message}`);
   }
