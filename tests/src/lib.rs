@@ -43,6 +43,7 @@ pub mod http;
 pub mod key_load;
 pub mod keyed_calls;
 pub mod lease_watch;
+pub mod like_postgres;
 pub mod link_faults;
 pub mod link_runs;
 pub mod links;

@@ -49,6 +49,7 @@ mod keys;
 mod large_requests;
 mod layouts;
 mod leases;
+mod like_postgres;
 mod links;
 mod lock_faults;
 mod locks;

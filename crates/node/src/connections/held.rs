@@ -5,6 +5,7 @@
 //! known. If there are too many connections, the tenant with the most connections at rest loses
 //! some. If too many bytes are unsent, the tenant with the most unsent bytes loses connections.
 
+mod losers;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Buf;
 use hyper::body::{Body, Frame, SizeHint};
@@ -22,19 +24,26 @@ use seqd_guards::is_out;
 use seqd_state::Tenant;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use losers::{Candidate, Rank, losers};
 
 /// One place in this many is reserved for connections that arrive while no other connection can be
 /// closed.
 const RESERVED: usize = 64;
 
-/// A tenant with fewer connections than this loses none with a request in service. Connection pools
-/// of the usual size have fewer.
-const FEW: usize = 16;
+/// The time in which a new connection is not the first of its tenant to be closed, so that its first
+/// request can arrive: more than the round-trip time to any client.
+const ARRIVAL: Duration = Duration::from_millis(500);
+
+/// The time for which the result of a search for connections to close is used.
+const SEARCH_AGE: Duration = Duration::from_millis(50);
 
 /// The activity of a connection.
 #[derive(Debug)]
 struct Activity {
     from: Option<IpAddr>,
+    accepted: Instant,
     /// The tenant to which the connection is charged, as a number.
     tenant: AtomicU64,
     /// Requests that are being answered.
@@ -73,6 +82,22 @@ impl Activity {
         requests <= pauses
     }
 
+    fn since(&self) -> u64 {
+        self.since.load(Ordering::Relaxed)
+    }
+
+    fn rank(&self, now: Instant) -> Rank {
+        let has_asked = self.has_asked.load(Ordering::Relaxed);
+        Rank {
+            is_served: !self.is_at_rest(),
+            is_new: !has_asked && now - self.accepted < ARRIVAL,
+            waits: !self.is_idle(),
+            owes: self.unsent.load(Ordering::Relaxed) > 0,
+            has_asked,
+            since: self.since(),
+        }
+    }
+
     /// Subtracts up to `bytes` from the unsent bytes. Returns the number of subtracted bytes.
     fn count_off(&self, bytes: usize) -> usize {
         let less = |unsent: usize| (unsent > 0).then(|| unsent.saturating_sub(bytes));
@@ -83,25 +108,6 @@ impl Activity {
         self.shared.unsent.fetch_sub(counted, Ordering::Relaxed);
         counted
     }
-}
-
-/// The order in which the connections of a tenant are closed.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    is_served: bool,
-    waits: bool,
-    owes: bool,
-    has_asked: bool,
-    since: u64,
-}
-
-/// The connections of a tenant.
-struct Load {
-    count: usize,
-    /// The connections at rest.
-    at_rest: usize,
-    /// The earliest `since` of the connections at rest.
-    oldest: u64,
 }
 
 /// The shared state of all connections of a port.
@@ -118,7 +124,17 @@ struct Shared {
 pub(super) struct Held {
     places: usize,
     connections: Vec<(AbortHandle, Arc<Activity>)>,
+    /// The connections that are closed next, the first of them last.
+    losers: Vec<Loser>,
+    /// The time of the search that found them.
+    searched: Instant,
     shared: Arc<Shared>,
+}
+
+/// A connection that is closed next, unless its place or its activity has changed.
+struct Loser {
+    candidate: Candidate,
+    activity: Arc<Activity>,
 }
 
 /// The part of one connection in [`Held`].
@@ -277,6 +293,8 @@ impl Held {
         Self {
             places: most - (most / RESERVED).max(1),
             connections: Vec::new(),
+            losers: Vec::new(),
+            searched: Instant::now(),
             shared: Arc::new(shared),
         }
     }
@@ -286,6 +304,7 @@ impl Held {
         let tenant = from.map_or(Tenant::OPERATOR, Tenant::of_address);
         let entry = Entry(Arc::new(Activity {
             from,
+            accepted: Instant::now(),
             tenant: AtomicU64::new(tenant.to_bits()),
             requests: AtomicUsize::new(0),
             pauses: AtomicUsize::new(0),
@@ -299,104 +318,62 @@ impl Held {
         entry
     }
 
-    /// Makes a place for another connection. If all places are taken, some connections of one
-    /// tenant are closed (see [`Held::tenant_that_loses`]): first connections without a request,
-    /// beginning with those that have no unsent bytes and never had a request; then connections
-    /// whose requests wait; finally connections with a request in service, if the tenant has more
-    /// than a few. Among equal connections, the one with the earliest event is closed first.
-    /// Returns `false` if no connection can be closed; the new one then gets a reserved place.
+    /// Makes a place for another connection. If all places are taken, one connection is closed (see
+    /// [`losers`]). Returns `false` if none can be closed; the new one then gets a reserved place.
     pub(super) fn make_place(&mut self) -> bool {
-        if self.connections.len() < self.places {
+        if self.connections.len() < self.places || self.close_next() {
             return true;
         }
         self.connections.retain(|(task, _)| !task.is_finished());
         if self.connections.len() < self.places {
             return true;
         }
-        let Some((tenant, more)) = self.tenant_that_loses() else {
-            return false;
-        };
-        let own = self.connections.iter().enumerate();
-        let own = own.filter(|(_, (_, one))| one.tenant() == tenant);
-        let mut own: Vec<(Rank, usize)> = own
-            .map(|(at, (_, one))| {
-                let rank = Rank {
-                    is_served: !one.is_at_rest(),
-                    waits: !one.is_idle(),
-                    owes: one.unsent.load(Ordering::Relaxed) > 0,
-                    has_asked: one.has_asked.load(Ordering::Relaxed),
-                    since: one.since.load(Ordering::Relaxed),
-                };
-                (rank, at)
+        self.search();
+        self.close_next()
+    }
+
+    /// Searches for the connections that are closed next. Finds several, because a search for each
+    /// new connection of a flood would occupy a core.
+    fn search(&mut self) {
+        let now = Instant::now();
+        let all = self.connections.iter().enumerate();
+        let candidates = all.map(|(at, (_, one))| {
+            let rank = one.rank(now);
+            (one.tenant(), Candidate { rank, at })
+        });
+        let several = (self.places / RESERVED).max(1);
+        let found = losers(candidates, several).into_iter().rev();
+        self.losers = found
+            .map(|candidate| Loser {
+                candidate,
+                activity: Arc::clone(&self.connections[candidate.at].1),
             })
             .collect();
-        own.sort_unstable();
-        // Closes several at once, because a search through all connections for each new connection
-        // of a flood would occupy a core. Connections with a request in service are closed one at a
-        // time.
-        let some = (self.places / RESERVED).clamp(1, more);
-        let at_rest = own.iter().filter(|(rank, _)| !rank.is_served).count();
-        own.truncate(some.min(at_rest.max(1)));
-        let mut ended: Vec<usize> = own.into_iter().map(|(_, at)| at).collect();
-        ended.sort_unstable();
-        for at in ended.into_iter().rev() {
-            let (connection, _) = self.connections.swap_remove(at);
-            connection.abort();
-        }
-        true
+        self.searched = now;
     }
 
-    /// The tenant that loses connections, and their number: its surplus of connections at rest over
-    /// the next tenant, at least one.
-    ///
-    /// The tenant with the most connections at rest loses some of these. A tenant with less than
-    /// half as many connections as the largest tenant loses none to it, unless the connections at
-    /// rest of all tenants together are as many as those of the largest. Connections at rest then
-    /// fill the port, whatever their addresses, and no connection with a request in service is
-    /// closed for them. If no tenant can lose a connection at rest, the tenant with the most
-    /// connections loses one with a request in service.
-    fn tenant_that_loses(&self) -> Option<(Tenant, usize)> {
-        let of_tenant = self.loads();
-        let clients = of_tenant.iter();
-        let clients = clients.filter(|(tenant, _)| **tenant != Tenant::OPERATOR);
-        let (most, resting) = clients.fold((0, 0), |(most, resting), (_, load)| {
-            (load.count.max(most), load.at_rest + resting)
-        });
-        let mut may_lose = Vec::new();
-        let mut largest = None;
-        for (tenant, load) in of_tenant {
-            // The operator's connections are closed only if there are no others.
-            let is_client = tenant != Tenant::OPERATOR;
-            let count = if is_client { load.count } else { 0 };
-            let (at_rest, since) = (load.at_rest, Reverse(load.oldest));
-            if at_rest > 0 && (2 * count >= most || most < FEW || resting >= most) {
-                may_lose.push((is_client, at_rest, count, since, tenant));
+    /// Closes the next connection that the latest search found. Returns `false` if there is none, or
+    /// the search was too long ago.
+    fn close_next(&mut self) -> bool {
+        if self.searched.elapsed() > SEARCH_AGE {
+            self.losers.clear();
+        }
+        while let Some(Loser {
+            candidate,
+            activity,
+        }) = self.losers.pop()
+        {
+            let Candidate { rank, at } = candidate;
+            let connection = self.connections.get(at);
+            let is_in_place = connection.is_some_and(|(_, one)| Arc::ptr_eq(one, &activity));
+            let is_unchanged =
+                activity.since() == rank.since && activity.is_at_rest() != rank.is_served;
+            if is_in_place && is_unchanged {
+                self.connections.swap_remove(at).0.abort();
+                return true;
             }
-            largest = largest.max(Some((count, since, tenant)));
         }
-        may_lose.sort_unstable();
-        if let Some((_, at_rest, .., tenant)) = may_lose.pop() {
-            let next = may_lose.last().map_or(0, |(_, at_rest, ..)| *at_rest);
-            return Some((tenant, at_rest.saturating_sub(next).max(1)));
-        }
-        let (.., tenant) = largest.filter(|_| most >= FEW)?;
-        Some((tenant, 1))
-    }
-
-    fn loads(&self) -> HashMap<Tenant, Load> {
-        let mut of_tenant: HashMap<Tenant, Load> = HashMap::new();
-        for (_, one) in &self.connections {
-            let since = one.since.load(Ordering::Relaxed);
-            let load = of_tenant.entry(one.tenant()).or_insert(Load {
-                count: 0,
-                at_rest: 0,
-                oldest: since,
-            });
-            load.count += 1;
-            load.at_rest += usize::from(one.is_at_rest());
-            load.oldest = load.oldest.min(since);
-        }
-        of_tenant
+        false
     }
 
     /// Returns whether the address of a connection has no other connection.

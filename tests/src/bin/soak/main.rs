@@ -35,8 +35,10 @@ mod locks;
 mod members;
 mod model;
 mod power_cuts;
+mod redis_rates;
 mod rolling;
 mod scale;
+mod servers;
 mod takeover;
 mod tenants;
 mod workers;
@@ -45,7 +47,12 @@ use std::process::ExitCode;
 
 use arguments::Arguments;
 use seqd_tests::checkers::Violation;
+use seqd_tests::cluster::Cluster;
+use seqd_tests::like_postgres::compared;
+use seqd_tests::postgres::Postgres;
+use seqd_tests::report::Report;
 use seqd_tests::runs::values_while_leaders_are_killed;
+use seqd_tests::seed::Random;
 
 const USAGE: &str = "usage: soak COMMAND
   ids [--count 10000000]        IDs from all nodes while each in turn is killed
@@ -60,6 +67,9 @@ const USAGE: &str = "usage: soak COMMAND
   links [--seconds 60] [--nodes 3|5] [--fault NAME]
                                 each fault of the links alone, under a mixed load (root)
   lock-cycles [--seconds 5]     locks taken and given back, beside those of etcd and Redis
+  like-postgres [--definitions 10000]
+                                random definitions and draws beside a PostgreSQL server
+  redis-rates [--rounds 2]      INCR and SEQD.ID by redis-benchmark, beside Redis with three kinds of log
   locks [--seconds 600] [--seed S]
                                 fifty clients on ten locks while nodes are killed, stopped and cut off,
                                 leaders moved and clocks set by up to an hour (libfaketime; root, for
@@ -117,7 +127,7 @@ const USAGE: &str = "usage: soak COMMAND
 type Run = fn(&mut Arguments) -> Result<(), Violation>;
 
 /// The runs by their commands. Commands for a process that another run starts are not in the usage.
-const RUNS: [(&str, Run); 33] = [
+const RUNS: [(&str, Run); 35] = [
     ("ids", |arguments| {
         ids::run(arguments.number("--count", 10_000_000))
     }),
@@ -150,6 +160,12 @@ const RUNS: [(&str, Run); 33] = [
     ("lock-cycles", |arguments| {
         lock_cycles::run(arguments.number("--seconds", 5))
     }),
+    ("like-postgres", |arguments| {
+        like_postgres(arguments.number("--definitions", 10_000))
+    }),
+    ("redis-rates", |arguments| {
+        redis_rates::run(arguments.number("--rounds", 2))
+    }),
     ("locks", |arguments| locks::run(arguments)),
     ("lock-queue", |arguments| locks::queue(arguments)),
     ("keys", |arguments| keys::run(arguments)),
@@ -176,6 +192,14 @@ const RUNS: [(&str, Run); 33] = [
     }),
     ("bare-axum", |_| bare::serve()),
 ];
+
+fn like_postgres(definitions: u64) -> Result<(), Violation> {
+    let mut random = Random::of_this_run("like-postgres");
+    let (cluster, postgres) = (Cluster::started(1), Postgres::start());
+    let mut report = Report::default();
+    compared(&cluster, &postgres, &mut random, definitions as usize).judge(&mut report);
+    report.verdict()
+}
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_environment();

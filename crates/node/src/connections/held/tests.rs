@@ -6,7 +6,9 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http_body_util::Full;
 use tokio::task::JoinHandle;
+use tokio::time::advance;
 
+use super::losers::FEW;
 use super::*;
 
 struct Port(Held);
@@ -45,7 +47,7 @@ async fn is_over(task: &JoinHandle<()>) -> bool {
     task.is_finished()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_too_many_ends_one_that_never_asked_then_the_one_that_asked_longest_ago() {
     let mut port = Port::new(3);
     let (first, asks) = port.connect(1);
@@ -53,6 +55,7 @@ async fn one_too_many_ends_one_that_never_asked_then_the_one_that_asked_longest_
     let (third, _) = port.connect(1);
     let _answering = busy.begin();
     drop(asks.begin());
+    advance(ARRIVAL).await;
     let (fourth, asks) = port.connect(1);
     assert!(is_over(&third).await, "it never asked");
     drop(asks.begin());
@@ -77,20 +80,49 @@ async fn the_address_that_has_most_connections_loses_one() {
     assert!(!is_over(&alone).await);
 }
 
-#[tokio::test]
-async fn of_many_places_several_are_made_at_once_and_none_of_an_address_with_fewer() {
-    let mut port = Port::new(2 * RESERVED);
-    let (few, many) = (RESERVED / 2, RESERVED + RESERVED / 2);
-    let mut tasks: Vec<_> = (0..few).map(|_| port.connect(1).0).collect();
-    tasks.extend((0..many).map(|_| port.connect(2).0));
-    let (_task, _) = port.connect(3);
+#[tokio::test(start_paused = true)]
+async fn the_result_of_one_search_serves_several_new_connections_unless_something_happened() {
+    // Three of these places are reserved, too.
+    let mut port = Port::new(4 * RESERVED + 3);
+    let few: Vec<_> = (0..RESERVED).map(|_| port.connect(1)).collect();
+    let many: Vec<_> = (0..3 * RESERVED).map(|_| port.connect(2)).collect();
+    advance(ARRIVAL).await;
+    port.connect(3);
+    assert_eq!(port.0.losers.len(), 3, "one search for each new connection");
+    drop(many[1].1.begin());
+    port.connect(3);
+    drop(many[3].1.begin());
+    advance(SEARCH_AGE * 2).await;
+    port.connect(3);
     let mut ended = Vec::new();
-    for (at, task) in tasks.iter().enumerate() {
+    for (at, (task, _)) in many.iter().enumerate() {
         if is_over(task).await {
             ended.push(at);
         }
     }
-    assert_eq!(ended, [few, few + 1]);
+    assert_eq!(ended, [0, 2, 4], "an old result was used");
+    for (task, _) in &few {
+        assert!(!is_over(task).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_that_loses_connections_is_served_on_new_ones() {
+    let mut port = Port::new(8);
+    let idle: Vec<_> = (0..8).map(|_| port.connect(1)).collect();
+    for (_, entry) in &idle[..6] {
+        drop(entry.begin());
+    }
+    let waits = (idle[6].1.begin(), idle[6].1.pause());
+    advance(ARRIVAL).await;
+    let (new, _) = port.connect(1);
+    assert!(is_over(&idle[7].0).await, "it never asked");
+    for at in 0..7 {
+        port.connect(2 + at as u8);
+        assert!(!is_over(&new).await, "closed before its request came");
+        assert!(is_over(&idle[at].0).await);
+    }
+    drop(waits);
 }
 
 #[tokio::test]

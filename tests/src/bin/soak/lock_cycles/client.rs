@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Seqd,
     Etcd,
     Redis,
+    /// The Redis protocol of seqd.
+    SeqdAsRedis,
 }
 
 pub(super) struct Client {
@@ -113,7 +115,7 @@ impl Client {
 
 impl Wire {
     async fn open(kind: Kind, address: &str) -> io::Result<Self> {
-        if kind == Kind::Redis {
+        if matches!(kind, Kind::Redis | Kind::SeqdAsRedis) {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
             return Ok(Self::Redis(stream));

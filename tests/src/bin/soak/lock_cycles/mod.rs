@@ -1,20 +1,22 @@
-//! Cycles of acquiring and releasing locks, compared in one run with three etcd nodes and with one
-//! Redis that syncs each write: each client on a lock of its own, then sixteen on one.
+//! Cycles of acquiring and releasing locks over HTTP and over the Redis protocol, compared in one
+//! run with three etcd nodes and with one Redis that syncs each write: each client on a lock of its
+//! own, then sixteen on one.
 
 mod client;
-mod servers;
 
 use std::time::{Duration, Instant};
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::load::{Figures, Target};
+use seqd_tests::ports::Port;
 use seqd_tests::report::Report;
+use seqd_tests::resp::with_redis;
 use seqd_tests::runtime::block_on;
 
 use self::client::{Client, Kind};
-use self::servers::{Etcd, Redis};
 use crate::bare::BareAxum;
+use crate::servers::{Etcd, Log, Redis};
 
 /// The client counts, each client on a lock of its own.
 const CLIENTS: [usize; 3] = [1, 16, 64];
@@ -34,11 +36,15 @@ const UNFAIR: f64 = 1.5;
 
 pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     let length = Duration::from_secs(seconds);
-    let (cluster, etcd, redis) = (Cluster::started(3), Etcd::start(), Redis::start());
+    let (cluster, ports) = with_redis(Cluster::planned(3));
+    let (cluster, etcd, redis) = (cluster.ready(), Etcd::start(), Redis::start(Log::Always));
+    let mut over_redis: Vec<String> = ports.iter().map(Port::address).collect();
+    over_redis.rotate_left(cluster.leader());
     let servers = [
         (Kind::Seqd, cluster.leader_first()),
         (Kind::Etcd, etcd.addresses()),
-        (Kind::Redis, vec![redis.address()]),
+        (Kind::Redis, vec![redis.port().address()]),
+        (Kind::SeqdAsRedis, over_redis),
     ];
     let mut report = Report::default();
     for clients in CLIENTS {

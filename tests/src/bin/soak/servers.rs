@@ -36,7 +36,7 @@ fn listens(port: &Port) -> Option<()> {
 }
 
 /// Three nodes with the defaults of their package.
-pub(super) struct Etcd {
+pub(crate) struct Etcd {
     clients: Vec<Port>,
     _nodes: Vec<Server>,
     _peers: Vec<Port>,
@@ -44,7 +44,7 @@ pub(super) struct Etcd {
 }
 
 impl Etcd {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let ports = || (0..3).map(|_| Port::free()).collect::<Vec<_>>();
         let (clients, peers) = (ports(), ports());
@@ -75,7 +75,7 @@ impl Etcd {
         }
     }
 
-    pub(super) fn addresses(&self) -> Vec<String> {
+    pub(crate) fn addresses(&self) -> Vec<String> {
         let ports = self.clients.iter();
         ports
             .map(|port| format!("127.0.0.1:{}", port.number()))
@@ -83,18 +83,33 @@ impl Etcd {
     }
 }
 
-/// One server, which syncs its file before it responds.
-pub(super) struct Redis {
+/// When a Redis syncs its log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Log {
+    /// Before each response.
+    Always,
+    EverySecond,
+    /// It has no log.
+    Never,
+}
+
+/// One server without a replica.
+pub(crate) struct Redis {
     port: Port,
     _server: Server,
     _folder: TempDir,
 }
 
 impl Redis {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start(log: Log) -> Self {
         let (folder, port) = (tempfile::tempdir().expect("a folder"), Port::free());
+        let log = match log {
+            Log::Always => "--appendonly yes --appendfsync always",
+            Log::EverySecond => "--appendonly yes --appendfsync everysec",
+            Log::Never => "--appendonly no",
+        };
         let words = format!(
-            "--port {} --bind 127.0.0.1 --appendonly yes --appendfsync always --dir {}",
+            "--port {} --bind 127.0.0.1 {log} --dir {}",
             port.number(),
             folder.path().display()
         );
@@ -107,7 +122,7 @@ impl Redis {
         }
     }
 
-    pub(super) fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port.number())
+    pub(crate) fn port(&self) -> &Port {
+        &self.port
     }
 }

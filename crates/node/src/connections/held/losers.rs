@@ -1,0 +1,149 @@
+//! Which connections are closed in favour of others.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use seqd_state::Tenant;
+
+/// A tenant with fewer connections than this loses none with a request in service. Connection pools
+/// of the usual size have fewer.
+pub(super) const FEW: usize = 16;
+
+/// The order in which the connections of a tenant are closed: first those without a request,
+/// beginning with those that have no unsent bytes and never had a request; then those whose requests
+/// wait; then new ones, whose first request may be on its way, since a tenant that always loses its
+/// latest connection is not served at all; finally those with a request in service. Among equal
+/// ones, the one with the earliest event is first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    pub(super) is_served: bool,
+    pub(super) is_new: bool,
+    pub(super) waits: bool,
+    pub(super) owes: bool,
+    pub(super) has_asked: bool,
+    pub(super) since: u64,
+}
+
+/// A connection that may be closed, with its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Candidate {
+    pub(super) rank: Rank,
+    pub(super) at: usize,
+}
+
+/// The connections of a tenant that are not closed yet.
+struct Load {
+    tenant: Tenant,
+    /// The first to be closed is the last.
+    connections: Vec<Candidate>,
+    /// The number of connections at rest.
+    at_rest: usize,
+}
+
+impl Load {
+    fn new(tenant: Tenant, mut connections: Vec<Candidate>) -> Self {
+        connections.sort_unstable_by_key(|one| Reverse(*one));
+        let at_rest = connections.iter().filter(|one| !one.rank.is_served);
+        Self {
+            tenant,
+            at_rest: at_rest.count(),
+            connections,
+        }
+    }
+
+    fn is_client(&self) -> bool {
+        self.tenant != Tenant::OPERATOR
+    }
+
+    /// The number of connections. The operator's count only if there are no others.
+    fn count(&self) -> usize {
+        if self.is_client() {
+            self.connections.len()
+        } else {
+            0
+        }
+    }
+
+    fn close(&mut self) -> Option<Candidate> {
+        let closed = self.connections.pop()?;
+        self.at_rest -= usize::from(!closed.rank.is_served);
+        Some(closed)
+    }
+}
+
+/// All tenants together.
+struct Crowd {
+    /// The connections of the client with the most.
+    most: usize,
+    /// The connections at rest of all clients.
+    at_rest: usize,
+}
+
+/// The order in which tenants lose connections; the greatest is first.
+type Turn = (bool, bool, usize, usize, Reverse<Option<Rank>>, Tenant);
+
+impl Crowd {
+    fn of(loads: &[Load]) -> Self {
+        let clients = loads.iter().filter(|load| load.is_client());
+        Self {
+            most: loads.iter().map(Load::count).max().unwrap_or(0),
+            at_rest: clients.map(|load| load.at_rest).sum(),
+        }
+    }
+
+    /// Returns whether a tenant may lose a connection at rest.
+    ///
+    /// A tenant with less than half as many connections as the largest tenant loses none to it,
+    /// unless the connections at rest of all tenants together are as many as those of the largest.
+    /// Connections at rest then fill the port, whatever their addresses, and no connection with a
+    /// request in service is closed for them.
+    fn may_take_from(&self, load: &Load) -> bool {
+        let is_large = 2 * load.count() >= self.most || self.most < FEW;
+        load.at_rest > 0 && (is_large || self.at_rest >= self.most)
+    }
+
+    /// The tenant with the most connections at rest loses one of these. If no tenant may lose a
+    /// connection at rest, the tenant with the most connections loses one with a request in service.
+    fn turn(&self, load: &Load) -> Turn {
+        let may_lose = self.may_take_from(load);
+        let at_rest = if may_lose { load.at_rest } else { 0 };
+        let next = Reverse(load.connections.last().map(|one| one.rank));
+        (
+            may_lose,
+            load.is_client(),
+            at_rest,
+            load.count(),
+            next,
+            load.tenant,
+        )
+    }
+}
+
+/// The connections that are closed for the next `most` new ones, in this order; fewer if no more can
+/// be closed.
+pub(super) fn losers(
+    connections: impl Iterator<Item = (Tenant, Candidate)>,
+    most: usize,
+) -> Vec<Candidate> {
+    let mut of_tenant: HashMap<Tenant, Vec<Candidate>> = HashMap::new();
+    for (tenant, candidate) in connections {
+        of_tenant.entry(tenant).or_default().push(candidate);
+    }
+    let loads = of_tenant.into_iter();
+    let mut loads: Vec<Load> = loads.map(|(tenant, all)| Load::new(tenant, all)).collect();
+    // So few are closed that this remains true.
+    let crowd = Crowd::of(&loads);
+    let turns = loads.iter().enumerate();
+    let mut turns: BinaryHeap<_> = turns.map(|(at, load)| (crowd.turn(load), at)).collect();
+    let next = || {
+        let (_, at) = turns.pop()?;
+        let load = &mut loads[at];
+        if !crowd.may_take_from(load) && load.count() < FEW {
+            return None;
+        }
+        let closed = load.close();
+        turns.push((crowd.turn(load), at));
+        closed
+    };
+    std::iter::from_fn(next).take(most).collect()
+}
