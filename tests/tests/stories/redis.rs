@@ -112,6 +112,36 @@ fn pipelined_increments_are_answered_in_order_whatever_their_names() {
     }
 }
 
+/// A node serves up to 128 of them together, but mints at most `http.max_count` IDs at once.
+#[test]
+fn pipelined_ids_are_answered_one_by_one_and_rise() {
+    let (mut cluster, ports) = with_redis(Cluster::planned(1));
+    cluster.node_mut(0).set("http", "max_count", "50");
+    let _cluster = cluster.ready();
+    let mut client = Resp::connect(&ports[0]);
+    let mut bytes = command(&["SEQD.ID"]).repeat(300);
+    bytes.extend(command(&["SEQD.ID", "2"]));
+    bytes.extend(command(&["INCR", "a"]));
+    bytes.extend(command(&["SEQD.ID"]).repeat(2));
+    client.write(&bytes).expect("a connection");
+    let mut replies = (0..304).map(|_| client.reply().expect("a reply"));
+    let mut ids: Vec<Value> = replies.by_ref().take(300).collect();
+    let two = replies.next().expect("a reply");
+    assert!(
+        matches!(&two, Value::Array(two) if two.len() == 2),
+        "{two:?}"
+    );
+    assert_eq!(replies.next(), Some(Value::Integer(1)));
+    ids.extend(replies);
+    let number = |id: &Value| match id {
+        Value::Bulk(text) => text.parse::<u64>().unwrap(),
+        other => panic!("{other:?} is no ID"),
+    };
+    let numbers: Vec<u64> = ids.iter().map(number).collect();
+    assert_eq!(numbers.len(), 302);
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+}
+
 #[test]
 fn nothing_of_a_transaction_or_of_a_web_page_is_carried_out() {
     let (_cluster, ports) = started(1);

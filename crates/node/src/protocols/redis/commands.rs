@@ -103,10 +103,16 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Row> {
     COMMANDS.iter().find(is_it)
 }
 
-/// Returns whether a request is this command, with the right number of arguments.
-pub(super) fn is(request: &[Bytes], run: Run) -> bool {
-    let row = request.first().and_then(|name| find(name));
-    row.is_some_and(|row| row.run == run && row.takes(request))
+/// The command of a request that is served together with others of the same command that follow it:
+/// `INCR NAME` or `SEQD.ID`.
+pub(super) fn joined(request: &[Bytes]) -> Option<Run> {
+    let row = find(request.first()?)?;
+    let is_joined = match row.run {
+        Run::Incr => row.takes(request),
+        Run::Ids => request.len() == 1,
+        _ => false,
+    };
+    is_joined.then_some(row.run)
 }
 
 impl Row {

@@ -16,7 +16,7 @@ use super::scripts::Remembered;
 use crate::connections::{Buffered, ClientConnection, Paced, Stopping};
 use crate::protocols::{Protocol, Session};
 
-/// The most `INCR` that are served together.
+/// The most requests that are served together.
 const MOST_TOGETHER: usize = 128;
 
 /// The requests after which other connections get their turn, and the bytes that count as one:
@@ -125,28 +125,29 @@ const NO_MEMORY: &str = "TRYAGAIN overloaded: incomplete requests take all the m
 
 /// What the received bytes begin with.
 enum Next {
-    /// A request, or several `INCR`.
+    /// A request, or several that are served together.
     Requests(Vec<Vec<Bytes>>),
     Nothing,
     Invalid(String),
 }
 
-/// Takes the next request, and all `INCR` that follow an `INCR`, unless `alone`. No more requests
-/// than that are parsed, because parsed ones take ten times the memory of their bytes. `ahead` is
-/// what was parsed after the last `INCR`.
+/// Takes the next request, and those after it that are served together with it, unless `alone`. No
+/// more requests than that are parsed, because parsed ones take ten times the memory of their bytes.
+/// `ahead` is what was parsed after the last of them.
 fn next(bytes: &mut BytesMut, ahead: &mut Option<Parsed>, alone: bool) -> Next {
-    let mut requests = Vec::new();
+    let (mut requests, mut first) = (Vec::new(), None);
     loop {
         match ahead.take().unwrap_or_else(|| parse(bytes)) {
             Parsed::Request(request) if request.is_empty() => {}
             Parsed::Request(request) => {
-                let is_increment = !alone && commands::is(&request, Run::Incr);
-                if !is_increment && !requests.is_empty() {
+                let joined = commands::joined(&request).filter(|_| !alone);
+                if !requests.is_empty() && joined != first {
                     *ahead = Some(Parsed::Request(request));
                     return Next::Requests(requests);
                 }
+                first = joined;
                 requests.push(request);
-                if !is_increment || requests.len() == MOST_TOGETHER {
+                if first.is_none() || requests.len() == MOST_TOGETHER {
                     return Next::Requests(requests);
                 }
             }
@@ -168,6 +169,9 @@ async fn replies(
     let replies = pin!(async {
         match &requests[..] {
             [one] => vec![commands::execute(client, one).await],
+            several if commands::joined(&several[0]) == Some(Run::Ids) => {
+                client.single_ids(several.len()).await
+            }
             several => client.increment_all(several).await,
         }
     });
@@ -189,9 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn increments_that_follow_each_other_are_taken_together() {
+    fn increments_that_follow_each_other_are_taken_together_and_so_are_ids() {
         let bytes = b"PING\nINCR a\n\nINCR b\nincr a\nGET a\nINCR a b\nINCR a\n";
         assert_eq!(taken(bytes), [1, 3, 1, 1, 1]);
+        let bytes = b"SEQD.ID\nseqd.id\nINCR a\nSEQD.ID\nSEQD.ID 1\nSEQD.ID\nSEQD.ID\n";
+        assert_eq!(taken(bytes), [2, 1, 1, 1, 2]);
         let many = b"INCR a\n".repeat(MOST_TOGETHER + 1);
         assert_eq!(taken(&many), [MOST_TOGETHER, 1]);
     }

@@ -28,6 +28,13 @@ pub(super) fn number(argument: &Bytes) -> Option<i64> {
     (number.to_string() == text).then_some(number)
 }
 
+/// The request `SEQD.ID`.
+const IDS: Call<'_> = Call {
+    command: "seqd.id",
+    operation: op::GetIds::ROW,
+    name: "",
+};
+
 impl Client {
     /// The reply to a request that failed.
     pub(super) fn failed(&self, problem: &Problem) -> Reply {
@@ -68,17 +75,7 @@ impl Client {
     pub(super) async fn increment(&self, name: &Bytes, count: usize) -> Vec<Reply> {
         let begun = Instant::now();
         let name = text(name);
-        // Each request counts towards the rate of its token.
-        let (mut sender, mut admitted, mut refused) = (None, 0, None);
-        while admitted < count && refused.is_none() {
-            match self.session.admit() {
-                Ok(one) => {
-                    sender.get_or_insert(one);
-                    admitted += 1;
-                }
-                Err(problem) => refused = Some(problem),
-            }
-        }
+        let (sender, admitted, refused) = self.admit(count);
         let mut replies = Vec::with_capacity(count);
         if let Some(sender) = &sender {
             let drawn = self.drawn(&name, admitted as u64, sender).await;
@@ -92,14 +89,64 @@ impl Client {
                 drawn => replies.extend(self.values(drawn, admitted, begun)),
             }
         }
+        self.refuse("incr", count, refused, begun, &mut replies)
+            .await;
+        replies
+    }
+
+    /// The replies to `count` requests `SEQD.ID`, at least one.
+    pub(super) async fn single_ids(&self, count: usize) -> Vec<Reply> {
+        let begun = Instant::now();
+        let (sender, admitted, refused) = self.admit(count);
+        let most = self.session.services().config.http.max_count as usize;
+        let mut replies = Vec::with_capacity(count);
+        while let Some(sender) = &sender
+            && replies.len() < admitted
+        {
+            let next = most.min(admitted - replies.len());
+            let work = |admitted| self.mint(None, Some(next as u64), admitted);
+            let minted = self.session.admitted(IDS, sender, work).await;
+            let error = minted.as_ref().err();
+            self.session.count(IDS.command, next as u64, error, begun);
+            match minted {
+                Ok(ids) => replies.extend(ids),
+                Err(problem) => replies.extend(vec![self.failed(&problem); next]),
+            }
+        }
+        self.refuse(IDS.command, count, refused, begun, &mut replies)
+            .await;
+        replies
+    }
+
+    /// Admits up to `count` requests, each of which counts towards the rate of its token. Returns
+    /// the sender, the number of admitted requests, and the refusal of the next one.
+    fn admit(&self, count: usize) -> (Option<Sender>, usize, Option<Problem>) {
+        let mut sender = None;
+        for admitted in 0..count {
+            match self.session.admit() {
+                Ok(one) => _ = sender.get_or_insert(one),
+                Err(problem) => return (sender, admitted, Some(problem)),
+            }
+        }
+        (sender, count, None)
+    }
+
+    /// Adds the replies to those of `count` requests that were refused.
+    async fn refuse(
+        &self,
+        command: &'static str,
+        count: usize,
+        refused: Option<Problem>,
+        begun: Instant,
+        replies: &mut Vec<Reply>,
+    ) {
         if let Some(refused) = refused {
             self.session.hold_back(&refused).await;
-            let rest = count - admitted;
+            let rest = count - replies.len();
             self.session
-                .count("incr", rest as u64, Some(&refused), begun);
+                .count(command, rest as u64, Some(&refused), begun);
             replies.extend(vec![self.failed(&refused); rest]);
         }
-        replies
     }
 
     async fn drawn(&self, name: &str, count: u64, sender: &Sender) -> Result<Next, Problem> {
@@ -250,20 +297,23 @@ impl Client {
             Some(None) => return not_an_integer(),
             count => count.flatten(),
         };
-        let call = Call {
-            command: "seqd.id",
-            operation: op::GetIds::ROW,
-            name: "",
-        };
-        let minted = self.session.call(call, async |admitted: Admitted| {
-            let ids = &self.session.services().ids;
-            let minter = ids.minter(layout.as_deref())?;
-            ids.many(&minter, count, admitted.deadline).await
-        });
-        match minted.await {
-            Ok(minted) if count.is_none() => minted.ids().next().map_or(Reply::Null, Reply::bulk),
-            Ok(minted) => Reply::Array(minted.ids().map(Reply::bulk).collect()),
+        let work = |admitted| self.mint(layout.as_deref(), count, admitted);
+        match self.session.call(IDS, work).await {
+            Ok(mut ids) if count.is_none() => ids.pop().unwrap_or(Reply::Null),
+            Ok(ids) => Reply::Array(ids),
             Err(problem) => self.failed(&problem),
         }
+    }
+
+    async fn mint(
+        &self,
+        layout: Option<&str>,
+        count: Option<u64>,
+        admitted: Admitted,
+    ) -> Result<Vec<Reply>, ServiceError> {
+        let ids = &self.session.services().ids;
+        let minter = ids.minter(layout)?;
+        let minted = ids.many(&minter, count, admitted.deadline).await?;
+        Ok(minted.ids().map(Reply::bulk).collect())
     }
 }
