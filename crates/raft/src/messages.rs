@@ -161,6 +161,17 @@ pub(crate) enum ForwardRefusal {
     Propose(ProposeError),
 }
 
+impl ForwardRefusal {
+    /// The refusal of a peer's request. A node that stops or was removed is not the leader that the
+    /// peer looks for; the reasons for its end do not concern the peer's client.
+    pub(crate) fn of_peer(self) -> Self {
+        match self {
+            Self::Propose(ProposeError::Stopping | ProposeError::NodeRemoved) => Self::NotLeader,
+            refused => refused,
+        }
+    }
+}
+
 /// The highest term for which a node may have voted. A leader sends the term in which it leads, and
 /// a voter that answers with a higher term no longer follows it.
 #[derive(Serialize, Deserialize)]

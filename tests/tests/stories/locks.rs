@@ -1,6 +1,8 @@
 //! Locks of real nodes: one holder at a time, in order, across killed nodes and clients.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::thread;
@@ -98,6 +100,29 @@ fn a_waiter_whose_client_is_killed_never_holds() {
     release(&cluster, 0, &first).ok();
     let next = hold(&cluster, 2, "jobs", "next");
     assert_eq!(token(&next), token(&first) + 1, "nobody held it in between");
+}
+
+/// Some clients end a body with an empty line.
+#[test]
+fn a_waiter_that_disconnects_after_empty_lines_leaves_the_queue() {
+    let cluster = Cluster::started(1);
+    hold(&cluster, 0, "jobs", "first");
+    let body = json!({"owner": "gone", "wait_ms": 60_000}).to_string();
+    let address = &cluster.addresses()[0];
+    let head = format!(
+        "POST /v1/locks/jobs/acquire HTTP/1.1\r\nhost: {address}\r\ncontent-type: \
+         application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    for lines in ["\r\n", "\r\n\r\n"] {
+        let mut client = TcpStream::connect(address).expect("a connection");
+        let request = [&head, body.as_str(), lines].concat();
+        client.write_all(request.as_bytes()).expect("it is read");
+        wait_for_waiters(&cluster, 0, "jobs", 1);
+        client.write_all(lines.as_bytes()).expect("it is read");
+        drop(client);
+        wait_for_waiters(&cluster, 0, "jobs", 0);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep, timeout};
@@ -225,22 +225,26 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
     }
 
     /// Waits for a response, while earlier responses are sent. Returns `None` if the client
-    /// disconnects first. This is detected as by hyper: if the client has sent nothing else.
+    /// disconnects first. This is detected as by hyper, if the client has sent nothing else: it may
+    /// read the response to a request that follows. `ignored` is the number of first bytes that are
+    /// no request.
     pub(crate) async fn while_connected<R>(
         &mut self,
         mut answered: Pin<&mut impl Future<Output = R>>,
+        ignored: impl Fn(&[u8]) -> usize,
     ) -> io::Result<Option<R>> {
         poll_fn(|cx| {
             if let Poll::Ready(response) = answered.as_mut().poll(cx) {
                 return Poll::Ready(Ok(Some(response)));
             }
-            if !self.bytes.is_empty() {
-                return self.poll_send(cx);
-            }
-            match self.poll_read(cx) {
-                Poll::Ready(Ok(0)) => Poll::Ready(Ok(None)),
-                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                _ => Poll::Pending,
+            loop {
+                self.bytes.advance(ignored(&self.bytes));
+                if !self.bytes.is_empty() {
+                    return self.poll_send(cx);
+                }
+                if ready!(self.poll_read(cx))? == 0 {
+                    return Poll::Ready(Ok(None));
+                }
             }
         })
         .await

@@ -120,7 +120,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
     {
         if missing == 0 {
             let answered = pin!(exchange.call(request.map(Received::Whole)));
-            let response = self.from.while_connected(answered).await?;
+            let response = self.from.while_connected(answered, empty_lines).await?;
             return Ok(response.map(|response| (response, true)));
         }
         let (head, piece) = request.into_parts();
@@ -130,7 +130,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
         let response = self.from.while_arriving(answered.as_mut(), &feed).await?;
         let response = match response {
             Some(response) => Some(response),
-            None => self.from.while_connected(answered).await?,
+            None => self.from.while_connected(answered, empty_lines).await?,
         };
         Ok(response.map(|response| (response, feed.is_complete())))
     }
@@ -170,6 +170,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
         out.put_slice(&whole);
         Ok(())
     }
+}
+
+/// The length of the empty lines that precede a request (RFC 9112, 2.2).
+fn empty_lines(bytes: &[u8]) -> usize {
+    let lines = bytes.chunks_exact(2).take_while(|line| line == b"\r\n");
+    2 * lines.count()
 }
 
 fn write_headers(headers: &HeaderMap, out: &mut BytesMut) {

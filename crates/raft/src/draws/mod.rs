@@ -154,7 +154,7 @@ impl Draws {
     /// the arrival of its requests, so they join no round.
     pub(crate) async fn forwarded(&self, from: u64, group: DrawRequest) -> DrawReply {
         let node = &self.shared.node;
-        let refused = |error| DrawReply(Err(ForwardRefusal::Propose(error)));
+        let refused = |error| DrawReply(Err(ForwardRefusal::Propose(error).of_peer()));
         if group.draws.len() > ROUND {
             let detail = format!("{} draws at once; {ROUND} are allowed", group.draws.len());
             return refused(ProposeError::TooLarge { detail });

@@ -130,7 +130,8 @@ impl ProposalBatcher {
 
     pub(crate) async fn forwarded(&self, group: Forward) -> ForwardReply {
         let deadline = Instant::now() + Duration::from_millis(group.timeout_ms);
-        ForwardReply(self.take_forwarded(&group.commands, deadline).await)
+        let outcomes = self.take_forwarded(&group.commands, deadline).await;
+        ForwardReply(outcomes.map_err(ForwardRefusal::of_peer))
     }
 
     async fn take_forwarded(

@@ -332,6 +332,25 @@ async fn a_forwarded_command_of_a_newer_program_is_above_the_level() {
     cluster.stop_all().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_has_stopped_sends_a_peer_on_to_the_next_one() {
+    let (mut cluster, leader, _) = pair().await;
+    let raft = cluster.raft(leader);
+    raft.stop().await;
+    let group = Forward {
+        commands: vec![create("more").to_frame().unwrap()],
+        timeout_ms: 3000,
+    };
+    let ForwardReply(answer) = raft.batcher().forwarded(group).await;
+    assert!(
+        matches!(answer, Err(ForwardRefusal::NotLeader)),
+        "the peer's client is told of a stop that does not concern it: {answer:?}"
+    );
+    let own = raft.propose(vec![create("more")], deadline()).await;
+    assert!(matches!(own, Err(ProposeError::Stopping)), "{own:?}");
+    cluster.stop_all().await;
+}
+
 /// Receives groups, and answers them with these bytes or not at all.
 struct Mute {
     groups: AtomicUsize,

@@ -36,19 +36,32 @@ struct Load {
     tenant: Tenant,
     /// The first to be closed is the last.
     connections: Vec<Candidate>,
-    /// The number of connections at rest.
-    at_rest: usize,
+    /// The connections at rest that are not new.
+    old: usize,
+    /// The new connections at rest.
+    new: usize,
 }
 
 impl Load {
     fn new(tenant: Tenant, mut connections: Vec<Candidate>) -> Self {
         connections.sort_unstable_by_key(|one| Reverse(*one));
-        let at_rest = connections.iter().filter(|one| !one.rank.is_served);
+        let at_rest = |is_new| {
+            let all = connections.iter();
+            all.filter(|one| !one.rank.is_served && one.rank.is_new == is_new)
+                .count()
+        };
         Self {
             tenant,
-            at_rest: at_rest.count(),
+            old: at_rest(false),
+            new: at_rest(true),
             connections,
         }
+    }
+
+    /// The connections at rest that count in the comparison of tenants. A few new ones, of a client
+    /// that is about to ask, do not count like those that others have left idle.
+    fn idle(&self) -> usize {
+        self.old + self.new.saturating_sub(FEW)
     }
 
     fn is_client(&self) -> bool {
@@ -66,7 +79,13 @@ impl Load {
 
     fn close(&mut self) -> Option<Candidate> {
         let closed = self.connections.pop()?;
-        self.at_rest -= usize::from(!closed.rank.is_served);
+        match closed.rank {
+            Rank {
+                is_served: true, ..
+            } => {}
+            Rank { is_new: true, .. } => self.new -= 1,
+            _ => self.old -= 1,
+        }
         Some(closed)
     }
 }
@@ -79,15 +98,23 @@ struct Crowd {
     at_rest: usize,
 }
 
+/// The kind of the connection that a tenant may lose.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    InService,
+    New,
+    Idle,
+}
+
 /// The order in which tenants lose connections; the greatest is first.
-type Turn = (bool, bool, usize, usize, Reverse<Option<Rank>>, Tenant);
+type Turn = (Kind, bool, usize, usize, Reverse<Option<Rank>>, Tenant);
 
 impl Crowd {
     fn of(loads: &[Load]) -> Self {
         let clients = loads.iter().filter(|load| load.is_client());
         Self {
             most: loads.iter().map(Load::count).max().unwrap_or(0),
-            at_rest: clients.map(|load| load.at_rest).sum(),
+            at_rest: clients.map(|load| load.old + load.new).sum(),
         }
     }
 
@@ -98,20 +125,23 @@ impl Crowd {
     /// Connections at rest then fill the port, whatever their addresses, and no connection with a
     /// request in service is closed for them.
     fn may_take_from(&self, load: &Load) -> bool {
-        let is_large = 2 * load.count() >= self.most || self.most < FEW;
-        load.at_rest > 0 && (is_large || self.at_rest >= self.most)
+        2 * load.count() >= self.most || self.most < FEW || self.at_rest >= self.most
     }
 
-    /// The tenant with the most connections at rest loses one of these. If no tenant may lose a
-    /// connection at rest, the tenant with the most connections loses one with a request in service.
+    /// The tenant with the most idle connections loses one of these. If there are none, the tenant
+    /// with the most new ones loses one; else the tenant with the most connections loses one with a
+    /// request in service.
     fn turn(&self, load: &Load) -> Turn {
-        let may_lose = self.may_take_from(load);
-        let at_rest = if may_lose { load.at_rest } else { 0 };
+        let (kind, number) = match (self.may_take_from(load), load.idle(), load.new) {
+            (true, idle @ 1.., _) => (Kind::Idle, idle),
+            (true, 0, new @ 1..) => (Kind::New, new),
+            _ => (Kind::InService, 0),
+        };
         let next = Reverse(load.connections.last().map(|one| one.rank));
         (
-            may_lose,
+            kind,
             load.is_client(),
-            at_rest,
+            number,
             load.count(),
             next,
             load.tenant,
@@ -136,9 +166,9 @@ pub(super) fn losers(
     let turns = loads.iter().enumerate();
     let mut turns: BinaryHeap<_> = turns.map(|(at, load)| (crowd.turn(load), at)).collect();
     let next = || {
-        let (_, at) = turns.pop()?;
+        let ((kind, ..), at) = turns.pop()?;
         let load = &mut loads[at];
-        if !crowd.may_take_from(load) && load.count() < FEW {
+        if kind == Kind::InService && load.count() < FEW {
             return None;
         }
         let closed = load.close();

@@ -125,6 +125,24 @@ async fn a_tenant_that_loses_connections_is_served_on_new_ones() {
     drop(waits);
 }
 
+#[tokio::test(start_paused = true)]
+async fn new_connections_of_one_client_are_fewer_than_one_idle_one_of_each_of_many() {
+    let mut port = Port::new(FEW + 8);
+    let mut idle = Vec::new();
+    for address in 0..FEW + 8 {
+        idle.push(port.connect(100 + address as u8).0);
+    }
+    advance(ARRIVAL).await;
+    let new: Vec<_> = (0..FEW).map(|_| port.connect(1)).collect();
+    for (task, _) in &new {
+        assert!(!is_over(task).await, "closed before its request came");
+    }
+    advance(ARRIVAL).await;
+    port.connect(2);
+    assert!(is_over(&new[0].0).await, "it asked for nothing in time");
+    assert!(!is_over(idle.last().unwrap()).await);
+}
+
 #[tokio::test]
 async fn connections_that_ended_count_for_nothing() {
     let mut port = Port::new(2);

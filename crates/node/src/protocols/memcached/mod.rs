@@ -115,7 +115,7 @@ async fn connection<T: AsyncRead + AsyncWrite + Unpin>(
             let is_last = request.is_last || session.connection().is_reserved();
             let answering = session.connection().begin();
             let answered = pin!(respond(&session, served, request));
-            let Some(response) = from.while_connected(answered).await? else {
+            let Some(response) = from.while_connected(answered, |_| 0).await? else {
                 return Ok(());
             };
             drop(answering);
