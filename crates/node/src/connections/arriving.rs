@@ -97,9 +97,7 @@ impl Body for Arriving {
             return Poll::Ready(None);
         }
         if state.is_cut {
-            let why = "the connection ended before the body";
-            let error = io::Error::new(io::ErrorKind::UnexpectedEof, why);
-            return Poll::Ready(Some(Err(error)));
+            return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
         }
         state.waker = Some(cx.waker().clone());
         Poll::Pending

@@ -1,5 +1,7 @@
 //! A request, read once: path parameters, query, body, deadline and the form of the response.
 
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -290,12 +292,25 @@ fn too_large() -> Problem {
     Problem::new(ErrorCode::BodyTooLarge, detail)
 }
 
+/// The reason why a body cannot be read: the same, however the request was read.
+fn why_unread(error: &(dyn Error + 'static)) -> String {
+    let mut causes = std::iter::successors(Some(error), |error| (*error).source());
+    let is_end = |cause: &(dyn Error + 'static)| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::UnexpectedEof)
+    };
+    match causes.any(is_end) {
+        true => "the connection ended before the body".to_owned(),
+        false => error.to_string(),
+    }
+}
+
 /// Reads a body to its end. Received bytes are charged, not the announced length.
 async fn collect(mut body: Body, mut held: Option<Part>) -> Result<(Bytes, Option<Part>), Problem> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            let detail = format!("the body cannot be read: {error}");
+            let detail = format!("the body cannot be read: {}", why_unread(&error));
             Problem::new(ErrorCode::InvalidArgument, detail)
         })?;
         let Ok(data) = frame.into_data() else {

@@ -387,8 +387,15 @@ impl SequenceService {
             other => return Err(unexpected(&other)),
         };
         self.segments.discard(name, epoch);
-        let unconfirmed = unconfirmed(&*self.replica, deadline).await;
+        let is_known = self.replica.read(deadline).await.is_ok();
         let record = self.local(name);
+        // Of a sequence in another mode no member has a range.
+        let mode = record.as_ref().map(|record| record.definition.mode);
+        let has_no_ranges = is_known && mode.is_some_and(|mode| mode != SequenceMode::Segment);
+        let unconfirmed = match has_no_ranges {
+            true => Vec::new(),
+            false => unconfirmed(&*self.replica, deadline).await,
+        };
         Ok(Advanced {
             name: name.as_str().to_owned(),
             next: Some(next),

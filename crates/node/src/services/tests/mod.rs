@@ -232,7 +232,11 @@ async fn without_a_quorum_a_read_fails_and_a_stale_one_does_not() {
 #[tokio::test(start_paused = true)]
 async fn an_advance_names_the_members_that_have_not_confirmed_it() {
     let story = Story::begin();
-    story.create(strict()).await.unwrap();
+    let segment = SequenceSpec {
+        mode: Some(Mode::Segment),
+        ..strict()
+    };
+    story.create(segment).await.unwrap();
     let other = |name: &str, applied, reachable| OtherMember {
         name: name.to_owned(),
         applied,
@@ -259,6 +263,26 @@ async fn an_advance_names_the_members_that_have_not_confirmed_it() {
     let deleted = sequences.delete(&name, None, soon()).await.unwrap();
     assert_eq!(deleted.unconfirmed, ["n3"]);
     assert!(started.elapsed() < Duration::from_secs(1));
+}
+
+/// No member holds a range of it: each value is issued through the log.
+#[tokio::test(start_paused = true)]
+async fn an_advance_of_a_strict_sequence_waits_for_no_member() {
+    let story = Story::begin();
+    story.create(strict()).await.unwrap();
+    *story.replica.progress.lock().unwrap() = Progress {
+        applied: 8,
+        others: vec![OtherMember {
+            name: "n2".to_owned(),
+            applied: Some(7),
+            reachable: true,
+        }],
+    };
+    let (sequences, name, to) = (&story.sequences, name(), AdvanceRequest { to: 9 });
+    let started = Instant::now();
+    let advanced = sequences.advance(&name, &to, soon()).await.unwrap();
+    assert_eq!((advanced.unconfirmed, advanced.next), (Vec::new(), Some(9)));
+    assert!(started.elapsed() < Duration::from_millis(100));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ mod plan;
 mod sql_tokens;
 mod table;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -29,9 +30,13 @@ use crate::session::Session;
 use input::MAX_FILE_BYTES;
 use plan::{Rules, Step, System, Target};
 
-/// The number of requests in flight. The leader commits them in groups, and a token's share of the
-/// connections is larger.
-const IN_FLIGHT: usize = 16;
+/// The number of requests in flight. The leader commits them in groups. An advance of a segment
+/// sequence waits for the members' reports, which come once per second.
+const IN_FLIGHT: usize = 64;
+
+/// The number of times that a step is planned again because its outcome is unknown or the cluster
+/// could not carry it out. No step goes back, so it can be repeated.
+const MAX_REPEATS: u32 = 8;
 
 /// The number of times that a step is planned again because values were allocated after its plan.
 /// Each time skips twice as many values, so that a busy sequence is overtaken.
@@ -99,6 +104,9 @@ struct Imported {
     reason: Option<String>,
     #[serde(skip)]
     line: u64,
+    /// The members that may still return values from before the advance.
+    #[serde(skip)]
+    unconfirmed: Vec<String>,
 }
 
 impl Imported {
@@ -110,6 +118,7 @@ impl Imported {
             result,
             reason: None,
             line: target.line,
+            unconfirmed: Vec::new(),
         }
     }
 
@@ -259,7 +268,7 @@ async fn import(
     session: &Session,
 ) -> Result<Imported, Failure> {
     let mut planned = planned.clone();
-    let mut replans = 0;
+    let (mut replans, mut repeats) = (0, 0);
     loop {
         let failure = match apply(target, &planned, modes.new, session).await {
             Ok(imported) => return Ok(imported),
@@ -275,10 +284,18 @@ async fn import(
             }
         } else if failure.exit == exit::CONFLICT || failure.exit == exit::USAGE {
             return Ok(Imported::refused(target, failure.detail()));
+        } else if is_open(&failure) && repeats < MAX_REPEATS {
+            repeats += 1;
+            planned = step(target, modes.wanted, session).await?;
         } else {
             return Err(failure);
         }
     }
+}
+
+/// Returns whether a step may have failed for the moment only, or may have been carried out.
+fn is_open(failure: &Failure) -> bool {
+    matches!(failure.exit, exit::UNAVAILABLE | exit::OUTCOME_UNKNOWN)
 }
 
 async fn apply(
@@ -287,14 +304,19 @@ async fn apply(
     mode: Mode,
     session: &Session,
 ) -> Result<Imported, Failure> {
-    let result = match step {
-        Step::Equal => EQUAL,
-        Step::Refuse(reason) => return Ok(Imported::refused(target, reason)),
-        Step::Create => create(target, mode, session).await?,
-        Step::Advance => advance(target, target.start, session).await?,
-        Step::Discard(next) => advance(target, *next, session).await.map(|_| EQUAL)?,
-    };
-    Ok(Imported::new(target, result))
+    match step {
+        Step::Equal => Ok(Imported::new(target, EQUAL)),
+        Step::Refuse(reason) => Ok(Imported::refused(target, reason)),
+        Step::Create => Ok(Imported::new(target, create(target, mode, session).await?)),
+        Step::Advance => Ok(Imported {
+            unconfirmed: advance(target, target.start, session).await?,
+            ..Imported::new(target, "advanced")
+        }),
+        Step::Discard(next) => Ok(Imported {
+            unconfirmed: advance(target, *next, session).await?,
+            ..Imported::new(target, EQUAL)
+        }),
+    }
 }
 
 async fn create(target: &Target, mode: Mode, session: &Session) -> Result<&'static str, Failure> {
@@ -313,20 +335,15 @@ async fn create(target: &Target, mode: Mode, session: &Session) -> Result<&'stat
     Ok(if created.new { "created" } else { EQUAL })
 }
 
-async fn advance(target: &Target, to: i64, session: &Session) -> Result<&'static str, Failure> {
+/// Returns the members that have not confirmed the advance.
+async fn advance(target: &Target, to: i64, session: &Session) -> Result<Vec<String>, Failure> {
     let request = AdvanceRequest { to };
     if let Some(trial) = session.trial() {
         trial.advance(&target.name, &request).await?;
-        return Ok("advanced");
+        return Ok(Vec::new());
     }
     let answer = session.client.advance(&target.name, &request).await?;
-    if !answer.unconfirmed.is_empty() {
-        let (name, members) = (&target.name, answer.unconfirmed.join(", "));
-        session.note(&format!(
-            "{name}: not confirmed yet by {members}, which may still return older values"
-        ));
-    }
-    Ok("advanced")
+    Ok(answer.unconfirmed)
 }
 
 fn print(results: &[Imported], session: &Session) -> Result<u8, Failure> {
@@ -345,6 +362,22 @@ fn print(results: &[Imported], session: &Session) -> Result<u8, Failure> {
         if let Some(reason) = &result.reason {
             session.note(&format!("{}, line {}: {reason}", result.name, result.line));
         }
+    }
+    let open = results
+        .iter()
+        .filter(|result| !result.unconfirmed.is_empty());
+    let members: BTreeSet<&str> = open
+        .clone()
+        .flat_map(|result| result.unconfirmed.iter().map(String::as_str))
+        .collect();
+    if !members.is_empty() {
+        let (count, all) = (open.count(), results.len());
+        let members: Vec<&str> = members.into_iter().collect();
+        session.note(&format!(
+            "{count} of {all} sequences are not confirmed yet by {}, which may still return older \
+             values",
+            members.join(", ")
+        ));
     }
     if session.is_dry_run {
         session.note("dry run: nothing was changed");
