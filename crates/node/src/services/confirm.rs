@@ -15,10 +15,18 @@ const CONFIRM_WAIT: Duration = Duration::from_millis(1200);
 const CONFIRM_LOOK: Duration = Duration::from_millis(20);
 
 /// The members that have not confirmed that they applied everything this node has. Waits a moment
-/// for them first.
-pub(super) async fn unconfirmed(replica: &dyn Replica, deadline: Instant) -> Vec<String> {
+/// for them first. None are returned if this node has applied the change and `concerns_others` is
+/// false of its state.
+pub(super) async fn unconfirmed(
+    replica: &dyn Replica,
+    deadline: Instant,
+    concerns_others: impl FnOnce() -> bool,
+) -> Vec<String> {
     let until = deadline.min(Instant::now() + CONFIRM_WAIT);
     let is_here = replica.read(until).await.is_ok();
+    if is_here && !concerns_others() {
+        return Vec::new();
+    }
     let own = replica.progress().applied;
     loop {
         let mut others = replica.progress().others;

@@ -336,7 +336,7 @@ impl SequenceService {
         self.segments.discard(name, epoch);
         Ok(Deleted {
             name: name.as_str().to_owned(),
-            unconfirmed: unconfirmed(&*self.replica, deadline).await,
+            unconfirmed: unconfirmed(&*self.replica, deadline, || true).await,
         })
     }
 
@@ -387,15 +387,13 @@ impl SequenceService {
             other => return Err(unexpected(&other)),
         };
         self.segments.discard(name, epoch);
-        let is_known = self.replica.read(deadline).await.is_ok();
-        let record = self.local(name);
-        // Of a sequence in another mode no member has a range.
-        let mode = record.as_ref().map(|record| record.definition.mode);
-        let has_no_ranges = is_known && mode.is_some_and(|mode| mode != SequenceMode::Segment);
-        let unconfirmed = match has_no_ranges {
-            true => Vec::new(),
-            false => unconfirmed(&*self.replica, deadline).await,
+        // Of a sequence in another mode no other member has a range.
+        let may_have_ranges = || {
+            let record = self.local(name);
+            record.is_none_or(|record| record.definition.mode == SequenceMode::Segment)
         };
+        let unconfirmed = unconfirmed(&*self.replica, deadline, may_have_ranges).await;
+        let record = self.local(name);
         Ok(Advanced {
             name: name.as_str().to_owned(),
             next: Some(next),
