@@ -6,8 +6,8 @@
 //!   membership) are written within the reserve.
 //! - Below the floor, a follower takes no entries, because a failed write inside openraft's storage
 //!   would end the process. It stays a follower, falls behind, and catches up once there is room. A
-//!   leader below the floor proposes no client commands at all. A snapshot leaves these bytes free,
-//!   and a start waits for them.
+//!   leader below the floor proposes no client commands at all. A snapshot leaves half of these
+//!   bytes free, and a start waits for all of them.
 //! - While a leader's log grows faster than its snapshots are written, the leader refuses the same
 //!   commands as below the reserve, so that the log stays in proportion to the state.
 //!
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_refused_below_the_floor_which_a_snapshot_leaves() {
+    fn entries_are_refused_below_the_floor() {
         let disk = DiskSpace::default();
         let floor = snapshot_file::left_free(100 * GIB);
         assert!(floor < reserve(100 * GIB, 0));

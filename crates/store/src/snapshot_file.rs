@@ -49,7 +49,10 @@ pub use installed::InstalledMark;
 pub use load::{load, rebuild};
 pub use reader::{SnapshotReader, summary};
 pub use receive::{Received, Receiver};
-pub use room::{FRESH_STORE_PER_ROW, check_room, check_room_to_install, is_refusal, left_free};
+pub use room::{
+    FRESH_STORE_PER_ROW, check_room, check_room_to_export, check_room_to_install, is_refusal,
+    left_free,
+};
 pub use writer::SnapshotWriter;
 
 /// The first bytes of each snapshot. The header and the footer have their own kinds and versions.

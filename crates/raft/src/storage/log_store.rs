@@ -143,7 +143,6 @@ impl LogStore {
         self.memory().vote
     }
 
-    /// Returns whether neither a vote nor an entry was ever stored.
     /// The voters of the last membership after this position, applied or not; `None` if there is
     /// none. openraft begins with them.
     pub(crate) async fn voters_after(
@@ -166,6 +165,7 @@ impl LogStore {
         Ok(voters)
     }
 
+    /// Returns whether neither a vote nor an entry was ever stored.
     pub(crate) fn is_pristine(&self) -> bool {
         let memory = self.memory();
         memory.vote.is_none() && memory.last.is_none()

@@ -187,15 +187,24 @@ pub(crate) fn open_storage(
     })
 }
 
+/// On a small disk, a segment of the log is at most the disk's size divided by this. Of the largest
+/// segments, the one in use and the one made ahead would take a sixth of a disk of 192 MiB.
+const SEGMENT_PART_OF_DISK: u64 = 64;
+const LEAST_SEGMENT_BYTES: u64 = 1 << 20;
+
 fn open_log(
     folder: &Folder,
     purge_floor: &Arc<AtomicU64>,
     open_wal: impl FnOnce(WalOptions) -> Result<(Wal, Recovered), WalError>,
 ) -> Result<(Wal, Recovered, LogStore), Stop> {
-    let options = WalOptions {
+    let mut options = WalOptions {
         disk: Arc::clone(folder.disk()),
         ..WalOptions::new(folder.wal())
     };
+    if let Ok(space) = folder.disk().space(folder.root()) {
+        let largest = (space.total / SEGMENT_PART_OF_DISK).max(LEAST_SEGMENT_BYTES);
+        options.segment_bytes = options.segment_bytes.min(largest);
+    }
     let (wal, recovered) = open_wal(options).map_err(|e| Stop::from(&e))?;
     let log = LogStore::new(wal.clone(), &recovered, Arc::clone(purge_floor))
         .map_err(|e| Stop::of_io("cannot read the log's records", &e))?;

@@ -7,16 +7,16 @@ use std::path::Path;
 use seqd_disk::{Disk, Space};
 use seqd_guards::is_out;
 
-/// The bytes that a snapshot leaves free: two segments of the log, the growth of a checkpoint, and
-/// the writes of a fast disk between two checks of its space. No snapshot may fill the disk,
-/// whether the node takes it, an operator requests it or a leader sends it.
+/// The bytes below which a node takes no entries: two segments of the log, the growth of a
+/// checkpoint, and the writes of a fast disk between two checks of its space. No snapshot may fill
+/// the disk, whether the node takes it, an operator requests it or a leader sends it.
 const LEFT_FREE: u64 = 64 << 20;
 
 /// The reserve is at most this fraction of the disk. Otherwise a small disk would have no space for
 /// any snapshot.
 const PART_OF_DISK: u64 = 8;
 
-/// Returns the bytes that a snapshot leaves free on a disk of this size.
+/// Returns the bytes below which a node on a disk of this size takes no entries.
 #[must_use]
 pub fn left_free(total: u64) -> u64 {
     LEFT_FREE.min(total / PART_OF_DISK)
@@ -24,7 +24,15 @@ pub fn left_free(total: u64) -> u64 {
 
 /// Refuses a file of about `bytes` if the file system of the folder does not have enough space. If
 /// the free space is unknown, the file is accepted.
+///
+/// The file may use half of the bytes below which a node takes no entries. Otherwise a node that
+/// takes no entries could not take the snapshot that makes its log shorter, and would stay full.
 pub fn check_room(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> {
+    check(disk, folder, bytes, |total| left_free(total) / 2)
+}
+
+/// Like [`check_room`], for a file that makes no room: it leaves all of these bytes free.
+pub fn check_room_to_export(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> {
     check(disk, folder, bytes, left_free)
 }
 
@@ -32,12 +40,9 @@ pub fn check_room(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> 
 pub const FRESH_STORE_PER_ROW: u64 = 2;
 
 /// Refuses a received snapshot of `bytes` if there is not enough space to install it: for its file,
-/// and for the store that is built from it before the previous store is removed. It may use half of
-/// the reserve of other snapshots, because it is the remedy for a node that accepts no entries for
-/// lack of space.
+/// and for the store that is built from it before the previous store is removed.
 pub fn check_room_to_install(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> {
-    let needed = bytes.saturating_mul(1 + FRESH_STORE_PER_ROW);
-    check(disk, folder, needed, |total| left_free(total) / 2)
+    check_room(disk, folder, bytes.saturating_mul(1 + FRESH_STORE_PER_ROW))
 }
 
 /// Returns whether an error is such a refusal, and not a failed write on a full disk.
@@ -103,6 +108,15 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_takes_no_entries_still_takes_a_snapshot_but_exports_none() {
+        let floor = left_free(1 << 30);
+        let free = disk(floor - 1);
+        check_room(&*free, Path::new("."), floor / 2 - 1).unwrap();
+        check_room(&*free, Path::new("."), floor / 2).expect_err("more than half of it is used");
+        check_room_to_export(&*free, Path::new("."), 0).expect_err("an export fills the disk");
+    }
+
+    #[test]
     fn a_snapshot_that_would_fill_the_disk_ends_and_leaves_nothing() {
         let write = |free| {
             let dir = tempfile::tempdir().unwrap();
@@ -119,9 +133,9 @@ mod tests {
             let finished = written.and_then(|()| writer.finish());
             (finished, fs::read_dir(dir.path()).unwrap().count())
         };
-        let (finished, files) = write(80 << 20);
+        let (finished, files) = write(48 << 20);
         assert_eq!((finished.unwrap().rows, files), (8, 1));
-        let (refused, files) = write(64 << 20);
+        let (refused, files) = write(32 << 20);
         let refused = refused.expect_err("the snapshot fills the disk");
         assert!(is_refusal(&refused), "{refused}");
         assert_eq!(files, 0);

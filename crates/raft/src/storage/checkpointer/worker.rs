@@ -257,7 +257,7 @@ impl CheckpointWorker {
         }
         // Rows take less space in a snapshot than in the store.
         let disk = &*self.place.disk;
-        snapshot_file::check_room(disk, &self.snapshots, self.store.disk_bytes())?;
+        snapshot_file::check_room_to_export(disk, &self.snapshots, self.store.disk_bytes())?;
         self.take()?.finish_unnamed()
     }
 
