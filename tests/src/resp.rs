@@ -120,7 +120,7 @@ impl Resp {
                 text.truncate(length);
                 Value::Bulk(String::from_utf8(text).expect("a text"))
             }
-            "*" => Value::Array(self.replies(number())?),
+            "*" | ">" => Value::Array(self.replies(number())?),
             "%" => Value::Map(self.replies(2 * number())?),
             _ => panic!("{line:?} is no reply"),
         })

@@ -219,6 +219,8 @@ guards! {
     SecretOwnerHidden,
     /// The secret of a hold counts only for the access token that made the hold.
     SecretsApart,
+    /// A repeated exit from a lock ends the entry that the first one ended.
+    ExitRecorded,
     /// A request ends when its caller's token is revoked or expires.
     ServedWhileAccess,
     /// No tenant holds more than its share of the waiting requests.

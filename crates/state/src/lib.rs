@@ -98,7 +98,9 @@ pub use locks::names::{
     Attempt, FencingToken, LockName, LockNameError, MAX_LOCK_NAME_BYTES, MAX_LOCK_OWNER_BYTES,
     Nonce,
 };
-pub use locks::record::{Claim, LockHolder, LockRecord, LockWaiter, MAX_HOLDERS, MAX_WAITERS};
+pub use locks::record::{
+    Claim, LockHolder, LockRecord, LockWaiter, MAX_ATTEMPTS, MAX_HOLDERS, MAX_WAITERS,
+};
 pub use locks::tally::LockCounts;
 pub use locks::view::{ClaimView, LockView};
 pub use newtypes::{

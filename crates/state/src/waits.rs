@@ -8,4 +8,6 @@ use crate::locks::names::{LockName, Nonce};
 pub enum Wait {
     /// The claim of a lock, until the lock is granted or the claim expires.
     Lock { name: LockName, nonce: Nonce },
+    /// The first holder of a lock, until the lock has another one or none.
+    Holder { name: LockName },
 }

@@ -65,16 +65,10 @@ class Languages:
 
     def java(self, folder):
         local = f"-Dmaven.repo.local={self.scratch / 'maven'}"
-        self.do(
-            folder,
-            Skipped,
-            "mvn",
-            "-B",
-            "-q",
-            local,
-            "dependency:copy-dependencies",
-            "-DoutputDirectory=lib",
-        )
+        maven = ["mvn", "-B", "-q", local]
+        for goal, to in [("copy-dependencies", "lib"), ("copy", "older")]:
+            goal = [f"dependency:{goal}", f"-DoutputDirectory={to}"]
+            self.do(folder, Skipped, *maven, *goal)
         sources = sorted(path.name for path in folder.glob("*.java"))
         self.do(folder, Failed, "javac", "-nowarn", "-d", "classes", "-cp", "lib/*", *sources)
 

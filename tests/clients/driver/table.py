@@ -16,6 +16,7 @@ CLIENTS = {
     "jedis": ("java", ["JedisClient"], "redis"),
     "lettuce": ("java", ["LettuceClient"], "redis"),
     "spring-integration": ("java", ["SpringLockRegistry"], "redis"),
+    "redisson": ("java", ["RedissonLock"], "redis"),
     "pymemcache": ("python", ["pymemcache_client.py"], "memcached"),
     "katsubushi": ("python", ["katsubushi_memcached.py"], "memcached"),
     "libmemcached-tools": ("python", ["libmemcached_tools.py"], "memcached"),
@@ -24,6 +25,11 @@ CLIENTS = {
     "http-routes": ("python", ["http_routes.py"], "http"),
     "differential": ("python", ["differential.py", "{redis_server}", "{redis}"], "redis"),
     "lock-scripts": ("python", ["lock_scripts.py", "{redis_server}", "{redis}"], "redis"),
+    "redisson-scripts": (
+        "python",
+        ["redisson_scripts.py", "{redis_server}", "{redis}"],
+        "redis",
+    ),
     "redis-access": ("python", ["redis_access.py", "{binary}"], "redis"),
     "contention": ("python", ["contention.py", "{binary}"], "redis"),
 }
@@ -35,14 +41,15 @@ TOOLS = {
     "http-routes": ["curl"],
     "differential": ["redis-server"],
     "lock-scripts": ["redis-server", "javap"],
+    "redisson-scripts": ["redis-server", "javap"],
     "redis-access": ["redis-cli"],
 }
 
 # Languages whose packages a program of another language reads.
-ALSO = {"lock-scripts": ["node", "go", "java"]}
+ALSO = {"lock-scripts": ["node", "go", "java"], "redisson-scripts": ["java"]}
 
 # Programs that compare or stop servers: they have no sense against redis-server alone.
-SEQD_ONLY = {"differential", "lock-scripts", "redis-access", "contention"}
+SEQD_ONLY = {"differential", "lock-scripts", "redisson-scripts", "redis-access", "contention"}
 
 # One of each kind, within a minute and with the packages of one language, the slowest first.
 SHORT = [

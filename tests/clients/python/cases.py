@@ -34,6 +34,7 @@ FORMS = {
     "other": "return redis.call('set', KEYS[1], ARGV[1])",
 }
 OWNER = "owner"
+CHANNEL = "redisson_lock__channel:{jobs}"
 
 
 class Case:
@@ -168,6 +169,10 @@ ARGUMENTS = {
     "EVAL": eval_words,
     "EVALSHA": evalsha_words,
     "SCRIPT": script_subcommand,
+    "HGET": lambda rng, _: [NAME, rng.choice([OWNER, "another", ""])],
+    "HEXISTS": lambda rng, _: [NAME, rng.choice([OWNER, "another", ""])],
+    "SUBSCRIBE": fixed([CHANNEL], [CHANNEL], ["news"], []),
+    "UNSUBSCRIBE": fixed([], [CHANNEL], ["news"]),
     "PING": fixed([], ["hello"], [""]),
     "ECHO": fixed(["hello"], [""], ["a b"]),
     "SELECT": fixed(["0"], ["0"], ["1"], ["15"], ["16"], ["x"], ["-1"]),

@@ -32,7 +32,7 @@ class Connection:
                 return "nil" if self.protocol == 2 else "RESP2 null"
             text = self.file.read(int(rest) + 2)[:-2].decode("latin-1")
             return "$" + (text if kind == b"$" else text[4:])
-        if kind in b"*~%":
+        if kind in b"*~%>":
             if rest == "-1":
                 return "nil" if self.protocol == 2 else "RESP2 null"
             count = int(rest) * (2 if kind == b"%" else 1)

@@ -4,11 +4,15 @@
 
 mod acquire;
 mod claim;
+mod holder_watch;
+mod reentry;
 mod secret;
 #[cfg(test)]
 mod tests;
 mod view;
 
+pub(crate) use holder_watch::HolderWatch;
+pub(crate) use reentry::{Entry, Exit, Unlock};
 pub(crate) use secret::{Found, HoldChange, SecretHold, SecretHolder};
 
 use std::sync::Arc;
@@ -41,7 +45,7 @@ pub(crate) struct LockService {
     pub(super) replica: Arc<dyn Replica>,
     pub(super) limits: LimitsSection,
     withdrawals: Arc<Pool>,
-    watchers: Arc<Pool>,
+    watches: Arc<Pool>,
     /// Places of requests that may wait for their turn.
     waits: Arc<Pool>,
     /// Whether this node stops: from then on no request waits here.
@@ -52,7 +56,7 @@ impl LockService {
     pub(crate) fn new(replica: Arc<dyn Replica>, limits: LimitsSection) -> LockService {
         LockService {
             replica,
-            watchers: Pool::new(limits.tenant_share, view::MOST_WATCHERS),
+            watches: Pool::new(limits.tenant_share, holder_watch::MOST_WATCHES),
             waits: Pool::new(limits.tenant_share, acquire::MOST_WAITS),
             withdrawals: Pool::new(limits.tenant_share, MOST_WITHDRAWALS),
             limits,
@@ -278,7 +282,11 @@ fn held(name: &LockName, owner: String, token: FencingToken, expires_in_ms: u64)
     }
 }
 
-fn lock_name(text: &str) -> Result<LockName, RequestError> {
+/// The name of a lock.
+///
+/// # Errors
+/// No lock can have it.
+pub(crate) fn lock_name(text: &str) -> Result<LockName, RequestError> {
     LockName::new(text).map_err(RequestError::invalid)
 }
 

@@ -60,7 +60,10 @@ pub(crate) use ids::IdService;
 pub(crate) use keyed_requests::Turn;
 pub(crate) use keys::KeyService;
 pub(crate) use layouts::LayoutService;
-pub(crate) use locks::{Found, HoldChange, LockService, SecretHold, SecretHolder};
+pub(crate) use locks::{
+    Entry, Exit, Found, HoldChange, HolderWatch, LockService, SecretHold, SecretHolder, Unlock,
+    lock_name,
+};
 pub(crate) use machines::MachinePool;
 pub(crate) use one_time::OneTimeService;
 pub(crate) use scrape::MetricsService;

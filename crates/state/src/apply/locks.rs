@@ -115,7 +115,9 @@ impl<'a> Locks<'a> {
         let record = self.table.get_mut(name)?;
         let claims =
             |record: &LockRecord| (record.holders.len() as u64, record.waiters.len() as u64);
+        let first = |record: &LockRecord| record.holders.first().map(|holder| holder.token);
         let (deadline, before) = (record.next_time(), claims(record));
+        let held = first(record);
         let charged: Vec<Tenant> = record.tenants().collect();
         let (given_up, expired) = record.drop_over(now);
         let changed = change(record, self.counter);
@@ -124,6 +126,9 @@ impl<'a> Locks<'a> {
             ended.push(claim.nonce);
             record.hold(claim, next_token(self.counter), now);
             self.tally.counts.granted += 1;
+        }
+        if held != first(record) {
+            self.tally.ended.push(Wait::Holder { name: name.clone() });
         }
         self.tally.moved(before, claims(record));
         self.tally.counts.expired += expired;

@@ -31,7 +31,7 @@ pub const MAX_WAITERS: usize = 3072;
 
 /// The maximum number of requests of a claim that are distinguished: a client retries only a few
 /// times.
-const MAX_ATTEMPTS: usize = 4;
+pub const MAX_ATTEMPTS: usize = 4;
 
 /// The maximum size of a holder, in bytes: owner, attempts, two flags, and seven numbers, one of
 /// them with 16 bytes.
@@ -53,7 +53,7 @@ pub struct Claim {
     pub(crate) owner: String,
     pub nonce: Nonce,
     /// The requests of the claim whose clients are not known to have disconnected.
-    pub(crate) attempts: Vec<Attempt>,
+    pub attempts: Vec<Attempt>,
     /// The lifetime of a hold of this claim.
     pub ttl_ms: u64,
     pub shared: bool,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::channels::only_subscribed;
 use super::connection::Client;
 use super::errors::{shown, wrong_arguments};
 use super::reply::Reply;
@@ -21,6 +22,10 @@ pub(super) enum Run {
     Eval,
     EvalSha,
     Script,
+    HashGet,
+    HashExists,
+    Subscribe,
+    Unsubscribe,
     Ids,
     Token,
     Next,
@@ -79,6 +84,10 @@ pub(super) const COMMANDS: &[Row] = &[
     row("eval", -3, NONE, Run::Eval),
     row("evalsha", -3, NONE, Run::EvalSha),
     row("script", -2, NONE, Run::Script),
+    row("hget", 3, ONE, Run::HashGet),
+    row("hexists", 3, ONE, Run::HashExists),
+    row("subscribe", -2, NONE, Run::Subscribe),
+    row("unsubscribe", -1, NONE, Run::Unsubscribe),
     row("seqd.id", -1, NONE, Run::Ids),
     row("seqd.token", 3, ONE, Run::Token),
     row("seqd.next", 3, ONE, Run::Next),
@@ -140,6 +149,9 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
         return client.local(row.name, || wrong_arguments(row.name)).await;
     }
     let (name, arguments) = (row.name, &request[1..]);
+    if client.is_subscribed() && !is_of_subscriber(row.run) {
+        return client.local(name, || only_subscribed(name)).await;
+    }
     match row.run {
         Run::Incr => client.increment(&arguments[0], 1).await.remove(0),
         Run::IncrBy => client.increment_by(arguments).await,
@@ -156,6 +168,10 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
         Run::Eval => client.eval(arguments).await,
         Run::EvalSha => client.eval_sha(arguments).await,
         Run::Script => client.script(arguments).await,
+        Run::HashGet => client.depth(arguments).await,
+        Run::HashExists => client.is_inside(arguments).await,
+        Run::Subscribe => client.subscribe(arguments).await,
+        Run::Unsubscribe => client.unsubscribe(arguments).await,
         Run::Hello => client.hello(arguments).await,
         Run::Auth => client.auth(arguments).await,
         Run::Quit => {
@@ -165,6 +181,14 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
         Run::Reset => client.reset().await,
         _ => client.describe(row, arguments).await,
     }
+}
+
+/// Returns whether a connection of version 2 with channels serves a command.
+fn is_of_subscriber(run: Run) -> bool {
+    matches!(
+        run,
+        Run::Subscribe | Run::Unsubscribe | Run::Ping | Run::Quit | Run::Reset
+    )
 }
 
 const NO_TRANSACTIONS: &str =

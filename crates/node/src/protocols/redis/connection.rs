@@ -1,14 +1,17 @@
 //! One connection: its requests in turn.
 
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 use seqd_net::Connection;
 use tokio::task::yield_now;
 
+use super::channels::Subscriptions;
 use super::commands::{self, Run};
 use super::reply::{Reply, Version};
 use super::request::{Parsed, parse};
@@ -39,6 +42,7 @@ pub(super) struct Client {
     pub(super) is_over: bool,
     /// A transaction was refused, and the rest of it may follow.
     pub(super) in_refused: bool,
+    pub(super) subscriptions: Subscriptions,
 }
 
 /// Serves a connection until it ends.
@@ -56,6 +60,7 @@ pub(super) async fn serve(
         id: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
         is_over: false,
         in_refused: false,
+        subscriptions: Subscriptions::default(),
     };
     if let Err(error) = exchange(Buffered::pooled(stream), client, stopping).await {
         tracing::debug!("redis connection: {error}");
@@ -104,8 +109,19 @@ async fn exchange(
             }
             Next::Nothing => {
                 let is_between = stream.bytes.is_empty();
-                if !stream.fill(stop.as_mut()).await? {
-                    return stream.close().await;
+                let mut pushed = None;
+                let interrupted = poll_fn(|cx| match client.subscriptions.poll_next(cx) {
+                    Poll::Ready(push) => {
+                        pushed = Some(push);
+                        Poll::Ready(())
+                    }
+                    Poll::Pending => stop.as_mut().poll(cx),
+                });
+                let is_filled = stream.fill(pin!(interrupted)).await?;
+                match pushed {
+                    Some(push) => client.push(push).write(client.version, &mut out),
+                    None if !is_filled => return stream.close().await,
+                    None => {}
                 }
                 // The client may have seen the refusal before it sent more.
                 client.in_refused &= !(is_between && stream.has_waited());

@@ -8,6 +8,7 @@ use super::connection::Client;
 use super::counters::{number, text};
 use super::errors::{not_an_integer, syntax};
 use super::locks::extension;
+use super::redisson_scripts::lock_of_record;
 use super::reply::Reply;
 use crate::admission::Admitted;
 use crate::protocols::Call;
@@ -16,7 +17,7 @@ use crate::services::{
 };
 
 /// What a key is.
-enum Kept {
+pub(super) enum Kept {
     Lock(SecretHolder),
     Sequence(Box<Sequence>),
     Nothing,
@@ -78,7 +79,7 @@ impl Client {
     }
 
     /// Reads a key and replies with what `reply` makes of it.
-    async fn read(
+    pub(super) async fn read(
         &self,
         command: &'static str,
         name: &Bytes,
@@ -178,7 +179,7 @@ impl Client {
         let call = Call {
             command,
             operation,
-            name: &name,
+            name: lock_of_record(&name).unwrap_or(&name),
         };
         let locks = &self.session.services().locks;
         let work = async |admitted: Admitted| {

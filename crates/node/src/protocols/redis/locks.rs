@@ -130,6 +130,12 @@ impl Client {
         }
     }
 
+    /// Returns whether a name is that of a sequence.
+    pub(super) fn is_sequence(&self, name: &str) -> bool {
+        let sequences = &self.session.services().sequences;
+        sequence_name(name).is_ok_and(|name| sequences.is_known(&name))
+    }
+
     /// Acquires a lock. Returns `false` if it is held, or if its name is that of a sequence: a key
     /// that exists is not set.
     pub(super) async fn acquire(
@@ -140,8 +146,7 @@ impl Client {
     ) -> Result<bool, ServiceError> {
         let services = self.session.services();
         let (value, ttl_ms) = (value_of(value)?, lifetime(ttl_ms)?);
-        let is_sequence = sequence_name(name).is_ok_and(|name| services.sequences.is_known(&name));
-        if is_sequence {
+        if self.is_sequence(name) {
             return Ok(false);
         }
         let by = (&admitted.right, admitted.tenant);

@@ -3,8 +3,9 @@
 //! [`request`] and [`reply`] are the bytes, [`commands`] is the table of commands, which [`counters`],
 //! [`keys`], [`locks`] and [`scripting`] carry out over the services, and [`server`] has those that
 //! describe the server to a client. [`scripts`] recognises the scripts of lock libraries by their
-//! normal form ([`lua`]).
+//! normal form ([`lua`]). [`redisson`] and [`subscriptions`] are for Redisson's locks.
 
+mod channels;
 mod commands;
 mod connection;
 mod counters;
@@ -14,11 +15,14 @@ pub(crate) mod fuzz;
 mod keys;
 mod locks;
 mod lua;
+mod redisson;
+mod redisson_scripts;
 mod reply;
 mod request;
 mod scripting;
 mod scripts;
 mod server;
+mod subscriptions;
 
 use std::io;
 use std::sync::Arc;

@@ -23,6 +23,10 @@ pub(super) enum Reply {
     Array(Vec<Reply>),
     /// In version 2, an array of keys and values.
     Map(Vec<(&'static str, Reply)>),
+    /// What a subscription brings; in version 2, an array.
+    Push(Vec<Reply>),
+    /// Several replies to one request.
+    Several(Vec<Reply>),
 }
 
 impl Reply {
@@ -58,6 +62,17 @@ impl Reply {
             Reply::Array(items) => {
                 line(b'*', &items.len().to_string(), out);
                 items.iter().for_each(|item| item.write(version, out));
+            }
+            Reply::Push(items) => {
+                let kind = match version {
+                    Version::Two => b'*',
+                    Version::Three => b'>',
+                };
+                line(kind, &items.len().to_string(), out);
+                items.iter().for_each(|item| item.write(version, out));
+            }
+            Reply::Several(replies) => {
+                replies.iter().for_each(|reply| reply.write(version, out));
             }
             Reply::Map(pairs) => {
                 let (kind, length) = match version {

@@ -9,7 +9,7 @@ use super::counters::{number, text};
 use super::errors::{not_an_integer, shown, wrong_arguments};
 use super::locks::{extension, value_of};
 use super::reply::Reply;
-use super::scripts::{Action, Answer, Form, Unit, recognise};
+use super::scripts::{Action, Answer, Form, Script, Unit, recognise};
 use crate::admission::Admitted;
 use crate::protocols::Call;
 use crate::services::{Found, HoldChange, RequestError, ServiceError};
@@ -26,9 +26,9 @@ impl Client {
     pub(super) async fn eval(&self, arguments: &[Bytes]) -> Reply {
         let script = text(&arguments[0]);
         match recognise(&script) {
-            Some(form) => {
-                self.scripts.add(&script, form);
-                self.run_script("eval", form, &arguments[1..]).await
+            Some(meaning) => {
+                self.scripts.add(&script, meaning);
+                self.run_script("eval", meaning, &arguments[1..]).await
             }
             None => self.local("eval", || self.unknown_script(&script)).await,
         }
@@ -36,7 +36,7 @@ impl Client {
 
     pub(super) async fn eval_sha(&self, arguments: &[Bytes]) -> Reply {
         match self.scripts.get(&text(&arguments[0])) {
-            Some(form) => self.run_script("evalsha", form, &arguments[1..]).await,
+            Some(script) => self.run_script("evalsha", script, &arguments[1..]).await,
             None => {
                 let text = "NOSCRIPT No matching script. Please use EVAL.";
                 self.local("evalsha", || Reply::error(text)).await
@@ -55,7 +55,7 @@ impl Client {
             [script] if is(b"load") => {
                 let script = text(script);
                 match recognise(&script) {
-                    Some(form) => Reply::bulk(self.scripts.add(&script, form)),
+                    Some(meaning) => Reply::bulk(self.scripts.add(&script, meaning)),
                     None => self.unknown_script(&script),
                 }
             }
@@ -86,7 +86,12 @@ impl Client {
     }
 
     /// Carries out a script. The arguments are the number of keys, the keys, and the rest.
-    async fn run_script(&self, command: &'static str, form: Form, arguments: &[Bytes]) -> Reply {
+    async fn run_script(
+        &self,
+        command: &'static str,
+        script: Script,
+        arguments: &[Bytes],
+    ) -> Reply {
         let count = match number(&arguments[0]) {
             Some(count) if count < 0 => {
                 return Reply::error("ERR Number of keys can't be negative");
@@ -99,10 +104,24 @@ impl Client {
             return Reply::error("ERR Number of keys can't be greater than number of args");
         }
         let (keys, arguments) = rest.split_at(count);
-        let [key] = keys else {
-            let text = format!("ERR a lock script has one key here, not {count}");
-            return Reply::Error(text.into());
-        };
+        match (script, keys) {
+            (Script::Redisson(meaning), _) => {
+                self.run_redisson(command, meaning, (keys, arguments)).await
+            }
+            (Script::Form(form), [key]) => self.run_form(command, form, (key, arguments)).await,
+            (Script::Form(_), _) => {
+                let text = format!("ERR a lock script has one key here, not {count}");
+                Reply::Error(text.into())
+            }
+        }
+    }
+
+    async fn run_form(
+        &self,
+        command: &'static str,
+        form: Form,
+        (key, arguments): (&Bytes, &[Bytes]),
+    ) -> Reply {
         let name = text(key);
         let call = Call {
             command,
@@ -203,12 +222,12 @@ fn operation_of(action: Action) -> &'static Operation {
     }
 }
 
-fn too_few() -> ServiceError {
+pub(super) fn too_few() -> ServiceError {
     RequestError::Invalid("the script has too few arguments".to_owned()).into()
 }
 
 /// The argument with this number, counted from 1, as a time.
-fn time_of(arguments: &[Bytes], at: usize) -> Result<u64, ServiceError> {
+pub(super) fn time_of(arguments: &[Bytes], at: usize) -> Result<u64, ServiceError> {
     let argument = arguments.get(at - 1).ok_or_else(too_few)?;
     let time = number(argument).and_then(|time| u64::try_from(time).ok());
     time.ok_or_else(|| {

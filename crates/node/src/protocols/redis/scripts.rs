@@ -7,6 +7,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
 use super::lua::normal_form;
+use super::redisson_scripts::{REDISSON, Reentrant};
 
 /// The longest script; the longest known one has less than 1.5 KiB.
 const MOST_BYTES: usize = 8 * 1024;
@@ -48,7 +49,14 @@ pub(super) enum Answer {
     Time,
 }
 
-/// What a script means.
+/// A known script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Script {
+    Form(Form),
+    Redisson(Reentrant),
+}
+
+/// What a script with one key and a value means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     pub(super) action: Action,
@@ -197,13 +205,17 @@ const SCRIPTS: &[(&str, Form)] = &[
 ];
 
 /// Recognises a script.
-pub(super) fn recognise(script: &str) -> Option<Form> {
+pub(super) fn recognise(script: &str) -> Option<Script> {
     if script.len() > MOST_BYTES {
         return None;
     }
     let name = fingerprint(script)?;
-    let known = SCRIPTS.iter().find(|(known, _)| *known == name);
-    known.map(|(_, form)| *form)
+    let of_value = SCRIPTS.iter().find(|(known, _)| *known == name);
+    let of_value = of_value.map(|(_, form)| Script::Form(*form));
+    of_value.or_else(|| {
+        let reentrant = REDISSON.iter().find(|(known, _)| *known == name);
+        reentrant.map(|(_, meaning)| Script::Redisson(*meaning))
+    })
 }
 
 /// The name of a script in the table.
@@ -218,22 +230,22 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The scripts that clients of a port have sent, by the SHA-1 by which they repeat them.
 #[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<HashMap<String, Form>>);
+pub(super) struct Remembered(Mutex<HashMap<String, Script>>);
 
 impl Remembered {
     /// Remembers a script and returns its SHA-1.
-    pub(super) fn add(&self, script: &str, form: Form) -> String {
+    pub(super) fn add(&self, script: &str, meaning: Script) -> String {
         let name = hex(&Sha1::digest(script));
         let mut scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if scripts.len() >= MOST_REMEMBERED {
             scripts.clear();
         }
-        scripts.insert(name.clone(), form);
+        scripts.insert(name.clone(), meaning);
         name
     }
 
     /// The script with this SHA-1.
-    pub(super) fn get(&self, sha1: &str) -> Option<Form> {
+    pub(super) fn get(&self, sha1: &str) -> Option<Script> {
         let scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         scripts.get(&sha1.to_ascii_lowercase()).copied()
     }
@@ -248,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_script_is_known_by_its_meaning() {
-        let release = form(Release, ONE, ZERO, ZERO);
+        let release = Script::Form(form(Release, ONE, ZERO, ZERO));
         assert_eq!(recognise(RELEASE), Some(release));
         assert_eq!(
             recognise(&RELEASE.replace("'del'", "\"UNLINK\"")),
@@ -268,10 +280,12 @@ mod tests {
 
     #[test]
     fn the_table_names_each_script_once() {
-        let mut names: Vec<&str> = SCRIPTS.iter().map(|(name, _)| *name).collect();
+        let of_value = SCRIPTS.iter().map(|(name, _)| *name);
+        let reentrant = REDISSON.iter().map(|(name, _)| *name);
+        let mut names: Vec<&str> = of_value.chain(reentrant).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), SCRIPTS.len());
+        assert_eq!(names.len(), SCRIPTS.len() + REDISSON.len());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use seqd_api::ErrorCode;
 use seqd_idgen::WallClock;
 
+use super::channels::Subscriptions;
 use super::commands::{COMMANDS, Row, Run, find};
 use super::connection::Client;
 use super::counters::number;
@@ -115,6 +116,7 @@ impl Client {
         self.session.present(None);
         self.version = Version::Two;
         self.name.clear();
+        self.subscriptions = Subscriptions::default();
         reset
     }
 
@@ -128,6 +130,10 @@ impl Client {
 
     fn described(&mut self, run: Run, arguments: &[Bytes]) -> Reply {
         match run {
+            Run::Ping if self.is_subscribed() => {
+                let message = arguments.first().cloned().unwrap_or_default();
+                Reply::Array(vec![Reply::bulk("pong"), Reply::Bulk(message)])
+            }
             Run::Ping => match arguments {
                 [] => Reply::Simple("PONG".into()),
                 [message] => echo(message),

@@ -101,7 +101,11 @@ impl LockService {
         // released.
         let key = secret(&*self.replica, deadline).await?;
         let mine = Mine::of(&asked);
-        let turn = self.register(&asked, deadline).await?;
+        let wait = || Wait::Lock {
+            name: mine.name.clone(),
+            nonce: mine.nonce,
+        };
+        let turn = self.register(wait, deadline).await?;
         let waits_until = Instant::now() + Duration::from_millis(asked.wait_ms);
         let mut claim = ClaimGuard::propose(&self.replica, &self.withdrawals, asked, deadline);
         let outcome = match claim.outcome().await {
@@ -174,11 +178,14 @@ impl LockService {
         })
     }
 
-    /// Registers the wait of a claim as soon as this node has a state.
-    async fn register(&self, asked: &AcquireLock, deadline: Instant) -> Result<Turn, ServiceError> {
+    /// Registers a wait as soon as this node has a state.
+    pub(super) async fn register(
+        &self,
+        wait: impl Fn() -> Wait,
+        deadline: Instant,
+    ) -> Result<Turn, ServiceError> {
         loop {
-            let (name, nonce) = (asked.name.clone(), asked.nonce);
-            if let Some(turn) = self.replica.wait_for_turn(Wait::Lock { name, nonce }) {
+            if let Some(turn) = self.replica.wait_for_turn(wait()) {
                 return Ok(turn);
             }
             if *self.stopping.borrow() {

@@ -22,6 +22,11 @@ pub(crate) struct SecretHolder {
     pub(crate) token: FencingToken,
     pub(crate) left_ms: u64,
     pub(crate) owner: SecretHold,
+    /// The requests of the claim: the holder has entered the lock once by each.
+    pub(super) entries: Vec<Attempt>,
+    pub(super) nonce: Nonce,
+    /// The lifetime in the terms of the claim.
+    pub(super) ttl_ms: u64,
 }
 
 /// The owner of a hold, as a caller may see it.
@@ -51,24 +56,39 @@ pub(crate) enum Found {
 }
 
 impl SecretHolder {
-    fn of(holder: &LockHolder, time: ReadTime, caller: Tenant) -> Self {
+    /// The number of times that the holder has entered the lock.
+    pub(crate) fn depth(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn of(holder: &LockHolder, left_ms: u64, caller: Tenant) -> Self {
         let own = holder.secret_owner();
         let own = own.filter(|_| holder.tenant.is_one_client_with(caller) || is_out!(SecretsApart));
         Self {
             token: holder.token,
-            left_ms: time.left(holder.until),
+            left_ms,
             owner: match own {
                 Some(secret) => SecretHold::Own(secret.to_owned()),
                 None => SecretHold::Other(holder.shown_owner()),
             },
+            entries: holder.attempts.clone(),
+            nonce: holder.nonce,
+            ttl_ms: holder.ttl_ms,
         }
     }
 
-    fn has(&self, value: &str) -> bool {
+    /// The value of the hold, if it is the caller's.
+    pub(super) fn own(&self) -> Option<&str> {
         match &self.owner {
-            SecretHold::Own(secret) => bool::from(secret.as_bytes().ct_eq(value.as_bytes())),
-            SecretHold::Other(_) => false,
+            SecretHold::Own(secret) => Some(secret),
+            SecretHold::Other(_) => None,
         }
+    }
+
+    /// Returns whether this is the caller's hold with this value.
+    pub(crate) fn has(&self, value: &str) -> bool {
+        let own = self.own();
+        own.is_some_and(|secret| bool::from(secret.as_bytes().ct_eq(value.as_bytes())))
     }
 }
 
@@ -86,18 +106,7 @@ impl LockService {
         (right, tenant): (&Right, Tenant),
         deadline: Instant,
     ) -> Result<Option<HeldLock>, ServiceError> {
-        let asked = AcquireLock {
-            name: lock_name(name)?,
-            tenant,
-            owner: secret.to_owned(),
-            nonce: Nonce::with_secret_owner(draw()?),
-            attempt: Attempt(draw()?.max(1)),
-            ttl_ms,
-            wait_ms: 0,
-            permits: 1,
-            shared: false,
-            lock_delay_ms: 0,
-        };
+        let asked = asked(lock_name(name)?, (secret, ttl_ms), tenant)?;
         match self.claim(asked, right, deadline).await {
             Ok(held) => Ok(Some(held)),
             Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Held { .. }))) => Ok(None),
@@ -189,7 +198,7 @@ impl LockService {
     }
 
     /// The first holder as this node has applied it; with the time of a read, a live one.
-    fn first_holder(
+    pub(super) fn first_holder(
         &self,
         name: &LockName,
         time: Option<ReadTime>,
@@ -199,8 +208,28 @@ impl LockService {
             let time = time.unwrap_or_else(|| ReadTime::of_applied(state));
             let mut holders = state.lock(name.as_str())?.holders();
             let live = holders.find(|holder| time.left(holder.until) > 0);
-            live.map(|holder| SecretHolder::of(holder, time, caller))
+            live.map(|holder| SecretHolder::of(holder, time.left(holder.until), caller))
         });
         found.flatten()
     }
+}
+
+/// A new claim of a lock, without a wait.
+pub(super) fn asked(
+    name: LockName,
+    (secret, ttl_ms): (&str, u64),
+    tenant: Tenant,
+) -> Result<AcquireLock, ServiceError> {
+    Ok(AcquireLock {
+        name,
+        tenant,
+        owner: secret.to_owned(),
+        nonce: Nonce::with_secret_owner(draw()?),
+        attempt: Attempt(draw()?.max(1)),
+        ttl_ms,
+        wait_ms: 0,
+        permits: 1,
+        shared: false,
+        lock_delay_ms: 0,
+    })
 }

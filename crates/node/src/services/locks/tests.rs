@@ -21,6 +21,7 @@ use crate::test_replica::{NOON, TestClock, TestReplica};
 use seqd_state::Tenant;
 
 mod holders;
+mod reentry;
 mod secrets;
 mod withdrawals;
 

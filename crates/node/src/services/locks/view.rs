@@ -6,21 +6,14 @@ use seqd_api::{Lock, LockQuery, LocksQuery, Page};
 use seqd_state::{LockName, LockView};
 use tokio::time::{Instant, timeout_at};
 
-use super::{LockService, STOPPING, full, lock_name};
+use super::{LockService, STOPPING, lock_name};
 use crate::admission::Serving;
 use crate::replica::ReadTime;
 use crate::services::error::{RequestError, ServiceError, on_state, read};
 use crate::services::page::PageRequest;
 
-/// Readers that wait at this node for a lock to change its holder. Each has a connection, of which
-/// there are four times as many.
-pub(super) const MOST_WATCHERS: u64 = 1024;
-
 /// The longest wait of a reader; proxies end connections that are silent for a minute.
 const MOST_WATCH_MS: u64 = 60_000;
-
-/// The interval at which each waiting reader checks the applied state.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The most waiters that an answer lists.
 const SHOWN_WAITERS: usize = 100;
@@ -41,42 +34,34 @@ impl LockService {
             false => Some(read(&*self.replica, deadline).await?),
         };
         if let Some((token, wait)) = wait {
-            self.wait_for_other(&name, token, Instant::now() + wait)
-                .await?;
+            let until = Instant::now() + wait;
+            self.wait_for_other(&name, token, (until, deadline)).await?;
         }
         self.seen(&name, time)
     }
 
-    /// Polls the applied state. So applying an entry costs nothing for the readers that wait for a
-    /// change of holder, and they see the change soon enough.
+    /// Returns once the first holder is another one than that with this token, or at `until`.
     async fn wait_for_other(
         &self,
         name: &LockName,
         token: u64,
-        until: Instant,
+        (until, deadline): (Instant, Instant),
     ) -> Result<(), ServiceError> {
-        let place = self.watchers.take(Serving::current_tenant(), 1);
-        let _place = place.ok_or_else(|| {
-            let most = "too many requests of this client, or of all clients,";
-            full(format!("{most} watch locks at this node"))
-        })?;
+        let tenant = Serving::current_tenant();
+        let watch = self.watch_holder(name.clone(), tenant, deadline).await?;
         let _pause = Serving::wait_as_wished();
         let mut stopping = self.stopping.subscribe();
-        loop {
-            let first = on_state(&*self.replica, |state| {
-                let holder = state.lock(name.as_str())?.holders().next()?;
-                Some(holder.token.0)
-            })?;
-            if first.unwrap_or(0) != token || Instant::now() >= until {
-                return Ok(());
+        let is_other = async {
+            while watch.first()?.map_or(0, |first| first.0) == token {
+                if timeout_at(until, watch.changed()).await.is_err() {
+                    break;
+                }
             }
-            let next = until.min(Instant::now() + LOOK_EVERY);
-            if timeout_at(next, stopping.wait_for(|stops| *stops))
-                .await
-                .is_ok()
-            {
-                return Err(STOPPING);
-            }
+            Ok(())
+        };
+        tokio::select! {
+            other = is_other => other,
+            _ = stopping.wait_for(|stops| *stops) => Err(STOPPING),
         }
     }
 

@@ -353,6 +353,10 @@ fn a_snapshot_without_room_takes_the_place_of_the_older_kept_one() {
     assert_eq!(build(1 << 20), (None, 1), "the older one takes the room");
     assert_eq!(build(1 << 20), (None, 1), "the newest stays");
     let below_the_floor = snapshot_file::left_free(1 << 30) - 1;
-    assert_eq!(build(below_the_floor), (Some(5), 2), "a full node stays full");
+    assert_eq!(
+        build(below_the_floor),
+        (Some(5), 2),
+        "a full node stays full"
+    );
     assert_eq!(build(roomy), (Some(6), 2));
 }

@@ -61,7 +61,8 @@ fn an_entry_passes_a_bounded_number_of_locks_and_those_that_are_left_are_free() 
     assert_eq!(state.lock_counts().waiters, locks as u64);
 
     state.apply(&entry(111, Vec::new()), None);
-    assert_eq!(state.ended_waits().len(), PASSED_PER_ENTRY);
+    let granted = (state.ended_waits().iter()).filter(|it| matches!(it, Wait::Lock { .. }));
+    assert_eq!(granted.count(), PASSED_PER_ENTRY);
     assert_eq!(
         state.lock_counts().waiters,
         2,

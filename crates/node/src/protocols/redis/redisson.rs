@@ -1,0 +1,189 @@
+//! Redisson's locks, which their holder may enter again.
+//!
+//! Redisson keeps such a lock as a hash of the holder's name and the number of its entries, and
+//! publishes a message on the lock's channel when it is free.
+
+use bytes::Bytes;
+use seqd_api::{Operation, Typed as _, op};
+
+use super::connection::Client;
+use super::counters::text;
+use super::keys::Kept;
+use super::locks::{lifetime, value_of};
+use super::redisson_scripts::{ExitForm, RECORD, Reentrant, lock_of_record};
+use super::reply::Reply;
+use super::scripting::{time_of, too_few};
+use crate::admission::Admitted;
+use crate::protocols::Call;
+use crate::services::{Entry, Exit, Found, HoldChange, RequestError, ServiceError, Unlock};
+
+fn wrong_type() -> Reply {
+    Reply::error("WRONGTYPE Operation against a key holding the wrong kind of value")
+}
+
+impl Client {
+    /// `HGET NAME VALUE`: how often the holder with this value has entered the lock.
+    pub(super) async fn depth(&self, arguments: &[Bytes]) -> Reply {
+        let reply = |depth: usize| match depth {
+            0 => Reply::Null,
+            depth => Reply::bulk(depth),
+        };
+        self.entries("hget", arguments, reply).await
+    }
+
+    /// `HEXISTS NAME VALUE`: whether the holder with this value has entered the lock.
+    pub(super) async fn is_inside(&self, arguments: &[Bytes]) -> Reply {
+        let reply = |depth: usize| Reply::Integer(i64::from(depth > 0));
+        self.entries("hexists", arguments, reply).await
+    }
+
+    async fn entries(
+        &self,
+        command: &'static str,
+        arguments: &[Bytes],
+        reply: impl FnOnce(usize) -> Reply,
+    ) -> Reply {
+        let value = text(&arguments[1]);
+        let of_kept = |kept| match kept {
+            Kept::Lock(holder) if holder.has(&value) => reply(holder.depth()),
+            Kept::Lock(_) | Kept::Nothing => reply(0),
+            Kept::Sequence(_) => wrong_type(),
+        };
+        self.read(command, &arguments[0], of_kept).await
+    }
+
+    /// Carries out a script of Redisson.
+    pub(super) async fn run_redisson(
+        &self,
+        command: &'static str,
+        meaning: Reentrant,
+        (keys, arguments): (&[Bytes], &[Bytes]),
+    ) -> Reply {
+        let Some(key) = keys.first() else {
+            return Reply::error("ERR the first key of a lock script is the lock");
+        };
+        if meaning == Reentrant::Break {
+            return self.delete(command, &keys[..1]).await;
+        }
+        if meaning == Reentrant::KeepAll {
+            let mut kept = Vec::new();
+            for (at, key) in keys.iter().enumerate() {
+                let work = async |name: &str, admitted: Admitted| {
+                    self.keep(name, (arguments, at + 2), &admitted).await
+                };
+                match self.on_lock((command, op::RenewLock::ROW), key, work).await {
+                    Reply::Integer(is_kept) => kept.push(Reply::Integer(is_kept)),
+                    refused => return refused,
+                }
+            }
+            return Reply::Array(kept);
+        }
+        let operation = match meaning {
+            Reentrant::Enter => op::AcquireLock::ROW,
+            Reentrant::Exit(_) => op::ReleaseLock::ROW,
+            Reentrant::Keep => op::RenewLock::ROW,
+            _ => op::GetLock::ROW,
+        };
+        let work = async |name: &str, admitted: Admitted| match meaning {
+            Reentrant::Enter => self.enter(name, arguments, &admitted).await,
+            Reentrant::Exit(form) => self.exit(name, form, (keys, arguments), &admitted).await,
+            Reentrant::Keep => self.keep(name, (arguments, 2), &admitted).await,
+            _ => Ok(Reply::Null),
+        };
+        self.on_lock((command, operation), key, work).await
+    }
+}
+
+impl Client {
+    /// Carries out a part of a script that is about one lock.
+    async fn on_lock(
+        &self,
+        (command, operation): (&'static str, &'static Operation),
+        key: &Bytes,
+        work: impl AsyncFnOnce(&str, Admitted) -> Result<Reply, ServiceError>,
+    ) -> Reply {
+        let name = text(key);
+        let call = Call {
+            command,
+            operation,
+            name: &name,
+        };
+        let done = self.session.call(call, |admitted| work(&name, admitted));
+        done.await.unwrap_or_else(|problem| self.failed(&problem))
+    }
+
+    async fn enter(
+        &self,
+        name: &str,
+        arguments: &[Bytes],
+        admitted: &Admitted,
+    ) -> Result<Reply, ServiceError> {
+        let lock = (&*value_at(arguments, 2)?, lifetime(time_of(arguments, 1)?)?);
+        if self.is_sequence(name) {
+            return Ok(wrong_type());
+        }
+        let by = (&admitted.right, admitted.tenant);
+        let locks = &self.session.services().locks;
+        Ok(
+            match locks.enter(name, lock, by, admitted.deadline).await? {
+                Entry::Entered => Reply::Null,
+                Entry::Held { left_ms } => Reply::number(left_ms),
+            },
+        )
+    }
+
+    async fn exit(
+        &self,
+        name: &str,
+        form: ExitForm,
+        (keys, arguments): (&[Bytes], &[Bytes]),
+        admitted: &Admitted,
+    ) -> Result<Reply, ServiceError> {
+        let value = value_at(arguments, form.value)?;
+        let key = keys.last().map(text).unwrap_or_default();
+        let record = match form.record {
+            None => None,
+            Some(_) if lock_of_record(&key) != Some(name) => {
+                let detail =
+                    format!("the last key of this script is {RECORD}{{{name}}}: and a number");
+                return Err(RequestError::Invalid(detail).into());
+            }
+            Some(at) => Some((&*key, lifetime(time_of(arguments, at)?)?)),
+        };
+        let unlock = Unlock {
+            value: &value,
+            ttl_ms: lifetime(time_of(arguments, form.ttl)?)?,
+            record,
+        };
+        let by = (&admitted.right, admitted.tenant);
+        let locks = &self.session.services().locks;
+        Ok(
+            match locks.exit(name, &unlock, by, admitted.deadline).await? {
+                Exit::Inside => Reply::Integer(0),
+                Exit::Free => Reply::Integer(1),
+                Exit::NotHeld => Reply::Null,
+            },
+        )
+    }
+
+    async fn keep(
+        &self,
+        name: &str,
+        (arguments, value): (&[Bytes], usize),
+        admitted: &Admitted,
+    ) -> Result<Reply, ServiceError> {
+        let change = HoldChange::Extend {
+            ttl_ms: lifetime(time_of(arguments, 1)?)?,
+        };
+        let value = value_at(arguments, value)?;
+        let by = (admitted.tenant, admitted.deadline);
+        let locks = &self.session.services().locks;
+        let found = locks.change_secret(name, (&value, change), by).await?;
+        Ok(Reply::Integer(i64::from(matches!(found, Found::Own(_)))))
+    }
+}
+
+/// The argument with this number, counted from 1, as the value of a holder.
+fn value_at(arguments: &[Bytes], at: usize) -> Result<String, ServiceError> {
+    value_of(arguments.get(at - 1).ok_or_else(too_few)?)
+}

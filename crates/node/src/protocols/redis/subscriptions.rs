@@ -1,0 +1,112 @@
+//! `SUBSCRIBE` to the channels of Redisson's locks: a message comes when the lock is free.
+
+use bytes::Bytes;
+use seqd_api::{Typed as _, op};
+
+use super::channels::{FREE, MOST_CHANNELS, Push};
+use super::connection::Client;
+use super::counters::text;
+use super::errors::shown;
+use super::redisson_scripts::lock_of_channel;
+use super::reply::{Reply, Version};
+use crate::admission::Admitted;
+use crate::protocols::Call;
+use crate::services::{ServiceError, lock_name};
+
+impl Client {
+    /// Returns whether the client has channels, and a connection of version 2 is for them alone.
+    pub(super) fn is_subscribed(&self) -> bool {
+        self.version == Version::Two && !self.subscriptions.is_empty()
+    }
+
+    /// The reply to nothing that was asked.
+    pub(super) fn push(&mut self, push: Push) -> Reply {
+        match push {
+            Push::Message(channel) => Reply::Push(vec![
+                Reply::bulk("message"),
+                Reply::Bulk(channel),
+                Reply::bulk(FREE),
+            ]),
+            Push::Ended => {
+                self.is_over = true;
+                Reply::error("NOAUTH Authentication required.")
+            }
+        }
+    }
+
+    /// `SUBSCRIBE CHANNEL...`
+    pub(super) async fn subscribe(&mut self, channels: &[Bytes]) -> Reply {
+        let mut replies = Vec::new();
+        for channel in channels {
+            match self.subscribed(channel).await {
+                Ok(()) => {
+                    let confirmed =
+                        (self.subscriptions).confirmed("subscribe", Some(channel.clone()));
+                    replies.push(confirmed);
+                }
+                Err(refused) => {
+                    replies.push(refused);
+                    break;
+                }
+            }
+        }
+        Reply::Several(replies)
+    }
+
+    async fn subscribed(&mut self, channel: &Bytes) -> Result<(), Reply> {
+        if self.subscriptions.has(channel) {
+            return Ok(());
+        }
+        let named = text(channel);
+        let Some(name) = lock_of_channel(&named) else {
+            let text = format!(
+                "ERR the channels here are those of Redisson's locks, \
+                 redisson_lock__channel:{{NAME}}, not {}",
+                shown(channel)
+            );
+            return Err(Reply::Error(text.into()));
+        };
+        if self.subscriptions.len() >= MOST_CHANNELS {
+            let text = format!("ERR a connection has at most {MOST_CHANNELS} channels");
+            return Err(Reply::Error(text.into()));
+        }
+        let call = Call {
+            command: "subscribe",
+            operation: op::GetLock::ROW,
+            name,
+        };
+        let locks = &self.session.services().locks;
+        let work = async |admitted: Admitted| {
+            let name = lock_name(name)?;
+            let watch = locks.watch_holder(name, admitted.tenant, admitted.deadline);
+            Ok::<_, ServiceError>((watch.await?, admitted.right))
+        };
+        let (watch, right) = match self.session.call(call, work).await {
+            Ok(watched) => watched,
+            Err(problem) => return Err(self.failed(&problem)),
+        };
+        self.subscriptions.add(channel.clone(), watch, right);
+        Ok(())
+    }
+
+    /// `UNSUBSCRIBE [CHANNEL...]`; of all channels, if none is named.
+    pub(super) async fn unsubscribe(&mut self, channels: &[Bytes]) -> Reply {
+        let allowed = self.session.local("unsubscribe", || ()).await;
+        if let Err(refused) = allowed {
+            return self.failed(&refused);
+        }
+        let subscriptions = &mut self.subscriptions;
+        let ended: Vec<Bytes> = match channels {
+            [] => subscriptions.channels().cloned().collect(),
+            named => named.to_vec(),
+        };
+        if ended.is_empty() {
+            return subscriptions.confirmed("unsubscribe", None);
+        }
+        let confirmed = ended.into_iter().map(|channel| {
+            subscriptions.end(&channel);
+            subscriptions.confirmed("unsubscribe", Some(channel))
+        });
+        Reply::Several(confirmed.collect())
+    }
+}

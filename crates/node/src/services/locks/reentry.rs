@@ -1,0 +1,197 @@
+//! Locks that their holder may enter again, as Redisson's are.
+//!
+//! Each entry is a request of the holder's claim: the lock is free once all of them are withdrawn.
+//! An exit is recorded before it is carried out, as a lock of its own whose value names the entry
+//! that ends. A repeated exit finds the record and ends the same entry, at any node.
+
+use seqd_guards::is_out;
+use seqd_state::{
+    Attempt, FencingToken, LockCommand, LockName, LockOutcome, LockRefusal, MAX_ATTEMPTS, Nonce,
+    Outcome, Refusal, Tenant,
+};
+use tokio::time::Instant;
+
+use super::secret::asked;
+use super::{Found, HoldChange, LockService, SecretHolder, lock_name};
+use crate::access::Right;
+use crate::services::error::{RequestError, ServiceError, propose, unexpected};
+
+/// The result of an attempt to enter a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Entered,
+    /// Another holder has the lock for this time.
+    Held {
+        left_ms: u64,
+    },
+}
+
+/// The result of an exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The caller still holds the lock, by earlier entries.
+    Inside,
+    /// The lock is free.
+    Free,
+    /// The caller does not hold the lock.
+    NotHeld,
+}
+
+/// An exit of the holder with this value.
+pub(crate) struct Unlock<'a> {
+    pub(crate) value: &'a str,
+    /// The least time that is left to the hold if the caller is still inside.
+    pub(crate) ttl_ms: u64,
+    /// The name of the record that makes a repeated exit harmless, and its lifetime.
+    pub(crate) record: Option<(&'a str, u64)>,
+}
+
+impl LockService {
+    /// Enters a lock: acquires it, or enters the hold with this value once more and extends it.
+    pub(crate) async fn enter(
+        &self,
+        name: &str,
+        (value, ttl_ms): (&str, u64),
+        (right, tenant): (&Right, Tenant),
+        deadline: Instant,
+    ) -> Result<Entry, ServiceError> {
+        let lock = lock_name(name)?;
+        // What this node has applied shows nearly always whether the caller holds the lock. If it
+        // does not, the refusal shows the holder.
+        let mut own = self.first_holder(&lock, None, tenant);
+        loop {
+            own = own.filter(|holder| holder.has(value));
+            let mut claim = asked(lock.clone(), (value, ttl_ms), tenant)?;
+            if let Some(holder) = &own {
+                if holder.entries.len() >= MAX_ATTEMPTS {
+                    let most = MAX_ATTEMPTS;
+                    let detail = format!("a holder enters a lock at most {most} times");
+                    return Err(RequestError::Invalid(detail).into());
+                }
+                (claim.nonce, claim.ttl_ms) = (holder.nonce, holder.ttl_ms);
+            }
+            match self.claim(claim, right, deadline).await {
+                Ok(held) => {
+                    if own.is_some() {
+                        let token = FencingToken(held.token);
+                        let change = HoldChange::Extend { ttl_ms };
+                        self.change_hold(name, token, change, deadline).await?;
+                    }
+                    return Ok(Entry::Entered);
+                }
+                Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Held {
+                    holder,
+                    retry_after_ms,
+                    ..
+                }))) => {
+                    let was_own = own.is_some();
+                    own = holder.map(|holder| SecretHolder::of(&holder, retry_after_ms, tenant));
+                    if was_own || !own.as_ref().is_some_and(|holder| holder.has(value)) {
+                        return Ok(Entry::Held {
+                            left_ms: retry_after_ms,
+                        });
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Ends the last entry of the holder with this value.
+    pub(crate) async fn exit(
+        &self,
+        name: &str,
+        unlock: &Unlock<'_>,
+        (right, tenant): (&Right, Tenant),
+        deadline: Instant,
+    ) -> Result<Exit, ServiceError> {
+        let lock = lock_name(name)?;
+        let by = (tenant, deadline);
+        let own = match self.find_secret(name, unlock.value, by).await? {
+            Found::Own(holder) => Some(holder),
+            Found::Other | Found::Free => None,
+        };
+        let last = own.as_ref().and_then(|holder| {
+            let last = *holder.entries.last()?;
+            Some((holder.entries.len() == 1, last))
+        });
+        let last = match (unlock.record, last) {
+            (None, last) => last,
+            (Some(_), last) if is_out!(ExitRecorded) => last,
+            (Some((record, _)), None) => self.recorded(record, by).await?,
+            (Some(record), Some(last)) => {
+                let by = (right, tenant);
+                Some(self.record(record, last, by, deadline).await?)
+            }
+        };
+        let Some((is_free, entry)) = last else {
+            return Ok(Exit::NotHeld);
+        };
+        if let Some(holder) = &own {
+            self.withdraw(lock, holder.nonce, entry, deadline).await?;
+        }
+        if is_free {
+            return Ok(Exit::Free);
+        }
+        if let Some(holder) = own {
+            let change = HoldChange::Extend {
+                ttl_ms: unlock.ttl_ms,
+            };
+            let token = holder.token;
+            if !self.change_hold(name, token, change, deadline).await? {
+                return Ok(Exit::NotHeld);
+            }
+        }
+        Ok(Exit::Inside)
+    }
+
+    /// Records which entry an exit ends, and whether the lock is free then. Returns what an equal
+    /// earlier exit recorded.
+    async fn record(
+        &self,
+        (record, ttl_ms): (&str, u64),
+        (is_free, entry): (bool, Attempt),
+        (right, tenant): (&Right, Tenant),
+        deadline: Instant,
+    ) -> Result<(bool, Attempt), ServiceError> {
+        let value = format!("{} {}", i32::from(is_free), entry.0);
+        let by = (right, tenant);
+        let is_new = self.acquire_secret(record, (&value, ttl_ms), by, deadline);
+        if is_new.await?.is_some() {
+            return Ok((is_free, entry));
+        }
+        let earlier = self.recorded(record, (tenant, deadline)).await?;
+        Ok(earlier.unwrap_or((is_free, entry)))
+    }
+
+    /// What an exit recorded.
+    async fn recorded(
+        &self,
+        record: &str,
+        (tenant, deadline): (Tenant, Instant),
+    ) -> Result<Option<(bool, Attempt)>, ServiceError> {
+        let holder = self.holder(record, tenant, deadline).await?;
+        Ok(holder.and_then(|holder| {
+            let (is_free, entry) = holder.own()?.split_once(' ')?;
+            Some((is_free == "1", Attempt(entry.parse().ok()?)))
+        }))
+    }
+
+    async fn withdraw(
+        &self,
+        name: LockName,
+        nonce: Nonce,
+        attempt: Attempt,
+        deadline: Instant,
+    ) -> Result<(), ServiceError> {
+        let command = LockCommand::Withdraw {
+            name,
+            nonce,
+            attempt,
+        };
+        match propose(&*self.replica, command, deadline).await? {
+            Outcome::Locks(LockOutcome::Withdrawn { .. }) => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+}

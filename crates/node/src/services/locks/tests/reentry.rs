@@ -1,0 +1,123 @@
+//! Locks that their holder enters again.
+
+use futures_util::FutureExt as _;
+use seqd_state::{AccessId, MAX_ATTEMPTS};
+
+use super::*;
+use crate::services::{Entry, Exit, Unlock, lock_name};
+
+const RECORD: Option<(&str, u64)> = Some(("unlock 17", 10_000));
+
+async fn enter(story: &Story, value: &str, ttl_ms: u64) -> Result<Entry, ServiceError> {
+    let by = (&Right::default(), Tenant::OPERATOR);
+    story.locks.enter(NAME, (value, ttl_ms), by, soon()).await
+}
+
+async fn exit(story: &Story, value: &str, record: Option<(&str, u64)>) -> Exit {
+    let unlock = Unlock {
+        value,
+        ttl_ms: 10_000,
+        record,
+    };
+    let by = (&Right::default(), Tenant::OPERATOR);
+    let exited = story.locks.exit(NAME, &unlock, by, soon()).await;
+    exited.unwrap()
+}
+
+/// How often the holder has entered the lock, and the time that is left.
+async fn inside(story: &Story, tenant: Tenant) -> Option<(usize, u64)> {
+    let holder = story.locks.holder(NAME, tenant, soon()).await.unwrap();
+    holder.map(|holder| (holder.depth(), holder.left_ms))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_free_after_as_many_exits_as_entries() {
+    let story = Story::begin();
+    assert_eq!(enter(&story, "a", 10_000).await.unwrap(), Entry::Entered);
+    assert_eq!(enter(&story, "a", 30_000).await.unwrap(), Entry::Entered);
+    let (depth, left_ms) = inside(&story, Tenant::OPERATOR).await.unwrap();
+    assert_eq!(depth, 2);
+    assert!((29_000..=30_000).contains(&left_ms), "{left_ms}");
+    let other = enter(&story, "b", 10_000).await.unwrap();
+    assert!(matches!(other, Entry::Held { left_ms } if left_ms > 20_000));
+    assert_eq!(exit(&story, "b", None).await, Exit::NotHeld);
+    assert_eq!(exit(&story, "a", None).await, Exit::Inside);
+    assert_eq!(exit(&story, "a", None).await, Exit::Free);
+    assert_eq!(inside(&story, Tenant::OPERATOR).await, None);
+    assert_eq!(exit(&story, "a", None).await, Exit::NotHeld);
+    assert_eq!(enter(&story, "b", 10_000).await.unwrap(), Entry::Entered);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_exit_ends_one_entry() {
+    let story = Story::begin();
+    for _ in 0..2 {
+        enter(&story, "a", 10_000).await.unwrap();
+    }
+    for _ in 0..3 {
+        assert_eq!(exit(&story, "a", RECORD).await, Exit::Inside);
+        let depth = inside(&story, Tenant::OPERATOR).await.map(|it| it.0);
+        assert_eq!(depth, Some(1), "a repeated exit ends another entry");
+    }
+    let last = Some(("unlock 18", 10_000));
+    for _ in 0..3 {
+        assert_eq!(exit(&story, "a", last).await, Exit::Free);
+        assert_eq!(inside(&story, Tenant::OPERATOR).await, None);
+    }
+    // The holder is inside again before the last repetition arrives.
+    enter(&story, "a", 10_000).await.unwrap();
+    assert_eq!(exit(&story, "a", last).await, Exit::Free);
+    let depth = inside(&story, Tenant::OPERATOR).await.map(|it| it.0);
+    assert_eq!(depth, Some(1), "a repeated exit ends a later entry");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_enters_a_lock_so_often_and_is_refused_then() {
+    let story = Story::begin();
+    for _ in 0..MAX_ATTEMPTS {
+        enter(&story, "a", 10_000).await.unwrap();
+    }
+    let refused = enter(&story, "a", 10_000).await;
+    assert_eq!(code(refused), ErrorCode::InvalidArgument);
+    for left in (0..MAX_ATTEMPTS).rev() {
+        let expected = if left == 0 { Exit::Free } else { Exit::Inside };
+        assert_eq!(exit(&story, "a", None).await, expected, "{left}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_no_proof_for_another_token() {
+    let story = Story::begin();
+    enter(&story, "a", 10_000).await.unwrap();
+    let tenant = Tenant::of_token(AccessId(1));
+    let by = (&Right::default(), tenant);
+    let entered = story.locks.enter(NAME, ("a", 10_000), by, soon()).await;
+    assert!(matches!(entered.unwrap(), Entry::Held { .. }));
+    let unlock = Unlock {
+        value: "a",
+        ttl_ms: 10_000,
+        record: RECORD,
+    };
+    let exited = story.locks.exit(NAME, &unlock, by, soon()).await;
+    assert_eq!(exited.unwrap(), Exit::NotHeld);
+    assert_eq!(inside(&story, tenant).await.map(|it| it.0), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_each_time_the_lock_is_free() {
+    let story = Story::begin();
+    let name = lock_name(NAME).unwrap();
+    let watch = story
+        .locks
+        .watch_holder(name, Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        enter(&story, "a", 10_000).await.unwrap();
+        enter(&story, "a", 10_000).await.unwrap();
+        exit(&story, "a", None).await;
+        assert!(watch.freed().now_or_never().is_none(), "it is still held");
+        exit(&story, "a", None).await;
+        watch.freed().now_or_never().expect("the lock is free");
+    }
+}
