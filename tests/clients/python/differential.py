@@ -21,7 +21,7 @@ COUNT = 200
 OWN_VALUES = {"INFO", "TIME", "COMMAND", "CLIENT ID", "DBSIZE", "HELLO"}
 TIME_LEFT = {"TTL": 3, "PTTL": 3000}
 # A fresh connection for each input, because these change it.
-CONNECTION_COMMANDS = {"HELLO", "CLIENT", "AUTH", "SELECT", "MULTI", "SUBSCRIBE"}
+CONNECTION_COMMANDS = {"HELLO", "CLIENT", "AUTH", "SELECT", "MULTI", "SUBSCRIBE", "UNSUBSCRIBE"}
 
 
 def same(case, redis, seqd):
