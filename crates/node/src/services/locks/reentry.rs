@@ -6,8 +6,8 @@
 
 use seqd_guards::is_out;
 use seqd_state::{
-    Attempt, FencingToken, LockCommand, LockName, LockOutcome, LockRefusal, MAX_ATTEMPTS, Nonce,
-    Outcome, Refusal, Tenant,
+    Attempt, LockCommand, LockName, LockOutcome, LockRefusal, MAX_ATTEMPTS, Nonce, Outcome,
+    Refusal, Tenant,
 };
 use tokio::time::Instant;
 
@@ -46,6 +46,11 @@ pub(crate) struct Unlock<'a> {
     pub(crate) record: Option<(&'a str, u64)>,
 }
 
+/// Returns whether the holder has entered the lock as often as it may.
+fn is_full(holder: &SecretHolder) -> bool {
+    holder.depth() >= MAX_ATTEMPTS
+}
+
 impl LockService {
     /// Enters a lock: acquires it, or enters the hold with this value once more and extends it.
     pub(crate) async fn enter(
@@ -61,24 +66,27 @@ impl LockService {
         let mut own = self.first_holder(&lock, None, tenant);
         loop {
             own = own.filter(|holder| holder.has(value));
+            if own.as_ref().is_some_and(is_full) {
+                own = self.own(name, value, (tenant, deadline)).await?;
+            }
+            if own.as_ref().is_some_and(is_full) {
+                let detail = format!("a holder enters a lock at most {MAX_ATTEMPTS} times");
+                return Err(RequestError::Invalid(detail).into());
+            }
+            // Before the entry: an extension alone does no harm if the entry fails.
+            if let Some(holder) = &own {
+                let change = HoldChange::Extend { ttl_ms };
+                let token = holder.token;
+                if !self.change_hold(name, token, change, deadline).await? {
+                    own = None;
+                }
+            }
             let mut claim = asked(lock.clone(), (value, ttl_ms), tenant)?;
             if let Some(holder) = &own {
-                if holder.entries.len() >= MAX_ATTEMPTS {
-                    let most = MAX_ATTEMPTS;
-                    let detail = format!("a holder enters a lock at most {most} times");
-                    return Err(RequestError::Invalid(detail).into());
-                }
                 (claim.nonce, claim.ttl_ms) = (holder.nonce, holder.ttl_ms);
             }
             match self.claim(claim, right, deadline).await {
-                Ok(held) => {
-                    if own.is_some() {
-                        let token = FencingToken(held.token);
-                        let change = HoldChange::Extend { ttl_ms };
-                        self.change_hold(name, token, change, deadline).await?;
-                    }
-                    return Ok(Entry::Entered);
-                }
+                Ok(_) => return Ok(Entry::Entered),
                 Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Held {
                     holder,
                     retry_after_ms,
@@ -107,10 +115,7 @@ impl LockService {
     ) -> Result<Exit, ServiceError> {
         let lock = lock_name(name)?;
         let by = (tenant, deadline);
-        let own = match self.find_secret(name, unlock.value, by).await? {
-            Found::Own(holder) => Some(holder),
-            Found::Other | Found::Free => None,
-        };
+        let own = self.own(name, unlock.value, by).await?;
         let last = own.as_ref().and_then(|holder| {
             let last = *holder.entries.last()?;
             Some((holder.entries.len() == 1, last))
@@ -127,22 +132,31 @@ impl LockService {
         let Some((is_free, entry)) = last else {
             return Ok(Exit::NotHeld);
         };
-        if let Some(holder) = &own {
-            self.withdraw(lock, holder.nonce, entry, deadline).await?;
-        }
-        if is_free {
-            return Ok(Exit::Free);
-        }
         if let Some(holder) = own {
+            // Before the withdrawal, after which an error would be untrue.
             let change = HoldChange::Extend {
                 ttl_ms: unlock.ttl_ms,
             };
             let token = holder.token;
-            if !self.change_hold(name, token, change, deadline).await? {
+            if !is_free && !self.change_hold(name, token, change, deadline).await? {
                 return Ok(Exit::NotHeld);
             }
+            self.withdraw(lock, holder.nonce, entry, deadline).await?;
         }
-        Ok(Exit::Inside)
+        Ok(if is_free { Exit::Free } else { Exit::Inside })
+    }
+
+    /// The hold with this value, with everything that was acknowledged before the call.
+    async fn own(
+        &self,
+        name: &str,
+        value: &str,
+        by: (Tenant, Instant),
+    ) -> Result<Option<SecretHolder>, ServiceError> {
+        Ok(match self.find_secret(name, value, by).await? {
+            Found::Own(holder) => Some(holder),
+            Found::Other | Found::Free => None,
+        })
     }
 
     /// Records which entry an exit ends, and whether the lock is free then. Returns what an equal
