@@ -53,7 +53,7 @@ pub(crate) struct Lanes(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     width: AtomicUsize,
-    /// The client that sent the latest request.
+    /// The client that sent the latest request; the operator before the first one.
     last: AtomicU64,
     /// Whether another client has sent a request since the last check.
     has_alternated: AtomicBool,
@@ -165,9 +165,13 @@ impl Lanes {
             return false;
         }
         let shared = &self.0;
-        if shared.last.load(Ordering::Relaxed) != tenant.to_bits() {
+        let last = shared.last.load(Ordering::Relaxed);
+        if last != tenant.to_bits() {
             shared.last.store(tenant.to_bits(), Ordering::Relaxed);
-            shared.has_alternated.store(true, Ordering::Relaxed);
+            // The first client of all does not follow another one.
+            if last != Tenant::OPERATOR.to_bits() {
+                shared.has_alternated.store(true, Ordering::Relaxed);
+            }
         }
         shared.width.load(Ordering::Relaxed) != OPEN
     }
@@ -295,6 +299,20 @@ mod tests {
         let fourth = many[2].try_recv();
         assert!(fourth.is_ok());
         assert!(many[3].try_recv().is_err());
+    }
+
+    #[test]
+    fn only_a_second_client_makes_several() {
+        let lanes = Lanes::default();
+        let alternated = || lanes.0.has_alternated.load(Ordering::Relaxed);
+        for id in [1, 1] {
+            lanes.ask(tenant(id));
+            assert!(!alternated(), "one client counts as several");
+        }
+        lanes.ask(Tenant::OPERATOR);
+        assert!(!alternated(), "an operator counts as a client");
+        lanes.ask(tenant(2));
+        assert!(alternated());
     }
 
     #[test]

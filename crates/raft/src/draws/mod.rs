@@ -300,6 +300,10 @@ fn response(drawn: Result<Drawn, DrawError>) -> DrawResponse {
         Ok(drawn) => DrawResponse::Drawn(drawn),
         Err(DrawError::Ahead { ms }) => DrawResponse::Ahead { ms },
         Err(DrawError::ClockUnknown) => DrawResponse::ClockUnknown,
+        // The peer that asked does not stop.
+        Err(DrawError::Propose(ProposeError::Stopping | ProposeError::NodeRemoved)) => {
+            DrawResponse::Failed(ProposeError::no_leader())
+        }
         Err(DrawError::Propose(error)) => DrawResponse::Failed(error),
         Err(DrawError::Refused(refusal)) => match frame::write_all(&[refusal]) {
             Ok(mut frames) if frames.len() == 1 => DrawResponse::Refused(frames.remove(0)),

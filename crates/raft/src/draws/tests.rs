@@ -320,3 +320,12 @@ async fn refusals_reach_the_caller_through_a_follower() {
     assert_eq!(draw(cluster.raft(follower), 1).await, Ok((50_000, 50_000)));
     cluster.stop_all().await;
 }
+
+#[test]
+fn a_draw_that_a_stopping_leader_drops_does_not_say_that_the_peer_stops() {
+    for error in [ProposeError::Stopping, ProposeError::NodeRemoved] {
+        let answer = response(Err(DrawError::Propose(error)));
+        let is_no_quorum = matches!(answer, DrawResponse::Failed(ProposeError::NoQuorum { .. }));
+        assert!(is_no_quorum, "the peer's client is sent away");
+    }
+}

@@ -64,9 +64,12 @@ impl Subscriptions {
         self.channels().any(|it| it == channel)
     }
 
-    pub(super) fn add(&mut self, channel: Bytes, watch: HolderWatch, right: Right) {
-        let freed = Box::pin(freed(watch, right));
-        self.0.push(Subscription { channel, freed });
+    pub(super) fn add(&mut self, channel: &[u8], watch: HolderWatch, right: Right) {
+        self.0.push(Subscription {
+            // A copy, because a part of a request keeps the whole request in memory.
+            channel: Bytes::copy_from_slice(channel),
+            freed: Box::pin(freed(watch, right)),
+        });
     }
 
     pub(super) fn end(&mut self, channel: &Bytes) {

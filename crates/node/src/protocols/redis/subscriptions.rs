@@ -85,7 +85,7 @@ impl Client {
             Ok(watched) => watched,
             Err(problem) => return Err(self.failed(&problem)),
         };
-        self.subscriptions.add(channel.clone(), watch, right);
+        self.subscriptions.add(channel, watch, right);
         Ok(())
     }
 

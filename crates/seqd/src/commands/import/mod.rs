@@ -29,6 +29,7 @@ use crate::progress::Progress;
 use crate::session::Session;
 use input::MAX_FILE_BYTES;
 use plan::{Rules, Step, System, Target};
+use table::Refusal;
 
 /// The number of requests in flight. The leader commits them in groups. An advance of a segment
 /// sequence waits for the members' reports, which come once per second.
@@ -183,14 +184,24 @@ fn targets(args: &ImportArgs, system: System) -> Result<Vec<Target>, Failure> {
         prefix: &args.prefix,
         margin: args.margin,
     };
-    let read = input::tables(&bytes, &system.schema());
+    let read = input::tables(&bytes, &system.schema()).map_err(|refusal| vec![refusal]);
     let targets = read.and_then(|tables| plan::targets(&tables, system, rules));
-    targets.map_err(|refusal| {
-        let (line, reason) = (refusal.line, refusal.reason);
-        Failure::usage(format!(
-            "{label}, line {line}: {reason}; nothing was changed"
-        ))
-    })
+    targets.map_err(|refusals| Failure::usage(format!("{label}, {}", summary(&refusals))))
+}
+
+/// The most refused lines that a message names.
+const MOST_NAMED: usize = 10;
+
+fn summary(refusals: &[Refusal]) -> String {
+    let named = refusals.iter().take(MOST_NAMED);
+    let named = named.map(|refusal| format!("line {}: {}", refusal.line, refusal.reason));
+    let mut parts: Vec<String> = named.collect();
+    let more = refusals.len().saturating_sub(MOST_NAMED);
+    if more > 0 {
+        parts.push(format!("{more} more lines cannot be imported"));
+    }
+    parts.push("nothing was changed".to_owned());
+    parts.join("; ")
 }
 
 /// Runs a request per item, several at a time, and returns the results in order.

@@ -73,16 +73,26 @@ pub(super) struct Rules<'a> {
 }
 
 /// The sequences of a file, in its order. Identical rows are one sequence.
+///
+/// # Errors
+/// The refusal of each row that cannot be imported, in the order of the rows.
 pub(super) fn targets(
     tables: &[Table],
     system: System,
     rules: Rules<'_>,
-) -> Result<Vec<Target>, Refusal> {
+) -> Result<Vec<Target>, Vec<Refusal>> {
     let (mut targets, mut lines) = (Vec::new(), BTreeMap::<String, usize>::new());
+    let mut refused = Vec::new();
     for table in tables {
         let fields = Fields { table };
         for row in &table.rows {
-            let target = target(&fields, row, system, rules)?;
+            let target = match target(&fields, row, system, rules) {
+                Ok(target) => target,
+                Err(refusal) => {
+                    refused.push(refusal);
+                    continue;
+                }
+            };
             let Some(at) = lines.get(&target.name) else {
                 lines.insert(target.name.clone(), targets.len());
                 targets.push(target);
@@ -90,11 +100,15 @@ pub(super) fn targets(
             };
             let earlier: &Target = &targets[*at];
             if (earlier.start, earlier.increment) != (target.start, target.increment) {
-                return Err(conflict(earlier, &target, system));
+                refused.push(conflict(earlier, &target, system));
             }
         }
     }
-    Ok(targets)
+    if refused.is_empty() {
+        Ok(targets)
+    } else {
+        Err(refused)
+    }
 }
 
 fn conflict(earlier: &Target, later: &Target, system: System) -> Refusal {

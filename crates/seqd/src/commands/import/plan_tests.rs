@@ -10,8 +10,16 @@ const PLAIN: Rules<'static> = Rules {
     margin: 0,
 };
 
-fn read(text: &str, system: System, rules: Rules<'_>) -> Result<Vec<Target>, Refusal> {
-    targets(&tables(text.as_bytes(), &system.schema())?, system, rules)
+fn read(text: &str, system: System, rules: Rules<'_>) -> Result<Vec<Target>, Vec<Refusal>> {
+    let tables = tables(text.as_bytes(), &system.schema()).map_err(|refusal| vec![refusal])?;
+    targets(&tables, system, rules)
+}
+
+/// The only refusal of a file.
+fn refused(text: &str, system: System) -> Refusal {
+    let mut refusals = read(text, system, PLAIN).unwrap_err();
+    assert_eq!(refusals.len(), 1, "{text}");
+    refusals.remove(0)
 }
 
 fn only(text: &str, system: System, margin: u64) -> (i64, i64) {
@@ -64,10 +72,18 @@ fn a_bad_row_is_refused_with_its_line() {
         (System::Counters, "name,value,increment\na,1,0\n", 2, "1 to"),
     ];
     for (system, text, line, part) in cases {
-        let refusal = read(text, system, PLAIN).unwrap_err();
+        let refusal = refused(text, system);
         assert_eq!(refusal.line, line, "{text}");
         assert!(refusal.reason.contains(part), "{text}: {}", refusal.reason);
     }
+}
+
+#[test]
+fn all_bad_rows_of_a_file_are_refused_together() {
+    let text = "name,value\na,x\nb,1\nc d,1\nb,2\ne,1\n";
+    let refusals = read(text, System::Counters, PLAIN).unwrap_err();
+    let lines: Vec<u64> = refusals.iter().map(|refusal| refusal.line).collect();
+    assert_eq!(lines, [2, 4, 5]);
 }
 
 #[test]
@@ -131,7 +147,7 @@ fn ordered_values_below_the_start_in_the_leaders_memory_become_void() {
 
 #[test]
 fn a_row_of_empty_cells_is_refused() {
-    let refusal = read("name\tvalue\n\t\nb\t1\n", System::Counters, PLAIN).unwrap_err();
+    let refusal = refused("name\tvalue\n\t\nb\t1\n", System::Counters);
     assert_eq!(refusal.line, 2);
 }
 
