@@ -108,6 +108,11 @@ impl Claim {
             && self.lock_delay_ms == asked.lock_delay_ms
     }
 
+    /// Returns whether a further request could not be distinguished from the others.
+    pub(crate) fn is_full(&self, attempt: Attempt) -> bool {
+        self.attempts.len() >= MAX_ATTEMPTS && !self.attempts.contains(&attempt)
+    }
+
     /// Adds a request. If there are more than can be distinguished, no withdrawal ends the claim.
     fn add(&mut self, attempt: Attempt) {
         if self.attempts.contains(&attempt) || self.attempts.contains(&Attempt::NOBODY) {

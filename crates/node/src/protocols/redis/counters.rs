@@ -120,7 +120,7 @@ impl Client {
 
     /// Admits up to `count` requests, each of which counts towards the rate of its token. Returns
     /// the sender, the number of admitted requests, and the refusal of the next one.
-    fn admit(&self, count: usize) -> (Option<Sender>, usize, Option<Problem>) {
+    pub(super) fn admit(&self, count: usize) -> (Option<Sender>, usize, Option<Problem>) {
         let mut sender = None;
         for admitted in 0..count {
             match self.session.admit() {
@@ -132,7 +132,7 @@ impl Client {
     }
 
     /// Adds the replies to those of `count` requests that were refused.
-    async fn refuse(
+    pub(super) async fn refuse(
         &self,
         command: &'static str,
         count: usize,

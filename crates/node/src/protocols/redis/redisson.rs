@@ -3,14 +3,19 @@
 //! Redisson keeps such a lock as a hash of the holder's name and the number of its entries, and
 //! publishes a message on the lock's channel when it is free.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use seqd_api::{Operation, Typed as _, op};
+use seqd_api::{ErrorCode, Operation, Typed as _, op};
+use tokio::time::{Instant, sleep};
 
 use super::connection::Client;
 use super::counters::text;
 use super::keys::Kept;
 use super::locks::{lifetime, value_of};
-use super::redisson_scripts::{ExitForm, RECORD, Reentrant, lock_of_record};
+use super::redisson_scripts::{
+    ExitForm, MOST_NAME, RECORD, Reentrant, has_own_channel, lock_of_record,
+};
 use super::reply::Reply;
 use super::scripting::{time_of, too_few};
 use crate::admission::Admitted;
@@ -59,24 +64,14 @@ impl Client {
         meaning: Reentrant,
         (keys, arguments): (&[Bytes], &[Bytes]),
     ) -> Reply {
+        if meaning == Reentrant::KeepAll {
+            return self.keep_all(command, (keys, arguments)).await;
+        }
         let Some(key) = keys.first() else {
             return Reply::error("ERR the first key of a lock script is the lock");
         };
         if meaning == Reentrant::Break {
             return self.delete(command, &keys[..1]).await;
-        }
-        if meaning == Reentrant::KeepAll {
-            let mut kept = Vec::new();
-            for (at, key) in keys.iter().enumerate() {
-                let work = async |name: &str, admitted: Admitted| {
-                    self.keep(name, (arguments, at + 2), &admitted).await
-                };
-                match self.on_lock((command, op::RenewLock::ROW), key, work).await {
-                    Reply::Integer(is_kept) => kept.push(Reply::Integer(is_kept)),
-                    refused => return refused,
-                }
-            }
-            return Reply::Array(kept);
         }
         let operation = match meaning {
             Reentrant::Enter => op::AcquireLock::ROW,
@@ -112,6 +107,38 @@ impl Client {
         done.await.unwrap_or_else(|problem| self.failed(&problem))
     }
 
+    /// Extends several holds by one request. One that cannot be extended delays none of the others.
+    async fn keep_all(
+        &self,
+        command: &'static str,
+        (keys, arguments): (&[Bytes], &[Bytes]),
+    ) -> Reply {
+        let begun = Instant::now();
+        let (sender, _, refused) = self.admit(1);
+        let mut replies = Vec::new();
+        if let Some(sender) = &sender {
+            let (mut kept, mut failed) = (Vec::new(), None);
+            for (at, key) in keys.iter().enumerate() {
+                let name = text(key);
+                let call = Call {
+                    command,
+                    operation: op::RenewLock::ROW,
+                    name: &name,
+                };
+                let work = async |admitted| self.keep(&name, (arguments, at + 2), &admitted).await;
+                match self.session.admitted(call, sender, work).await {
+                    Ok(is_kept) => kept.push(is_kept),
+                    Err(problem) => failed = failed.or(Some(problem)),
+                }
+            }
+            self.session.count(command, 1, failed.as_ref(), begun);
+            let reply = failed.map_or(Reply::Array(kept), |problem| self.failed(&problem));
+            replies.push(reply);
+        }
+        self.refuse(command, 1, refused, begun, &mut replies).await;
+        replies.remove(0)
+    }
+
     async fn enter(
         &self,
         name: &str,
@@ -119,6 +146,13 @@ impl Client {
         admitted: &Admitted,
     ) -> Result<Reply, ServiceError> {
         let lock = (&*value_at(arguments, 2)?, lifetime(time_of(arguments, 1)?)?);
+        if name.len() > MOST_NAME || !has_own_channel(name) {
+            let detail = format!(
+                "a lock of Redisson has a name of at most {MOST_NAME} characters, and not one in \
+                 one pair of braces"
+            );
+            return Err(RequestError::Invalid(detail).into());
+        }
         if self.is_sequence(name) {
             return Ok(wrong_type());
         }
@@ -140,6 +174,9 @@ impl Client {
         admitted: &Admitted,
     ) -> Result<Reply, ServiceError> {
         let value = value_at(arguments, form.value)?;
+        if self.is_sequence(name) {
+            return Ok(wrong_type());
+        }
         let key = keys.last().map(text).unwrap_or_default();
         let record = match form.record {
             None => None,
@@ -157,13 +194,18 @@ impl Client {
         };
         let by = (&admitted.right, admitted.tenant);
         let locks = &self.session.services().locks;
-        Ok(
-            match locks.exit(name, &unlock, by, admitted.deadline).await? {
-                Exit::Inside => Reply::Integer(0),
-                Exit::Free => Reply::Integer(1),
-                Exit::NotHeld => Reply::Null,
-            },
-        )
+        let exited = loop {
+            let exited = locks.exit(name, &unlock, by, admitted.deadline).await;
+            let error = exited.as_ref().err().filter(|_| unlock.record.is_some());
+            if !is_repeated(error, admitted.deadline).await {
+                break exited?;
+            }
+        };
+        Ok(match exited {
+            Exit::Inside => Reply::Integer(0),
+            Exit::Free => Reply::Integer(1),
+            Exit::NotHeld => Reply::Null,
+        })
     }
 
     async fn keep(
@@ -176,11 +218,33 @@ impl Client {
             ttl_ms: lifetime(time_of(arguments, 1)?)?,
         };
         let value = value_at(arguments, value)?;
+        if self.is_sequence(name) {
+            return Ok(wrong_type());
+        }
         let by = (admitted.tenant, admitted.deadline);
         let locks = &self.session.services().locks;
-        let found = locks.change_secret(name, (&value, change), by).await?;
+        let found = loop {
+            let found = locks.change_secret(name, (&value, change), by).await;
+            if !is_repeated(found.as_ref().err(), admitted.deadline).await {
+                break found?;
+            }
+        };
         Ok(Reply::Integer(i64::from(matches!(found, Found::Own(_)))))
     }
+}
+
+/// The pause before a repetition.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Returns, after a pause, whether work that may be done again is repeated: its outcome is unknown,
+/// and its deadline has not come. Redisson takes each error of a renewal for the end of the hold.
+async fn is_repeated(error: Option<&ServiceError>, deadline: Instant) -> bool {
+    let is_unknown = error.is_some_and(|error| error.code() == ErrorCode::OutcomeUnknown);
+    let is_repeated = is_unknown && Instant::now() + AGAIN < deadline;
+    if is_repeated {
+        sleep(AGAIN).await;
+    }
+    is_repeated
 }
 
 /// The argument with this number, counted from 1, as the value of a holder.

@@ -70,12 +70,23 @@ pub(super) fn lock_of_channel(channel: &str) -> Option<&str> {
     channel.strip_prefix(CHANNEL).map(without_braces)
 }
 
-/// Redisson adds braces to a name without any.
+/// Redisson adds braces to a name without an opening one.
 fn without_braces(name: &str) -> &str {
     let inner = name.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
-    inner
-        .filter(|inner| !inner.contains(['{', '}']))
-        .unwrap_or(name)
+    inner.filter(|inner| !inner.contains('{')).unwrap_or(name)
+}
+
+/// The longest ID of an exit: 16 bytes in hexadecimal digits.
+const ID_CHARACTERS: usize = 32;
+
+/// The most characters of a name, so that the record of an exit is the name of a lock.
+pub(super) const MOST_NAME: usize =
+    seqd_state::MAX_LOCK_NAME_BYTES - RECORD.len() - "{}:".len() - ID_CHARACTERS;
+
+/// Returns whether the channel and the records of a lock with this name are its own: those of `{a}`
+/// are also those of `a`.
+pub(super) fn has_own_channel(name: &str) -> bool {
+    without_braces(name) == name
 }
 
 #[cfg(test)]
@@ -89,6 +100,7 @@ mod tests {
             lock_of_channel("redisson_lock__channel:{a}:b"),
             Some("{a}:b")
         );
+        assert_eq!(lock_of_channel("redisson_lock__channel:{a}}"), Some("a}"));
         assert_eq!(lock_of_channel("news"), None);
         assert_eq!(
             lock_of_record("redisson_unlock_latch:{a:b}:17"),
@@ -100,5 +112,14 @@ mod tests {
         );
         assert_eq!(lock_of_record("redisson_unlock_latch:"), None);
         assert_eq!(lock_of_record("a:17"), None);
+    }
+
+    #[test]
+    fn a_name_in_one_pair_of_braces_has_the_channel_of_another() {
+        for name in ["a", "a}", "{a", "{a}b", "{a}{b}", "a{b}"] {
+            assert!(has_own_channel(name), "{name}");
+        }
+        assert!(!has_own_channel("{a}") && !has_own_channel("{}"));
+        assert_eq!(MOST_NAME, 198);
     }
 }

@@ -51,6 +51,11 @@ fn is_full(holder: &SecretHolder) -> bool {
     holder.depth() >= MAX_ATTEMPTS
 }
 
+fn too_often() -> ServiceError {
+    let detail = format!("a holder enters a lock at most {MAX_ATTEMPTS} times");
+    RequestError::Invalid(detail).into()
+}
+
 impl LockService {
     /// Enters a lock: acquires it, or enters the hold with this value once more and extends it.
     pub(crate) async fn enter(
@@ -70,8 +75,7 @@ impl LockService {
                 own = self.own(name, value, (tenant, deadline)).await?;
             }
             if own.as_ref().is_some_and(is_full) {
-                let detail = format!("a holder enters a lock at most {MAX_ATTEMPTS} times");
-                return Err(RequestError::Invalid(detail).into());
+                return Err(too_often());
             }
             // Before the entry: an extension alone does no harm if the entry fails.
             if let Some(holder) = &own {
@@ -99,6 +103,10 @@ impl LockService {
                             left_ms: retry_after_ms,
                         });
                     }
+                }
+                // The terms are those of the claim, so that it has the most requests.
+                Err(ServiceError::Refused(Refusal::Locks(LockRefusal::TermsDiffer { .. }))) => {
+                    return Err(too_often());
                 }
                 Err(error) => return Err(error),
             }

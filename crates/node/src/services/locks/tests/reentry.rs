@@ -4,6 +4,7 @@ use futures_util::FutureExt as _;
 use seqd_state::{AccessId, MAX_ATTEMPTS};
 
 use super::*;
+use crate::services::locks::secret;
 use crate::services::{Entry, Exit, Unlock, lock_name};
 
 const RECORD: Option<(&str, u64)> = Some(("unlock 17", 10_000));
@@ -79,6 +80,32 @@ async fn a_holder_enters_a_lock_so_often_and_is_refused_then() {
     }
     let refused = enter(&story, "a", 10_000).await;
     assert_eq!(code(refused), ErrorCode::InvalidArgument);
+    for left in (0..MAX_ATTEMPTS).rev() {
+        let expected = if left == 0 { Exit::Free } else { Exit::Inside };
+        assert_eq!(exit(&story, "a", None).await, expected, "{left}");
+    }
+}
+
+/// Two entries that are under way together must not pass the limit: no exit could end the last one.
+#[tokio::test(start_paused = true)]
+async fn entries_under_way_together_do_not_pass_the_limit() {
+    let story = Story::begin();
+    for _ in 1..MAX_ATTEMPTS {
+        enter(&story, "a", 10_000).await.unwrap();
+    }
+    let asked = async || {
+        let holder = story.locks.holder(NAME, Tenant::OPERATOR, soon()).await;
+        let nonce = holder.unwrap().unwrap().nonce;
+        let asked = secret::asked(lock_name(NAME).unwrap(), ("a", 10_000), Tenant::OPERATOR);
+        seqd_state::AcquireLock {
+            nonce,
+            ..asked.unwrap()
+        }
+    };
+    let (one, two) = (asked().await, asked().await);
+    let claim = async |asked| story.locks.claim(asked, &Right::default(), soon()).await;
+    claim(one).await.unwrap();
+    claim(two).await.unwrap_err();
     for left in (0..MAX_ATTEMPTS).rev() {
         let expected = if left == 0 { Exit::Free } else { Exit::Inside };
         assert_eq!(exit(&story, "a", None).await, expected, "{left}");
