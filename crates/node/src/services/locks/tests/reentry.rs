@@ -56,9 +56,14 @@ async fn a_repeated_exit_ends_one_entry() {
         enter(&story, "a", 10_000).await.unwrap();
     }
     for _ in 0..3 {
-        assert_eq!(exit(&story, "a", RECORD).await, Exit::Inside);
+        let exited = exit(&story, "a", RECORD).await;
         let depth = inside(&story, Tenant::OPERATOR).await.map(|it| it.0);
-        assert_eq!(depth, Some(1), "a repeated exit ends another entry");
+        let left = (exited, depth);
+        assert_eq!(
+            left,
+            (Exit::Inside, Some(1)),
+            "a repeated exit ends another entry"
+        );
     }
     let last = Some(("unlock 18", 10_000));
     for _ in 0..3 {
