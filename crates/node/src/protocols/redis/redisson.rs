@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqd_api::{ErrorCode, Operation, Typed as _, op};
+use seqd_api::{ErrorCode, Typed as _, op};
 use tokio::time::{Instant, sleep};
 
 use super::connection::Client;
@@ -50,7 +50,7 @@ impl Client {
     ) -> Reply {
         let value = text(&arguments[1]);
         let of_kept = |kept| match kept {
-            Kept::Lock(holder) if holder.has(&value) => reply(holder.depth()),
+            Kept::Lock(holder) if holder.has(&value) => reply(holder.depth),
             Kept::Lock(_) | Kept::Nothing => reply(0),
             Kept::Sequence(_) => wrong_type(),
         };
@@ -79,32 +79,20 @@ impl Client {
             Reentrant::Keep => op::RenewLock::ROW,
             _ => op::GetLock::ROW,
         };
-        let work = async |name: &str, admitted: Admitted| match meaning {
-            Reentrant::Enter => self.enter(name, arguments, &admitted).await,
-            Reentrant::Exit(form) => self.exit(name, form, (keys, arguments), &admitted).await,
-            Reentrant::Keep => self.keep(name, (arguments, 2), &admitted).await,
-            _ => Ok(Reply::Null),
-        };
-        self.on_lock((command, operation), key, work).await
-    }
-}
-
-impl Client {
-    /// Carries out a part of a script that is about one lock.
-    async fn on_lock(
-        &self,
-        (command, operation): (&'static str, &'static Operation),
-        key: &Bytes,
-        work: impl AsyncFnOnce(&str, Admitted) -> Result<Reply, ServiceError>,
-    ) -> Reply {
         let name = text(key);
         let call = Call {
             command,
             operation,
             name: &name,
         };
-        let done = self.session.call(call, |admitted| work(&name, admitted));
-        done.await.unwrap_or_else(|problem| self.failed(&problem))
+        let work = async |admitted: Admitted| match meaning {
+            Reentrant::Enter => self.enter(&name, arguments, &admitted).await,
+            Reentrant::Exit(form) => self.exit(&name, form, (keys, arguments), &admitted).await,
+            Reentrant::Keep => self.keep(&name, (arguments, 2), &admitted).await,
+            _ => Ok(Reply::Null),
+        };
+        let done = self.session.call(call, work).await;
+        done.unwrap_or_else(|problem| self.failed(&problem))
     }
 
     /// Extends several holds by one request. One that cannot be extended delays none of the others.

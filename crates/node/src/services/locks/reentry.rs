@@ -48,7 +48,7 @@ pub(crate) struct Unlock<'a> {
 
 /// Returns whether the holder has entered the lock as often as it may.
 fn is_full(holder: &SecretHolder) -> bool {
-    holder.depth() >= MAX_ATTEMPTS
+    holder.depth >= MAX_ATTEMPTS
 }
 
 fn too_often() -> ServiceError {
@@ -124,10 +124,9 @@ impl LockService {
         let lock = lock_name(name)?;
         let by = (tenant, deadline);
         let own = self.own(name, unlock.value, by).await?;
-        let last = own.as_ref().and_then(|holder| {
-            let last = *holder.entries.last()?;
-            Some((holder.entries.len() == 1, last))
-        });
+        let last = own
+            .as_ref()
+            .and_then(|holder| Some((holder.depth == 1, holder.last?)));
         let last = match (unlock.record, last) {
             (None, last) => last,
             (Some(_), last) if is_out!(ExitRecorded) => last,

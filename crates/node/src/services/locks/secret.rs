@@ -22,8 +22,10 @@ pub(crate) struct SecretHolder {
     pub(crate) token: FencingToken,
     pub(crate) left_ms: u64,
     pub(crate) owner: SecretHold,
-    /// The requests of the claim: the holder has entered the lock once by each.
-    pub(super) entries: Vec<Attempt>,
+    /// The number of times that the holder has entered the lock: once by each request of its claim.
+    pub(crate) depth: usize,
+    /// The last of these requests.
+    pub(super) last: Option<Attempt>,
     pub(super) nonce: Nonce,
     /// The lifetime in the terms of the claim.
     pub(super) ttl_ms: u64,
@@ -56,11 +58,6 @@ pub(crate) enum Found {
 }
 
 impl SecretHolder {
-    /// The number of times that the holder has entered the lock.
-    pub(crate) fn depth(&self) -> usize {
-        self.entries.len()
-    }
-
     pub(super) fn of(holder: &LockHolder, left_ms: u64, caller: Tenant) -> Self {
         let own = holder.secret_owner();
         let own = own.filter(|_| holder.tenant.is_one_client_with(caller) || is_out!(SecretsApart));
@@ -71,7 +68,8 @@ impl SecretHolder {
                 Some(secret) => SecretHold::Own(secret.to_owned()),
                 None => SecretHold::Other(holder.shown_owner()),
             },
-            entries: holder.attempts.clone(),
+            depth: holder.attempts.len(),
+            last: holder.attempts.last().copied(),
             nonce: holder.nonce,
             ttl_ms: holder.ttl_ms,
         }

@@ -28,7 +28,7 @@ async fn exit(story: &Story, value: &str, record: Option<(&str, u64)>) -> Exit {
 /// How often the holder has entered the lock, and the time that is left.
 async fn inside(story: &Story, tenant: Tenant) -> Option<(usize, u64)> {
     let holder = story.locks.holder(NAME, tenant, soon()).await.unwrap();
-    holder.map(|holder| (holder.depth(), holder.left_ms))
+    holder.map(|holder| (holder.depth, holder.left_ms))
 }
 
 #[tokio::test(start_paused = true)]
