@@ -68,32 +68,41 @@ pub fn ids_while_nodes_are_killed(run: &IdRun) -> Result<u64, Violation> {
     Ok(minted)
 }
 
-/// Eight clients use a sequence while the leader is killed `kills` times, after `between` values
-/// each, and then all nodes at once. The values must be linearizable, no acknowledged value may be
-/// lost, and requests in flight must be answered in time. A strict sequence has no gap without a
-/// request whose response was lost; an ordered one may have gaps.
-pub fn values_while_leaders_are_killed(
-    mode: &str,
-    kills: u64,
-    between: usize,
-) -> Result<(), Violation> {
+/// The load of a strict or an ordered sequence while leaders are killed.
+#[derive(Debug)]
+pub struct ValueRun {
+    pub mode: &'static str,
+    pub kills: u64,
+    /// Values before and after each kill.
+    pub between: usize,
+    pub clients: usize,
+}
+
+/// Clients use a sequence while the leader is killed repeatedly, and then all nodes at once. The
+/// values must be linearizable, no acknowledged value may be lost, and requests in flight must be
+/// answered in time. A strict sequence has no gap without a request whose response was lost; an
+/// ordered one may have gaps.
+pub fn values_while_leaders_are_killed(run: &ValueRun) -> Result<(), Violation> {
+    let (mode, between) = (run.mode, run.between);
+    // At the rate of a machine that is busy with other tests.
+    let patience = READY + Duration::from_millis(between as u64);
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": mode}));
     let timeline = Timeline::begin();
-    let load = cluster.load(8, Route::Roaming, 1, 0);
+    let load = cluster.load(run.clients, Route::Roaming, 1, 0);
     let workload = Workload::next(load, timeline, "order");
     let mut outages = Vec::new();
-    for _ in 0..kills {
-        workload.wait_for(between, READY);
+    for _ in 0..run.kills {
+        workload.wait_for(between, patience);
         let leader = cluster.leader();
         let kill = timeline.at();
         cluster.node_mut(leader).kill();
-        workload.wait_for(between, READY);
+        workload.wait_for(between, patience);
         outages.push((kill, timeline.at()));
         cluster.node_mut(leader).start();
         cluster.wait_ready();
     }
-    workload.wait_for(between, READY);
+    workload.wait_for(between, patience);
     (0..3).for_each(|i| cluster.node_mut(i).kill());
     let history = workload.finish();
     cluster.start_all();

@@ -4,14 +4,20 @@ use seqd_tests::checkers::linearizable;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::faults::Paused;
 use seqd_tests::history::{Timeline, reasons, tally};
-use seqd_tests::runs::values_while_leaders_are_killed;
+use seqd_tests::runs::{ValueRun, values_while_leaders_are_killed};
 use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
 #[test]
 fn values_increase_over_all_nodes_while_leaders_are_killed() {
-    values_while_leaders_are_killed("ordered", 2, 2_000).unwrap();
+    let run = ValueRun {
+        mode: "ordered",
+        kills: 2,
+        between: 2_000,
+        clients: 8,
+    };
+    values_while_leaders_are_killed(&run).unwrap();
 }
 
 #[test]

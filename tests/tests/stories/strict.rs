@@ -5,14 +5,20 @@ use seqd_tests::checkers::{linearizable, lost};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::faults::Paused;
 use seqd_tests::history::{Timeline, reasons, tally};
-use seqd_tests::runs::values_while_leaders_are_killed;
+use seqd_tests::runs::{ValueRun, values_while_leaders_are_killed};
 use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
 #[test]
 fn values_stay_in_real_time_order_while_leaders_are_killed_and_survive_the_death_of_all_nodes() {
-    values_while_leaders_are_killed("strict", 2, 200).unwrap();
+    let run = ValueRun {
+        mode: "strict",
+        kills: 2,
+        between: 200,
+        clients: 8,
+    };
+    values_while_leaders_are_killed(&run).unwrap();
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod filling;
 mod fsync_delay;
 mod generators;
 mod group_commit;
+mod growth;
 mod hostile;
 mod ids;
 mod keys;
@@ -38,6 +39,7 @@ mod power_cuts;
 mod redis_rates;
 mod rolling;
 mod scale;
+mod segments;
 mod servers;
 mod takeover;
 mod tenants;
@@ -51,13 +53,18 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::like_postgres::compared;
 use seqd_tests::postgres::Postgres;
 use seqd_tests::report::Report;
-use seqd_tests::runs::values_while_leaders_are_killed;
+use seqd_tests::runs::{ValueRun, values_while_leaders_are_killed};
 use seqd_tests::seed::Random;
 
 const USAGE: &str = "usage: soak COMMAND
   ids [--count 10000000]        IDs from all nodes while each in turn is killed
-  strict [--kills 5]            a strict sequence while leaders are killed, then all nodes
-  ordered [--kills 20]          the same of an ordered sequence
+  strict [--kills 5] [--between 5000] [--clients 8]
+                                a strict sequence while leaders are killed, after so many values each,
+                                then all nodes
+  ordered [--kills 20] [--between 20000] [--clients 8]
+                                the same of an ordered sequence
+  segments [--draws 5000000]    a segment sequence while refills are slow or fail and nodes are killed
+                                (strace)
   chaos [--seconds 120]         random faults under a mixed load, every checker
   clocks steps [--steps 3000] [--seed N]
                                 clocks that are set by a millisecond to ten days, strobed, drifting and
@@ -116,6 +123,8 @@ const USAGE: &str = "usage: soak COMMAND
                                 every layout, none of which repeats
   endurance [--minutes 10]      full write load: disk use and memory level off
   scale [--records 2000000]     snapshot, learner and start with a large state
+  growth [--out growth] [--seconds 3] [--sequences 1000000]
+                                rates and memory by sequences, connections, nodes and threads, as plots
   bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop
   workers [--with BINARY] [--seconds 10]
                                 one worker of a node at its limit, its processor time, and four;
@@ -127,15 +136,18 @@ const USAGE: &str = "usage: soak COMMAND
 type Run = fn(&mut Arguments) -> Result<(), Violation>;
 
 /// The runs by their commands. Commands for a process that another run starts are not in the usage.
-const RUNS: [(&str, Run); 35] = [
+const RUNS: [(&str, Run); 37] = [
     ("ids", |arguments| {
         ids::run(arguments.number("--count", 10_000_000))
     }),
     ("strict", |arguments| {
-        values_while_leaders_are_killed("strict", arguments.number("--kills", 5), 5000)
+        values(arguments, "strict", (5, 5_000))
     }),
     ("ordered", |arguments| {
-        values_while_leaders_are_killed("ordered", arguments.number("--kills", 20), 20_000)
+        values(arguments, "ordered", (20, 20_000))
+    }),
+    ("segments", |arguments| {
+        segments::run(arguments.number("--draws", 5_000_000))
     }),
     ("chaos", |arguments| {
         chaos::run(arguments.number("--seconds", 120))
@@ -178,6 +190,7 @@ const RUNS: [(&str, Run); 35] = [
     ("bench", |arguments| {
         bench::run(arguments.number("--seconds", 5))
     }),
+    ("growth", |arguments| growth::run(arguments)),
     ("workers", |arguments| workers::run(arguments)),
     ("compare", |arguments| compare::run(arguments)),
     ("power-cuts", |arguments| power_cuts::run(arguments)),
@@ -192,6 +205,20 @@ const RUNS: [(&str, Run); 35] = [
     }),
     ("bare-axum", |_| bare::serve()),
 ];
+
+fn values(
+    arguments: &Arguments,
+    mode: &'static str,
+    (kills, between): (u64, usize),
+) -> Result<(), Violation> {
+    arguments.allow("--kills --between --clients");
+    values_while_leaders_are_killed(&ValueRun {
+        mode,
+        kills: arguments.value("--kills", kills),
+        between: arguments.value("--between", between),
+        clients: arguments.value("--clients", 8),
+    })
+}
 
 fn like_postgres(definitions: u64) -> Result<(), Violation> {
     let mut random = Random::of_this_run("like-postgres");
