@@ -30,13 +30,19 @@ const OPENS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(records: u64) -> Result<(), Violation> {
     let mut report = Report::default();
-    let mut cluster = Cluster::started(3);
+    let mut cluster = with_room(Cluster::planned(3)).ready();
     create(&cluster, records);
     cluster = cluster.with_order();
     snapshots_under_load(&cluster, &mut report);
     a_learner_joins(&mut cluster, &mut report);
     a_start(&mut cluster, &mut report);
     report.verdict()
+}
+
+/// Raises the limits of sequences, all of which may be of one client.
+pub(crate) fn with_room(cluster: Cluster) -> Cluster {
+    let cluster = cluster.with("limits", "sequences", "10000000");
+    cluster.with("limits", "tenant_share", "\"100%\"")
 }
 
 /// Sequences with names and descriptions of mixed length.

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use self::plots::Plot;
 use crate::arguments::Arguments;
+use crate::scale::with_room;
 
 /// The sequences of a cluster, in order.
 const SEQUENCES: [u64; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
@@ -76,11 +77,7 @@ impl Growth<'_> {
     /// Rates, memory and the time of a start with up to `most` sequences.
     fn sequences(&mut self, most: u64) {
         let mut plot = Plot::new("sequences");
-        let limits = |cluster: Cluster| {
-            let cluster = cluster.with("limits", "sequences", "2000000");
-            cluster.with("limits", "tenant_share", "\"100%\"")
-        };
-        let mut cluster = with_sequences(limits(Cluster::planned(3)).ready());
+        let mut cluster = with_sequences(with_room(Cluster::planned(3)).ready());
         let (mut there, mut memory) = (2, Vec::new());
         for amount in SEQUENCES.into_iter().filter(|amount| *amount <= most) {
             create(&cluster, there..amount);
