@@ -104,7 +104,7 @@ impl ProposalBatcher {
     }
 
     pub(crate) fn pending(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.waiting.load(Ordering::SeqCst)
     }
 
     /// Proposes this node's own commands.
@@ -338,7 +338,8 @@ struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
     fn new(counter: &Arc<AtomicUsize>) -> Self {
-        counter.fetch_add(1, Ordering::Relaxed);
+        // Before the check whether this node is leaving, as `drain` reads it after it says so.
+        counter.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(counter))
     }
 }

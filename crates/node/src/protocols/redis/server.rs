@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use seqd_api::ErrorCode;
-use seqd_idgen::WallClock;
 
 use super::channels::Subscriptions;
 use super::commands::{COMMANDS, Row, Run, find};
@@ -10,7 +9,6 @@ use super::connection::Client;
 use super::counters::number;
 use super::errors::{not_an_integer, shown, syntax, wrong_arguments};
 use super::reply::{Reply, Version};
-use crate::clock::OsClock;
 
 /// The version of Redis whose commands clients may expect.
 const REDIS_VERSION: &str = "7.4.0";
@@ -160,7 +158,7 @@ impl Client {
                 Reply::number(services.sequences.count() + services.locks.count())
             }
             Run::Time => {
-                let ms = OsClock.wall().0;
+                let ms = self.session.services().ids.clock.wall().0;
                 Reply::Array(vec![Reply::bulk(ms / 1000), Reply::bulk(ms % 1000 * 1000)])
             }
             _ => Reply::error("ERR internal: a command without an answer"),

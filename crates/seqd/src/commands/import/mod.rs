@@ -287,12 +287,12 @@ async fn import(
         };
         let is_passed = failure.code() == ErrorCode::WouldGoBackwards.as_str();
         if is_passed && replans < MAX_REPLANS {
-            replans += 1;
             planned = step(target, modes.wanted, session).await?;
             if let Step::Discard(next) = &mut planned {
                 let skipped = target.increment.saturating_mul(FIRST_SKIP << replans);
                 *next = next.saturating_add(skipped);
             }
+            replans += 1;
         } else if failure.exit == exit::CONFLICT || failure.exit == exit::USAGE {
             return Ok(Imported::refused(target, failure.detail()));
         } else if is_open(&failure) && repeats < MAX_REPEATS {
