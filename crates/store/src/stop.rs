@@ -1,4 +1,5 @@
-//! The reasons why a node stops: the single table of each reason's code, exit code and remedy.
+//! The reasons why a node stops: the single table of each reason's code and exit code. The words are
+//! where an error is raised.
 //!
 //! An error is classified where it occurs, by its kind and the error number of the system, never by
 //! its text.

@@ -1,7 +1,7 @@
 //! The table of configuration keys: name, type, kind, default, rule and meaning of each, once.
 //!
 //! The typed sections, flags, variables, the file's keys, `config show` and the hints for misspelt
-//! keys all derive from it. A new key is one row. Rules that involve two keys are in `layers`.
+//! keys all derive from it. A new key is one row. Rules that involve two keys are in `relations`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! Checks of the group: its members, its quorum, the links between the nodes, and whether the nodes
-//! run the same program with the same configuration.
+//! Checks of the group: its members, its quorum, and the links between the nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
