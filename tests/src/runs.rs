@@ -78,6 +78,18 @@ pub struct ValueRun {
     pub clients: usize,
 }
 
+impl ValueRun {
+    /// A run with eight clients.
+    pub fn new(mode: &'static str, kills: u64, between: usize) -> Self {
+        Self {
+            mode,
+            kills,
+            between,
+            clients: 8,
+        }
+    }
+}
+
 /// Clients use a sequence while the leader is killed repeatedly, and then all nodes at once. The
 /// values must be linearizable, no acknowledged value may be lost, and requests in flight must be
 /// answered in time. A strict sequence has no gap without a request whose response was lost; an

@@ -11,13 +11,7 @@ use serde_json::json;
 
 #[test]
 fn values_increase_over_all_nodes_while_leaders_are_killed() {
-    let run = ValueRun {
-        mode: "ordered",
-        kills: 2,
-        between: 2_000,
-        clients: 8,
-    };
-    values_while_leaders_are_killed(&run).unwrap();
+    values_while_leaders_are_killed(&ValueRun::new("ordered", 2, 2_000)).unwrap();
 }
 
 #[test]

@@ -12,13 +12,7 @@ use serde_json::json;
 
 #[test]
 fn values_stay_in_real_time_order_while_leaders_are_killed_and_survive_the_death_of_all_nodes() {
-    let run = ValueRun {
-        mode: "strict",
-        kills: 2,
-        between: 200,
-        clients: 8,
-    };
-    values_while_leaders_are_killed(&run).unwrap();
+    values_while_leaders_are_killed(&ValueRun::new("strict", 2, 200)).unwrap();
 }
 
 #[test]

@@ -338,7 +338,8 @@ struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
     fn new(counter: &Arc<AtomicUsize>) -> Self {
-        // Before the check whether this node is leaving, as `drain` reads it after it says so.
+        // A proposal is counted before `leaving` is read, and `drain` sets `leaving` before it reads
+        // the count. With weaker orderings, both could miss the other's write.
         counter.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(counter))
     }

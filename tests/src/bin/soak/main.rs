@@ -123,7 +123,7 @@ const USAGE: &str = "usage: soak COMMAND
                                 every layout, none of which repeats
   endurance [--minutes 10]      full write load: disk use and memory level off
   scale [--records 2000000]     snapshot, learner and start with a large state
-  growth [--out growth] [--seconds 3] [--sequences 1000000]
+  growth [--out growth] [--seconds 3]
                                 rates and memory by sequences, connections, nodes and threads, as plots
   bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop
   workers [--with BINARY] [--seconds 10]
@@ -141,10 +141,10 @@ const RUNS: [(&str, Run); 37] = [
         ids::run(arguments.number("--count", 10_000_000))
     }),
     ("strict", |arguments| {
-        values(arguments, "strict", (5, 5_000))
+        values(arguments, ValueRun::new("strict", 5, 5_000))
     }),
     ("ordered", |arguments| {
-        values(arguments, "ordered", (20, 20_000))
+        values(arguments, ValueRun::new("ordered", 20, 20_000))
     }),
     ("segments", |arguments| {
         segments::run(arguments.number("--draws", 5_000_000))
@@ -206,17 +206,13 @@ const RUNS: [(&str, Run); 37] = [
     ("bare-axum", |_| bare::serve()),
 ];
 
-fn values(
-    arguments: &Arguments,
-    mode: &'static str,
-    (kills, between): (u64, usize),
-) -> Result<(), Violation> {
+fn values(arguments: &Arguments, shipped: ValueRun) -> Result<(), Violation> {
     arguments.allow("--kills --between --clients");
     values_while_leaders_are_killed(&ValueRun {
-        mode,
-        kills: arguments.value("--kills", kills),
-        between: arguments.value("--between", between),
-        clients: arguments.value("--clients", 8),
+        kills: arguments.value("--kills", shipped.kills),
+        between: arguments.value("--between", shipped.between),
+        clients: arguments.value("--clients", shipped.clients),
+        ..shipped
     })
 }
 

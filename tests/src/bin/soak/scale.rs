@@ -1,6 +1,7 @@
 //! A large state: the cost of a snapshot under load, the cost of a new learner, and the time to
 //! open the state.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use seqd_tests::http;
 use seqd_tests::load::{self, Figures, Target};
 use seqd_tests::report::Report;
 use seqd_tests::{memory, wait};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Connections that create the records, and that load the cluster afterwards.
 const CLIENTS: usize = 64;
@@ -31,7 +32,7 @@ const OPENS_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) fn run(records: u64) -> Result<(), Violation> {
     let mut report = Report::default();
     let mut cluster = with_room(Cluster::planned(3)).ready();
-    create(&cluster, records);
+    create(&cluster, 0..records, mixed);
     cluster = cluster.with_order();
     snapshots_under_load(&cluster, &mut report);
     a_learner_joins(&mut cluster, &mut report);
@@ -45,28 +46,37 @@ pub(crate) fn with_room(cluster: Cluster) -> Cluster {
     cluster.with("limits", "tenant_share", "\"100%\"")
 }
 
-/// Sequences with names and descriptions of mixed length.
-fn create(cluster: &Cluster, records: u64) {
-    let next = AtomicU64::new(0);
+/// Creates the sequences of these numbers, each with a name and a definition.
+pub(crate) fn create(
+    cluster: &Cluster,
+    numbers: Range<u64>,
+    sequence: impl Fn(u64) -> (String, Value),
+) {
+    let (next, count) = (AtomicU64::new(numbers.start), numbers.end - numbers.start);
     let requests = move || {
-        let i = next.fetch_add(1, Ordering::Relaxed);
-        (i < records).then(|| {
-            // An odd multiplier spreads lengths and order deterministically.
-            let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let name = format!("s{:x}.{}", mixed >> 40, "n".repeat((mixed % 41) as usize));
-            let description = "d".repeat((mixed >> 8) as usize % 160);
-            let body = json!({"mode": "segment", "description": description}).to_string();
-            ("PUT", format!("/v1/sequences/{name}{i}"), body)
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        numbers.contains(&number).then(|| {
+            let (name, definition) = sequence(number);
+            let path = format!("/v1/sequences/{name}");
+            ("PUT", path, definition.to_string())
         })
     };
     let begin = Instant::now();
     let answered = load::each(&cluster.addresses(), CLIENTS * 4, requests);
-    assert_eq!(answered, records, "records that were created");
+    assert_eq!(answered, count, "sequences that were created");
     let took = begin.elapsed();
-    println!(
-        "{records} sequences created in {took:.1?} ({:.0}/s)",
-        records as f64 / took.as_secs_f64()
-    );
+    let rate = count as f64 / took.as_secs_f64();
+    println!("{count} sequences created in {took:.1?} ({rate:.0}/s)");
+}
+
+/// A name and a description of mixed length.
+fn mixed(number: u64) -> (String, Value) {
+    // An odd multiplier spreads lengths and order deterministically.
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let padding = "n".repeat((mixed % 41) as usize);
+    let description = "d".repeat((mixed >> 8) as usize % 160);
+    let name = format!("s{:x}.{padding}{number}", mixed >> 40);
+    (name, json!({"mode": "segment", "description": description}))
 }
 
 /// The two loads take turns, so that other load of the machine affects both.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seqd_tests::checkers::{Violation, increasing, unique};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::faults::{Paused, Strace, why_no_trace};
-use seqd_tests::history::{At, History, Timeline, Values, tally};
+use seqd_tests::history::{At, History, Timeline, Values, reasons, tally};
 use seqd_tests::report::Report;
 use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
@@ -76,7 +76,10 @@ pub(crate) fn run(draws: u64) -> Result<(), Violation> {
     }
 
     let (drawn, entries) = (drawing.finish(), entries.finish());
-    println!("(ok, unknown, refused): {:?}", tally(&drawn));
+    let refused = reasons(&drawn);
+    println!("(ok, unknown, refused): {:?} {refused:?}", tally(&drawn));
+    let has_failed = refused.iter().any(|(why, _)| why.contains("no-quorum"));
+    assert!(has_failed, "no refill failed");
     let count = unique::numbers(&drawn)?;
     increasing::values_per_node(&drawn)?;
     println!("{count} draws, none twice, in order at each node");

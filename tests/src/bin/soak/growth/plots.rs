@@ -1,6 +1,7 @@
 //! The plots of a growth run: one SVG file per quantity with a chart per unit, on logarithmic axes.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use plotters::prelude::*;
@@ -26,11 +27,26 @@ impl Plot {
         Self { quantity, lines }
     }
 
-    pub(super) fn add(&mut self, figure: &str, amount: f64, value: f64) {
+    /// Prints a point, and adds it to the line of its figure.
+    pub(super) fn add(&mut self, amount: u64, figure: &str, value: f64) {
+        let quantity = self.quantity;
+        println!("{quantity:<12} {amount:>8}  {figure:<26} {value:>12.2}");
+        let point = (amount as f64, value);
         match self.lines.iter_mut().find(|(name, _)| name == figure) {
-            Some((_, points)) => points.push((amount, value)),
-            None => self.lines.push((figure.to_owned(), vec![(amount, value)])),
+            Some((_, points)) => points.push(point),
+            None => self.lines.push((figure.to_owned(), vec![point])),
         }
+    }
+
+    /// All points as rows of a CSV file.
+    pub(super) fn rows(&self) -> String {
+        let mut rows = String::new();
+        for (name, points) in &self.lines {
+            for (amount, value) in points {
+                let _ = writeln!(rows, "{},{amount},{name:?},{value}", self.quantity);
+            }
+        }
+        rows
     }
 
     /// The units in the order of their first lines.
@@ -110,12 +126,16 @@ mod tests {
     #[test]
     fn a_plot_has_a_chart_per_unit_with_a_line_per_figure() {
         let mut plot = Plot::new("nodes");
-        for (amount, rate) in [(1.0, 900.0), (3.0, 500.0)] {
-            plot.add("strict values, 1/s", amount, rate);
-            plot.add("single IDs, 1/s", amount, rate * 9.0);
-            plot.add("strict values, p99 in ms", amount, 1e3 / rate);
+        for (amount, rate) in [(1, 900.0), (3, 500.0)] {
+            plot.add(amount, "strict values, 1/s", rate);
+            plot.add(amount, "single IDs, 1/s", rate * 9.0);
+            plot.add(amount, "strict values, p99 in ms", 1e3 / rate);
         }
         assert_eq!(plot.units(), ["1/s", "p99 in ms"]);
+        assert!(
+            plot.rows()
+                .starts_with("nodes,1,\"strict values, 1/s\",900\n")
+        );
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("nodes.svg");
         plot.draw(&file).unwrap();
