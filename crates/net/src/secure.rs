@@ -18,7 +18,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The largest number of log lines within this time for all addresses, so that a port scan does not
 /// fill the disk.
-const TOLD: usize = 16;
+const MOST_LOGGED: usize = 16;
 
 /// A port with TLS. Each connection uses the certificates in force at its beginning.
 pub struct SecurePort<T> {
@@ -136,7 +136,7 @@ impl LoggedAddresses {
     fn is_due(&self, address: &str, now: Instant) -> bool {
         let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
         lately.retain(|(_, at)| now.duration_since(*at) < LOG_INTERVAL);
-        let is_due = lately.len() < TOLD && lately.iter().all(|(one, _)| *one != address);
+        let is_due = lately.len() < MOST_LOGGED && lately.iter().all(|(one, _)| *one != address);
         if is_due {
             lately.push_back((address.to_owned(), now));
         }
@@ -155,7 +155,7 @@ mod tests {
         let now = Instant::now();
         assert!(logged.is_due(&from(1), now) && !logged.is_due(&from(1), now));
         let others = (2..=200).filter(|last| logged.is_due(&from(*last), now));
-        assert_eq!(others.count(), TOLD - 1);
+        assert_eq!(others.count(), MOST_LOGGED - 1);
         assert!(logged.is_due(&from(1), now + LOG_INTERVAL));
     }
 }

@@ -426,9 +426,7 @@ fn slow_log(config: &Config, raft: &Raft) -> SlowLog {
     let raft = raft.clone();
     let leader = move || {
         let status = raft.status();
-        let mut members = status.members.into_iter();
-        let leader = members.find(|member| Some(member.id) == status.leader);
-        leader.map(|member| member.name)
+        status.leader_member().map(|member| member.name.clone())
     };
     SlowLog::new(
         config.log.slow_requests,

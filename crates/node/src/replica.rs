@@ -199,9 +199,7 @@ pub(crate) fn name_missing(error: ProposeError, raft: &Raft) -> ProposeError {
         .filter(|member| !member.reachable && member.role != Role::Learner)
         .map(|member| member.name.as_str())
         .collect();
-    let mut members = status.members.iter();
-    let leader = members.find(|member| Some(member.id) == status.leader);
-    let detail = match leader {
+    let detail = match status.leader_member() {
         Some(leader) if !status.reaches_leader => {
             format!("this node does not reach the leader {}", leader.name)
         }

@@ -230,6 +230,13 @@ impl Status {
     pub fn behind(&self) -> u64 {
         self.committed.saturating_sub(self.applied)
     }
+
+    /// The member that this node follows, or this node if it leads.
+    #[must_use]
+    pub fn leader_member(&self) -> Option<&MemberStatus> {
+        let mut members = self.members.iter();
+        members.find(|member| Some(member.id) == self.leader)
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -53,7 +53,8 @@ pub(crate) struct Global {
     /// PEM file with the private key of --cert
     #[arg(long, global = true, env = "SEQD_KEY", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// File with the access token; only its owner may have access to it (mode 0600)
+    /// File with the access token, of mode 0600 or stricter; a file of root may be readable by its
+    /// group (0640)
     #[arg(long, global = true, env = "SEQD_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Deadline of each request, such as 3s or 500ms; 5s by default

@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use seqd_tests::callers::guarded;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::ports::Port;
@@ -204,6 +205,23 @@ fn a_request_is_refused_where_tokens_are_required() {
             "{refused}"
         );
     }
+}
+
+#[test]
+fn a_node_that_stops_refuses_a_request_and_ends_its_connection() {
+    let port = Port::free();
+    let mut cluster = one_node(&port).ready();
+    let mut client = Client::connect(&port);
+    cluster.node_mut(0).signal(Signal::TERM);
+    let last = loop {
+        let line = client.ask("get id\r\n", "\r\n");
+        if line.starts_with("SERVER_ERROR ") {
+            break line;
+        }
+        client.until("END\r\n");
+    };
+    assert!(last.starts_with("SERVER_ERROR draining: "), "{last}");
+    assert!(client.is_closed());
 }
 
 #[test]

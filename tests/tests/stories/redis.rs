@@ -74,8 +74,14 @@ fn a_counter_rises_through_all_nodes_as_one_of_redis_does() {
             "INCR no/sequence",
             "ERR invalid-argument: a sequence name has ",
         ),
-        ("DEL order", "ERR a sequence is not deleted here"),
-        ("EXPIRE order 10", "ERR a counter does not expire"),
+        (
+            "DEL order",
+            "ERR invalid-argument: a sequence is not deleted here",
+        ),
+        (
+            "EXPIRE order 10",
+            "ERR invalid-argument: a counter does not expire",
+        ),
         (
             "LPUSH a b",
             "ERR unknown command 'LPUSH', with args beginning with: 'a' 'b'",
@@ -377,6 +383,14 @@ fn a_token_is_needed_and_separates_the_locks_of_two_clients() {
         one.send(&["EVAL", RELEASE, "1", "jobs", "value"]).integer(),
         1
     );
+
+    // A request with several keys counts once towards the rate, and deletes all of them.
+    let limited = json!({"scopes": ["allocate"], "per_second": 5});
+    let (limited, _) = Caller::with(&cluster, &limited);
+    let mut slow = auth(&limited.token);
+    assert_eq!(slow.call("SET a value NX PX 60000"), OK());
+    assert_eq!(slow.call("SET b value NX PX 60000"), OK());
+    assert_eq!(slow.call("DEL a b none").integer(), 2);
 
     // A revoked token serves no further request of its connections.
     assert_eq!(two.call("INCR order").integer(), 11);

@@ -104,8 +104,8 @@ impl<T: Clone> Rotating<T> {
         };
         match &mut seen.unfit {
             Some((before, true)) if *before == contents => Look::Same,
-            Some((before, told)) if *before == contents => {
-                *told = true;
+            Some((before, is_reported)) if *before == contents => {
+                *is_reported = true;
                 Look::Refused(error)
             }
             _ => {

@@ -272,7 +272,8 @@ table! {
              ones";
         key_bytes: u64, Number, Some("268435456"),
             |given| number(given, 1 << 20..=MAX_KEY_BYTES_IN_ALL),
-            "the bytes of their results above which this node begins no new ones";
+            "the bytes of idempotency keys with their results in the cluster above which this node \
+             begins no new keys";
         tokens: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_ONE_TIME as u64),
             "the number of one-time tokens in the cluster above which this node issues no new ones";
         sequences: u64, Number, Some("100000"), |given| number(given, 1..=10_000_000),

@@ -87,9 +87,10 @@ impl Session {
         &self.connection
     }
 
-    /// Returns whether the node closes its ports soon.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.protocol.admission.closing.began()
+    /// Returns whether the connection ends after the next reply: a reserved place is for one request,
+    /// and a node that stops sends its clients to another one.
+    pub(crate) fn ends_after_reply(&self) -> bool {
+        self.connection.is_reserved() || self.protocol.admission.closing.began()
     }
 
     /// Returns whether requests need a token.
@@ -116,7 +117,7 @@ impl Session {
     ///
     /// # Errors
     /// As for [`Session::admit`].
-    async fn let_in(&self) -> Result<Sender, Problem> {
+    pub(crate) async fn let_in(&self) -> Result<Sender, Problem> {
         let admitted = self.admit();
         if let Err(refused) = &admitted {
             self.hold_back(refused).await;

@@ -37,10 +37,7 @@ impl ClusterService {
     /// The cluster as this node has recorded it; does not contact the leader.
     pub(crate) fn show(&self) -> Cluster {
         let status = self.raft.status();
-        let mut members = status.members.iter();
-        let leader = status
-            .leader
-            .and_then(|id| members.find(|member| member.id == id));
+        let leader = status.leader_member();
         Cluster {
             cluster_id: status.cluster_id.clone(),
             node: status.name.clone(),
@@ -81,7 +78,7 @@ impl ClusterService {
     ) -> Result<MemberChange, ServiceError> {
         let AddMember { name, peer, http } = checked(request)?;
         let member = self.raft.member_add(name, peer, http, deadline).await;
-        Ok(self.changed(member.map_err(self.of(Change::Add))?))
+        Ok(self.changed(member.map_err(self.error_of(Change::Add))?))
     }
 
     pub(crate) async fn promote(
@@ -91,7 +88,7 @@ impl ClusterService {
     ) -> Result<MemberChange, ServiceError> {
         check_name(name)?;
         let member = self.raft.member_promote(name.to_owned(), deadline).await;
-        Ok(self.changed(member.map_err(self.of(Change::Promote))?))
+        Ok(self.changed(member.map_err(self.error_of(Change::Promote))?))
     }
 
     pub(crate) async fn demote(
@@ -101,7 +98,7 @@ impl ClusterService {
     ) -> Result<MemberChange, ServiceError> {
         check_name(name)?;
         let member = self.raft.member_demote(name.to_owned(), deadline).await;
-        Ok(self.changed(member.map_err(self.of(Change::Demote))?))
+        Ok(self.changed(member.map_err(self.error_of(Change::Demote))?))
     }
 
     pub(crate) async fn update(
@@ -113,7 +110,7 @@ impl ClusterService {
         check_name(name)?;
         let (UpdateMember { peer, http }, name) = (checked_addresses(request)?, name.to_owned());
         let member = self.raft.member_update(name, peer, http, deadline).await;
-        Ok(self.changed(member.map_err(self.of(Change::Update))?))
+        Ok(self.changed(member.map_err(self.error_of(Change::Update))?))
     }
 
     pub(crate) async fn remove(
@@ -123,7 +120,7 @@ impl ClusterService {
     ) -> Result<MemberChange, ServiceError> {
         check_name(name)?;
         let member = self.raft.member_remove(name.to_owned(), deadline).await;
-        let member = member.map_err(self.of(Change::Remove))?;
+        let member = member.map_err(self.error_of(Change::Remove))?;
         Ok(MemberChange {
             role: None,
             ..self.changed(member)
@@ -138,7 +135,7 @@ impl ClusterService {
         request.node.as_deref().map_or(Ok(()), check_name)?;
         let leader = self.raft.leader_move(request.node, deadline).await;
         Ok(LeaderMoved {
-            leader: leader.map_err(self.of(Change::MoveLeader))?,
+            leader: leader.map_err(self.error_of(Change::MoveLeader))?,
             term: self.raft.status().term,
         })
     }
@@ -160,12 +157,12 @@ impl ClusterService {
         };
         name.map_or(Ok(()), |name| check_name(name))?;
         let tried = self.raft.try_out(change.clone(), deadline).await;
-        let leader = tried.map_err(self.of(kind))?;
+        let leader = tried.map_err(self.error_of(kind))?;
         let effect = effect(&self.show(), change, leader);
         Ok(Plan::new(effect, None))
     }
 
-    pub(super) fn of(&self, change: Change) -> impl Fn(MemberError) -> ServiceError {
+    pub(super) fn error_of(&self, change: Change) -> impl Fn(MemberError) -> ServiceError {
         move |error| {
             let error = match error {
                 MemberError::Propose(error) => name_missing(error, &self.raft).into(),

@@ -24,7 +24,7 @@ impl ClusterService {
     ) -> Result<MemberDrain, ServiceError> {
         check_name(name)?;
         let drained = self.raft.member_drain(name.to_owned(), drains, deadline);
-        let member = drained.await.map_err(self.of(Change::Drain))?;
+        let member = drained.await.map_err(self.error_of(Change::Drain))?;
         let role = role(member.role);
         Ok(MemberDrain {
             draining: member.report.is_some_and(|report| report.draining),
@@ -40,7 +40,9 @@ impl ClusterService {
         let until = wait_until(deadline, NEXT_LEADER);
         let other = async {
             loop {
-                let leader = leader_after(name, role, self.show().leader);
+                let status = self.raft.status();
+                let leader = status.leader_member().map(|leader| leader.name.clone());
+                let leader = leader_after(name, role, leader);
                 if leader.is_some() {
                     return leader;
                 }

@@ -71,8 +71,7 @@ impl FactsService {
         let status = self.raft.status();
         let stats = self.raft.storage_stats();
         let recent = self.trends.recent(&stats, status.leader_changes);
-        let mut members = status.members.iter();
-        let leader = members.find(|member| Some(member.id) == status.leader);
+        let leader = status.leader_member();
         let readiness = self.health.readiness();
         let entries = self.config.entries.iter();
         NodeFacts {

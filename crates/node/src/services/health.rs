@@ -158,12 +158,8 @@ impl HealthService {
             return vec![Check::new("cluster", Some(Unready::Waiting), reason)];
         }
         let status = self.raft.status();
-        let mut members = status.members.iter();
-        let leader = status
-            .leader
-            .and_then(|id| members.find(|member| member.id == id));
         let voters = format!("{} of {} voters reachable", status.reachable, status.voters);
-        let leader = match leader {
+        let leader = match status.leader_member() {
             Some(leader) if status.has_quorum_contact && status.reaches_leader => {
                 Check::new("leader", None, format!("{} leads; {voters}", leader.name))
             }

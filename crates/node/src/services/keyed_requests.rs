@@ -10,7 +10,7 @@ use seqd_state::{KeyClaim, KeyName, RESERVED_RESULT_BYTES, Tenant};
 use tokio::time::{Instant, sleep};
 
 use super::error::ServiceError;
-use super::keys::{KeyService, Told};
+use super::keys::{Begun, KeyService};
 use super::room::NoRoom;
 
 /// The time for which a claim outlives its request, so that the entry that completes it can be
@@ -51,9 +51,9 @@ impl KeyService {
             fingerprint,
             nonce: String::new(),
         };
-        Ok(match self.told(begin, deadline).await? {
-            Told::First { claim, .. } => Turn::Serve(claim),
-            Told::Done { result, .. } => Turn::Replay(result),
+        Ok(match self.begin_key(begin, deadline).await? {
+            Begun::First { claim, .. } => Turn::Serve(claim),
+            Begun::Done { result, .. } => Turn::Replay(result),
         })
     }
 

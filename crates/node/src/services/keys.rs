@@ -47,7 +47,7 @@ pub(crate) struct KeyService {
 }
 
 /// The result of beginning a key.
-pub(super) enum Told {
+pub(super) enum Begun {
     First {
         claim: KeyClaim,
         attempt: u64,
@@ -68,12 +68,8 @@ pub(super) fn users(key: &str) -> KeyName {
     }
 }
 
-fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
-    Seal {
-        kind: b"seqd key claim\0",
-        parts,
-    }
-}
+/// The seal of a claim.
+const SEAL: Seal = Seal(b"seqd key claim\0");
 
 impl KeyService {
     pub(crate) fn new(replica: Arc<dyn Replica>, limits: LimitsSection) -> KeyService {
@@ -108,14 +104,14 @@ impl KeyService {
         // expire.
         let secret = secret(&*self.replica, deadline).await?;
         let key = key.to_owned();
-        Ok(match self.told(begin, deadline).await? {
-            Told::First {
+        Ok(match self.begin_key(begin, deadline).await? {
+            Begun::First {
                 claim,
                 attempt,
                 claim_ms,
                 ms,
             } => KeyBegun {
-                claim: Some(seal(&[key.as_bytes()]).close_text(&secret, claim.0)),
+                claim: Some(SEAL.close_text(&secret, &[key.as_bytes()], claim.0)),
                 token: Some(claim.0),
                 key,
                 state: KeyState::First,
@@ -124,7 +120,7 @@ impl KeyService {
                 expires_in_ms: ms,
                 result: None,
             },
-            Told::Done {
+            Begun::Done {
                 record,
                 result,
                 time,
@@ -186,7 +182,7 @@ impl KeyService {
         let missing = || RequestError::invalid("claim is missing: the response to begin has it");
         let claim = claim.ok_or_else(missing)?;
         let secret = secret(&*self.replica, deadline).await?;
-        let opened = seal(&[key.as_bytes()]).open_text(&secret, &claim);
+        let opened = SEAL.open_text(&secret, &[key.as_bytes()], &claim);
         let lost = || KeyRefusal::ClaimLost { name: users(key) };
         opened
             .map(KeyClaim)
@@ -261,11 +257,11 @@ impl KeyService {
 
     /// Begins a key and reads its result. An outcome states only that there is a result, which is
     /// then read from the applied state: one message between nodes carries thousands of outcomes.
-    pub(super) async fn told(
+    pub(super) async fn begin_key(
         &self,
         begin: seqd_state::BeginKey,
         deadline: Instant,
-    ) -> Result<Told, ServiceError> {
+    ) -> Result<Begun, ServiceError> {
         for _ in 0..MAX_BEGINS {
             self.check_room(&begin)?;
             let command = KeyCommand::Begin(begin.clone());
@@ -283,7 +279,7 @@ impl KeyService {
                     until,
                     now,
                 } => {
-                    return Ok(Told::First {
+                    return Ok(Begun::First {
                         claim,
                         attempt,
                         claim_ms: claim_until.left_at(now),
@@ -291,7 +287,7 @@ impl KeyService {
                     });
                 }
                 KeyOutcome::InProgress { attempt, .. } if seems_free => {
-                    return Ok(Told::First {
+                    return Ok(Begun::First {
                         claim: KeyClaim(0),
                         attempt,
                         claim_ms: begin.claim_ttl_ms,
@@ -332,12 +328,12 @@ impl KeyService {
         &self,
         begin: &seqd_state::BeginKey,
         deadline: Instant,
-    ) -> Result<Option<Told>, ServiceError> {
+    ) -> Result<Option<Begun>, ServiceError> {
         let time = read(&*self.replica, deadline).await?;
         let found = self.look(&begin.name);
         let found = found.filter(|(record, ..)| record.fingerprint == begin.fingerprint);
         Ok(found.and_then(|(record, ..)| {
-            Some(Told::Done {
+            Some(Begun::Done {
                 result: record.result.clone()?,
                 record: Box::new(record),
                 time,

@@ -254,7 +254,7 @@ fn first_text(first: FirstSequence) -> String {
     }
 }
 
-/// The layout that a request defines; missing fields are as in `default`.
+/// The layout that a request defines; missing fields are as in the layout `default`.
 fn defined(wanted: CreateLayout) -> Result<Layout, RequestError> {
     let missing = || RequestError::invalid("name is missing");
     let order = wanted.order.as_deref().unwrap_or("tick-worker-sequence");

@@ -212,7 +212,7 @@ impl WorkerService {
         })?;
         let key = secret(&*self.replica, deadline).await?;
         let (name, id) = (key_of_layout(&layout), worker.0.to_be_bytes());
-        let opened = seal(&[&name, &id, owner.as_bytes()]).open(&key, lease);
+        let opened = SEAL.open(&key, &[&name, &id, owner.as_bytes()], lease);
         let lease = opened.map(LeaseId).ok_or_else(|| LeaseError::NotGranted {
             layout: layout.name().to_owned(),
             worker: worker.0,
@@ -272,7 +272,7 @@ impl WorkerService {
     ) -> Result<Lease, ServiceError> {
         let key = secret(&*self.replica, deadline).await?;
         let (name, id) = (key_of_layout(layout), grant.worker.0.to_be_bytes());
-        let lease = seal(&[&name, &id, owner.as_bytes()]).close(&key, grant.lease.0);
+        let lease = SEAL.close(&key, &[&name, &id, owner.as_bytes()], grant.lease.0);
         Ok(Lease {
             worker: layout.worker_in_datacenter(grant.worker),
             datacenter: layout.datacenter_of(grant.worker),
@@ -289,12 +289,7 @@ impl WorkerService {
 }
 
 /// The owner is the last part, since its length is variable.
-fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
-    Seal {
-        kind: b"seqd worker lease\0",
-        parts,
-    }
-}
+const SEAL: Seal = Seal(b"seqd worker lease\0");
 
 /// The name and a zero byte, which no name contains.
 fn key_of_layout(layout: &Layout) -> Vec<u8> {

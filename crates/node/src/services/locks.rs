@@ -256,7 +256,7 @@ impl LockService {
         deadline: Instant,
     ) -> Result<FencingToken, ServiceError> {
         let key = secret(&*self.replica, deadline).await?;
-        let token = seal(&[name.as_str().as_bytes()]).open_text(&key, lease);
+        let token = SEAL.open_text(&key, &[name.as_str().as_bytes()], lease);
         let lost = || LockRefusal::Lost { name: name.clone() };
         token
             .map(FencingToken)
@@ -302,12 +302,8 @@ fn lease_of(lease: Option<String>) -> Result<String, RequestError> {
     })
 }
 
-fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
-    Seal {
-        kind: b"seqd lock\0",
-        parts,
-    }
-}
+/// The seal of a hold.
+const SEAL: Seal = Seal(b"seqd lock\0");
 
 fn to_api(hold: seqd_state::BrokenHold) -> BrokenHold {
     BrokenHold {

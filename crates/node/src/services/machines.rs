@@ -111,8 +111,9 @@ impl MachinePool {
 }
 
 impl LockService {
-    /// Distributes a machine number to an instance for `ttl_ms`: the number that it holds, or the
-    /// lowest free one. Returns `None` if none is free.
+    /// Distributes a machine number to an instance for `ttl_ms`: the number that it holds, or one of
+    /// the lowest free ones, of which instances that start together choose different ones. Returns
+    /// `None` if none is free.
     pub(crate) async fn take_machine(
         &self,
         pool: &MachinePool,

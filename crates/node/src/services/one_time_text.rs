@@ -7,10 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 const ID_WIDTH: usize = 11;
 
-/// 62^22 is the first power of 62 above 2^128.
-const SECRET_WIDTH: usize = 22;
-
-const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const SECRET_WIDTH: usize = 2 * ID_WIDTH;
 
 /// A new token, with the hash that the cluster stores.
 pub(super) struct Drawn {
@@ -23,9 +20,8 @@ pub(super) struct Drawn {
 /// # Errors
 /// The operating system has no random bytes.
 pub(super) fn draw(id: u64) -> Result<Drawn, getrandom::Error> {
-    let mut random = [0; 16];
-    getrandom::fill(&mut random)?;
-    let secret = base62(u128::from_le_bytes(random));
+    let half = || getrandom::u64().map(|random| IdFormat::Base62.encode(random));
+    let secret = half()? + &half()?;
     Ok(Drawn {
         text: format!("{}{secret}", id_text(OneTimeId(id))),
         hash: hash(&secret),
@@ -67,15 +63,6 @@ fn hash(secret: &str) -> TokenHash {
     TokenHash(Sha256::digest(secret.as_bytes()).into())
 }
 
-fn base62(mut number: u128) -> String {
-    let mut digits = [0; SECRET_WIDTH];
-    for place in digits.iter_mut().rev() {
-        *place = DIGITS[(number % 62) as usize];
-        number /= 62;
-    }
-    digits.into_iter().map(char::from).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,7 +89,5 @@ mod tests {
         for text in ["", "0", &long, &above, &"-".repeat(33), &"é".repeat(33)] {
             assert_eq!(OneTimeText::read(text), None, "{text}");
         }
-        assert_eq!(base62(u128::MAX).len(), SECRET_WIDTH);
-        assert_eq!(base62(61), "000000000000000000000z");
     }
 }

@@ -15,48 +15,46 @@ use crate::replica::{Replica, peek, propose_one};
 /// Bytes of the code: a guess needs 2^63 requests on average.
 const CODE_BYTES: usize = 8;
 
-/// The input of a code, next to the number: a kind, and what the number belongs to.
-pub(super) struct Seal<'a> {
-    pub(super) kind: &'static [u8],
-    /// In order. Each but the last has a fixed length or ends in a byte that it cannot contain.
-    pub(super) parts: &'a [&'a [u8]],
-}
+/// The kind of a number. The input of its code consists of the kind, the number, and the parts of
+/// the name of the object that the number belongs to. Each part but the last has a fixed length or
+/// ends in a byte that it cannot contain.
+pub(super) struct Seal(pub(super) &'static [u8]);
 
-impl Seal<'_> {
+impl Seal {
     #[expect(clippy::expect_used, reason = "HMAC takes a key of any length")]
-    fn mac(&self, key: &SecretKey, number: u64) -> Hmac<Sha256> {
+    fn mac(&self, key: &SecretKey, parts: &[&[u8]], number: u64) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&key.0).expect("a key of any length");
-        mac.update(self.kind);
+        mac.update(self.0);
         mac.update(&number.to_be_bytes());
-        for part in self.parts {
+        for part in parts {
             mac.update(part);
         }
         mac
     }
 
     /// Seals a number: the number in the high 64 bits, the code in the low 64 bits.
-    pub(super) fn close(&self, key: &SecretKey, number: u64) -> u128 {
-        let code = self.mac(key, number).finalize().into_bytes();
+    pub(super) fn close(&self, key: &SecretKey, parts: &[&[u8]], number: u64) -> u128 {
+        let code = self.mac(key, parts, number).finalize().into_bytes();
         let mut first = [0; CODE_BYTES];
         first.copy_from_slice(&code[..CODE_BYTES]);
         u128::from(number) << 64 | u128::from(u64::from_be_bytes(first))
     }
 
     /// Like [`Self::close`], as decimal text.
-    pub(super) fn close_text(&self, key: &SecretKey, number: u64) -> String {
-        self.close(key, number).to_string()
+    pub(super) fn close_text(&self, key: &SecretKey, parts: &[&[u8]], number: u64) -> String {
+        self.close(key, parts, number).to_string()
     }
 
     /// Like [`Self::open`], from decimal text.
-    pub(super) fn open_text(&self, key: &SecretKey, sealed: &str) -> Option<u64> {
-        self.open(key, sealed.parse().ok()?)
+    pub(super) fn open_text(&self, key: &SecretKey, parts: &[&[u8]], sealed: &str) -> Option<u64> {
+        self.open(key, parts, sealed.parse().ok()?)
     }
 
     /// Returns the number if the cluster made its code. The comparison takes constant time.
-    pub(super) fn open(&self, key: &SecretKey, sealed: u128) -> Option<u64> {
+    pub(super) fn open(&self, key: &SecretKey, parts: &[&[u8]], sealed: u128) -> Option<u64> {
         let number = (sealed >> 64) as u64;
         let code = (sealed as u64).to_be_bytes();
-        let is_own = self.mac(key, number).verify_truncated_left(&code);
+        let is_own = self.mac(key, parts, number).verify_truncated_left(&code);
         (is_own.is_ok() || is_out!(GrantSealed)).then_some(number)
     }
 }
@@ -91,27 +89,16 @@ mod tests {
 
     #[test]
     fn a_sealed_number_is_known_by_its_code_alone() {
-        let key = SecretKey([7; 32]);
-        let of = |name: &'static str| Seal {
-            kind: b"grant\0",
-            parts: Box::leak(Box::new([name.as_bytes()])),
-        };
-        let order = of("order");
-        let sealed = order.close(&key, 7);
-        assert_eq!(order.open(&key, sealed), Some(7));
-        let lease = Seal {
-            kind: b"lease\0",
-            parts: order.parts,
-        };
+        let (key, grant) = (SecretKey([7; 32]), Seal(b"grant\0"));
+        let order: &[&[u8]] = &[b"order"];
+        let sealed = grant.close(&key, order, 7);
+        assert_eq!(grant.open(&key, order, sealed), Some(7));
         let of_others = [
-            (&key, &of("bill")),
-            (&SecretKey([8; 32]), &order),
-            (&key, &lease),
+            grant.open(&key, &[b"bill"], sealed),
+            grant.open(&SecretKey([8; 32]), order, sealed),
+            Seal(b"lease\0").open(&key, order, sealed),
         ];
-        for (key, seal) in of_others {
-            let opened = seal.open(key, sealed);
-            assert_eq!(opened, None, "a forged grant was taken: of another");
-        }
+        assert_eq!(of_others, [None; 3], "a forged grant was taken: of another");
         for forged in [
             7,
             7 << 64,
@@ -119,7 +106,7 @@ mod tests {
             sealed ^ (1 << 63),
             sealed + (1 << 64),
         ] {
-            let opened = order.open(&key, forged);
+            let opened = grant.open(&key, order, forged);
             assert_eq!(opened, None, "a forged grant was taken: {forged}");
         }
     }

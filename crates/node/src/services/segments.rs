@@ -35,7 +35,7 @@ impl SegmentService {
         };
         match self.sequences.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => Ok(Grant {
-                grant: seal(&[name.as_str().as_bytes()]).close(&key, grant.token.0),
+                grant: SEAL.close(&key, &[name.as_str().as_bytes()], grant.token.0),
                 first: grant.first,
                 last: grant.last,
                 count: grant.count,
@@ -79,16 +79,11 @@ impl SegmentService {
 }
 
 /// The name is the last part, since its length is variable.
-fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
-    Seal {
-        kind: b"seqd segment grant\0",
-        parts,
-    }
-}
+const SEAL: Seal = Seal(b"seqd segment grant\0");
 
 /// The token of a grant that a client names.
 fn opened(key: &SecretKey, name: &SequenceName, grant: u128) -> Result<GrantToken, SequenceError> {
-    let token = seal(&[name.as_str().as_bytes()]).open(key, grant);
+    let token = SEAL.open(key, &[name.as_str().as_bytes()], grant);
     token
         .map(GrantToken)
         .ok_or_else(|| SequenceError::UnknownGrant {

@@ -7,7 +7,7 @@ use seqd_idgen::{Layout, WorkerId};
 use seqd_state::{Holder, LeaseId, LeaseView, Share, State};
 use tokio::time::Instant;
 
-use super::error::{ServiceError, on_state, read};
+use super::error::{RequestError, ServiceError, on_state, read};
 use super::layouts;
 use super::page::PageRequest;
 use crate::minting::ClockWatch;
@@ -37,9 +37,9 @@ impl WorkerService {
         if let Some(layout) = layout {
             layouts::find(&*self.replica, layout)?;
         }
-        // The end of the page before.
-        let behind_lease = wanted.after.as_deref().and_then(|after| after.parse().ok());
-        let behind_lease = behind_lease.unwrap_or(0);
+        let lists_past = query.past.unwrap_or(false);
+        let past_after = wanted.after.as_deref().filter(|_| lists_past);
+        let past_after = past_after.map(lease_of).transpose()?.unwrap_or(LeaseId(0));
         if query.past.is_some() {
             read(&*self.replica, deadline).await?;
         }
@@ -48,8 +48,8 @@ impl WorkerService {
                 layout.is_none_or(|layout| of == layout)
                     && prefix.is_none_or(|prefix| owner.starts_with(prefix))
             };
-            if query.past.unwrap_or(false) {
-                let past = state.past_leases(LeaseId(behind_lease));
+            if lists_past {
+                let past = state.past_leases(past_after);
                 let past = past.filter(|(layout, _, holder)| is_wanted(layout, &holder.owner));
                 // Leading zeros, so that names sort like the leases.
                 return wanted.cut(past.map(|(layout, worker, holder)| {
@@ -75,6 +75,12 @@ impl WorkerService {
             }))
         })
     }
+}
+
+/// The lease in the cursor of a list of past leases.
+fn lease_of(after: &str) -> Result<LeaseId, RequestError> {
+    let lease = after.parse().map(LeaseId);
+    lease.map_err(|_| RequestError::invalid("cursor does not belong to this list"))
 }
 
 fn to_api(state: &State, (name, id): (&str, WorkerId), holder: &Holder, live: bool) -> Worker {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::change::{find, refused};
 use super::majority::{MAY_LAG, silence};
@@ -127,6 +127,14 @@ pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> 
                 replica.matched_index(*id),
             )
         })
+}
+
+/// Transfers leadership to the best voter, if there is one. Waits for at most an election timeout.
+pub(crate) async fn transfer_to_best(context: &NodeContext, replica: &Replica) {
+    if let Some(target) = best_transfer_target(context, replica) {
+        let patience = context.settings.election.1;
+        let _ = timeout(patience, transfer_leadership(replica, target)).await;
+    }
 }
 
 /// Requests that `target` lead, and waits for at most two seconds until another node does.

@@ -10,8 +10,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use crate::context::NodeContext;
 use crate::membership::leader;
 use crate::replica::Replica;
@@ -62,11 +60,8 @@ async fn step_back(context: &NodeContext, replica: &Replica) {
     if is_alone {
         return;
     }
-    if replica.is_leader()
-        && let Some(target) = leader::best_transfer_target(context, replica)
-    {
-        let patience = context.settings.election.1;
-        let _ = timeout(patience, leader::transfer_leadership(replica, target)).await;
+    if replica.is_leader() {
+        leader::transfer_to_best(context, replica).await;
     }
     if replica.wal.stalled_for().is_some() {
         context.disk.set_silent(true);

@@ -62,47 +62,43 @@ pub(crate) fn spawn_all(
     } = background;
     // A lone voter's clock must be known before anything is stamped with it.
     context.set_clocks(clock_watch::look(context, replica));
-    let own = || (Arc::clone(context), Arc::clone(replica));
-    let mut tasks = JoinSet::new();
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(ping::ping_members(context, replica)));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(lead::lead(context, replica)));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(heartbeats::send(context, replica)));
-    let (context, replica) = own();
-    let updating = own_addresses::update(context, node, replica, Arc::clone(&batcher));
-    tasks.spawn(platform::owned(updating));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(register_start::run(
-        context, replica, batcher, register,
-    )));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(fast_failover::watch_leaders(
-        context, replica,
-    )));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(elections::run_when_the_leader_is_lost(
-        context, replica,
-    )));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(greet_strangers::run(context, replica)));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(hand_over::watch(context, replica)));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(disk_watch::watch(context, replica)));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(space_watch::watch(context, replica)));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(clock_watch::watch(context, replica)));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(file_sizes::watch(context, replica)));
-    let (context, replica) = own();
-    tasks.spawn(platform::owned(purge::purge(context, replica)));
-    let (_, replica) = own();
-    tasks.spawn(platform::owned(leader_changes::count(
+    let mut tasks = Tasks {
+        context,
         replica,
-        leader_changes,
-    )));
-    tasks
+        running: JoinSet::new(),
+    };
+    tasks.run(ping::ping_members);
+    tasks.run(lead::lead);
+    tasks.run(heartbeats::send);
+    let proposer = Arc::clone(&batcher);
+    tasks.run(|context, replica| own_addresses::update(context, node, replica, proposer));
+    tasks.run(|context, replica| register_start::run(context, replica, batcher, register));
+    tasks.run(fast_failover::watch_leaders);
+    tasks.run(elections::run_when_the_leader_is_lost);
+    tasks.run(greet_strangers::run);
+    tasks.run(hand_over::watch);
+    tasks.run(disk_watch::watch);
+    tasks.run(space_watch::watch);
+    tasks.run(clock_watch::watch);
+    tasks.run(file_sizes::watch);
+    tasks.run(purge::purge);
+    tasks.run(|_, replica| leader_changes::count(replica, leader_changes));
+    tasks.running
+}
+
+/// The tasks that were started.
+struct Tasks<'a> {
+    context: &'a Arc<NodeContext>,
+    replica: &'a Arc<Replica>,
+    running: JoinSet<()>,
+}
+
+impl Tasks<'_> {
+    fn run<F>(&mut self, task: impl FnOnce(Arc<NodeContext>, Arc<Replica>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let task = task(Arc::clone(self.context), Arc::clone(self.replica));
+        self.running.spawn(platform::owned(task));
+    }
 }

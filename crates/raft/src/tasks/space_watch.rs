@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::blocking;
 use crate::context::NodeContext;
@@ -37,7 +37,8 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
                 .set_lacks_voters(!has_voters_with_room(&context, &replica));
         }
         if context.disk.space.is_low() && replica.is_leader() {
-            make_way(&context, &replica).await;
+            // A voter with room then serves the writes that this node refuses.
+            leader::transfer_to_best(&context, &replica).await;
         }
         if context.disk.space.is_low() && relieved.elapsed() >= relieve_every(&replica) {
             relieved = Instant::now();
@@ -52,15 +53,6 @@ fn relieve_every(replica: &Replica) -> Duration {
     // A snapshot never reaches 4 PiB.
     let mib = u32::try_from(mib).unwrap_or(u32::MAX);
     RELIEVE_EVERY + RELIEVE_EVERY_PER_MIB.saturating_mul(mib)
-}
-
-/// Transfers leadership to a voter with room, if there is one. It then serves the writes that this
-/// node refuses.
-async fn make_way(context: &NodeContext, replica: &Replica) {
-    if let Some(target) = leader::best_transfer_target(context, replica) {
-        let patience = context.settings.election.1;
-        let _ = timeout(patience, leader::transfer_leadership(replica, target)).await;
-    }
 }
 
 /// Returns whether the voters whose disks are not low make a majority of each configuration in

@@ -149,9 +149,9 @@ pub(crate) struct UpdateArgs {
 pub(crate) enum ModeArg {
     /// Each node allocates from a segment of its own
     Segment,
-    /// Increasing across all nodes, without gaps, through the log
+    /// Increasing across all nodes, through the log; a lost response or `seq advance` leaves a gap
     Strict,
-    /// Increasing across all nodes, from the leader's memory
+    /// Increasing across all nodes, from the leader's memory; also has gaps when the leader fails
     Ordered,
 }
 

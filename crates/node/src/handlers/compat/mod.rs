@@ -88,8 +88,8 @@ async fn mint(node: &Services, from: &Foreign, count: u64) -> Result<Minted, Pro
     if let Err(problem) = &minted
         && problem.is(ErrorCode::NotFound)
     {
-        static TOLD: Once = Once::new();
-        TOLD.call_once(|| {
+        static WARNED: Once = Once::new();
+        WARNED.call_once(|| {
             tracing::warn!(
                 "compat.leaf_layout: there is no layout {layout}: seqd layout create {layout} \
                  --epoch TIME creates it"

@@ -111,8 +111,7 @@ async fn connection<T: AsyncRead + AsyncWrite + Unpin>(
     let mut splitter = Splitter::default();
     loop {
         while let Some(request) = splitter.next(&mut from.bytes) {
-            // The rest of a reserved connection's requests has no place.
-            let is_last = request.is_last || session.connection().is_reserved();
+            let is_last = request.is_last;
             let answering = session.connection().begin();
             let answered = pin!(respond(&session, served, request));
             let Some(response) = from.while_connected(answered, |_| 0).await? else {
@@ -120,7 +119,7 @@ async fn connection<T: AsyncRead + AsyncWrite + Unpin>(
             };
             drop(answering);
             from.reply(&response);
-            if is_last {
+            if is_last || session.ends_after_reply() {
                 return from.close_unread().await;
             }
             from.flush_many().await?;

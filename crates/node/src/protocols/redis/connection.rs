@@ -93,10 +93,7 @@ async fn exchange(
                 for reply in &replies {
                     reply.write(client.version, &mut out);
                 }
-                // A connection in a reserved place is for one request, and a node that stops sends
-                // its clients to another one.
-                let session = &client.session;
-                client.is_over |= session.connection().is_reserved() || session.is_closing();
+                client.is_over |= client.session.ends_after_reply();
             }
             Next::Invalid(why) => {
                 let text = format!("ERR Protocol error: {why}");

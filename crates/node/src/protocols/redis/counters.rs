@@ -131,6 +131,21 @@ impl Client {
         (sender, count, None)
     }
 
+    /// Admits one request, which counts once towards the rate of its token however many keys it has.
+    ///
+    /// # Errors
+    /// The reply to a request that is refused.
+    pub(super) async fn admit_one(&self, command: &'static str) -> Result<Sender, Reply> {
+        let begun = Instant::now();
+        match self.session.let_in().await {
+            Ok(sender) => Ok(sender),
+            Err(refused) => {
+                self.session.count(command, 1, Some(&refused), begun);
+                Err(self.failed(&refused))
+            }
+        }
+    }
+
     /// Adds the replies to those of `count` requests that were refused.
     pub(super) async fn refuse(
         &self,

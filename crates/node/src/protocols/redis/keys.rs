@@ -1,7 +1,7 @@
 //! Keys: a held lock, or else a sequence.
 
 use bytes::Bytes;
-use seqd_api::{AdvanceRequest, ErrorCode, Operation, Sequence, Typed as _, op};
+use seqd_api::{AdvanceRequest, ErrorCode, Operation, Problem, Sequence, Typed as _, op};
 use tokio::time::Instant;
 
 use super::connection::Client;
@@ -10,7 +10,7 @@ use super::errors::{not_an_integer, syntax};
 use super::locks::extension;
 use super::redisson_scripts::lock_of_record;
 use super::reply::Reply;
-use crate::admission::Admitted;
+use crate::admission::{Admitted, Sender};
 use crate::protocols::Call;
 use crate::services::{
     HoldChange, RequestError, SecretHold, SecretHolder, SequenceError, ServiceError, sequence_name,
@@ -36,17 +36,20 @@ enum ByKeyChange {
     },
 }
 
-/// The result of such a change.
-enum ByKey {
-    Done,
-    Nothing,
-    /// The hold of another access token, or one with a lease.
-    Foreign,
-    Sequence,
+impl ByKeyChange {
+    /// The refusal of the change of a sequence.
+    fn of_sequence(self) -> &'static str {
+        match self {
+            ByKeyChange::Extend { .. } => {
+                "a counter does not expire: use a name for each period, as in order:2026-11-26"
+            }
+            ByKeyChange::Look | ByKeyChange::Release => {
+                "a sequence is not deleted here, because its values would begin again: `seqd seq \
+                 delete` keeps its mark"
+            }
+        }
+    }
 }
-
-const ONE: Reply = Reply::Integer(1);
-const ZERO: Reply = Reply::Integer(0);
 
 impl Client {
     /// What a key is, with everything that was acknowledged before the call.
@@ -137,21 +140,29 @@ impl Client {
 
     /// `EXISTS`: the number of keys that exist.
     pub(super) async fn exists(&self, names: &[Bytes]) -> Reply {
-        let mut found = 0;
+        let command = "exists";
+        let sender = match self.admit_one(command).await {
+            Ok(sender) => sender,
+            Err(refused) => return refused,
+        };
+        let (begun, mut found) = (Instant::now(), Ok(0));
         for name in names {
-            let reply = |kept| {
-                if matches!(kept, Kept::Nothing) {
-                    ZERO
-                } else {
-                    ONE
-                }
+            let name = text(name);
+            let call = Call {
+                command,
+                operation: op::GetLock::ROW,
+                name: &name,
             };
-            match self.read("exists", name, reply).await {
-                Reply::Integer(one) => found += one,
-                error => return error,
+            let work = async |admitted| self.kept(&name, &admitted).await;
+            let kept = self.session.admitted(call, &sender, work).await;
+            let one = kept.map(|kept| i64::from(!matches!(kept, Kept::Nothing)));
+            found = found.and_then(|found| Ok(found + one?));
+            if found.is_err() {
+                break;
             }
         }
-        Reply::Integer(found)
+        self.session.count(command, 1, found.as_ref().err(), begun);
+        found.map_or_else(|problem| self.failed(&problem), Reply::Integer)
     }
 
     /// `SEQD.TOKEN NAME VALUE`: the fencing token of the hold with this value.
@@ -168,13 +179,14 @@ impl Client {
         self.read("seqd.token", &arguments[0], reply).await
     }
 
-    /// Changes the hold of a lock by its key.
+    /// Changes the hold of a lock by its key, for a sender that was admitted. Returns `false` if there
+    /// is nothing to change.
     async fn by_key(
         &self,
         (command, operation): (&'static str, &'static Operation),
-        name: &Bytes,
+        (name, sender): (&Bytes, &Sender),
         change: ByKeyChange,
-    ) -> Result<ByKey, Reply> {
+    ) -> Result<bool, Problem> {
         let name = text(name);
         let call = Call {
             command,
@@ -185,56 +197,55 @@ impl Client {
         let work = async |admitted: Admitted| {
             let holder = match self.kept(&name, &admitted).await? {
                 Kept::Lock(holder) => holder,
-                Kept::Sequence(_) => return Ok(ByKey::Sequence),
-                Kept::Nothing => return Ok(ByKey::Nothing),
+                Kept::Sequence(_) => {
+                    let detail = change.of_sequence();
+                    return Err(Problem::new(ErrorCode::InvalidArgument, detail));
+                }
+                Kept::Nothing => return Ok(false),
             };
             if !matches!(holder.owner, SecretHold::Own(_)) {
-                return Ok(ByKey::Foreign);
+                let detail = format!("the lock {name} was not acquired with this access token");
+                return Err(Problem::new(ErrorCode::Forbidden, detail));
             }
             let change = match change {
-                ByKeyChange::Look => return Ok(ByKey::Done),
+                ByKeyChange::Look => return Ok(true),
                 ByKeyChange::Release => HoldChange::Release,
                 ByKeyChange::Extend { ttl_ms, only_more } => {
                     if only_more && ttl_ms <= holder.left_ms {
-                        return Ok(ByKey::Nothing);
+                        return Ok(false);
                     }
                     extension(ttl_ms)?
                 }
             };
             let (token, deadline) = (holder.token, admitted.deadline);
-            let is_done = locks.change_hold(&name, token, change, deadline).await?;
-            Ok::<_, ServiceError>(if is_done { ByKey::Done } else { ByKey::Nothing })
+            Ok(locks.change_hold(&name, token, change, deadline).await?)
         };
-        let changed = self.session.call(call, work).await;
-        let changed = changed.map_err(|problem| self.failed(&problem))?;
-        if matches!(changed, ByKey::Foreign) {
-            let text = format!("NOPERM the lock {name} was not acquired with this access token");
-            return Err(Reply::Error(text.into()));
-        }
-        Ok(changed)
+        self.session.admitted(call, sender, work).await
     }
 
     /// `DEL` and `UNLINK` of locks. If one of several keys cannot be deleted, none is.
     pub(super) async fn delete(&self, command: &'static str, names: &[Bytes]) -> Reply {
-        let operation = (command, op::ReleaseLock::ROW);
+        let sender = match self.admit_one(command).await {
+            Ok(sender) => sender,
+            Err(refused) => return refused,
+        };
+        let (begun, operation) = (Instant::now(), (command, op::ReleaseLock::ROW));
         let looks = names.iter().map(|name| (name, ByKeyChange::Look));
         let looks = looks.filter(|_| names.len() > 1);
         let releases = names.iter().map(|name| (name, ByKeyChange::Release));
-        let mut deleted = 0;
+        let (mut deleted, mut failed) = (0, None);
         for (name, change) in looks.chain(releases) {
-            match self.by_key(operation, name, change).await {
-                Ok(ByKey::Done) => deleted += i64::from(matches!(change, ByKeyChange::Release)),
-                Ok(ByKey::Sequence) => {
-                    return Reply::error(
-                        "ERR a sequence is not deleted here, because its values would begin again: \
-                         `seqd seq delete` keeps its mark",
-                    );
+            match self.by_key(operation, (name, &sender), change).await {
+                Ok(true) => deleted += i64::from(matches!(change, ByKeyChange::Release)),
+                Ok(false) => {}
+                Err(problem) => {
+                    failed = Some(problem);
+                    break;
                 }
-                Ok(ByKey::Nothing | ByKey::Foreign) => {}
-                Err(refused) => return refused,
             }
         }
-        Reply::Integer(deleted)
+        self.session.count(command, 1, failed.as_ref(), begun);
+        failed.map_or(Reply::Integer(deleted), |problem| self.failed(&problem))
     }
 
     /// `EXPIRE` and `PEXPIRE` of a lock, with `GT` or without an option: a hold is never shortened.
@@ -257,16 +268,18 @@ impl Client {
         let unit = if command == "expire" { 1000 } else { 1 };
         let ttl_ms = u64::try_from(time).unwrap_or(0).saturating_mul(unit);
         let change = ByKeyChange::Extend { ttl_ms, only_more };
-        match self
-            .by_key((command, op::RenewLock::ROW), &arguments[0], change)
-            .await
-        {
-            Ok(ByKey::Done) => ONE,
-            Ok(ByKey::Sequence) => Reply::error(
-                "ERR a counter does not expire: use a name for each period, as in order:2026-11-26",
-            ),
-            Ok(ByKey::Nothing | ByKey::Foreign) => ZERO,
-            Err(refused) => refused,
+        let sender = match self.admit_one(command).await {
+            Ok(sender) => sender,
+            Err(refused) => return refused,
+        };
+        let (begun, operation) = (Instant::now(), (command, op::RenewLock::ROW));
+        let lock = (&arguments[0], &sender);
+        let extended = self.by_key(operation, lock, change).await;
+        self.session
+            .count(command, 1, extended.as_ref().err(), begun);
+        match extended {
+            Ok(is_extended) => Reply::Integer(i64::from(is_extended)),
+            Err(problem) => self.failed(&problem),
         }
     }
 

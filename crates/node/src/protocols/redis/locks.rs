@@ -19,7 +19,7 @@ const MOST_VALUE: usize = 128;
 #[derive(Debug, Default, PartialEq, Eq)]
 struct SetOptions {
     only_new: bool,
-    /// The time in milliseconds; `Some(None)` if it is no number.
+    /// The time of `PX` or `EX`, in milliseconds.
     ttl_ms: Option<u64>,
 }
 

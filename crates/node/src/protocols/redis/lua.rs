@@ -71,8 +71,8 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Takes the next word, number, string or sign. `Some(None)` at the end; `None` if a string or a
-/// long bracket does not end, or has an escape.
+/// Takes the next word, number, string or sign. `Some(None)` at the end; `None` if a string does
+/// not end or has an escape, and for a long comment.
 #[expect(clippy::option_option, reason = "the end of a script is no error")]
 fn next_token<'a>(rest: &mut &'a str) -> Option<Option<&'a str>> {
     loop {

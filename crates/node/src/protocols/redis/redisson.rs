@@ -101,30 +101,26 @@ impl Client {
         command: &'static str,
         (keys, arguments): (&[Bytes], &[Bytes]),
     ) -> Reply {
-        let begun = Instant::now();
-        let (sender, _, refused) = self.admit(1);
-        let mut replies = Vec::new();
-        if let Some(sender) = &sender {
-            let (mut kept, mut failed) = (Vec::new(), None);
-            for (at, key) in keys.iter().enumerate() {
-                let name = text(key);
-                let call = Call {
-                    command,
-                    operation: op::RenewLock::ROW,
-                    name: &name,
-                };
-                let work = async |admitted| self.keep(&name, (arguments, at + 2), &admitted).await;
-                match self.session.admitted(call, sender, work).await {
-                    Ok(is_kept) => kept.push(is_kept),
-                    Err(problem) => failed = failed.or(Some(problem)),
-                }
+        let sender = match self.admit_one(command).await {
+            Ok(sender) => sender,
+            Err(refused) => return refused,
+        };
+        let (begun, mut kept, mut failed) = (Instant::now(), Vec::new(), None);
+        for (at, key) in keys.iter().enumerate() {
+            let name = text(key);
+            let call = Call {
+                command,
+                operation: op::RenewLock::ROW,
+                name: &name,
+            };
+            let work = async |admitted| self.keep(&name, (arguments, at + 2), &admitted).await;
+            match self.session.admitted(call, &sender, work).await {
+                Ok(is_kept) => kept.push(is_kept),
+                Err(problem) => failed = failed.or(Some(problem)),
             }
-            self.session.count(command, 1, failed.as_ref(), begun);
-            let reply = failed.map_or(Reply::Array(kept), |problem| self.failed(&problem));
-            replies.push(reply);
         }
-        self.refuse(command, 1, refused, begun, &mut replies).await;
-        replies.remove(0)
+        self.session.count(command, 1, failed.as_ref(), begun);
+        failed.map_or(Reply::Array(kept), |problem| self.failed(&problem))
     }
 
     async fn enter(

@@ -18,7 +18,7 @@ use seqd_state::{
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::claim::ClaimGuard;
-use super::{LockService, STOPPING, TTL_MS, full, held, lock_name, owner_of, seal};
+use super::{LockService, SEAL, STOPPING, TTL_MS, full, held, lock_name, owner_of};
 use crate::access::Right;
 use crate::admission::Serving;
 use crate::descriptors::CLIENTS;
@@ -78,11 +78,8 @@ impl LockService {
                 ..held.await?
             });
         }
-        let asked = AcquireLock {
-            tenant,
-            ..asked(name, request)?
-        };
-        self.claim(asked, right, deadline).await
+        self.claim(asked(name, request, tenant)?, right, deadline)
+            .await
     }
 
     /// Makes a claim, and waits for its turn if it has a wait.
@@ -140,7 +137,7 @@ impl LockService {
                 _ => {
                     claim.keep();
                     let Mine { name, owner, .. } = mine;
-                    let lease = seal(&[name.as_str().as_bytes()]).close_text(&key, token.0);
+                    let lease = SEAL.close_text(&key, &[name.as_str().as_bytes()], token.0);
                     return Ok(HeldLock {
                         lease: Some(lease),
                         ..held(&name, owner, token, left_ms.min(mine.ttl_ms))
@@ -366,7 +363,7 @@ pub(super) const MOST_WAITS: u64 = CLIENTS as u64;
 /// connection then ends without an answer.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(3);
 
-fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, ServiceError> {
+fn asked(name: &str, request: AcquireRequest, tenant: Tenant) -> Result<AcquireLock, ServiceError> {
     let AcquireRequest {
         owner,
         ttl_ms,
@@ -384,7 +381,7 @@ fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, ServiceErro
     };
     Ok(AcquireLock {
         name: lock_name(name)?,
-        tenant: Tenant::OPERATOR,
+        tenant,
         owner,
         nonce,
         attempt: Attempt(draw()?.max(1)),

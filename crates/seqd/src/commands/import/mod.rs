@@ -65,8 +65,9 @@ pub(crate) struct ImportArgs {
     /// CSV or TSV with a header, or INSERT statements of mysqldump; stdin by default or with -. At
     /// most 64 MiB and 100000 rows, because all rows are checked before the first change
     file: Option<PathBuf>,
-    /// Mode of new sequences: strict by default for counters, otherwise segment; an existing
-    /// sequence must have it if it is given
+    /// Mode of new sequences: strict by default for counters, otherwise segment. If it is given, an
+    /// existing sequence must have it. To import into an ordered sequence, create it with `seqd seq
+    /// create --mode ordered` first, and omit this option
     #[arg(long, value_enum)]
     mode: Option<ImportMode>,
     /// Number of values to leave free above those of the file (of counters: steps), because the
@@ -82,7 +83,7 @@ pub(crate) struct ImportArgs {
 enum ImportMode {
     /// Each node issues values from its own range
     Segment,
-    /// Values increase across all nodes without gaps
+    /// Values increase across all nodes; a lost response leaves a gap
     Strict,
 }
 
