@@ -17,7 +17,7 @@ type notKept struct {
 
 func (n notKept) err() *Error {
 	return &Error{Code: "not-kept", Detail: "the work was done, but its result " + n.Reason,
-		Hint: "later callers get this error too; return JSON of less than 64 KiB"}
+		Hint: "later callers get this error too; return JSON of at most 16 KiB"}
 }
 
 // OnceOptions are the options of Once.

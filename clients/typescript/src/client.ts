@@ -233,7 +233,7 @@ export class Client {
   }
 
   /** Performs `work` unless it was already performed for this key, and returns its result to all
-   * callers: JSON of less than 64 KiB, as `JSON.stringify` writes it, so that a Date becomes a text.
+   * callers: JSON of at most 16 KiB, as `JSON.stringify` writes it, so that a Date becomes a text.
    * If it cannot be written, such as a `bigint`, all callers get `not-kept`. */
   async once<T>(key: string, work: (turn: Turn) => Promise<T> | T, options: OnceOptions = {}): Promise<T> {
     const begun = await this.#begin(key, options);
@@ -290,7 +290,7 @@ export class Client {
     const isOpen = await this.#store(key, claim, { [NOT_KEPT]: reason.slice(0, 100) });
     const hint = isOpen
       ? "its key is still open: another caller begins when the claim expires"
-      : "later callers get this error too; return JSON of less than 64 KiB";
+      : "later callers get this error too; return JSON of at most 16 KiB";
     throw new SeqdError("not-kept", `the work was done, but its result ${reason}`, hint);
   }
 

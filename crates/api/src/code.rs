@@ -115,7 +115,7 @@ error_codes! {
         "use another sequence, or a larger `max`";
     LayoutExhausted = "layout-exhausted", 409, CONFLICT, false, "The time field of the layout is full",
         "the time field of the layout is full: its IDs can only be decoded",
-        "mint with another layout";
+        "use another layout";
     LeaseLost = "lease-lost", 409, CONFLICT, false, "The caller no longer holds it",
         "the caller no longer has the worker lease, the lock, or the claim on the idempotency key",
         "stop the work that depends on it; then lease another worker, acquire the lock again, or \
@@ -193,8 +193,8 @@ error_codes! {
         "ask another node";
     Overloaded = "overloaded", 503, UNAVAILABLE, true, "The node is overloaded",
         "a queue, the connections or the memory for bodies are exhausted, all IDs of a tick are \
-         used, the number of keys or one-time tokens has reached its limit in `limits`, two \
-         snapshots are already being downloaded, or (in `/readyz`) the disk hangs",
+         used, a limit in `limits` or a tenant's share of it is reached, two snapshots are already \
+         being downloaded, the disk has only its reserve left, or (in `/readyz`) the disk hangs",
         "retry in a moment, or use another node";
     NodeRemoved = "node-removed", 503, UNAVAILABLE, true, "The node was removed from the cluster",
         "the node was removed from the cluster and is about to stop",

@@ -212,7 +212,7 @@ fn mint(problem: Problem, error: &MintError) -> Problem {
         | MintError::TickFull { ms }
         | MintError::Crowded { ms, .. } => problem.with_retry_after_ms(millis(*ms)),
         MintError::LayoutFull { .. } => {
-            problem.with_hint("its IDs can only be decoded; mint with another layout")
+            problem.with_hint("its IDs can only be decoded; use another layout")
         }
         MintError::Stopping => problem.with_hint(OTHER_NODE),
     }

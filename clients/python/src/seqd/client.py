@@ -136,7 +136,7 @@ class Client(Operations):
         claim_ttl: float = 60.0, fingerprint: str = "",
     ) -> T:
         """Performs `work` unless it was already performed for this key, and returns its result to
-        all callers: JSON of less than 64 KiB, as `json` writes and reads it. If it is something
+        all callers: JSON of at most 16 KiB, as `json` writes and reads it. If it is something
         else, all callers get `not-kept`. Work with a parameter that has no default receives a `Turn`.
 
         `ttl` is how long the result is kept, `wait` how long to wait for another caller that

@@ -69,7 +69,7 @@ def complete(client: "Client", key: str, claim: str, result: Any) -> Any:
     is_open = _store(client, key, claim, {NOT_KEPT: reason[:100]})
     raise Error("not-kept", f"the work was done, but its result {reason}",
                 "its key is still open: another caller begins when the claim expires" if is_open else
-                "later callers get this error too; return JSON of less than 64 KiB") from cause
+                "later callers get this error too; return JSON of at most 16 KiB") from cause
 
 
 def _store(client: "Client", key: str, claim: str, result: Any) -> Optional[Error]:

@@ -13,7 +13,8 @@ pub enum Mode {
     /// Each node issues values from its own range.
     #[default]
     Segment,
-    /// Every value passes through the Raft log. Values increase across all nodes without gaps.
+    /// Every value passes through the Raft log. Values increase across all nodes; a lost response
+    /// leaves a gap.
     Strict,
     /// The leader issues values from memory, after a majority has confirmed its leadership. Values
     /// increase across all nodes, with gaps when the leader changes.
@@ -48,7 +49,8 @@ requests! {
     /// A requested definition. Omitted fields have the defaults of PostgreSQL.
     SequenceSpec {
         /// `segment` (each node has its own range, the default), `strict` (values increase across
-        /// all nodes without gaps) or `ordered` (values increase across all nodes, from memory).
+        /// all nodes, through the Raft log) or `ordered` (values increase across all nodes, from
+        /// memory).
         mode: Mode,
         /// The first value.
         start: i64 as "OptionalDecimal",

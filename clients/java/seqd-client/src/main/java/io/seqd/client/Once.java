@@ -60,7 +60,7 @@ public final class Once {
      */
     public record Result(Object value, boolean replayed) {}
 
-    /** The work. Its result is null, a boolean, a number, a string, a list or a map of these, less than 64 KiB. */
+    /** The work. Its result is null, a boolean, a number, a string, a list or a map of these, at most 16 KiB. */
     @FunctionalInterface
     public interface Work<E extends Exception> {
         /** Performs it. */
@@ -149,7 +149,7 @@ public final class Once {
 
     private static SeqdException notKept(String reason, boolean isOpen, Throwable cause) {
         String next = isOpen ? "; its key is still open: another caller begins when the claim expires"
-                : "; later callers get this error too: return JSON of less than 64 KiB";
+                : "; later callers get this error too: return JSON of at most 16 KiB";
         return new SeqdException("not-kept", "the work was done, but its result " + reason + next, false, cause);
     }
 
