@@ -36,7 +36,7 @@ impl Default for Unfinished {
     }
 }
 
-/// All calls but the first may wait for a disk.
+/// All calls but [`Unfinished::alone`] and [`Unfinished::is_obsolete`] may wait for a disk.
 impl Unfinished {
     /// The permit to receive a snapshot, held during the receipt; `None` if another snapshot is
     /// being received.
@@ -101,6 +101,13 @@ impl Unfinished {
         let part = self.part().take();
         part.map(|part| part.receiver)
             .ok_or_else(|| io::Error::other("nothing of the snapshot is kept"))
+    }
+
+    /// Returns whether there is a part, and all its entries were applied. Never waits: a part that is
+    /// in use is needed.
+    pub(crate) fn is_obsolete(&self, applied: u64) -> bool {
+        let part = self.part.try_lock();
+        part.is_ok_and(|part| part.as_ref().is_some_and(|part| part.index <= applied))
     }
 
     /// Removes the part unless it is being received, if all its entries were applied.

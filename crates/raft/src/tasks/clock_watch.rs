@@ -13,6 +13,7 @@ use seqd_state::NodeId;
 use seqd_state::idgen::{Agreement, Line, Standing};
 use tokio::time::{Instant, timeout};
 
+use super::next_beat;
 use crate::clocks::{Clocks, MemberClock};
 use crate::context::{ClusterView as _, NodeContext};
 use crate::membership::leader;
@@ -20,7 +21,7 @@ use crate::replica::Replica;
 
 /// Time between two checks: several in the second between two measurements, so that a step of this
 /// node's own clock is detected at once.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Number of consecutive checks that find a leader's clock wrong before it transfers leadership. A
 /// single one may result from an exchange that was delayed on the machine.
@@ -47,7 +48,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
             hand_over(&context, &replica, &clocks).await;
             tried = Some(Instant::now());
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        next_beat(&context, LOOK_EVERY).await;
     }
 }
 

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::next_beat;
 use crate::context::NodeContext;
 use crate::membership::leader;
 use crate::replica::Replica;
@@ -28,7 +29,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let limit = AT_LEAST.max(context.settings.election.1 * ELECTIONS);
     let disk = &context.disk;
     while !context.is_stopped() {
-        tokio::time::sleep(LOOK_EVERY).await;
+        next_beat(&context, LOOK_EVERY).await;
         let stalled = replica.wal.stalled_for();
         let hangs = stalled.is_some_and(|since| since >= limit);
         if hangs == disk.hangs() {

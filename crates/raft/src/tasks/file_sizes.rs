@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use seqd_store::snapshot_file;
 
+use super::next_beat;
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::replica::Replica;
@@ -28,6 +29,6 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
                 .largest_snapshot_bytes
                 .store(largest, Ordering::Relaxed);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        next_beat(&context, LOOK_EVERY).await;
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::next_beat;
 use crate::context::{ClusterView, NodeContext};
 use crate::handshake::hello::{self, HELLO_LIMIT};
 use crate::replica::Replica;
@@ -14,7 +15,7 @@ const GREET_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
-        tokio::time::sleep(GREET_EVERY).await;
+        next_beat(&context, GREET_EVERY).await;
         if context.with_identity(|own| own.ancestors.is_empty()) != Some(false) {
             continue;
         }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use super::next_beat;
 use crate::context::NodeContext;
 use crate::replica::Replica;
 
@@ -21,6 +22,6 @@ pub(crate) async fn send(context: Arc<NodeContext>, replica: Arc<Replica>) {
             tracing::debug!(%error, "no heartbeat was sent");
         }
         replica.note_quorum_contact();
-        tokio::time::sleep(context.settings.heartbeat).await;
+        next_beat(&context, context.settings.heartbeat).await;
     }
 }

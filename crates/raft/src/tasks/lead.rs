@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_state::{ClusterCommand, ClusterMs, Command, Found, NodeId};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
+use super::next_beat;
 use super::raise_level;
 use super::stamp_restoration::RestorationStamp;
 use crate::context::NodeContext;
@@ -34,7 +35,10 @@ pub(crate) async fn lead(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let mut joint = None;
     let mut stamp = RestorationStamp::default();
     while !context.is_stopped() {
-        tokio::time::sleep(pause(&replica)).await;
+        match time_to_deadline(&replica) {
+            Some(left) if left < LEADER_EVERY => sleep(left.max(DEADLINE_PAUSE)).await,
+            _ => next_beat(&context, LEADER_EVERY).await,
+        }
         let Some(leading) = replica.leading() else {
             replica
                 .wait_for_leader(|now| now == Some(replica.node))
@@ -65,16 +69,12 @@ fn next_deadline(replica: &Replica) -> Option<ClusterMs> {
     replica.applied.read().state.next_deadline()
 }
 
-/// Time until the next check, or until the next deadline if that is nearer.
-fn pause(replica: &Replica) -> Duration {
-    let left = replica.leading().and_then(|leading| {
-        let left_ms = next_deadline(replica)?
-            .0
-            .saturating_sub(leading.cluster_ms().0);
-        Some(Duration::from_millis(left_ms))
-    });
-    left.unwrap_or(LEADER_EVERY)
-        .clamp(DEADLINE_PAUSE, LEADER_EVERY)
+/// The time until the next deadline, if this node leads and there is one.
+fn time_to_deadline(replica: &Replica) -> Option<Duration> {
+    let leading = replica.leading()?;
+    let deadline = next_deadline(replica)?;
+    let left_ms = deadline.0.saturating_sub(leading.cluster_ms().0);
+    Some(Duration::from_millis(left_ms))
 }
 
 /// The commands that the leader must propose on its own.

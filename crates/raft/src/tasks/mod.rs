@@ -30,9 +30,11 @@ pub(crate) mod stamp_restoration;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep_until;
 
 use crate::context::NodeContext;
 use crate::node::Node;
@@ -101,4 +103,14 @@ impl Tasks<'_> {
         let task = task(Arc::clone(self.context), Arc::clone(self.replica));
         self.running.spawn(platform::owned(task));
     }
+}
+
+/// Waits until the next multiple of `period` since the start of the node. Its periodic tasks thus
+/// wake together, because the load of an idle node consists of wake-ups.
+async fn next_beat(context: &NodeContext, period: Duration) {
+    let period = period.as_nanos().max(1);
+    let next = context.clock_since.elapsed().as_nanos() / period + 1;
+    // 2^64 nanoseconds are 584 years.
+    let next = Duration::from_nanos(u64::try_from(next * period).unwrap_or(u64::MAX));
+    sleep_until(context.clock_since + next).await;
 }

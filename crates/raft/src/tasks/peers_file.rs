@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use seqd_store::records::PeersRecord;
 
+use super::next_beat;
 use crate::blocking;
 use crate::context::NodeContext;
 
@@ -21,7 +22,7 @@ pub(crate) async fn keep(context: Arc<NodeContext>) {
     let mut written = 0;
     let mut failed = false;
     while !context.is_stopped() {
-        tokio::time::sleep(WRITE_EVERY).await;
+        next_beat(&context, WRITE_EVERY).await;
         if let Some(view) = context.view() {
             context.peers.retain(|node| !view.is_removed(node));
         }

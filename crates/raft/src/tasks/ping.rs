@@ -10,6 +10,7 @@ use seqd_peers::wire::transport::{CallError, Link};
 use seqd_state::idgen::WallMs;
 use tokio::time::Instant;
 
+use super::next_beat;
 use crate::context::{ClusterView, NodeContext};
 use crate::conversation;
 use crate::messages::Ping;
@@ -56,7 +57,7 @@ pub(crate) async fn ping_members(context: Arc<NodeContext>, replica: Arc<Replica
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(PING_EVERY) => {}
+            () = next_beat(&context, PING_EVERY) => {}
             () = replica.applied.membership_changed() => {}
             () = context.member_came.notified() => {}
         }

@@ -17,15 +17,15 @@ use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
 use seqd_guards::is_out;
-use tokio::time::sleep;
 
+use super::next_beat;
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::replica::Replica;
 use crate::space::DiskSpace;
 
 /// Time between two checks: some ten megabytes of log on a fast disk.
-const EVERY: Duration = Duration::from_millis(250);
+const EVERY: Duration = Duration::from_millis(200);
 
 /// Number of entries kept before the latest snapshot, so that a follower that was away briefly is
 /// served from the log even by a leader that did not track it. Limited to half of the entries
@@ -113,17 +113,19 @@ struct Follower {
 
 pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
-        sleep(EVERY).await;
+        next_beat(&context, EVERY).await;
         let space = &context.disk.space;
         space.set_log_long(snapshot_if_due(&replica, limits(space)).await);
         purge_once(&replica, context.settings.snapshot_every, space).await;
-        let unfinished = replica.unfinished.clone();
         let applied = replica.applied.index().get();
-        let removed = blocking::run(move || {
-            unfinished.remove_obsolete(applied);
-            Ok(())
-        });
-        let _ = removed.await;
+        if replica.unfinished.is_obsolete(applied) {
+            let unfinished = replica.unfinished.clone();
+            let removed = blocking::run(move || {
+                unfinished.remove_obsolete(applied);
+                Ok(())
+            });
+            let _ = removed.await;
+        }
     }
 }
 

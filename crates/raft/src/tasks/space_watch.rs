@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::next_beat;
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::membership::leader;
@@ -44,7 +45,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
             relieved = Instant::now();
             let _ = replica.raft.trigger().snapshot().await;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        next_beat(&context, LOOK_EVERY).await;
     }
 }
 
