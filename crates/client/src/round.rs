@@ -34,11 +34,11 @@ pub(crate) fn silence(share: Duration, left: usize) -> Duration {
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     list: Vec<Endpoint>,
-    seen: Mutex<Seen>,
+    seen: Mutex<EndpointHealth>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct EndpointHealth {
     /// The time of the last response of each endpoint, whatever its status.
     answered: Vec<Option<Instant>>,
     /// The endpoint of the last good response.
@@ -51,11 +51,11 @@ impl Endpoints {
         let good = None;
         Self {
             list,
-            seen: Mutex::new(Seen { answered, good }),
+            seen: Mutex::new(EndpointHealth { answered, good }),
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, EndpointHealth> {
         // A panic elsewhere leaves no partial update: each field is set in one step.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }

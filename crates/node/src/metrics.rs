@@ -342,7 +342,7 @@ impl Scrape {
         if buckets.last().is_none_or(|(bound, _)| bound.is_finite()) {
             buckets.push((f64::INFINITY, count.saturating_sub(before)));
         }
-        let kept = Kept {
+        let kept = StoredHistogram {
             name,
             help,
             sum,
@@ -354,7 +354,7 @@ impl Scrape {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredHistogram {
     name: &'static str,
     help: &'static str,
     sum: f64,
@@ -362,7 +362,7 @@ struct Kept {
     buckets: Vec<(f64, u64)>,
 }
 
-impl Collector for Kept {
+impl Collector for StoredHistogram {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut metric =
             encoder.encode_descriptor(self.name, self.help, None, MetricType::Histogram)?;

@@ -29,10 +29,10 @@ const LEAST_SPAN: Duration = Duration::from_secs(6 * 60 * 60);
 type Buckets = [(f64, u64)];
 
 #[derive(Debug, Default)]
-pub(crate) struct Trends(Mutex<Kept>);
+pub(crate) struct Trends(Mutex<History>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct History {
     /// Oldest first.
     samples: VecDeque<Sample>,
     /// Free bytes, oldest first.

@@ -31,14 +31,14 @@ pub fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
 }
 
 /// The readable content of a folder.
-pub(super) struct Found {
+pub(super) struct FolderContent {
     pub(super) report: FolderReport,
     pub(super) log: Option<Inspection>,
     /// The reason why the checkpoint was not opened, although it may be intact.
     pub(super) not_copied: Option<OfflineError>,
 }
 
-pub(super) fn read(root: &Path, lock: &FolderLock) -> Found {
+pub(super) fn read(root: &Path, lock: &FolderLock) -> FolderContent {
     let mut report = FolderReport {
         path: root.to_owned(),
         unlocked: lock.why_not().map(str::to_owned),
@@ -60,7 +60,7 @@ pub(super) fn read(root: &Path, lock: &FolderLock) -> Found {
     let not_copied = report.checkpoint(root);
     report.names(root);
     report.sizes = sizes(root);
-    Found {
+    FolderContent {
         report,
         log,
         not_copied,

@@ -12,7 +12,7 @@ use seqd_wal::{Inspection, WalError};
 
 use super::error::OfflineError;
 use super::files::{DISK, below, small_file};
-use super::inspect::{self, Found};
+use super::inspect::{self, FolderContent};
 use super::lock::FolderLock;
 use super::replay::Replayed;
 use super::reports::{Check, EntryId, FolderReport, Problem, Torn, unreadable_code};
@@ -27,7 +27,7 @@ use seqd_store::records::{self, PeersRecord};
 /// checkpoint. Damage is not an error but a [`Check`].
 pub fn verify_folder(root: &Path, on_check: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
     let lock = FolderLock::to_look(root)?;
-    let Found {
+    let FolderContent {
         report,
         log,
         not_copied,

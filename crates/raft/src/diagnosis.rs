@@ -19,14 +19,14 @@ pub type FactsSource = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
 
 pub(crate) struct Diagnosis {
     since: Instant,
-    links: Mutex<BTreeMap<u64, Seen>>,
+    links: Mutex<BTreeMap<u64, LatestMessages>>,
     /// Set once, after the services of the node are created.
     pub(crate) facts: OnceLock<FactsSource>,
 }
 
 /// The latest messages in each direction.
 #[derive(Default)]
-struct Seen {
+struct LatestMessages {
     /// When a ping of this node was last answered, and after how long.
     answered: Option<(Instant, Duration)>,
     /// The error of the latest ping, if it failed.
@@ -35,7 +35,7 @@ struct Seen {
     received: Option<Instant>,
 }
 
-impl Seen {
+impl LatestMessages {
     /// The round trip of a ping of this node that was answered lately.
     fn round_trip(&self) -> Option<Duration> {
         let (at, took) = self.answered?;
@@ -64,7 +64,7 @@ impl Default for Diagnosis {
 }
 
 impl Diagnosis {
-    fn links(&self) -> MutexGuard<'_, BTreeMap<u64, Seen>> {
+    fn links(&self) -> MutexGuard<'_, BTreeMap<u64, LatestMessages>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,9 +107,9 @@ impl Diagnosis {
         let seen = links.get(&node);
         LinkStatus {
             name,
-            round_trip: seen.and_then(Seen::round_trip),
+            round_trip: seen.and_then(LatestMessages::round_trip),
             error: seen.and_then(|seen| seen.failed.clone()),
-            receives: seen.is_some_and(Seen::receives),
+            receives: seen.is_some_and(LatestMessages::receives),
         }
     }
 }

@@ -7,7 +7,7 @@ use seqd_state::Windows;
 
 #[derive(Default)]
 pub(crate) struct LeaderWindows {
-    held: Mutex<Held>,
+    held: Mutex<WindowState>,
     /// Held while windows are extended or returned: one entry at a time.
     pub(crate) extending: tokio::sync::Mutex<()>,
     pub(crate) is_prefetching: AtomicBool,
@@ -16,19 +16,19 @@ pub(crate) struct LeaderWindows {
 }
 
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct WindowState {
     windows: Windows,
     /// The term in which this leader has stopped drawing.
     ended: Option<u64>,
 }
 
 impl LeaderWindows {
-    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+    pub(crate) fn held(&self) -> MutexGuard<'_, WindowState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl WindowState {
     /// The windows of this term, unless the leader has stopped drawing in it, or this node has drawn
     /// in a later one.
     pub(crate) fn of_term(&mut self, term: u64) -> Option<&mut Windows> {

@@ -16,11 +16,11 @@ use seqd_state::{Share, Tenant};
 pub struct Pool {
     share: Share,
     limit: u64,
-    held: Mutex<Held>,
+    held: Mutex<PoolUse>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct PoolUse {
     used: u64,
     by_tenant: HashMap<Tenant, u64>,
 }
@@ -59,7 +59,7 @@ impl Pool {
         self.held().used
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, PoolUse> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
 //! The order of a start and of a stop.
 //!
-//! A start is a chain of types: [`FolderOpen`], [`Identified`], [`Opened`], [`Admitted`],
+//! A start is a chain of types: [`FolderOpen`], [`Identified`], [`OpenedNode`], [`Admitted`],
 //! [`Running`]. A method of each type consumes it and returns the next, so that no step can run
 //! before the steps that it depends on.
 
@@ -165,7 +165,7 @@ struct Identified {
     identity: Identity,
 }
 
-struct Opened {
+struct OpenedNode {
     node: Arc<Node>,
     identity: Identity,
     storage: Storage,
@@ -225,13 +225,13 @@ impl FolderOpen {
 impl Identified {
     /// Opens and checks the log and the state. From here on, hellos carry the state with which this
     /// start began.
-    async fn open(self) -> Result<Opened, Stop> {
+    async fn open(self) -> Result<OpenedNode, Stop> {
         let Self { node, identity } = self;
         let context = &node.context;
         let opening = Arc::clone(&context.opening).lock_owned().await;
         let storage = Storage::open(Arc::clone(&context.folder), &identity, opening).await?;
         context.set_history(!storage.is_pristine(), storage.began());
-        Ok(Opened {
+        Ok(OpenedNode {
             node,
             identity,
             storage,
@@ -239,7 +239,7 @@ impl Identified {
     }
 }
 
-impl Opened {
+impl OpenedNode {
     /// Asks the peers for admission; a founder with an empty log prepares them instead.
     async fn admit(self) -> Result<Admitted, Stop> {
         let Self {

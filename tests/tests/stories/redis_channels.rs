@@ -53,6 +53,12 @@ fn every_node_sends_a_message_when_a_lock_is_free_again() {
     assert!(refused.error().starts_with("ERR Can't execute 'get': "));
     let pong = Value::Array(vec![Value::bulk("pong"), Value::bulk("")]);
     assert_eq!(first.call("PING"), pong);
+    let too_many = first.call("PING a b");
+    assert!(
+        too_many
+            .error()
+            .starts_with("ERR wrong number of arguments")
+    );
     let none = first.call("UNSUBSCRIBE");
     assert_eq!(none, pushed("unsubscribe", JOBS, Value::Integer(0)));
     assert_eq!(first.call("GET jobs"), Value::Nil);

@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// A segment and the grant that names it.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldSegment {
     grant: u128,
     values: Values,
 }
@@ -23,10 +23,10 @@ struct Held {
 /// The state behind the lane.
 #[derive(Debug)]
 struct Shelf {
-    current: Option<Held>,
+    current: Option<HeldSegment>,
     /// The time when the current segment was installed.
     opened: Instant,
-    next: Option<Held>,
+    next: Option<HeldSegment>,
     /// The latest grant that was kept, and its last value.
     latest: Option<(u128, i64)>,
     is_closed: bool,
@@ -155,7 +155,7 @@ impl Stock {
         Ok(drawn.map(|drawn| drawn.values))
     }
 
-    fn install(&self, shelf: &mut Shelf, next: Held) {
+    fn install(&self, shelf: &mut Shelf, next: HeldSegment) {
         let former = shelf.current.map_or(0, |held| held.values.count);
         let tenth = next.values.count.div_ceil(10) - 1;
         self.lane.install(next.values, tenth, former);
@@ -245,7 +245,7 @@ impl Stock {
             }
         }
         shelf.latest = Some((grant.grant, grant.last));
-        shelf.next = Some(Held {
+        shelf.next = Some(HeldSegment {
             grant: grant.grant,
             values,
         });
@@ -360,7 +360,7 @@ fn checked(grant: &Grant) -> Result<Values, AllocateError> {
 
 /// The values to return: those of the next segment, and those of the current one if they precede
 /// it directly.
-fn tail(current: Option<(Held, u64)>, next: Option<Held>) -> Tail {
+fn tail(current: Option<(HeldSegment, u64)>, next: Option<HeldSegment>) -> Tail {
     let current = current.filter(|(_, unused)| *unused > 0);
     match (current, next) {
         (None, None) => Tail::default(),

@@ -15,7 +15,7 @@ use super::GeneratorOptions;
 use super::error::{GenerateError, NotReleased};
 use super::granted;
 use super::leases::Leases;
-use super::minter::{Holder, Minter, not_released};
+use super::minter::{LeasedGenerator, Minter, not_released};
 use crate::error::Error;
 use crate::pace::Pace;
 
@@ -164,11 +164,11 @@ impl<L: Leases> Keeper<L> {
         };
         self.renew_after = renew_after(&lease);
         let lease = lease.lease;
-        self.minter.install(Holder { generator, lease });
+        self.minter.install(LeasedGenerator { generator, lease });
         Ok(())
     }
 
-    async fn renew(&self, holder: &Holder) -> Result<Lease, Error> {
+    async fn renew(&self, holder: &LeasedGenerator) -> Result<Lease, Error> {
         let request = RenewRequest {
             owner: self.request.owner.clone(),
             lease: Some(holder.lease),
@@ -181,7 +181,7 @@ impl<L: Leases> Keeper<L> {
     }
 
     /// Applies the committed fence of the response if it belongs to this lease.
-    fn extend(&mut self, holder: &Holder, lease: &Lease) -> Result<(), GenerateError> {
+    fn extend(&mut self, holder: &LeasedGenerator, lease: &Lease) -> Result<(), GenerateError> {
         if lease.lease != holder.lease || lease.id != holder.generator.worker().0 {
             return Err(GenerateError::BadLease {
                 detail: format!("the renewal is for worker {} and another lease", lease.id),

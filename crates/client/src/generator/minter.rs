@@ -16,12 +16,12 @@ use super::{GeneratorOptions, Status};
 
 /// A lease and its only generator.
 #[derive(Debug)]
-pub(super) struct Holder {
+pub(super) struct LeasedGenerator {
     pub(super) generator: Generator,
     pub(super) lease: u128,
 }
 
-impl Holder {
+impl LeasedGenerator {
     /// Returns the end of its window by the wall clock.
     pub(super) fn ends(&self) -> WallMs {
         let generator = &self.generator;
@@ -31,8 +31,8 @@ impl Holder {
 
 /// The current generator. After it is closed, no other generator is accepted.
 #[derive(Debug, Default)]
-pub(super) struct Place {
-    holder: Option<Arc<Holder>>,
+pub(super) struct CurrentGenerator {
+    holder: Option<Arc<LeasedGenerator>>,
     pub(super) is_closed: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Minter {
     /// The ID of the process that created it.
     made_in: u32,
     pub(super) clock: ClockWatch,
-    place: RwLock<Place>,
+    place: RwLock<CurrentGenerator>,
     /// Wakes the keeper before its next attempt is due.
     pub(super) wake: Notify,
     pub(super) last_attempt: watch::Sender<LastAttempt>,
@@ -142,7 +142,7 @@ impl Minter {
     }
 
     /// Prevents the installation of another generator. The current one stays in place.
-    pub(super) fn seal(&self) -> Option<Arc<Holder>> {
+    pub(super) fn seal(&self) -> Option<Arc<LeasedGenerator>> {
         let mut place = self.place_mut();
         place.is_closed = true;
         // Wakes the callers that wait for a lease, so that they fail.
@@ -170,7 +170,7 @@ impl Minter {
 
     /// Installs a new generator. The previous one is already closed. A generator that arrives after
     /// [`Minter::seal`] is closed immediately.
-    pub(super) fn install(&self, holder: Holder) {
+    pub(super) fn install(&self, holder: LeasedGenerator) {
         self.leases.fetch_add(1, Ordering::Relaxed);
         let mut place = self.place_mut();
         if place.is_closed {
@@ -189,7 +189,7 @@ impl Minter {
         }
     }
 
-    pub(super) fn holder(&self) -> Option<Arc<Holder>> {
+    pub(super) fn holder(&self) -> Option<Arc<LeasedGenerator>> {
         self.place().holder.clone()
     }
 
@@ -218,16 +218,16 @@ impl Minter {
         }
     }
 
-    pub(super) fn place(&self) -> RwLockReadGuard<'_, Place> {
+    pub(super) fn place(&self) -> RwLockReadGuard<'_, CurrentGenerator> {
         self.place.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place_mut(&self) -> RwLockWriteGuard<'_, Place> {
+    fn place_mut(&self) -> RwLockWriteGuard<'_, CurrentGenerator> {
         self.place.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub(super) fn not_released(holder: &Holder, why: impl Into<String>) -> NotReleased {
+pub(super) fn not_released(holder: &LeasedGenerator, why: impl Into<String>) -> NotReleased {
     NotReleased {
         worker: holder.generator.worker().0,
         until: holder.ends(),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use super::error::GenerateError;
-use super::minter::{Holder, Minter};
+use super::minter::{LeasedGenerator, Minter};
 use super::options::GeneratorOptions;
 
 /// 2026-11-23T19:00:00Z, the time of the wall clock at the start of each script.
@@ -69,7 +69,7 @@ impl Script {
         let (from, fence) = (self.tick(from), self.tick(fence));
         let generator = Generator::new(self.layout.clone(), WorkerId(worker), from, fence, 0);
         let generator = generator.unwrap().with_policy(self.policy);
-        self.minter.install(Holder {
+        self.minter.install(LeasedGenerator {
             generator,
             lease: 1,
         });

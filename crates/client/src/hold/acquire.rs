@@ -60,7 +60,7 @@ impl<A: Asks> Drop for Granted<A> {
 }
 
 /// A hold: its token, its lease, and the time until which it lasts at least.
-pub(super) struct Taken {
+pub(super) struct AcquiredHold {
     pub(super) token: u64,
     pub(super) lease: String,
     pub(super) until: BootTime,
@@ -72,7 +72,7 @@ pub(super) async fn acquire<A: Asks>(
     name: &str,
     options: &LockOptions,
     clock: fn() -> BootTime,
-) -> Result<Taken, LockError> {
+) -> Result<AcquiredHold, LockError> {
     let ends = options.wait.map(|wait| clock().after(wait));
     let mut nonce = nonce::draw();
     loop {
@@ -149,10 +149,10 @@ async fn confirm<A: Asks>(
     options: &LockOptions,
     (held, sent): (&HeldLock, BootTime),
     clock: fn() -> BootTime,
-) -> Result<Option<Taken>, LockError> {
+) -> Result<Option<AcquiredHold>, LockError> {
     let until = lasts(held, sent, options.ttl);
     let lease = held.lease.clone().unwrap_or_default();
-    let taken = |until| Taken {
+    let taken = |until| AcquiredHold {
         token: held.token,
         lease: lease.clone(),
         until,

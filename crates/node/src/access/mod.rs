@@ -27,7 +27,7 @@ use tokio::time::{Instant, interval, sleep};
 
 pub(crate) use operator::TokenFile;
 pub(crate) use tiny_id::TinyIdTokens;
-pub(crate) use token::Drawn;
+pub(crate) use token::NewToken;
 pub use token::new_secret;
 
 use crate::config::{Config, ConfigError};

@@ -10,13 +10,13 @@ const MARK: &str = "seqd_";
 const SECRET_BYTES: usize = 32;
 
 /// A new token, with the data that the cluster stores about it.
-pub(crate) struct Drawn {
+pub(crate) struct NewToken {
     pub(crate) text: String,
     pub(crate) id: AccessId,
     pub(crate) hash: TokenHash,
 }
 
-impl Drawn {
+impl NewToken {
     /// Draws a token.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_token_is_read_as_it_was_drawn() {
-        let drawn = Drawn::draw().unwrap();
+        let drawn = NewToken::draw().unwrap();
         assert!(seqd_api::Token::parse(&drawn.text).is_ok(), "fits a header");
         let (id, secret) = parts(drawn.text.as_bytes()).unwrap();
         assert_eq!(id, drawn.id);

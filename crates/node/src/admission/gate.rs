@@ -29,7 +29,7 @@ pub(crate) struct Admission {
 }
 
 /// A request of a protocol other than HTTP.
-pub(crate) struct Asked<'a> {
+pub(crate) struct ProtocolRequest<'a> {
     /// The operation whose scope it needs.
     pub(crate) operation: &'static Operation,
     /// The name that it is about; empty if there is none.
@@ -73,7 +73,7 @@ impl Admission {
     /// The refusal, or the error of `work`.
     pub(crate) async fn serve<T, E, F>(
         &self,
-        asked: Asked<'_>,
+        asked: ProtocolRequest<'_>,
         sender: &Sender,
         work: impl FnOnce(Admitted) -> F,
     ) -> Result<T, Problem>
@@ -113,7 +113,7 @@ impl Admission {
 
     async fn enter(
         &self,
-        asked: &Asked<'_>,
+        asked: &ProtocolRequest<'_>,
         sender: &Sender,
     ) -> Result<(Admitted, Option<Slot>), Problem> {
         self.closing.check()?;

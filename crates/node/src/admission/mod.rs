@@ -17,7 +17,7 @@ mod serving;
 
 pub(crate) use audit::Audit;
 pub(crate) use closing::Closing;
-pub(crate) use gate::{Admission, Admitted, Asked, is_audited, while_let_in};
+pub(crate) use gate::{Admission, Admitted, ProtocolRequest, is_audited, while_let_in};
 pub(crate) use hold_back::hold_back;
 pub(crate) use meter::Meter;
 pub(crate) use refusals::{check, confirm, has_place, refusal, without_names};

@@ -21,7 +21,7 @@ use crate::access::Caller;
 use crate::admission::Serving;
 use crate::http::{Request, Response, Stored};
 use crate::problems::internal;
-use crate::services::{KeyError, ServiceError, Services, Turn};
+use crate::services::{KeyError, KeyedHandling, ServiceError, Services};
 
 /// The most IDs or values of a request with a key. Its answer is stored, and a thousand of the
 /// widest form fit.
@@ -127,8 +127,8 @@ where
         .begin_request(name.clone(), fingerprint, (tenant, deadline))
         .await?
     {
-        Turn::Serve(claim) => claim,
-        Turn::Replay(kept) => {
+        KeyedHandling::Serve(claim) => claim,
+        KeyedHandling::Replay(kept) => {
             let stored = Stored::read(&kept.0);
             let unreadable = || ServiceError::from(KeyError::NotAnAnswer { key: name.key });
             let stored = stored.ok_or_else(unreadable)?;

@@ -20,7 +20,7 @@ use super::request::{is_without_body, path_of, receive};
 use super::response::Response;
 use super::router::{refusing_others, sender_of};
 use crate::access::Caller;
-use crate::admission::{Admission, Admitted, Asked, Sender, hold_back};
+use crate::admission::{Admission, Admitted, ProtocolRequest, Sender, hold_back};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -178,7 +178,7 @@ impl Foreign {
         E: Into<Problem>,
         F: Future<Output = Result<T, E>>,
     {
-        let asked = Asked {
+        let asked = ProtocolRequest {
             operation,
             name,
             logged: ("compat", self.route),

@@ -17,10 +17,10 @@ const PERIOD: Duration = Duration::from_millis(100);
 const FULL_MS: u64 = 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Demand(Mutex<Option<Counted>>);
+pub(super) struct Demand(Mutex<Option<FullTicks>>);
 
 #[derive(Debug)]
-struct Counted {
+struct FullTicks {
     since: Instant,
     full_ms: u64,
     last_tick: u64,
@@ -40,7 +40,7 @@ impl Demand {
                 }
                 counted
             }
-            _ => place.insert(Counted {
+            _ => place.insert(FullTicks {
                 since: now,
                 full_ms: tick_ms,
                 last_tick: tick,

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fence::fence_from;
-use super::seat::{FRESH, Holder, Seat};
+use super::seat::{FRESH, LeasedGenerator, Seat};
 use super::{ClockWatch, MintError};
 use crate::codes::{OTHER_OUTCOME, words};
 use crate::replica::{self, Replica, propose_one};
@@ -105,7 +105,7 @@ impl Use {
     }
 
     /// The time for which the worker of this seat has minted nothing.
-    fn idle_for(&mut self, holder: &Holder) -> Duration {
+    fn idle_for(&mut self, holder: &LeasedGenerator) -> Duration {
         let tick = holder.generator.last_tick();
         if tick != self.last_tick {
             (self.last_tick, self.at) = (tick, Instant::now());
@@ -282,11 +282,11 @@ impl Keeper {
             lease = lease.0,
             "worker leased"
         );
-        seat.install(Holder { generator, lease });
+        seat.install(LeasedGenerator { generator, lease });
         Ok(())
     }
 
-    async fn extend(&self, seat: &Seat, holder: &Holder) -> Result<(), MintError> {
+    async fn extend(&self, seat: &Seat, holder: &LeasedGenerator) -> Result<(), MintError> {
         let fence = self.fence(seat)?;
         if is_out!(FenceCommitted) {
             holder.generator.extend(fence);

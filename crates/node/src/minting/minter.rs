@@ -309,7 +309,7 @@ impl Minter {
     }
 
     #[cfg(test)]
-    pub(super) fn holder(&self) -> Option<Arc<super::seat::Holder>> {
+    pub(super) fn holder(&self) -> Option<Arc<super::seat::LeasedGenerator>> {
         self.seats[0].holder()
     }
 

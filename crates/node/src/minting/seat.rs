@@ -24,7 +24,7 @@ pub(super) const FRESH: Duration = Duration::from_millis(250);
 
 /// A lease and the only generator that it will ever have.
 #[derive(Debug)]
-pub(super) struct Holder {
+pub(super) struct LeasedGenerator {
     pub(super) generator: Generator,
     pub(super) lease: LeaseId,
 }
@@ -49,7 +49,7 @@ pub(crate) struct SeatWindow {
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) layout: Layout,
-    holder: RwLock<Option<Arc<Holder>>>,
+    holder: RwLock<Option<Arc<LeasedGenerator>>>,
     /// Wakes the keeper early.
     pub(super) wake: Notify,
     /// Makes the keeper of an empty seat lease a worker. The signal is not stored if the keeper is
@@ -232,20 +232,20 @@ impl Seat {
     }
 
     /// Sets a new holder. The previous one is already closed.
-    pub(super) fn install(&self, holder: Holder) {
+    pub(super) fn install(&self, holder: LeasedGenerator) {
         let mut place = self.holder.write().unwrap_or_else(PoisonError::into_inner);
         *place = Some(Arc::new(holder));
     }
 
     /// Closes the generator in force, so that nothing more is minted with its lease.
-    pub(super) fn close(&self) -> Option<(Arc<Holder>, Option<Tick>)> {
+    pub(super) fn close(&self) -> Option<(Arc<LeasedGenerator>, Option<Tick>)> {
         let mut place = self.holder.write().unwrap_or_else(PoisonError::into_inner);
         let holder = place.take()?;
         let last = holder.generator.close();
         Some((holder, last))
     }
 
-    pub(super) fn holder(&self) -> Option<Arc<Holder>> {
+    pub(super) fn holder(&self) -> Option<Arc<LeasedGenerator>> {
         self.holder
             .read()
             .unwrap_or_else(PoisonError::into_inner)

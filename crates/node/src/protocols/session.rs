@@ -10,7 +10,7 @@ use seqd_state::Share;
 use tokio::time::Instant;
 
 use crate::access::Caller;
-use crate::admission::{Admission, Admitted, Asked, Sender, hold_back, refusal};
+use crate::admission::{Admission, Admitted, ProtocolRequest, Sender, hold_back, refusal};
 use crate::connections::ClientConnection;
 use crate::durations::Durations;
 use crate::metrics::{ProtocolLabel, ProtocolLabels, ProtocolMetrics};
@@ -183,7 +183,7 @@ impl Session {
         E: Into<Problem>,
         F: Future<Output = Result<T, E>>,
     {
-        let asked = Asked {
+        let asked = ProtocolRequest {
             operation: call.operation,
             name: call.name,
             logged: (self.protocol.name, call.command),

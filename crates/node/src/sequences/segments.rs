@@ -14,7 +14,7 @@ use seqd_state::{
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::slot::{NextError, SequenceBuffer, Taken, Unused};
+use super::slot::{NextError, SequenceBuffer, TakeResult, Unused};
 use crate::codes::{OTHER_OUTCOME, words};
 use crate::metrics::Metrics;
 use crate::replica::{Replica, peek, propose_one};
@@ -138,7 +138,7 @@ impl SegmentBuffers {
             }
             let now = self.started.elapsed();
             let (found, refill) = slot.take(count, contiguous, &progression, now);
-            let is_missing = matches!(found, Taken::Missing);
+            let is_missing = matches!(found, TakeResult::Missing);
             if let Some(refill) = refill
                 && let Err(error) = self.refill(name, slot, refill, count, is_missing)
             {
@@ -147,7 +147,7 @@ impl SegmentBuffers {
                 continue;
             }
             match found {
-                Taken::Ready(ranges, abandoned) => {
+                TakeResult::Ready(ranges, abandoned) => {
                     self.metrics.abandoned(abandoned);
                     slot.allocated.inc_by(count);
                     let served = match values(&ranges, &progression) {
@@ -156,8 +156,8 @@ impl SegmentBuffers {
                     };
                     return Ok(Some(served));
                 }
-                Taken::Retired => return Ok(None),
-                Taken::Missing => {}
+                TakeResult::Retired => return Ok(None),
+                TakeResult::Missing => {}
             }
             let Some(refills) = &mut refills else {
                 refills = Some(slot.refills());

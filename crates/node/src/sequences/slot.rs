@@ -53,7 +53,7 @@ impl From<ProposeError> for NextError {
 
 /// The result of a request's attempt.
 #[derive(Debug)]
-pub(super) enum Taken {
+pub(super) enum TakeResult {
     /// Its indices, and the number of indices discarded for it.
     Ready(Vec<IndexRange>, u64),
     /// Not enough indices yet: a refill is in flight.
@@ -203,10 +203,10 @@ impl SequenceBuffer {
         together: bool,
         progression: &Progression,
         now: std::time::Duration,
-    ) -> (Taken, Option<RefillRequest<GrantToken>>) {
+    ) -> (TakeResult, Option<RefillRequest<GrantToken>>) {
         let mut inner = self.lock();
         if inner.is_retired {
-            return (Taken::Retired, None);
+            return (TakeResult::Retired, None);
         }
         let mut refill = None;
         loop {
@@ -221,7 +221,7 @@ impl SequenceBuffer {
             let taken = inner.buffer.take(missing, now);
             refill = refill.or(taken.refill);
             if taken.ranges.is_empty() {
-                return (Taken::Missing, refill);
+                return (TakeResult::Missing, refill);
             }
             for range in taken.ranges {
                 inner.staged.push(range, progression);
@@ -364,13 +364,13 @@ impl Inner {
         })
     }
 
-    fn take_staged(&mut self, count: u64, together: bool) -> Option<Taken> {
+    fn take_staged(&mut self, count: u64, together: bool) -> Option<TakeResult> {
         if together {
             let (range, abandoned) = self.staged.take_together(count)?;
-            return Some(Taken::Ready(vec![range], abandoned));
+            return Some(TakeResult::Ready(vec![range], abandoned));
         }
         self.staged
             .take(count)
-            .map(|ranges| Taken::Ready(ranges, 0))
+            .map(|ranges| TakeResult::Ready(ranges, 0))
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::confirm::unconfirmed;
 use super::error::{RequestError, ServiceError, on_state, propose, read, try_out, unexpected};
 use super::page::PageRequest;
-use crate::access::{Drawn, scope_of_state};
+use crate::access::{NewToken, scope_of_state};
 use crate::replica::{Replica, peek};
 use crate::times::rfc3339;
 
@@ -123,7 +123,7 @@ impl AccessService {
         Ok(Plan::new(effect, None))
     }
 
-    fn creation(&self, wanted: CreateAccess) -> Result<(Drawn, AccessCommand), ServiceError> {
+    fn creation(&self, wanted: CreateAccess) -> Result<(NewToken, AccessCommand), ServiceError> {
         let invalid = |text: String| ServiceError::Request(RequestError::Invalid(text));
         let permissions = wanted.scopes.unwrap_or_default();
         if permissions.is_empty() {
@@ -136,7 +136,7 @@ impl AccessService {
             Some(ttl_ms) if (1..=MAX_TTL_MS).contains(&ttl_ms) => Some(now.0 + ttl_ms),
             Some(_) => return Err(invalid(format!("ttl_ms is 1 to {MAX_TTL_MS} (ten years)"))),
         };
-        let drawn = Drawn::draw().map_err(ServiceError::no_random)?;
+        let drawn = NewToken::draw().map_err(ServiceError::no_random)?;
         let command = AccessCommand::Create {
             id: drawn.id,
             hash: drawn.hash,

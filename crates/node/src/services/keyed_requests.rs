@@ -22,7 +22,7 @@ const KEEP_PAUSE: Duration = Duration::from_millis(50);
 
 /// The handling of a request with a key.
 #[derive(Debug)]
-pub(crate) enum Turn {
+pub(crate) enum KeyedHandling {
     /// Serve the request; its answer completes the key.
     Serve(KeyClaim),
     /// Send the stored answer.
@@ -41,7 +41,7 @@ impl KeyService {
         name: KeyName,
         fingerprint: String,
         (tenant, deadline): (Tenant, Instant),
-    ) -> Result<Turn, ServiceError> {
+    ) -> Result<KeyedHandling, ServiceError> {
         let time = deadline.saturating_duration_since(Instant::now());
         let begin = seqd_state::BeginKey {
             name,
@@ -52,8 +52,8 @@ impl KeyService {
             nonce: String::new(),
         };
         Ok(match self.begin_key(begin, deadline).await? {
-            Begun::First { claim, .. } => Turn::Serve(claim),
-            Begun::Done { result, .. } => Turn::Replay(result),
+            Begun::First { claim, .. } => KeyedHandling::Serve(claim),
+            Begun::Done { result, .. } => KeyedHandling::Replay(result),
         })
     }
 

@@ -57,7 +57,7 @@ pub(crate) use error::{
 pub(crate) use facts::FactsService;
 pub(crate) use health::{Check, HealthService, Readiness, Unready};
 pub(crate) use ids::IdService;
-pub(crate) use keyed_requests::Turn;
+pub(crate) use keyed_requests::KeyedHandling;
 pub(crate) use keys::KeyService;
 pub(crate) use layouts::LayoutService;
 pub(crate) use locks::{

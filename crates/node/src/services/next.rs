@@ -20,13 +20,13 @@ const MAX_RANGES: u64 = 256;
 type Values = (Vec<ValueRange>, i64);
 
 /// The fields of a record that every draw needs.
-struct Drawn {
+struct DrawLimits {
     mode: SequenceMode,
     longest_pass: u64,
     segment_max: u64,
 }
 
-impl Drawn {
+impl DrawLimits {
     fn of(record: &SequenceRecord) -> Self {
         let definition = &record.definition;
         Self {
@@ -54,11 +54,13 @@ impl SequenceService {
         };
         let count = count_within(request.count, limit)?;
         let contiguous = request.contiguous.unwrap_or(false);
-        let local = peek(&*self.replica, |state| state.sequence(name).map(Drawn::of));
+        let local = peek(&*self.replica, |state| {
+            state.sequence(name).map(DrawLimits::of)
+        });
         let drawn = match local.flatten() {
             Some(drawn) => drawn,
             // It may have been created a moment ago through another node.
-            None => Drawn::of(&self.current(name, deadline).await?),
+            None => DrawLimits::of(&self.current(name, deadline).await?),
         };
         let mode = drawn.mode;
         // One range lies within one pass, and within one segment.

@@ -10,7 +10,7 @@ const ID_WIDTH: usize = 11;
 const SECRET_WIDTH: usize = 2 * ID_WIDTH;
 
 /// A new token, with the hash that the cluster stores.
-pub(super) struct Drawn {
+pub(super) struct NewToken {
     pub(super) text: String,
     pub(super) hash: TokenHash,
 }
@@ -19,10 +19,10 @@ pub(super) struct Drawn {
 ///
 /// # Errors
 /// The operating system has no random bytes.
-pub(super) fn draw(id: u64) -> Result<Drawn, getrandom::Error> {
+pub(super) fn draw(id: u64) -> Result<NewToken, getrandom::Error> {
     let half = || getrandom::u64().map(|random| IdFormat::Base62.encode(random));
     let secret = half()? + &half()?;
-    Ok(Drawn {
+    Ok(NewToken {
         text: format!("{}{secret}", id_text(OneTimeId(id))),
         hash: hash(&secret),
     })

@@ -10,7 +10,7 @@ use crate::replica::peek;
 use crate::times::rfc3339;
 
 /// The origin of an ID.
-pub(super) struct Found {
+pub(super) struct IdOrigin {
     /// The origin, as the contract names it.
     pub(super) origin: &'static str,
     pub(super) detail: String,
@@ -20,7 +20,12 @@ pub(super) struct Found {
 impl IdService {
     /// Looks up an origin in this node's state. If that has no holder, looks again with everything
     /// that was acknowledged before the call.
-    pub(super) async fn origin(&self, layout: &Layout, parts: &Parts, deadline: Instant) -> Found {
+    pub(super) async fn origin(
+        &self,
+        layout: &Layout,
+        parts: &Parts,
+        deadline: Instant,
+    ) -> IdOrigin {
         let found = self.local_origin(layout, parts);
         if found.origin == "held" {
             return found;
@@ -28,7 +33,7 @@ impl IdService {
         match self.replica.read(deadline).await {
             Ok(_) => self.local_origin(layout, parts),
             // This node may lack a lease that was granted.
-            Err(_) if found.origin == "nobody" => Found {
+            Err(_) if found.origin == "nobody" => IdOrigin {
                 origin: "unknown",
                 detail: "this node has no contact with a quorum, so there may be leases that it \
                     has not recorded"
@@ -39,7 +44,7 @@ impl IdService {
         }
     }
 
-    fn local_origin(&self, layout: &Layout, parts: &Parts) -> Found {
+    fn local_origin(&self, layout: &Layout, parts: &Parts) -> IdOrigin {
         let at = layout.wall_at(parts.tick);
         let now = self.clock.right_time().unwrap_or(self.clock.wall());
         let skew_ms = peek(&*self.replica, |state| {
@@ -52,7 +57,7 @@ impl IdService {
             let origin = state.origin(layout, parts.worker, parts.tick);
             of_state(state, layout, parts, origin)
         });
-        let mut found = found.unwrap_or_else(|| Found {
+        let mut found = found.unwrap_or_else(|| IdOrigin {
             origin: "unknown",
             detail: "this node has no state yet".to_owned(),
             holder: None,
@@ -70,7 +75,7 @@ impl IdService {
     }
 }
 
-fn of_state(state: &State, layout: &Layout, parts: &Parts, origin: Origin) -> Found {
+fn of_state(state: &State, layout: &Layout, parts: &Parts, origin: Origin) -> IdOrigin {
     let (name, worker) = (layout.name(), parts.worker.0);
     match origin {
         Origin::Held(holder) => {
@@ -84,7 +89,7 @@ fn of_state(state: &State, layout: &Layout, parts: &Parts, origin: Origin) -> Fo
                 layout.wall_at(holder.from_tick),
                 layout.wall_at(holder.fence),
             );
-            Found {
+            IdOrigin {
                 origin: "held",
                 detail: format!(
                     "{who} held worker {worker} of {name} from {} to {}",
@@ -100,7 +105,7 @@ fn of_state(state: &State, layout: &Layout, parts: &Parts, origin: Origin) -> Fo
                 }),
             }
         }
-        Origin::Nobody => Found {
+        Origin::Nobody => IdOrigin {
             origin: "nobody",
             detail: format!(
                 "no lease held worker {worker} of {name} at that time: the ID was not issued by \
@@ -108,7 +113,7 @@ fn of_state(state: &State, layout: &Layout, parts: &Parts, origin: Origin) -> Fo
             ),
             holder: None,
         },
-        Origin::Unknown { known_from } => Found {
+        Origin::Unknown { known_from } => IdOrigin {
             origin: "unknown",
             detail: match known_from {
                 Some(from) => format!("leases from before {} are not recorded", rfc3339(from)),

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::frame::{Frame, Part};
-use super::places::Place;
+use super::places::ConnectionPlace;
 use super::route::Route;
 use super::transport::{Rejection, RejectionCode};
 
@@ -37,7 +37,7 @@ pub trait Handler: Send + Sync {
 pub(super) struct Incoming {
     calls: Mutex<IncomingCalls>,
     urgent: mpsc::Sender<Frame>,
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
     window: u64,
     emptied: Notify,
 }
@@ -84,7 +84,11 @@ impl Drop for Credit {
 }
 
 impl Incoming {
-    pub(super) fn new(urgent: mpsc::Sender<Frame>, place: Arc<Place>, window: u32) -> Self {
+    pub(super) fn new(
+        urgent: mpsc::Sender<Frame>,
+        place: Arc<ConnectionPlace>,
+        window: u32,
+    ) -> Self {
         let calls = IncomingCalls {
             open: BTreeMap::new(),
             unreturned: 0,
@@ -257,12 +261,12 @@ pub struct Body {
     /// The first part, if it was read but not taken yet.
     first: Option<HeldPart>,
     is_whole: bool,
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
 }
 
 /// The other side of a connection, as named by its certificate. Without TLS it is not
 /// authenticated.
-pub struct Sender(pub(super) Arc<Place>);
+pub struct Sender(pub(super) Arc<ConnectionPlace>);
 
 impl Sender {
     /// Refuses a message of node `id` on a connection with another node's certificate. `name_of`

@@ -97,7 +97,7 @@ impl Strangers {
 }
 
 /// The place of a connection. It is freed when this is dropped.
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     places: Arc<Places>,
     number: u64,
     member: OnceLock<OwnedSemaphorePermit>,
@@ -151,7 +151,7 @@ impl Places {
         self: &Arc<Self>,
         from: Option<IpAddr>,
         certified: Option<Certified>,
-    ) -> (Arc<Place>, oneshot::Receiver<()>) {
+    ) -> (Arc<ConnectionPlace>, oneshot::Receiver<()>) {
         let (evict, evicted) = oneshot::channel();
         let mut strangers = self.strangers();
         let from = from.map(network);
@@ -166,7 +166,7 @@ impl Places {
             from,
             evict,
         });
-        let place = Place {
+        let place = ConnectionPlace {
             places: Arc::clone(self),
             number,
             member: OnceLock::new(),
@@ -193,7 +193,7 @@ impl Places {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     pub(super) fn is_member(&self) -> bool {
         self.member.get().is_some()
     }
@@ -263,7 +263,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         if !self.is_member() {
             self.places.leave(self.number);

@@ -15,7 +15,7 @@ use tokio_util::codec::FramedRead;
 
 use super::frame::{Frame, FrameCodec, VERSION};
 use super::incoming::{Body, Handler, Incoming};
-use super::places::Place;
+use super::places::ConnectionPlace;
 use super::route::Route;
 use super::transport::{Link, Payload, Rejection, RejectionCode};
 use super::window::SendWindow;
@@ -49,7 +49,7 @@ struct CallEnd {
 /// and all calls have a response.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
     stream: S,
-    (place, evicted): (Arc<Place>, oneshot::Receiver<()>),
+    (place, evicted): (Arc<ConnectionPlace>, oneshot::Receiver<()>),
     handler: Arc<dyn Handler>,
     stopping: Arc<Watched<bool>>,
 ) {
@@ -108,7 +108,7 @@ async fn answer_http<S: AsyncWrite>(write: WriteHalf<S>) -> io::Result<()> {
 async fn run<S: AsyncRead + AsyncWrite>(
     mut frames: Frames<S>,
     write: WriteHalf<S>,
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
     handler: Arc<dyn Handler>,
     stopping: Arc<Watched<bool>>,
 ) -> io::Result<()> {
@@ -177,7 +177,7 @@ fn link_of(version: u16, byte: u8) -> Result<Link, Rejection> {
 
 async fn receive<S: AsyncRead + AsyncWrite>(
     frames: &mut Frames<S>,
-    place: &Place,
+    place: &ConnectionPlace,
     incoming: &Arc<Incoming>,
     window: &SendWindow,
     jobs: &mpsc::UnboundedSender<WaitingCall>,
@@ -313,7 +313,7 @@ async fn drained(stopping: Arc<Watched<bool>>, incoming: &Incoming) {
 }
 
 /// Returns when a stranger has sent no call for too long.
-async fn idle_stranger(place: &Place, incoming: &Incoming) {
+async fn idle_stranger(place: &ConnectionPlace, incoming: &Incoming) {
     let mut until = Instant::now() + STRANGER_IDLE;
     loop {
         sleep_until(until).await;

@@ -64,7 +64,7 @@ pub enum DrawError {
 }
 
 /// A request of one of this node's callers.
-struct Waiting {
+struct PendingDraw {
     draw: Draw,
     deadline: Instant,
     reply: oneshot::Sender<Result<Drawn, DrawError>>,
@@ -85,7 +85,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingDraw>,
     is_running: bool,
 }
 
@@ -122,7 +122,7 @@ impl Draws {
     async fn draw_once(&self, draw: Draw, deadline: Instant) -> Result<Drawn, DrawError> {
         let (reply, mut answer) = oneshot::channel();
         let (turn, mut next) = oneshot::channel();
-        let baton = self.shared.push(Waiting {
+        let baton = self.shared.push(PendingDraw {
             draw,
             deadline,
             reply,
@@ -183,7 +183,7 @@ impl Shared {
     }
 
     /// Queues a request. Returns the baton if no round is in progress.
-    fn push(self: &Arc<Self>, waiting: Waiting) -> Option<Baton> {
+    fn push(self: &Arc<Self>, waiting: PendingDraw) -> Option<Baton> {
         let mut queue = self.queue();
         queue.waiting.push_back(waiting);
         let is_running = std::mem::replace(&mut queue.is_running, true);
@@ -195,7 +195,7 @@ impl Shared {
 /// queue, and the right passes to the next caller that waits.
 struct Baton {
     shared: Option<Arc<Shared>>,
-    round: Vec<Waiting>,
+    round: Vec<PendingDraw>,
 }
 
 impl Baton {
@@ -251,7 +251,7 @@ impl Drop for Baton {
 
 /// Finds the leader, has the draws made there, and answers each caller. A group whose answer is lost
 /// is drawn again: the values of the lost answer are never issued.
-async fn serve(node: &Arc<Node>, group: &mut Vec<Waiting>) {
+async fn serve(node: &Arc<Node>, group: &mut Vec<PendingDraw>) {
     loop {
         let now = Instant::now();
         group.retain(|waiting| !waiting.reply.is_closed() && waiting.deadline > now);

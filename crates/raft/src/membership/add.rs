@@ -13,7 +13,7 @@ use seqd_state::{
 use tokio::time::Instant;
 
 use super::change::{Changing, change_membership, no_quorum, refused, show};
-use super::majority::Seen;
+use super::majority::MembershipInForce;
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, ProposeError};
 use crate::handshake::hello;
@@ -81,8 +81,8 @@ pub(super) async fn check(
     context: &NodeContext,
     replica: &Replica,
     new: &NewMember<'_>,
-) -> Result<(Seen, HelloReply, Option<u64>), ChangeRefusal> {
-    let seen = Seen::of(replica);
+) -> Result<(MembershipInForce, HelloReply, Option<u64>), ChangeRefusal> {
+    let seen = MembershipInForce::of(replica);
     check_place(&seen, new.name, new.peer)?;
     seen.check_majority(context, replica, &seen.voters())
         .map_err(no_quorum)?;
@@ -98,7 +98,7 @@ fn unfit(detail: String) -> ChangeRefusal {
 
 /// Refuses a name or an address that another member has, and a node beyond the largest number of
 /// members.
-fn check_place(seen: &Seen, name: &str, peer: &str) -> Result<(), ChangeRefusal> {
+fn check_place(seen: &MembershipInForce, name: &str, peer: &str) -> Result<(), ChangeRefusal> {
     let members = seen.nodes();
     if let Some(member) = members.values().find(|m| m.name == name || m.peer == peer) {
         let detail = format!("{} at {} is already a member", member.name, member.peer);

@@ -7,7 +7,7 @@ use openraft::ChangeMembers;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, PreconditionFailed, RaftError};
 use seqd_guards::is_out;
 
-use super::majority::Seen;
+use super::majority::MembershipInForce;
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, MemberStatus, ProposeError};
 use crate::leadership::Leading;
@@ -79,7 +79,7 @@ pub(crate) async fn finish_change(replica: &Replica) {
 pub(crate) async fn change_membership(
     replica: &Replica,
     leading: Leading,
-    seen: &Seen,
+    seen: &MembershipInForce,
     change: ChangeMembers<u64, Member>,
     retain: bool,
 ) -> Result<(), ChangeRefusal> {

@@ -21,14 +21,14 @@ use crate::types::{self, LogId, Member, TypeConfig};
 pub(super) const MAY_LAG: u64 = 1_000;
 
 /// The membership in force at the leader, committed or not, at the time of the check.
-pub(crate) struct Seen {
+pub(crate) struct MembershipInForce {
     log_id: Option<LogId>,
     /// More than one during a change.
     configs: Configs,
     nodes: BTreeMap<u64, Member>,
 }
 
-impl Seen {
+impl MembershipInForce {
     pub(crate) fn of(replica: &Replica) -> Self {
         let metrics = replica.raft.metrics();
         let metrics = metrics.borrow_watched();

@@ -10,7 +10,7 @@ use seqd_guards::is_out;
 use seqd_peers::wire::hello::Standing;
 
 use super::change::{Changing, change_membership, find, no_quorum, refused, show};
-use super::majority::Seen;
+use super::majority::MembershipInForce;
 use super::{FITS, leader};
 use crate::context::NodeContext;
 use crate::handle::MemberError;
@@ -34,7 +34,7 @@ pub(super) async fn update(
     new: &Addresses<'_>,
     is_trial: bool,
 ) -> Changing {
-    let seen = Seen::of(replica);
+    let seen = MembershipInForce::of(replica);
     let (node, before) = find(replica, new.name)?;
     let or = |new: Option<&str>, before: &str| new.unwrap_or(before).to_owned();
     let after = Member {

@@ -10,7 +10,7 @@ use seqd_guards::is_out;
 use seqd_state::{ClusterCommand, Command, NodeId};
 
 use super::change::{Changing, change_membership, find, no_quorum, refused, show};
-use super::majority::{MAY_LAG, Seen, silence};
+use super::majority::{MAY_LAG, MembershipInForce, silence};
 use super::{FITS, leader};
 use crate::context::NodeContext;
 use crate::handle::{MemberError, ProposeError};
@@ -26,7 +26,7 @@ pub(super) async fn promote(
     name: &str,
     is_trial: bool,
 ) -> Changing {
-    let seen = Seen::of(replica);
+    let seen = MembershipInForce::of(replica);
     let (node, _) = find(replica, name)?;
     let mut voters = seen.voters();
     if !voters.insert(node) {
@@ -67,7 +67,7 @@ pub(super) async fn demote(
     name: &str,
     is_trial: bool,
 ) -> Changing {
-    let seen = Seen::of(replica);
+    let seen = MembershipInForce::of(replica);
     let (node, _) = find(replica, name)?;
     if seen.voters().contains(&node) {
         leave(context, replica, &seen, (node, name), is_trial).await?;
@@ -89,7 +89,7 @@ pub(super) async fn remove(
     name: &str,
     is_trial: bool,
 ) -> Changing {
-    let mut seen = Seen::of(replica);
+    let mut seen = MembershipInForce::of(replica);
     let (node, _) = find(replica, name)?;
     let removed = show(context, replica, name)?;
     let votes = seen.voters().contains(&node);
@@ -101,7 +101,7 @@ pub(super) async fn remove(
     if votes {
         let change = ChangeMembers::RemoveVoters(gone.clone());
         change_membership(replica, leading, &seen, change, true).await?;
-        seen = Seen::of(replica);
+        seen = MembershipInForce::of(replica);
     }
     let change = ChangeMembers::RemoveNodes(gone);
     let dropped = change_membership(replica, leading, &seen, change, false).await;
@@ -126,7 +126,7 @@ pub(super) async fn remove(
 async fn leave(
     context: &NodeContext,
     replica: &Replica,
-    seen: &Seen,
+    seen: &MembershipInForce,
     (node, name): (u64, &str),
     is_trial: bool,
 ) -> Result<(), ChangeRefusal> {

@@ -205,7 +205,7 @@ impl ProposalBatcher {
             reply,
             _room: Some(room),
         };
-        let _counted = Counted::new(&self.waiting);
+        let _counted = PendingCount::new(&self.waiting);
         if forwarded && self.leaving.load(Ordering::SeqCst) {
             return Err(ForwardRefusal::NotLeader);
         }
@@ -334,9 +334,9 @@ enum ProposalSource {
 }
 
 /// Counts one proposal until it is dropped.
-struct Counted(Arc<AtomicUsize>);
+struct PendingCount(Arc<AtomicUsize>);
 
-impl Counted {
+impl PendingCount {
     fn new(counter: &Arc<AtomicUsize>) -> Self {
         // A proposal is counted before `leaving` is read, and `drain` sets `leaving` before it reads
         // the count. With weaker orderings, both could miss the other's write.
@@ -345,7 +345,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for PendingCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -13,7 +13,7 @@ use seqd_peers::wire::transport::Rejection;
 use tokio::time::{Instant, timeout_at};
 
 use super::service::{
-    Opened, Service, answer_open, not_running, open, replica, sealed, warn_of_certificate,
+    AcceptedMessage, Service, answer_open, not_running, open, replica, sealed, warn_of_certificate,
 };
 use crate::blocking;
 use crate::bootstrap::take;
@@ -30,14 +30,14 @@ use crate::tasks::ping as pings;
 /// Longest time for which a watching peer waits for an answer. It then sends another request.
 const WATCH: Duration = Duration::from_secs(30);
 
-pub(super) async fn forward(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn forward(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: Forward| async move {
         Ok(service.batcher.forwarded(message).await)
     })
     .await
 }
 
-pub(super) async fn draw(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn draw(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(service, body, |envelope, message: DrawRequest| async move {
         Ok(service.draws.forwarded(envelope.from, message).await)
     })
@@ -45,7 +45,7 @@ pub(super) async fn draw(service: &Service, body: Opened) -> Result<Bytes, Rejec
 }
 
 /// Answers a leader that confirms its leadership, without openraft and without the disk.
-pub(super) async fn promise(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn promise(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, _: Promise| async move {
         let term = replica(service)?.promised.term();
         Ok(Promise { term })
@@ -53,7 +53,10 @@ pub(super) async fn promise(service: &Service, body: Opened) -> Result<Bytes, Re
     .await
 }
 
-pub(super) async fn read_index(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn read_index(
+    service: &Service,
+    body: AcceptedMessage,
+) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: ReadIndex| async move {
         let limit = Duration::from_millis(message.timeout_ms);
         let read = tokio::time::timeout(limit, service.batcher.read_point_here()).await;
@@ -63,7 +66,10 @@ pub(super) async fn read_index(service: &Service, body: Opened) -> Result<Bytes,
     .await
 }
 
-pub(super) async fn change_members(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn change_members(
+    service: &Service,
+    body: AcceptedMessage,
+) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: ChangeRequest| async move {
         let (node, batcher) = (&service.node, &service.batcher);
         Ok(membership::carry_out_here(node, batcher, message).await)
@@ -71,7 +77,7 @@ pub(super) async fn change_members(service: &Service, body: Opened) -> Result<By
     .await
 }
 
-pub(super) async fn ping(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn ping(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(service, body, |envelope, message: Ping| async move {
         let context = &service.node.context;
         context.diagnosis.received(envelope.from);
@@ -86,7 +92,7 @@ pub(super) async fn ping(service: &Service, body: Opened) -> Result<Bytes, Rejec
 }
 
 /// Answers with this node's facts.
-pub(super) async fn facts(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn facts(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, _: Facts| async move {
         let context = Arc::clone(&service.node.context);
         let read = move || {
@@ -100,7 +106,7 @@ pub(super) async fn facts(service: &Service, body: Opened) -> Result<Bytes, Reje
     .await
 }
 
-pub(super) async fn stopping(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn stopping(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(service, body, |envelope, message: Stopping| async move {
         let context = &service.node.context;
         context.record_stopping(envelope.from, envelope.start, message);
@@ -111,7 +117,7 @@ pub(super) async fn stopping(service: &Service, body: Opened) -> Result<Bytes, R
 
 /// Answers when this node stops, or after a time limit. A follower whose request breaks off can
 /// conclude at once that this process has ended.
-pub(super) async fn watch(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn watch(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, _: Watch| async move {
         let stopped = Arc::clone(service.node.context.stopped());
         let _ = tokio::time::timeout(WATCH, stopped.wait_for(|stopped| stopped)).await;

@@ -7,7 +7,7 @@ use openraft::raft::{
 };
 use seqd_peers::wire::transport::Rejection;
 
-use super::service::{Opened, Service, not_running, replica, sealed};
+use super::service::{AcceptedMessage, Service, not_running, replica, sealed};
 use crate::messages::{
     AppendReply, AppendRequest, BallotReply, BallotRequest, TransferReply, TransferRequest,
 };
@@ -15,7 +15,7 @@ use crate::records::{self, Restore, ToRecord};
 use crate::replica::Replica;
 use crate::types::{LogId, TypeConfig};
 
-pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn append(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(
         service,
         body,
@@ -92,7 +92,7 @@ fn given(service: &Service, replica: &Replica, reply: &VoteResponse<TypeConfig>)
     }
 }
 
-pub(super) async fn vote(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn vote(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message| async move {
         let replica = replica(service)?;
         let reply = replica.raft.vote(ballot(message)).await;
@@ -102,7 +102,7 @@ pub(super) async fn vote(service: &Service, body: Opened) -> Result<Bytes, Rejec
 }
 
 /// A voter that follows a leader supports no other node, however long openraft's lease is.
-pub(super) async fn pre_vote(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn pre_vote(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(service, body, |envelope, message| async move {
         let replica = replica(service)?;
         if !replica.may_support_another().await {
@@ -119,7 +119,7 @@ pub(super) async fn pre_vote(service: &Service, body: Opened) -> Result<Bytes, R
     .await
 }
 
-pub(super) async fn transfer(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn transfer(service: &Service, body: AcceptedMessage) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: TransferRequest| async move {
         let raft = &replica(service)?.raft;
         let last = message.last.restore();

@@ -72,7 +72,7 @@ pub(super) fn not_running(error: impl std::fmt::Display) -> Rejection {
 }
 
 /// A sealed message whose envelope was accepted.
-pub(super) struct Opened {
+pub(super) struct AcceptedMessage {
     envelope: Envelope,
     body: Collected,
     /// The offset of the message.
@@ -107,10 +107,13 @@ pub(super) fn warn_of_certificate(rejection: &Rejection) {
 }
 
 /// Receives a message after its envelope.
-pub(super) async fn opened(service: &Service, mut body: Body) -> Result<Opened, Rejection> {
+pub(super) async fn opened(
+    service: &Service,
+    mut body: Body,
+) -> Result<AcceptedMessage, Rejection> {
     let (envelope, start) = admitted(service, &mut body, 0).await?;
     let body = body.collect(MESSAGE_BYTES).await?;
-    Ok(Opened {
+    Ok(AcceptedMessage {
         envelope,
         body,
         start,
@@ -120,7 +123,7 @@ pub(super) async fn opened(service: &Service, mut body: Body) -> Result<Opened, 
 /// Reads a message, processes it with `answer`, and seals the reply.
 pub(super) async fn sealed<M, R, F>(
     service: &Service,
-    opened: Opened,
+    opened: AcceptedMessage,
     answer: impl FnOnce(Envelope, M) -> F,
 ) -> Result<Bytes, Rejection>
 where
@@ -128,7 +131,7 @@ where
     R: Versioned,
     F: Future<Output = Result<R, Rejection>>,
 {
-    let Opened {
+    let AcceptedMessage {
         envelope,
         body,
         start,

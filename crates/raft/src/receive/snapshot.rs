@@ -14,7 +14,9 @@ use seqd_state::codec::Versioned;
 use seqd_store::faults::is_of_the_kernel;
 use seqd_store::snapshot_file::Receiver;
 
-use super::service::{Opened, Service, admitted, malformed, not_running, replica, seal, sealed};
+use super::service::{
+    AcceptedMessage, Service, admitted, malformed, not_running, replica, seal, sealed,
+};
 use crate::blocking;
 use crate::messages::{AskSnapshotKept, SnapshotHead, SnapshotKept, SnapshotReply, SnapshotRest};
 use crate::records::{Restore, ToRecord};
@@ -71,7 +73,7 @@ async fn take_head<M: Versioned>(
 }
 
 /// Answers with the part that is kept of an incomplete snapshot.
-pub(super) async fn kept(service: &Service, opened: Opened) -> Result<Bytes, Rejection> {
+pub(super) async fn kept(service: &Service, opened: AcceptedMessage) -> Result<Bytes, Rejection> {
     let unfinished = replica(service)?.unfinished.clone();
     let answer = |_: Envelope, AskSnapshotKept| async move {
         let kept = blocking::run(move || Ok(unfinished.kept())).await;

@@ -11,7 +11,7 @@ use super::next_beat;
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::membership::leader;
-use crate::membership::majority::Seen;
+use crate::membership::majority::MembershipInForce;
 use crate::replica::Replica;
 
 /// Time between two checks. A fast disk fills a small part of the reserve meanwhile.
@@ -59,7 +59,7 @@ fn relieve_every(replica: &Replica) -> Duration {
 /// Returns whether the voters whose disks are not low make a majority of each configuration in
 /// force.
 fn has_voters_with_room(context: &NodeContext, replica: &Replica) -> bool {
-    Seen::of(replica).has_majorities(|voter| {
+    MembershipInForce::of(replica).has_majorities(|voter| {
         let is_low = if voter == replica.node {
             context.disk.space.is_low()
         } else {

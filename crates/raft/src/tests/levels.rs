@@ -18,7 +18,7 @@ use super::harness::{
 };
 use crate::handshake::{hello, introduce};
 use crate::membership::change::change_membership;
-use crate::membership::majority::Seen;
+use crate::membership::majority::MembershipInForce;
 use crate::messages::{AppendRequest, ChangeRefusal, ReadIndex};
 use crate::records::{ToRecord, position_of};
 use crate::tasks::raise_level;
@@ -403,7 +403,14 @@ async fn a_change_that_was_checked_under_an_earlier_leadership_is_not_made() {
         http: String::new(),
     };
     let nodes = ChangeMembers::AddNodes(BTreeMap::from([(3, member)]));
-    let changed = change_membership(replica, earlier, &Seen::of(replica), nodes, true).await;
+    let changed = change_membership(
+        replica,
+        earlier,
+        &MembershipInForce::of(replica),
+        nodes,
+        true,
+    )
+    .await;
     assert!(matches!(changed, Err(ChangeRefusal::NotLeader)));
     assert_eq!(cluster.raft(leader).status().members.len(), 2);
     cluster.stop_all().await;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::cut::{self, Cut};
 use super::harness::{Cluster, caught_up, deadline, free_addr, learner, next, pair, start, wait};
 use crate::membership::change::change_membership;
-use crate::membership::majority::Seen;
+use crate::membership::majority::MembershipInForce;
 use crate::messages::ChangeRefusal;
 use crate::replica::Replica;
 use crate::{ChangeOfMembers, MemberError, ProposeError, Raft, Role};
@@ -157,7 +157,7 @@ async fn a_demoted_voter_is_a_learner_and_a_leader_moves_leadership_first() {
 async fn a_change_on_top_of_another_membership_than_was_seen_is_not_made() {
     let (mut cluster, _, leader, learner, _) = with_a_learner().await;
     let replica = replica_of(&leader);
-    let seen = Seen::of(replica);
+    let seen = MembershipInForce::of(replica);
     leader
         .member_promote("n4".to_owned(), deadline())
         .await
@@ -268,7 +268,7 @@ async fn a_change_that_lost_its_majority_continues_once_enough_voters_respond() 
         let (leader, node) = (leader.clone(), id_of(&learner));
         tokio::spawn(async move {
             let replica = replica_of(&leader);
-            let (leading, seen) = (replica.leading().unwrap(), Seen::of(replica));
+            let (leading, seen) = (replica.leading().unwrap(), MembershipInForce::of(replica));
             let change = ChangeMembers::AddVoterIds(BTreeSet::from([node]));
             change_membership(replica, leading, &seen, change, true).await
         })

@@ -83,8 +83,8 @@ pub(crate) struct ElectRunArgs {
 pub(crate) async fn lock(args: LockRunArgs, session: &Session) -> Result<u8, Failure> {
     let run = Run::new(args.run)?.with(args.permits, args.shared);
     match run.once(session, &mut signals()?).await? {
-        Ended::Itself(code) => Ok(code),
-        Ended::Lost { lost, .. } => Err(lost.into()),
+        CommandEnd::Itself(code) => Ok(code),
+        CommandEnd::Lost { lost, .. } => Err(lost.into()),
     }
 }
 
@@ -94,13 +94,13 @@ pub(crate) async fn elect(args: ElectRunArgs, session: &Session) -> Result<u8, F
     let mut signals = signals()?;
     loop {
         match run.once(session, &mut signals).await? {
-            Ended::Itself(code) => return Ok(code),
-            Ended::Lost { lost, .. } if args.once => return Err(lost.into()),
-            Ended::Lost {
+            CommandEnd::Itself(code) => return Ok(code),
+            CommandEnd::Lost { lost, .. } if args.once => return Err(lost.into()),
+            CommandEnd::Lost {
                 asked: Some(signal),
                 ..
             } => return Ok(code_of(signal)),
-            Ended::Lost { lost, asked: None } => {
+            CommandEnd::Lost { lost, asked: None } => {
                 session.note(&format!("{lost}; acquiring it again"))
             }
         }
@@ -108,7 +108,7 @@ pub(crate) async fn elect(args: ElectRunArgs, session: &Session) -> Result<u8, F
 }
 
 /// The reason why the command ended.
-enum Ended {
+enum CommandEnd {
     Itself(u8),
     Lost {
         lost: LockLost,
@@ -193,14 +193,14 @@ impl Run {
     }
 
     /// Acquires the lock and runs the command once.
-    async fn once(&self, session: &Session, signals: &mut Signals) -> Result<Ended, Failure> {
+    async fn once(&self, session: &Session, signals: &mut Signals) -> Result<CommandEnd, Failure> {
         let guard = tokio::select! {
             guard = LockGuard::acquire(&session.client, &self.name, self.options.clone()) => {
                 guard.map_err(refused)?
             }
             name = signals.next() => {
                 // The lock is not held: dropping the request withdraws it.
-                return Ok(Ended::Itself(code_of(signal_of(name))));
+                return Ok(CommandEnd::Itself(code_of(signal_of(name))));
             }
         };
         session.note(&format!(
@@ -219,10 +219,10 @@ impl Run {
         ended
     }
 
-    async fn hold(&self, guard: &LockGuard, signals: &mut Signals) -> Result<Ended, Failure> {
+    async fn hold(&self, guard: &LockGuard, signals: &mut Signals) -> Result<CommandEnd, Failure> {
         let mut known = match guard.check() {
             Ok(until) => until,
-            Err(lost) => return Ok(Ended::Lost { lost, asked: None }),
+            Err(lost) => return Ok(CommandEnd::Lost { lost, asked: None }),
         };
         let mut ends = self.ends(known);
         let values = [self.name.clone(), guard.token().to_string()];
@@ -237,8 +237,8 @@ impl Run {
                     let is_late = ends.asked.is_over();
                     let lost = lost.or(is_late.then_some(LockLost::RanOut { why: None }));
                     return Ok(match lost {
-                        Some(lost) => Ended::Lost { lost, asked },
-                        None => Ended::Itself(code),
+                        Some(lost) => CommandEnd::Lost { lost, asked },
+                        None => CommandEnd::Itself(code),
                     });
                 }
                 renewed = guard.renewed(known), if lost.is_none() => match renewed {

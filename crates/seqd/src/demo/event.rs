@@ -5,7 +5,7 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) enum Event {
-    Ended(Ended),
+    Ended(NodeEnded),
     Key(u8),
     /// A node leads. `took` is the time since another node ended.
     Leads(Leads),
@@ -13,7 +13,7 @@ pub(crate) enum Event {
 }
 
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct NodeEnded {
     pub(crate) node: usize,
     pub(crate) status: Option<ExitStatus>,
 }

@@ -10,7 +10,7 @@ use seqd_client::api::address::base_url;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-use crate::demo::event::{Ended, Event, Leads};
+use crate::demo::event::{Event, Leads, NodeEnded};
 use crate::demo::plan::NodePlan;
 use crate::demo::secure::Secured;
 use crate::failure::Failure;
@@ -104,12 +104,12 @@ impl Fleet {
     }
 
     /// Records the end of a node and returns the line about it.
-    pub(crate) fn ended(&mut self, ended: &Ended) -> String {
+    pub(crate) fn ended(&mut self, ended: &NodeEnded) -> String {
         self.running[ended.node] = None;
         self.why(ended)
     }
 
-    pub(crate) fn why(&self, ended: &Ended) -> String {
+    pub(crate) fn why(&self, ended: &NodeEnded) -> String {
         let node = &self.nodes[ended.node];
         end_text(&node.name, ended.status, last_line(node).as_deref())
     }
@@ -210,7 +210,7 @@ async fn tend(
         }
     };
     // The queue is closed when the demo ends.
-    let _ = events.send(Event::Ended(Ended { node, status })).await;
+    let _ = events.send(Event::Ended(NodeEnded { node, status })).await;
 }
 
 fn end_text(name: &str, status: Option<ExitStatus>, last_line: Option<&str>) -> String {

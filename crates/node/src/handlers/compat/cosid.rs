@@ -218,7 +218,7 @@ async fn created(node: &Services, from: &Foreign) -> Result<(), Problem> {
     });
     match known.await {
         Ok(_) => return Ok(()),
-        Err(problem) if is(&problem, ErrorCode::NotFound) => {}
+        Err(problem) if problem.is(ErrorCode::NotFound) => {}
         Err(problem) => return Err(problem),
     }
     let created = from.serve(op::PutSequence::ROW, &name, async |admitted| {
@@ -235,13 +235,9 @@ async fn created(node: &Services, from: &Foreign) -> Result<(), Problem> {
     });
     match created.await {
         // Another instance has created it meanwhile.
-        Err(problem) if !is(&problem, ErrorCode::AlreadyExists) => Err(problem),
+        Err(problem) if !problem.is(ErrorCode::AlreadyExists) => Err(problem),
         _ => Ok(()),
     }
-}
-
-fn is(problem: &Problem, code: ErrorCode) -> bool {
-    *problem.code == *code.as_str()
 }
 
 /// Takes the next `step` values and returns the last one.

@@ -45,8 +45,11 @@ pub(super) async fn many(node: Arc<Services>, from: Foreign) -> Response {
         0 => Ok(None),
         _ => mint(&node, &from, count).await.map(Some),
     };
-    let ids = match minted {
-        Ok(minted) => texts(minted.as_ref()),
+    let ids: Vec<String> = match minted {
+        Ok(minted) => {
+            let ids = minted.iter().flat_map(Minted::ids);
+            ids.map(|id| id.to_string()).collect()
+        }
         Err(problem) if problem.is(ErrorCode::CountTooLarge) => {
             return response(400, TEXT, &*problem.detail);
         }
@@ -58,11 +61,6 @@ pub(super) async fn many(node: Arc<Services>, from: Foreign) -> Response {
         return response(200, JSON, body);
     }
     response(200, TEXT, ids.join("\n"))
-}
-
-fn texts(minted: Option<&Minted>) -> Vec<String> {
-    let ids = minted.into_iter().flat_map(Minted::ids);
-    ids.map(|id| id.to_string()).collect()
 }
 
 fn wants_json(from: &Foreign) -> bool {

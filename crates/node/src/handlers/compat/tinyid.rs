@@ -35,8 +35,13 @@ enum Refused {
     Other(String),
 }
 
-/// A run of values: first, last and increment.
-type Run = (i64, i64, i64);
+/// A run of values.
+#[derive(Clone, Copy)]
+struct Run {
+    first: i64,
+    last: i64,
+    increment: i64,
+}
 
 pub(super) async fn ids(node: Arc<Services>, from: Foreign) -> Response {
     let count = match count(&from) {
@@ -61,9 +66,8 @@ pub(super) async fn ids_simple(node: Arc<Services>, from: Foreign) -> Response {
 }
 
 pub(super) async fn segment(node: Arc<Services>, from: Foreign) -> Response {
-    let segment = run(&node, &from).await.map(|(first, last, delta)| {
-        let (current, loading) = bounds(first, last);
-        let remainder = first.rem_euclid(delta);
+    let segment = run(&node, &from).await.map(|run| {
+        let [current, loading, last, delta, remainder] = run.fields();
         format!(
             r#"{{"maxId":{last},"loadingId":{loading},"currentId":{current},"delta":{delta},"remainder":{remainder}}}"#
         )
@@ -72,22 +76,34 @@ pub(super) async fn segment(node: Arc<Services>, from: Foreign) -> Response {
 }
 
 pub(super) async fn segment_simple(node: Arc<Services>, from: Foreign) -> Response {
-    let segment = run(&node, &from).await.map(|(first, last, delta)| {
-        let (current, loading) = bounds(first, last);
-        let remainder = first.rem_euclid(delta);
-        format!("{current},{loading},{last},{delta},{remainder}")
-    });
+    let segment = run(&node, &from).await;
+    let segment = segment.map(|run| run.fields().map(|field| field.to_string()).join(","));
     spring::text(&from, segment.unwrap_or_default())
 }
 
-/// The value before the first one, and the value from which on the next segment is loaded. The
-/// client uses the values above the former that have the remainder.
-fn bounds(first: i64, last: i64) -> (i64, i64) {
-    let current = first.saturating_sub(1);
-    let length = last.saturating_sub(current);
-    // The product of a length of up to 2^63 does not fit.
-    let loading = (i128::from(length) * i128::from(LOADING_PERCENT) / 100) as i64;
-    (current, current.saturating_add(loading))
+impl Run {
+    /// The value before the first one, the value from which on the next segment is loaded, the last
+    /// value, the increment, and the remainder. The client uses the values above the first of these
+    /// that have the remainder.
+    fn fields(self) -> [i64; 5] {
+        let Run {
+            first,
+            last,
+            increment,
+        } = self;
+        let current = first.saturating_sub(1);
+        let length = last.saturating_sub(current);
+        // The product of a length of up to 2^63 does not fit.
+        let loading = (i128::from(length) * i128::from(LOADING_PERCENT) / 100) as i64;
+        let loading = current.saturating_add(loading);
+        [
+            current,
+            loading,
+            last,
+            increment,
+            first.rem_euclid(increment),
+        ]
+    }
 }
 
 fn enveloped(data: Result<String, Refused>) -> Response {
@@ -143,11 +159,7 @@ async fn take(node: &Services, from: &Foreign, count: i32) -> Result<String, Ref
             let next = next.await?;
             let _place = costly::to_write(&node.writing, admitted.tenant, next.count).await;
             let mut out = String::with_capacity(usize::try_from(next.count).unwrap_or(0) * 12);
-            for value in next
-                .ranges
-                .iter()
-                .flat_map(|range| values(range, next.increment))
-            {
+            for value in next.each() {
                 if !out.is_empty() {
                     out.push(',');
                 }
@@ -157,11 +169,6 @@ async fn take(node: &Services, from: &Foreign, count: i32) -> Result<String, Ref
         },
     );
     served.await
-}
-
-fn values(range: &Range, increment: i64) -> impl Iterator<Item = i64> + use<> {
-    let first = range.first;
-    (0..range.count).map(move |at| first.wrapping_add(increment.wrapping_mul(at as i64)))
 }
 
 /// Takes a run of values.
@@ -178,10 +185,14 @@ async fn run(node: &Services, from: &Foreign) -> Result<Run, Refused> {
                 // It may have been created a moment ago through another node.
                 Err(_) => node.sequences.get(&name, false, deadline).await?,
             };
-            let (first, last, increment) = if known.mode == Mode::Segment {
+            let run = if known.mode == Mode::Segment {
                 let grant = GrantRequest::default();
                 let grant = node.segments.grant(name, &grant, deadline).await?;
-                (grant.first, grant.last, grant.increment)
+                Run {
+                    first: grant.first,
+                    last: grant.last,
+                    increment: grant.increment,
+                }
             } else {
                 let request = NextRequest {
                     count: Some(OF_OTHER_MODES),
@@ -198,13 +209,17 @@ async fn run(node: &Services, from: &Foreign) -> Result<Run, Refused> {
                     last: 0,
                     count: 0,
                 });
-                (range.first, range.last, next.increment)
+                Run {
+                    first: range.first,
+                    last: range.last,
+                    increment: next.increment,
+                }
             };
-            if increment <= 0 {
+            if run.increment <= 0 {
                 let detail = "a segment of TinyID ascends, and this sequence descends";
                 return Err(Problem::new(ErrorCode::InvalidArgument, detail));
             }
-            Ok((first, last, increment))
+            Ok(run)
         },
     );
     served.await
@@ -251,9 +266,13 @@ mod tests {
     use super::*;
 
     /// The values that TinyID's client takes from a segment.
-    fn counted(first: i64, last: i64, delta: i64) -> Vec<i64> {
-        let (current, _) = bounds(first, last);
-        let remainder = first.rem_euclid(delta);
+    fn counted(first: i64, last: i64, increment: i64) -> Vec<i64> {
+        let run = Run {
+            first,
+            last,
+            increment,
+        };
+        let [current, _, last, delta, remainder] = run.fields();
         let fits = |value: &i64| value % delta == remainder;
         (current + 1..=last).filter(fits).collect()
     }
@@ -263,7 +282,16 @@ mod tests {
         assert_eq!(counted(1, 5, 1), [1, 2, 3, 4, 5]);
         assert_eq!(counted(1, 21, 10), [1, 11, 21]);
         assert_eq!(counted(7, 13, 3), [7, 10, 13]);
-        assert_eq!(bounds(1, 10_000), (0, 2000));
-        assert_eq!(bounds(i64::MAX - 1, i64::MAX).0, i64::MAX - 2);
+        let fields = |first, last| {
+            let increment = 1;
+            Run {
+                first,
+                last,
+                increment,
+            }
+            .fields()
+        };
+        assert_eq!(fields(1, 10_000)[..2], [0, 2000]);
+        assert_eq!(fields(i64::MAX - 1, i64::MAX)[0], i64::MAX - 2);
     }
 }

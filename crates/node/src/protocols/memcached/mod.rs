@@ -45,7 +45,7 @@ const VERSION: &str = concat!("1.6.0-seqd-", env!("CARGO_PKG_VERSION"));
 /// # Errors
 /// The operating system refuses the listener.
 pub(super) fn start(listener: Box<dyn Listen>, protocol: Arc<Protocol>) -> io::Result<Port> {
-    let served = Arc::new(Served::new());
+    let served = Arc::new(PortStats::new());
     let bounds = (Bounds::POOLED, None);
     Port::start(listener, bounds, move |stream, client, stopping| {
         let session = Session::new(&protocol, client);
@@ -56,7 +56,7 @@ pub(super) fn start(listener: Box<dyn Listen>, protocol: Arc<Protocol>) -> io::R
 async fn serve(
     stream: Paced<Connection>,
     session: Session,
-    served: Arc<Served>,
+    served: Arc<PortStats>,
     stopping: Stopping,
 ) {
     let stop = pin!(stopping.wait());
@@ -68,7 +68,7 @@ async fn serve(
 }
 
 /// The statistics of the port.
-struct Served {
+struct PortStats {
     since: Instant,
     connections: AtomicU64,
     all_connections: AtomicU64,
@@ -77,10 +77,10 @@ struct Served {
 }
 
 /// Counts an open connection.
-struct Open<'a>(&'a Served);
+struct Open<'a>(&'a PortStats);
 
 impl<'a> Open<'a> {
-    fn new(served: &'a Served) -> Open<'a> {
+    fn new(served: &'a PortStats) -> Open<'a> {
         served.connections.fetch_add(1, Ordering::Relaxed);
         served.all_connections.fetch_add(1, Ordering::Relaxed);
         Open(served)
@@ -105,7 +105,7 @@ enum Answer {
 async fn connection<T: AsyncRead + AsyncWrite + Unpin>(
     mut from: Buffered<T>,
     mut session: Session,
-    served: &Served,
+    served: &PortStats,
     mut stop: Pin<&mut impl Future<Output = ()>>,
 ) -> io::Result<()> {
     let mut splitter = Splitter::default();
@@ -137,7 +137,7 @@ async fn connection<T: AsyncRead + AsyncWrite + Unpin>(
 }
 
 /// The bytes of the response to a request.
-async fn respond(session: &Session, served: &Served, request: Request) -> Vec<u8> {
+async fn respond(session: &Session, served: &PortStats, request: Request) -> Vec<u8> {
     let (form, is_silent) = (request.form, request.is_silent);
     if request.asked == Asked::Quit {
         return match form {
@@ -167,9 +167,9 @@ async fn respond(session: &Session, served: &Served, request: Request) -> Vec<u8
     write(form, answer)
 }
 
-impl Served {
-    fn new() -> Served {
-        Served {
+impl PortStats {
+    fn new() -> PortStats {
+        PortStats {
             since: Instant::now(),
             connections: AtomicU64::new(0),
             all_connections: AtomicU64::new(0),

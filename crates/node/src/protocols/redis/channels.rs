@@ -97,5 +97,5 @@ pub(super) fn only_subscribed(command: &str) -> Reply {
         "ERR Can't execute '{command}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
          RESET are allowed in this context"
     );
-    Reply::Error(text.into())
+    Reply::error(text)
 }

@@ -29,13 +29,19 @@ pub(super) enum Run {
     Ids,
     Token,
     Next,
-    Ping,
-    Echo,
     Hello,
     Auth,
-    Select,
     Quit,
     Reset,
+    Server(ServerCommand),
+}
+
+/// A command about the connection or the server, which needs no other node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServerCommand {
+    Ping,
+    Echo,
+    Select,
     Info,
     Command,
     Client,
@@ -91,20 +97,20 @@ pub(super) const COMMANDS: &[Row] = &[
     row("seqd.id", -1, NONE, Run::Ids),
     row("seqd.token", 3, ONE, Run::Token),
     row("seqd.next", 3, ONE, Run::Next),
-    row("ping", -1, NONE, Run::Ping),
-    row("echo", 2, NONE, Run::Echo),
+    row("ping", -1, NONE, Run::Server(ServerCommand::Ping)),
+    row("echo", 2, NONE, Run::Server(ServerCommand::Echo)),
     row("hello", -1, NONE, Run::Hello),
     row("auth", -2, NONE, Run::Auth),
-    row("select", 2, NONE, Run::Select),
+    row("select", 2, NONE, Run::Server(ServerCommand::Select)),
     row("quit", -1, NONE, Run::Quit),
     row("reset", 1, NONE, Run::Reset),
-    row("info", -1, NONE, Run::Info),
-    row("command", -1, NONE, Run::Command),
-    row("client", -2, NONE, Run::Client),
-    row("config", -2, NONE, Run::Config),
-    row("wait", 3, NONE, Run::Wait),
-    row("dbsize", 1, NONE, Run::Size),
-    row("time", 1, NONE, Run::Time),
+    row("info", -1, NONE, Run::Server(ServerCommand::Info)),
+    row("command", -1, NONE, Run::Server(ServerCommand::Command)),
+    row("client", -2, NONE, Run::Server(ServerCommand::Client)),
+    row("config", -2, NONE, Run::Server(ServerCommand::Config)),
+    row("wait", 3, NONE, Run::Server(ServerCommand::Wait)),
+    row("dbsize", 1, NONE, Run::Server(ServerCommand::Size)),
+    row("time", 1, NONE, Run::Server(ServerCommand::Time)),
 ];
 
 pub(super) fn find(name: &[u8]) -> Option<&'static Row> {
@@ -179,7 +185,7 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
             Reply::OK
         }
         Run::Reset => client.reset().await,
-        _ => client.describe(row, arguments).await,
+        Run::Server(command) => client.describe(name, command, arguments).await,
     }
 }
 
@@ -187,7 +193,11 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
 fn is_of_subscriber(run: Run) -> bool {
     matches!(
         run,
-        Run::Subscribe | Run::Unsubscribe | Run::Ping | Run::Quit | Run::Reset
+        Run::Subscribe
+            | Run::Unsubscribe
+            | Run::Server(ServerCommand::Ping)
+            | Run::Quit
+            | Run::Reset
     )
 }
 
@@ -222,7 +232,7 @@ fn unknown(request: &[Bytes]) -> Reply {
     let arguments = request[1..].iter().take(20);
     let arguments: Vec<String> = arguments.map(|it| format!("'{}'", shown(it))).collect();
     let arguments = arguments.join(" ");
-    Reply::Error(
-        format!("ERR unknown command '{name}', with args beginning with: {arguments}").into(),
-    )
+    Reply::error(format!(
+        "ERR unknown command '{name}', with args beginning with: {arguments}"
+    ))
 }

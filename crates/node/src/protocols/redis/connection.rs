@@ -8,14 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
+use seqd_api::Problem;
 use seqd_net::Connection;
 use tokio::task::yield_now;
+use tokio::time::Instant;
 
 use super::channels::Subscriptions;
 use super::commands::{self, Run};
+use super::errors::of_problem;
 use super::reply::{Reply, Version};
 use super::request::{Parsed, parse};
 use super::scripts::Remembered;
+use crate::admission::Sender;
 use crate::connections::{Buffered, ClientConnection, Paced, Stopping};
 use crate::protocols::{Protocol, Session};
 
@@ -43,6 +47,69 @@ pub(super) struct Client {
     /// A transaction was refused, and the rest of it may follow.
     pub(super) in_refused: bool,
     pub(super) subscriptions: Subscriptions,
+}
+
+impl Client {
+    /// The reply to a request that failed.
+    pub(super) fn failed(&self, problem: &Problem) -> Reply {
+        of_problem(problem, self.session.connection().is_reserved())
+    }
+
+    /// The reply to a request that only concerns this node.
+    pub(super) async fn local(
+        &self,
+        command: &'static str,
+        reply: impl FnOnce() -> Reply,
+    ) -> Reply {
+        let replied = self.session.local(command, reply).await;
+        replied.unwrap_or_else(|refused| self.failed(&refused))
+    }
+
+    /// Admits up to `count` requests, each of which counts towards the rate of its token. Returns
+    /// the sender, the number of admitted requests, and the refusal of the next one.
+    pub(super) fn admit(&self, count: usize) -> (Option<Sender>, usize, Option<Problem>) {
+        let mut sender = None;
+        for admitted in 0..count {
+            match self.session.admit() {
+                Ok(one) => _ = sender.get_or_insert(one),
+                Err(problem) => return (sender, admitted, Some(problem)),
+            }
+        }
+        (sender, count, None)
+    }
+
+    /// Admits one request, which counts once towards the rate of its token however many keys it has.
+    ///
+    /// # Errors
+    /// The reply to a request that is refused.
+    pub(super) async fn admit_one(&self, command: &'static str) -> Result<Sender, Reply> {
+        let begun = Instant::now();
+        match self.session.let_in().await {
+            Ok(sender) => Ok(sender),
+            Err(refused) => {
+                self.session.count(command, 1, Some(&refused), begun);
+                Err(self.failed(&refused))
+            }
+        }
+    }
+
+    /// Adds the replies to those of `count` requests that were refused.
+    pub(super) async fn refuse(
+        &self,
+        command: &'static str,
+        count: usize,
+        refused: Option<Problem>,
+        begun: Instant,
+        replies: &mut Vec<Reply>,
+    ) {
+        if let Some(refused) = refused {
+            self.session.hold_back(&refused).await;
+            let rest = count - replies.len();
+            self.session
+                .count(command, rest as u64, Some(&refused), begun);
+            replies.extend(vec![self.failed(&refused); rest]);
+        }
+    }
 }
 
 /// Serves a connection until it ends.
@@ -97,7 +164,7 @@ async fn exchange(
             }
             Next::Invalid(why) => {
                 let text = format!("ERR Protocol error: {why}");
-                Reply::Error(text.into()).write(client.version, &mut out);
+                Reply::error(text).write(client.version, &mut out);
                 client.is_over = true;
             }
             Next::Nothing if !client.session.hold(stream.bytes.len()) => {

@@ -9,24 +9,12 @@ use seqd_state::SequenceName;
 use tokio::time::Instant;
 
 use super::connection::Client;
-use super::errors::{not_an_integer, of_problem};
+use super::errors::not_an_integer;
 use super::reply::Reply;
+use super::request::{number, text};
 use crate::admission::{Admitted, Sender};
 use crate::protocols::Call;
 use crate::services::{RequestError, SequenceError, ServiceError, sequence_name};
-
-/// The text of an argument. Bytes that are not UTF-8 cannot be a name, and its rule refuses the
-/// replacement.
-pub(super) fn text(argument: &Bytes) -> String {
-    String::from_utf8_lossy(argument).into_owned()
-}
-
-/// A number without spaces, plus signs or leading zeros, as Redis reads it.
-pub(super) fn number(argument: &Bytes) -> Option<i64> {
-    let text = std::str::from_utf8(argument).ok()?;
-    let number: i64 = text.parse().ok()?;
-    (number.to_string() == text).then_some(number)
-}
 
 /// The request `SEQD.ID`.
 const IDS: Call<'_> = Call {
@@ -36,21 +24,6 @@ const IDS: Call<'_> = Call {
 };
 
 impl Client {
-    /// The reply to a request that failed.
-    pub(super) fn failed(&self, problem: &Problem) -> Reply {
-        of_problem(problem, self.session.connection().is_reserved())
-    }
-
-    /// The reply to a request that only concerns this node.
-    pub(super) async fn local(
-        &self,
-        command: &'static str,
-        reply: impl FnOnce() -> Reply,
-    ) -> Reply {
-        let replied = self.session.local(command, reply).await;
-        replied.unwrap_or_else(|refused| self.failed(&refused))
-    }
-
     /// Carries out several requests `INCR NAME`, which need not have one name. Those of one name
     /// take their values together.
     pub(super) async fn increment_all(&self, requests: &[Vec<Bytes>]) -> Vec<Reply> {
@@ -116,52 +89,6 @@ impl Client {
         self.refuse(IDS.command, count, refused, begun, &mut replies)
             .await;
         replies
-    }
-
-    /// Admits up to `count` requests, each of which counts towards the rate of its token. Returns
-    /// the sender, the number of admitted requests, and the refusal of the next one.
-    pub(super) fn admit(&self, count: usize) -> (Option<Sender>, usize, Option<Problem>) {
-        let mut sender = None;
-        for admitted in 0..count {
-            match self.session.admit() {
-                Ok(one) => _ = sender.get_or_insert(one),
-                Err(problem) => return (sender, admitted, Some(problem)),
-            }
-        }
-        (sender, count, None)
-    }
-
-    /// Admits one request, which counts once towards the rate of its token however many keys it has.
-    ///
-    /// # Errors
-    /// The reply to a request that is refused.
-    pub(super) async fn admit_one(&self, command: &'static str) -> Result<Sender, Reply> {
-        let begun = Instant::now();
-        match self.session.let_in().await {
-            Ok(sender) => Ok(sender),
-            Err(refused) => {
-                self.session.count(command, 1, Some(&refused), begun);
-                Err(self.failed(&refused))
-            }
-        }
-    }
-
-    /// Adds the replies to those of `count` requests that were refused.
-    pub(super) async fn refuse(
-        &self,
-        command: &'static str,
-        count: usize,
-        refused: Option<Problem>,
-        begun: Instant,
-        replies: &mut Vec<Reply>,
-    ) {
-        if let Some(refused) = refused {
-            self.session.hold_back(&refused).await;
-            let rest = count - replies.len();
-            self.session
-                .count(command, rest as u64, Some(&refused), begun);
-            replies.extend(vec![self.failed(&refused); rest]);
-        }
     }
 
     async fn drawn(&self, name: &str, count: u64, sender: &Sender) -> Result<Next, Problem> {

@@ -12,7 +12,7 @@ pub(super) fn of_problem(problem: &Problem, is_reserved: bool) -> Reply {
         return Reply::error("NOAUTH Authentication required.");
     }
     if problem.is(ErrorCode::Forbidden) {
-        return Reply::Error(format!("NOPERM {detail}").into());
+        return Reply::error(format!("NOPERM {detail}"));
     }
     if is_reserved && problem.is(ErrorCode::Overloaded) {
         return Reply::error("ERR max number of clients reached");
@@ -21,12 +21,12 @@ pub(super) fn of_problem(problem: &Problem, is_reserved: bool) -> Reply {
         true => "TRYAGAIN",
         false => "ERR",
     };
-    Reply::Error(format!("{prefix} {code}: {detail}").into())
+    Reply::error(format!("{prefix} {code}: {detail}"))
 }
 
 pub(super) fn wrong_arguments(command: &str) -> Reply {
     let text = format!("ERR wrong number of arguments for '{command}' command");
-    Reply::Error(text.into())
+    Reply::error(text)
 }
 
 pub(super) fn not_an_integer() -> Reply {

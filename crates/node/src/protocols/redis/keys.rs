@@ -5,11 +5,11 @@ use seqd_api::{AdvanceRequest, ErrorCode, Operation, Problem, Sequence, Typed as
 use tokio::time::Instant;
 
 use super::connection::Client;
-use super::counters::{number, text};
 use super::errors::{not_an_integer, syntax};
 use super::locks::extension;
 use super::redisson_scripts::lock_of_record;
 use super::reply::Reply;
+use super::request::{number, text};
 use crate::admission::{Admitted, Sender};
 use crate::protocols::Call;
 use crate::services::{
@@ -306,7 +306,7 @@ impl Client {
         match set {
             Ok(()) => Reply::OK,
             Err(problem) if problem.is(ErrorCode::WouldGoBackwards) => {
-                Reply::Error(format!("ERR would-go-backwards: {}", problem.detail).into())
+                Reply::error(format!("ERR would-go-backwards: {}", problem.detail))
             }
             Err(problem) => self.failed(&problem),
         }

@@ -5,9 +5,9 @@ use seqd_api::{Typed as _, op};
 use seqd_state::{MAX_LOCK_TTL_MS, MIN_LOCK_TTL_MS};
 
 use super::connection::Client;
-use super::counters::{number, text};
 use super::errors::{not_an_integer, syntax};
 use super::reply::Reply;
+use super::request::{number, text};
 use crate::admission::Admitted;
 use crate::protocols::Call;
 use crate::services::{HoldChange, RequestError, ServiceError, sequence_name};

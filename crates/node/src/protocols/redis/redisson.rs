@@ -10,13 +10,13 @@ use seqd_api::{ErrorCode, Typed as _, op};
 use tokio::time::{Instant, sleep};
 
 use super::connection::Client;
-use super::counters::text;
 use super::keys::Kept;
 use super::locks::{lifetime, value_of};
 use super::redisson_scripts::{
     ExitForm, MOST_NAME, RECORD, Reentrant, has_own_channel, lock_of_record,
 };
 use super::reply::Reply;
+use super::request::text;
 use super::scripting::{time_of, too_few};
 use crate::admission::Admitted;
 use crate::protocols::Call;

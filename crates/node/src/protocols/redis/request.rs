@@ -202,6 +202,19 @@ fn next(line: &mut &[u8]) -> Option<u8> {
     Some(first)
 }
 
+/// The text of an argument. Bytes that are not UTF-8 cannot be a name, and its rule refuses the
+/// replacement.
+pub(super) fn text(argument: &Bytes) -> String {
+    String::from_utf8_lossy(argument).into_owned()
+}
+
+/// A number without spaces, plus signs or leading zeros, as Redis reads it.
+pub(super) fn number(argument: &Bytes) -> Option<i64> {
+    let text = std::str::from_utf8(argument).ok()?;
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -5,10 +5,10 @@ use seqd_api::{Operation, Typed as _, op};
 use sha1::{Digest, Sha1};
 
 use super::connection::Client;
-use super::counters::{number, text};
 use super::errors::{not_an_integer, shown, wrong_arguments};
 use super::locks::{extension, value_of};
 use super::reply::Reply;
+use super::request::{number, text};
 use super::scripts::{Action, Answer, Form, Script, Unit, recognise};
 use crate::admission::Admitted;
 use crate::protocols::Call;
@@ -76,13 +76,10 @@ impl Client {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         let begin = shown(script.trim().as_bytes());
-        Reply::Error(
-            format!(
-                "ERR unknown script {sha1}: the scripts of lock libraries are known, and no others \
+        Reply::error(format!(
+            "ERR unknown script {sha1}: the scripts of lock libraries are known, and no others \
                  (it begins with: {begin})"
-            )
-            .into(),
-        )
+        ))
     }
 
     /// Carries out a script. The arguments are the number of keys, the keys, and the rest.
@@ -111,7 +108,7 @@ impl Client {
             (Script::Form(form), [key]) => self.run_form(command, form, (key, arguments)).await,
             (Script::Form(_), _) => {
                 let text = format!("ERR a lock script has one key here, not {count}");
-                Reply::Error(text.into())
+                Reply::error(text)
             }
         }
     }

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use seqd_api::ErrorCode;
 
 use super::channels::Subscriptions;
-use super::commands::{COMMANDS, Row, Run, find};
+use super::commands::{COMMANDS, Row, ServerCommand, find};
 use super::connection::Client;
-use super::counters::number;
 use super::errors::{not_an_integer, shown, syntax, wrong_arguments};
 use super::reply::{Reply, Version};
+use super::request::number;
 
 /// The version of Redis whose commands clients may expect.
 const REDIS_VERSION: &str = "7.4.0";
@@ -119,49 +119,53 @@ impl Client {
     }
 
     /// The commands that read and change nothing of the cluster. They need a token, if any does.
-    pub(super) async fn describe(&mut self, row: &Row, arguments: &[Bytes]) -> Reply {
-        match self.session.local(row.name, || ()).await {
-            Ok(()) => self.described(row.run, arguments),
+    pub(super) async fn describe(
+        &mut self,
+        name: &'static str,
+        command: ServerCommand,
+        arguments: &[Bytes],
+    ) -> Reply {
+        match self.session.local(name, || ()).await {
+            Ok(()) => self.described(command, arguments),
             Err(refused) => self.failed(&refused),
         }
     }
 
-    fn described(&mut self, run: Run, arguments: &[Bytes]) -> Reply {
-        match run {
-            Run::Ping if self.is_subscribed() => {
-                let message = arguments.first().cloned().unwrap_or_default();
-                Reply::Array(vec![Reply::bulk("pong"), Reply::Bulk(message)])
-            }
-            Run::Ping => match arguments {
+    fn described(&mut self, command: ServerCommand, arguments: &[Bytes]) -> Reply {
+        match command {
+            ServerCommand::Ping => match arguments {
+                [] | [_] if self.is_subscribed() => {
+                    let message = arguments.first().cloned().unwrap_or_default();
+                    Reply::Array(vec![Reply::bulk("pong"), Reply::Bulk(message)])
+                }
                 [] => Reply::Simple("PONG".into()),
                 [message] => echo(message),
                 _ => wrong_arguments("ping"),
             },
-            Run::Echo => echo(&arguments[0]),
-            Run::Select => match number(&arguments[0]) {
+            ServerCommand::Echo => echo(&arguments[0]),
+            ServerCommand::Select => match number(&arguments[0]) {
                 Some(0) => Reply::OK,
                 Some(_) => Reply::error("ERR DB index is out of range"),
                 None => not_an_integer(),
             },
-            Run::Info => Reply::bulk(self.info()),
-            Run::Command => command(arguments),
-            Run::Client => self.client(arguments),
-            Run::Config => config(arguments),
+            ServerCommand::Info => Reply::bulk(self.info()),
+            ServerCommand::Command => describe_commands(arguments),
+            ServerCommand::Client => self.client(arguments),
+            ServerCommand::Config => config(arguments),
             // There are no replicas to wait for: what is acknowledged is on a majority.
-            Run::Wait => match (number(&arguments[0]), number(&arguments[1])) {
+            ServerCommand::Wait => match (number(&arguments[0]), number(&arguments[1])) {
                 (Some(_), Some(..0)) => Reply::error("ERR timeout is negative"),
                 (Some(_), Some(_)) => Reply::Integer(0),
                 _ => not_an_integer(),
             },
-            Run::Size => {
+            ServerCommand::Size => {
                 let services = self.session.services();
                 Reply::number(services.sequences.count() + services.locks.count())
             }
-            Run::Time => {
+            ServerCommand::Time => {
                 let ms = self.session.services().ids.clock.wall().0;
                 Reply::Array(vec![Reply::bulk(ms / 1000), Reply::bulk(ms % 1000 * 1000)])
             }
-            _ => Reply::error("ERR internal: a command without an answer"),
         }
     }
 
@@ -214,7 +218,7 @@ impl Client {
                     "ERR unknown subcommand or wrong number of arguments for '{}'. Try CLIENT HELP.",
                     shown(&arguments[0])
                 );
-                Reply::Error(text.into())
+                Reply::error(text)
             }
         }
     }
@@ -225,7 +229,7 @@ fn echo(message: &Bytes) -> Reply {
 }
 
 /// `COMMAND`, `COMMAND COUNT`, `COMMAND LIST`, `COMMAND INFO` and `COMMAND DOCS`.
-fn command(arguments: &[Bytes]) -> Reply {
+fn describe_commands(arguments: &[Bytes]) -> Reply {
     let Some((subcommand, names)) = arguments.split_first() else {
         return Reply::Array(COMMANDS.iter().map(described).collect());
     };

@@ -5,10 +5,10 @@ use seqd_api::{Typed as _, op};
 
 use super::channels::{FREE, MOST_CHANNELS, Push};
 use super::connection::Client;
-use super::counters::text;
 use super::errors::shown;
 use super::redisson_scripts::lock_of_channel;
 use super::reply::{Reply, Version};
+use super::request::text;
 use crate::admission::Admitted;
 use crate::protocols::Call;
 use crate::services::{ServiceError, lock_name};
@@ -64,11 +64,11 @@ impl Client {
                  redisson_lock__channel:{{NAME}}, not {}",
                 shown(channel)
             );
-            return Err(Reply::Error(text.into()));
+            return Err(Reply::error(text));
         };
         if self.subscriptions.len() >= MOST_CHANNELS {
             let text = format!("ERR a connection has at most {MOST_CHANNELS} channels");
-            return Err(Reply::Error(text.into()));
+            return Err(Reply::error(text));
         }
         let call = Call {
             command: "subscribe",

@@ -162,7 +162,7 @@ async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
     let ask = |print: &str| keys.begin_request(of_request("k"), print.to_owned(), by_operator());
-    let Turn::Serve(claim) = ask("f").await.unwrap() else {
+    let KeyedHandling::Serve(claim) = ask("f").await.unwrap() else {
         panic!("nothing was answered before");
     };
     assert!(matches!(
@@ -171,13 +171,13 @@ async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
     ));
     // After a refusal the corrected request has another fingerprint.
     keys.give_up(of_request("k"), claim, soon()).await.unwrap();
-    let Turn::Serve(claim) = ask("g").await.unwrap() else {
+    let KeyedHandling::Serve(claim) = ask("g").await.unwrap() else {
         panic!("nothing was answered before");
     };
     let answer = b"200 text/plain\n7\n".to_vec();
     let kept = keys.keep(of_request("k"), claim, answer.clone().into(), soon());
     kept.await.unwrap();
-    let Turn::Replay(kept) = ask("g").await.unwrap() else {
+    let KeyedHandling::Replay(kept) = ask("g").await.unwrap() else {
         panic!("it was answered");
     };
     assert_eq!(*kept.0, *answer);
@@ -187,7 +187,7 @@ async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
     ));
     tokio::time::sleep(LIMITS.answer_ttl).await;
     assert!(
-        matches!(ask("f").await, Ok(Turn::Serve(_))),
+        matches!(ask("f").await, Ok(KeyedHandling::Serve(_))),
         "it is kept no longer"
     );
 }
@@ -211,7 +211,7 @@ async fn an_answer_is_kept_once_the_quorum_is_back_in_time() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
     let begun = keys.begin_request(of_request("k"), String::new(), by_operator());
-    let Turn::Serve(claim) = begun.await.unwrap() else {
+    let KeyedHandling::Serve(claim) = begun.await.unwrap() else {
         panic!("nothing was answered before");
     };
     replica.set_quorum(false);
@@ -289,7 +289,7 @@ async fn answers_with_a_key_stay_within_the_share_of_their_tenant() {
     for at in 0..8 {
         let name = of_request(&format!("k{at}"));
         let begun = keys.begin_request(name.clone(), String::new(), (tenant, soon()));
-        let Ok(Turn::Serve(claim)) = begun.await else {
+        let Ok(KeyedHandling::Serve(claim)) = begun.await else {
             break;
         };
         let answer = vec![b'a'; 100 << 10].into();

@@ -10,10 +10,10 @@ use super::check::{Check, Finding, fail, warn};
 /// The responses of one given endpoint.
 pub(super) struct Endpoint {
     pub(super) name: String,
-    pub(super) seen: Seen,
+    pub(super) seen: EndpointAnswer,
 }
 
-pub(super) enum Seen {
+pub(super) enum EndpointAnswer {
     /// It does not answer `/livez`.
     Silent(String),
     /// It answers, but does not return its view of the cluster.
@@ -41,23 +41,23 @@ pub(super) async fn look(options: &Options) -> Vec<Endpoint> {
     join_all(asked).await
 }
 
-async fn look_at(options: Options) -> Seen {
+async fn look_at(options: Options) -> EndpointAnswer {
     let without_token = Options {
         token: None,
         ..options.clone()
     };
     let live = async { Client::new(without_token)?.live().await };
     if let Err(error) = live.await {
-        return Seen::Silent(error.to_string());
+        return EndpointAnswer::Silent(error.to_string());
     }
     let cluster = async { Client::new(options)?.cluster().await };
     let cluster: Result<_, Error> = cluster.await;
     match cluster {
-        Ok(cluster) => Seen::Node {
+        Ok(cluster) => EndpointAnswer::Node {
             name: cluster.node,
             cluster_id: cluster.cluster_id,
         },
-        Err(error) => Seen::Refuses(error.to_string()),
+        Err(error) => EndpointAnswer::Refuses(error.to_string()),
     }
 }
 
@@ -74,17 +74,17 @@ pub(super) fn check(endpoints: &[Endpoint]) -> Check {
 
 fn finding(Endpoint { name, seen }: &Endpoint) -> Option<Finding> {
     match seen {
-        Seen::Silent(error) => Some(warn(
+        EndpointAnswer::Silent(error) => Some(warn(
             format!("{name} does not answer: {error}"),
             "start the node, or correct --endpoints of the clients: each waits for it before it \
              uses the next",
         )),
-        Seen::Refuses(error) => Some(warn(
+        EndpointAnswer::Refuses(error) => Some(warn(
             format!("{name} does not return its cluster: {error}"),
             "give a token with the scope read that every endpoint accepts; nodes of one cluster \
              accept the same tokens",
         )),
-        Seen::Node { .. } => None,
+        EndpointAnswer::Node { .. } => None,
     }
 }
 
@@ -93,7 +93,7 @@ fn finding(Endpoint { name, seen }: &Endpoint) -> Option<Finding> {
 fn different_clusters(endpoints: &[Endpoint]) -> Option<Finding> {
     let mut by_cluster: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for Endpoint { name, seen } in endpoints {
-        if let Seen::Node {
+        if let EndpointAnswer::Node {
             name: node,
             cluster_id: Some(cluster),
         } = seen
@@ -124,13 +124,13 @@ mod tests {
     use super::super::check::Outcome;
     use super::*;
 
-    fn endpoint(name: &str, seen: Seen) -> Endpoint {
+    fn endpoint(name: &str, seen: EndpointAnswer) -> Endpoint {
         let name = name.to_owned();
         Endpoint { name, seen }
     }
 
     fn node(name: &str, cluster_id: Option<&str>) -> Endpoint {
-        let seen = Seen::Node {
+        let seen = EndpointAnswer::Node {
             name: name.to_owned(),
             cluster_id: cluster_id.map(str::to_owned),
         };
@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn an_endpoint_without_an_answer_warns() {
         for seen in [
-            Seen::Silent("connection refused".to_owned()),
-            Seen::Refuses("the token is unknown".to_owned()),
+            EndpointAnswer::Silent("connection refused".to_owned()),
+            EndpointAnswer::Refuses("the token is unknown".to_owned()),
         ] {
             let found = check(&[node("n1", Some("01A")), endpoint("b:1", seen)]);
             assert_eq!(found.result, Outcome::Warn);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use seqd_client::api::{Mode, Sequence};
+use seqd_client::api::{Mode, Sequence, validate_name};
 
 use super::table::{Refusal, Row, Schema, Table};
 
@@ -159,7 +159,7 @@ fn target(
     let column = system.schema().required[0];
     let name = fields.text(row, column)?.unwrap_or_default();
     let name = format!("{}{name}", rules.prefix);
-    if name.len() == rules.prefix.len() || !is_name(&name) {
+    if name.len() == rules.prefix.len() || validate_name(&name).is_err() {
         let reason = format!(
             "{column} gives the sequence name {name:?}; a name has 1 to 128 of A-Z a-z 0-9 . _ : - \
              and begins with a letter or a digit (--prefix is put before each)"
@@ -206,15 +206,6 @@ fn target(
 fn first_above(last: i128, delta: i64, remainder: i64) -> i128 {
     let first = last + 1;
     first + (i128::from(remainder) - first).rem_euclid(i128::from(delta))
-}
-
-/// The rule of the server, applied to all rows before anything is changed.
-fn is_name(name: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-    let first = name.bytes().next();
-    name.len() <= 128
-        && first.is_some_and(|byte| byte.is_ascii_alphanumeric())
-        && name.bytes().all(inner)
 }
 
 /// What an import does for one sequence.

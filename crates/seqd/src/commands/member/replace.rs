@@ -9,7 +9,7 @@ use seqd_client::api::{
 };
 use tokio::time::Instant;
 
-use super::replacement::{Misfit, Replacement, Seen, Step};
+use super::replacement::{Misfit, Progress, Replacement, Step};
 use super::wait::{self, Goal, LOOK_EVERY, until};
 use super::{ReplaceArgs, print};
 use crate::failure::Failure;
@@ -38,7 +38,7 @@ pub(super) async fn run(args: ReplaceArgs, session: &Session) -> Result<u8, Fail
         session,
         replacement: Replacement { old, new, peer },
         http,
-        seen: Seen::default(),
+        seen: Progress::default(),
     };
     let cluster = session.client.cluster_of_member().await?;
     let step = run.step(&cluster).await?;
@@ -66,7 +66,7 @@ struct Run<'a> {
     session: &'a Session,
     replacement: Replacement,
     http: Option<String>,
-    seen: Seen,
+    seen: Progress,
 }
 
 impl Run<'_> {

@@ -23,7 +23,7 @@ pub(super) struct Replacement {
 
 /// What a run has seen and done before its next step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Seen {
+pub(super) struct Progress {
     /// The new node was no voter.
     pub(super) joins: bool,
     /// The removal of the old node was requested. The answering node may not have recorded it yet.
@@ -78,7 +78,7 @@ pub(super) enum Misfit {
 
 impl Replacement {
     /// The next step of a run.
-    pub(super) fn step(&self, cluster: &Cluster, seen: Seen) -> Result<Step, Misfit> {
+    pub(super) fn step(&self, cluster: &Cluster, seen: Progress) -> Result<Step, Misfit> {
         let old = cluster.member(&self.old);
         let Some(new) = cluster.member(&self.new) else {
             return match old {

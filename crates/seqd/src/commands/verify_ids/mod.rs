@@ -48,16 +48,16 @@ struct Summary {
     lines: u64,
     /// `true` if no finding is an error.
     ok: bool,
-    findings: Vec<Counted>,
+    findings: Vec<FindingCount>,
     /// The number of IDs that occur more than once.
     duplicates: u64,
     /// The number of surplus lines: all occurrences of repeated IDs except the first ones.
     duplicate_lines: u64,
-    holders: Vec<Held>,
+    holders: Vec<HolderCount>,
 }
 
 #[derive(Debug, Serialize)]
-struct Counted {
+struct FindingCount {
     finding: &'static str,
     count: u64,
     wrong: bool,
@@ -75,7 +75,7 @@ struct Example {
 }
 
 #[derive(Debug, Serialize)]
-struct Held {
+struct HolderCount {
     holder: String,
     ids: u64,
 }
@@ -142,9 +142,9 @@ fn verify(
         }
     }
     let repeated = repeats.finish(args.examples)?;
-    let mut findings: Vec<Counted> = counts
+    let mut findings: Vec<FindingCount> = counts
         .into_iter()
-        .map(|(finding, (count, examples))| Counted {
+        .map(|(finding, (count, examples))| FindingCount {
             finding: finding.map_or("malformed", Finding::as_str),
             count,
             wrong: finding.is_none_or(Finding::is_wrong),
@@ -157,7 +157,7 @@ fn verify(
             line: None,
             times: Some(*times),
         });
-        findings.push(Counted {
+        findings.push(FindingCount {
             finding: "duplicate",
             count: repeated.numbers,
             wrong: true,
@@ -166,8 +166,8 @@ fn verify(
     }
     let holders = verifier.holders().iter().zip(held);
     let holders = holders.filter(|(_, ids)| *ids > 0);
-    let mut holders: Vec<Held> = holders
-        .map(|(holder, ids)| Held {
+    let mut holders: Vec<HolderCount> = holders
+        .map(|(holder, ids)| HolderCount {
             holder: holder.clone(),
             ids,
         })

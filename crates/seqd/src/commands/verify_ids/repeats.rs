@@ -11,7 +11,7 @@ pub(crate) const GATHERED: usize = 8 << 20;
 
 /// The repeated numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct RepeatedNumbers {
     /// The number of distinct numbers that occur more than once.
     pub(crate) numbers: u64,
     /// The number of surplus occurrences.
@@ -53,7 +53,7 @@ impl Repeats {
     }
 
     /// Returns the repeated numbers, with at most `examples` examples.
-    pub(crate) fn finish(mut self, examples: usize) -> io::Result<Found> {
+    pub(crate) fn finish(mut self, examples: usize) -> io::Result<RepeatedNumbers> {
         self.gathered.sort_unstable();
         let mut counting = Counting::new(examples);
         if self.runs.is_empty() {
@@ -103,7 +103,7 @@ impl Run {
 
 /// Counts equal neighbours in sorted numbers.
 struct Counting {
-    found: Found,
+    found: RepeatedNumbers,
     most: usize,
     last: Option<(u64, u64)>,
 }
@@ -111,7 +111,7 @@ struct Counting {
 impl Counting {
     fn new(most: usize) -> Self {
         Self {
-            found: Found::default(),
+            found: RepeatedNumbers::default(),
             most,
             last: None,
         }
@@ -137,7 +137,7 @@ impl Counting {
         }
     }
 
-    fn finish(mut self) -> Found {
+    fn finish(mut self) -> RepeatedNumbers {
         self.close();
         self.found
     }
@@ -158,13 +158,16 @@ mod tests {
                 repeats.push(*number).unwrap();
             }
             let found = repeats.finish(3).unwrap();
-            let expected = Found {
+            let expected = RepeatedNumbers {
                 numbers: 4,
                 surplus: 5,
                 examples: vec![(0, 2), (5, 3), (42, 2)],
             };
             assert_eq!(found, expected, "runs of {limit}");
         }
-        assert_eq!(Repeats::new(3).finish(3).unwrap(), Found::default());
+        assert_eq!(
+            Repeats::new(3).finish(3).unwrap(),
+            RepeatedNumbers::default()
+        );
     }
 }

@@ -128,7 +128,7 @@ enum Fate {
 struct Moment {
     now: World,
     before: World,
-    seen: Seen,
+    seen: Progress,
 }
 
 /// The moments that were explored, with the number of faults that were left.
@@ -176,8 +176,8 @@ impl Explored {
                     next.now.carry_out(step);
                 }
                 next.seen = match is_killed {
-                    true => Seen::default(),
-                    false => Seen {
+                    true => Progress::default(),
+                    false => Progress {
                         joins: moment.seen.joins || matches!(step, Step::Add | Step::Promote),
                         removes: moment.seen.removes || step == Step::Remove,
                     },
@@ -204,7 +204,7 @@ fn every_interrupted_replacement_reaches_the_same_membership_and_keeps_the_quoru
         for now in [all, without_old, with_two_lost] {
             if now.has_quorum() {
                 let before = now.clone();
-                let seen = Seen::default();
+                let seen = Progress::default();
                 let begin = Moment { now, before, seen };
                 explored.explore(&begin, 4, expected);
             }
@@ -214,7 +214,7 @@ fn every_interrupted_replacement_reaches_the_same_membership_and_keeps_the_quoru
 }
 
 fn refused(world: &World, replacement: &Replacement) -> String {
-    let step = replacement.step(&world.view(), Seen::default());
+    let step = replacement.step(&world.view(), Progress::default());
     step.unwrap_err().to_string()
 }
 
@@ -266,7 +266,7 @@ fn a_voter_of_an_odd_number_is_no_replacement() {
         let mut world = World::of(voters, |_| true);
         for old_runs in [true, false] {
             world.nodes.get_mut("n1").unwrap().answers = old_runs;
-            let step = replacement.step(&world.view(), Seen::default());
+            let step = replacement.step(&world.view(), Progress::default());
             assert_eq!(step.is_err(), is_refused, "{voters} voters: {step:?}");
         }
     }
@@ -286,19 +286,22 @@ fn a_voter_of_an_odd_number_is_no_replacement() {
 fn a_removal_that_stopped_half_way_is_completed() {
     let mut world = World::of(3, |_| true);
     for step in [Step::Add, Step::Wait, Step::Promote] {
-        assert_eq!(replacement().step(&world.view(), Seen::default()), Ok(step));
+        assert_eq!(
+            replacement().step(&world.view(), Progress::default()),
+            Ok(step)
+        );
         world.carry_out(step);
     }
     // The leader ended after the old node had lost its vote.
     world.nodes.get_mut("n1").unwrap().votes = false;
     assert_eq!(
-        replacement().step(&world.view(), Seen::default()),
+        replacement().step(&world.view(), Progress::default()),
         Ok(Step::Remove)
     );
     // A new node that stopped after its promotion delays the removal.
     world.nodes.get_mut("n9").unwrap().answers = false;
     assert_eq!(
-        replacement().step(&world.view(), Seen::default()),
+        replacement().step(&world.view(), Progress::default()),
         Ok(Step::Wait)
     );
 }
