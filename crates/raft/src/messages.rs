@@ -161,6 +161,12 @@ pub(crate) enum ForwardRefusal {
     Propose(ProposeError),
 }
 
+impl From<ProposeError> for ForwardRefusal {
+    fn from(error: ProposeError) -> Self {
+        Self::Propose(error)
+    }
+}
+
 impl ForwardRefusal {
     /// The refusal of a peer's request. A node that stops or was removed is not the leader that the
     /// peer looks for; the reasons for its end do not concern the peer's client.

@@ -103,6 +103,11 @@ fn invariants_name_tests_that_exist() {
 }
 
 #[test]
+fn guards_name_tests_that_exist() {
+    assert_names_tests("docs/internals/GUARDS.md", 140);
+}
+
+#[test]
 fn threats_name_tests_that_exist() {
     assert_names_tests("docs/internals/THREATS.md", 40);
 }

@@ -2,7 +2,7 @@
 //! have to create the sequence.
 
 use seqd_api::nearest;
-use seqd_state::{SequenceName, State};
+use seqd_state::{Refusal, SequenceCommand, SequenceName, SequenceRefusal, State};
 
 use super::error::{SequenceError, ServiceError};
 use super::sequences::SequenceService;
@@ -12,18 +12,57 @@ use crate::replica::peek;
 /// microsecond, and any client can request missing names.
 const NEAR_AMONG: usize = 500;
 
+/// The advice for a request that names a missing sequence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Advice {
+    /// The nearest name, and how to create the sequence.
+    Create,
+    /// The nearest name.
+    Nearest,
+    /// None: no hint leads to the deletion or the advance of another sequence.
+    Nothing,
+}
+
+impl Advice {
+    pub(super) fn of(command: &SequenceCommand) -> Self {
+        match command {
+            SequenceCommand::Delete { .. } | SequenceCommand::Advance { .. } => Self::Nothing,
+            SequenceCommand::Update { .. } => Self::Nearest,
+            SequenceCommand::Create { .. }
+            | SequenceCommand::GrantSegment { .. }
+            | SequenceCommand::ReturnTail { .. }
+            | SequenceCommand::GrantWindow { .. }
+            | SequenceCommand::ReturnWindow { .. }
+            | SequenceCommand::Next(_) => Self::Create,
+        }
+    }
+}
+
 impl SequenceService {
-    /// The error for a missing name; `for_use` if values of it were requested.
-    pub(super) fn missing(&self, name: &SequenceName, for_use: bool) -> ServiceError {
-        let near = peek(&*self.replica, |state| near_names(state, name.as_str()));
+    /// The error for a missing name.
+    pub(super) fn missing(&self, name: &SequenceName, advice: Advice) -> ServiceError {
+        let near = match advice {
+            Advice::Nothing => None,
+            _ => peek(&*self.replica, |state| near_names(state, name.as_str())),
+        };
         let near = near.unwrap_or_default();
         let near: Vec<&str> = near.iter().map(String::as_str).collect();
         let error = SequenceError::NotFound {
             name: name.clone(),
             near: nearest(name.as_str(), &near).map(str::to_owned),
-            for_use,
+            for_use: advice == Advice::Create,
         };
         error.into()
+    }
+
+    /// Replaces the state's refusal of a sequence that does not exist.
+    pub(super) fn advised(&self, error: ServiceError, advice: Advice) -> ServiceError {
+        match error {
+            ServiceError::Refused(Refusal::Sequences(SequenceRefusal::SequenceNotFound {
+                name,
+            })) => self.missing(&name, advice),
+            error => error,
+        }
     }
 }
 

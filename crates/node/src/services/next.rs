@@ -9,6 +9,7 @@ use seqd_state::{
 use tokio::time::Instant;
 
 use super::error::{SequenceError, ServiceError, count_within, unexpected};
+use super::missing::Advice;
 use super::sequences::{SequenceService, mode_of};
 use crate::replica::peek;
 use crate::sequences::NextError;
@@ -119,7 +120,7 @@ impl SequenceService {
     ) -> Result<Values, ServiceError> {
         let from = DrawFrom::Sequence(name.clone());
         let drawn = self.replica.draw(Draw { from, count }, deadline).await;
-        let drawn = drawn.map_err(|error| self.with_near(error.into()))?;
+        let drawn = drawn.map_err(|error| self.advised(error.into(), Advice::Create))?;
         self.metrics.allocated(name.as_str(), count);
         Ok((vec![drawn.range], drawn.increment))
     }
@@ -139,12 +140,14 @@ impl SequenceService {
     fn of_buffer(&self, name: &SequenceName, error: NextError) -> ServiceError {
         let name = name.clone();
         match error {
-            NextError::NotFound => self.missing(&name, true),
+            NextError::NotFound => self.missing(&name, Advice::Create),
             NextError::NoRefill(detail) => SequenceError::NoRefill { name, detail }.into(),
             NextError::Overloaded => {
                 ServiceError::overloaded(format!("too many requests wait for {name}"), 100)
             }
-            NextError::Refused(refusal) => self.with_near(ServiceError::Refused(refusal)),
+            NextError::Refused(refusal) => {
+                self.advised(ServiceError::Refused(refusal), Advice::Create)
+            }
             NextError::Stopping => ServiceError::Propose(ProposeError::Stopping),
         }
     }

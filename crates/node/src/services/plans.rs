@@ -7,6 +7,7 @@ use seqd_state::{
 use tokio::time::Instant;
 
 use super::error::{SequenceError, ServiceError, try_out, unexpected};
+use super::missing::Advice;
 use super::sequences::{SequenceService, to_api};
 use super::updates::update;
 
@@ -47,9 +48,7 @@ impl SequenceService {
             name: name.clone(),
             if_revision: if_revision.map(Revision),
         };
-        let planned = self.plan(&command, deadline).await;
-        let (_, plan) = planned.map_err(Self::without_advice)?;
-        Ok(plan)
+        Ok(self.plan(&command, deadline).await?.1)
     }
 
     pub(crate) async fn plan_advance(
@@ -62,8 +61,7 @@ impl SequenceService {
             name: name.clone(),
             to: request.to,
         };
-        let planned = self.plan(&command, deadline).await;
-        Ok(planned.map_err(Self::without_advice)?.1)
+        Ok(self.plan(&command, deadline).await?.1)
     }
 
     pub(crate) async fn plan_update(
@@ -74,9 +72,7 @@ impl SequenceService {
         deadline: Instant,
     ) -> Result<Plan, ServiceError> {
         let command = update(name, spec, if_revision)?;
-        let planned = self.plan(&command, deadline).await;
-        let (_, plan) = planned.map_err(|error| self.not_updated(error))?;
-        Ok(plan)
+        Ok(self.plan(&command, deadline).await?.1)
     }
 
     /// The outcome of a command, with everything that was acknowledged before the call, but without
@@ -92,7 +88,8 @@ impl SequenceService {
             (outcome, after) => Ok((state.sequence(name).cloned(), outcome, after)),
         };
         let tried = try_out(&*self.replica, deadline, check).await;
-        let (before, outcome, after) = tried.map_err(|error| self.with_near(error))?;
+        let advised = |error| self.advised(error, Advice::of(command));
+        let (before, outcome, after) = tried.map_err(advised)?;
         let Outcome::Sequences(outcome) = outcome else {
             return Err(unexpected(&outcome));
         };

@@ -18,6 +18,7 @@ use super::differences::{self, Differs};
 use super::error::{
     RequestError, SequenceError, ServiceError, on_state, propose, read, sequence_name, unexpected,
 };
+use super::missing::Advice;
 use super::page::PageRequest;
 use super::room::Resource;
 use crate::config::keys::{LimitsSection, SegmentSection};
@@ -87,7 +88,7 @@ impl SequenceService {
             read(&*self.replica, deadline).await?;
         }
         let record = on_state(&*self.replica, |state| state.sequence(name).cloned())?;
-        let record = record.ok_or_else(|| self.missing(name, false))?;
+        let record = record.ok_or_else(|| self.missing(name, Advice::Nearest))?;
         Ok(to_api(name, &record))
     }
 
@@ -328,8 +329,7 @@ impl SequenceService {
             name: name.clone(),
             if_revision: if_revision.map(Revision),
         };
-        let done = self.propose(command, deadline).await;
-        let epoch = match done.map_err(Self::without_advice)? {
+        let epoch = match self.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::Deleted { epoch }) => epoch,
             other => return Err(unexpected(&other)),
         };
@@ -338,33 +338,6 @@ impl SequenceService {
             name: name.as_str().to_owned(),
             unconfirmed: unconfirmed(&*self.replica, deadline, || true).await,
         })
-    }
-
-    /// Removes the advice to create the sequence from the error of an update.
-    pub(super) fn not_updated(&self, error: ServiceError) -> ServiceError {
-        match error {
-            ServiceError::Sequence(SequenceError::NotFound { name, .. }) => {
-                self.missing(&name, false)
-            }
-            error => error,
-        }
-    }
-
-    /// Removes all advice from the error of a deletion or an advance: no hint leads to that of
-    /// another sequence.
-    pub(super) fn without_advice(error: ServiceError) -> ServiceError {
-        match error {
-            ServiceError::Sequence(SequenceError::NotFound { name, .. }) => {
-                let (near, for_use) = (None, false);
-                SequenceError::NotFound {
-                    name,
-                    near,
-                    for_use,
-                }
-                .into()
-            }
-            error => error,
-        }
     }
 
     pub(crate) async fn advance(
@@ -378,7 +351,7 @@ impl SequenceService {
             to: request.to,
         };
         let done = self.propose(command, deadline).await;
-        let (next, next_index, epoch) = match done.map_err(Self::without_advice)? {
+        let (next, next_index, epoch) = match done? {
             Outcome::Sequences(SequenceOutcome::Advanced {
                 next,
                 next_index,
@@ -409,18 +382,9 @@ impl SequenceService {
         command: SequenceCommand,
         deadline: Instant,
     ) -> Result<Outcome, ServiceError> {
+        let advice = Advice::of(&command);
         let proposed = propose(&*self.replica, command, deadline).await;
-        proposed.map_err(|error| self.with_near(error))
-    }
-
-    /// Adds the nearest name to the refusal of a sequence that does not exist.
-    pub(super) fn with_near(&self, error: ServiceError) -> ServiceError {
-        match error {
-            ServiceError::Refused(Refusal::Sequences(SequenceRefusal::SequenceNotFound {
-                name,
-            })) => self.missing(&name, true),
-            error => error,
-        }
+        proposed.map_err(|error| self.advised(error, advice))
     }
 
     /// The record as this node has applied it.
@@ -435,7 +399,8 @@ impl SequenceService {
         deadline: Instant,
     ) -> Result<SequenceRecord, ServiceError> {
         read(&*self.replica, deadline).await?;
-        self.local(name).ok_or_else(|| self.missing(name, true))
+        self.local(name)
+            .ok_or_else(|| self.missing(name, Advice::Create))
     }
 }
 

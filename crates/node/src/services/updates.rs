@@ -23,8 +23,7 @@ impl SequenceService {
         deadline: Instant,
     ) -> Result<Sequence, ServiceError> {
         let command = update(name, spec, if_revision)?;
-        let done = self.propose(command, deadline).await;
-        let revision = match done.map_err(|error| self.not_updated(error))? {
+        let revision = match self.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::Updated { revision, .. }) => revision,
             other => return Err(unexpected(&other)),
         };

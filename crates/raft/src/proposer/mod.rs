@@ -139,12 +139,11 @@ impl ProposalBatcher {
         commands: &[Frame],
         deadline: Instant,
     ) -> Result<Vec<Frame>, ForwardRefusal> {
-        let commands = frame::read_all(commands);
-        let commands = commands.map_err(|error| ForwardRefusal::Propose(not_proposed(&error)))?;
+        let commands = frame::read_all(commands).map_err(|error| not_proposed(&error))?;
         let outcomes = self
             .submit(ProposalSource::Peer, commands, deadline)
             .await?;
-        frame::write_all(&outcomes).map_err(|error| ForwardRefusal::Propose(unread(&error)))
+        Ok(frame::write_all(&outcomes).map_err(|error| unread(&error))?)
     }
 
     /// Refuses the commands that no state accepts, in their places in the answer, and proposes the
@@ -183,15 +182,13 @@ impl ProposalBatcher {
         commands: Vec<Command>,
         deadline: Instant,
     ) -> Result<Vec<Outcome>, ForwardRefusal> {
-        self.check_stopped().map_err(ForwardRefusal::Propose)?;
-        self.check_space(&commands)
-            .map_err(ForwardRefusal::Propose)?;
+        self.check_stopped()?;
+        self.check_space(&commands)?;
         let (tenant, forwarded) = match source {
             ProposalSource::Own(tenant) => (tenant, false),
             ProposalSource::Peer => (Tenant::OPERATOR, true),
         };
-        let room = self.room_for(tenant, &commands);
-        let (bytes, room) = room.map_err(ForwardRefusal::Propose)?;
+        let (bytes, room) = self.room_for(tenant, &commands)?;
         let (reply, answer) = oneshot::channel();
         let fate = Arc::new(Fate::default());
         let item = Item {
@@ -210,26 +207,18 @@ impl ProposalBatcher {
             return Err(ForwardRefusal::NotLeader);
         }
         self.inbox.push(tenant, item);
-        match timeout_at(deadline, answer).await {
-            Ok(Ok(outcomes)) => outcomes,
+        let error = match timeout_at(deadline, answer).await {
+            Ok(Ok(outcomes)) => return outcomes,
             // The group was dropped. The caller's answer depends on whether it had been sent.
-            Ok(Err(_)) if fate.abandon() => {
-                let is_stopped = self.node.context.is_stopped();
-                let error = if is_stopped {
-                    ProposeError::Stopping
-                } else {
-                    ProposeError::no_leader()
-                };
-                Err(ForwardRefusal::Propose(error))
-            }
-            Ok(Err(_)) => Err(ForwardRefusal::Propose(ProposeError::unknown(
-                "this node stopped before the response arrived",
-            ))),
-            Err(_) if fate.abandon() => Err(ForwardRefusal::Propose(ProposeError::no_leader())),
-            Err(_) => Err(ForwardRefusal::Propose(ProposeError::unknown(
-                "no response within the deadline",
-            ))),
-        }
+            Ok(Err(_)) if fate.abandon() => match self.node.context.is_stopped() {
+                true => ProposeError::Stopping,
+                false => ProposeError::no_leader(),
+            },
+            Ok(Err(_)) => ProposeError::unknown("this node stopped before the response arrived"),
+            Err(_) if fate.abandon() => ProposeError::no_leader(),
+            Err(_) => ProposeError::unknown("no response within the deadline"),
+        };
+        Err(error.into())
     }
 
     fn check_stopped(&self) -> Result<(), ProposeError> {

@@ -152,10 +152,10 @@ mod tests {
         let mut layouts = Table::<LayoutRecord>::default();
         let created = |created| Ok(LayoutOutcome::Created { created });
         assert_eq!(layouts.apply(WallMs(9), &create(1, 5, 40)), created(true));
-        assert_eq!(layouts.apply(WallMs(9), &create(1, 5, 40)), created(false));
         let changed = layouts.apply(WallMs(9), &create(1, 5, 41));
         let kept = layouts.named("l001").unwrap();
         assert_eq!(kept.spec().time_bits, 40, "a layout was changed");
+        assert_eq!(layouts.apply(WallMs(9), &create(1, 5, 40)), created(false));
         let name = "l001".to_owned();
         assert_eq!(changed, Err(LayoutRefusal::Exists { name }));
     }

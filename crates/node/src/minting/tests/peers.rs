@@ -27,13 +27,18 @@ fn agreement(own_ahead_ms: i64, other_ahead_ms: Option<i64>) -> Agreement {
 
 /// A node whose peers' clocks have this agreement.
 fn among(agreement: Agreement) -> (Story, watch::Sender<Clocks>) {
+    among_with(agreement, None)
+}
+
+/// The same, with the mark of the last start.
+fn among_with(agreement: Agreement, mark: Option<StoredMark>) -> (Story, watch::Sender<Clocks>) {
     let mut clocks = Clocks::alone();
     (clocks.is_alone, clocks.agreement) = (false, agreement);
     let (said, peers) = watch::channel(clocks);
     let clock = TestClock::at(NOON);
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let policy = ClockPolicy::default();
-    let watch = ClockWatch::new(clock.clone(), policy, None, peers);
+    let watch = ClockWatch::new(clock.clone(), policy, mark, peers);
     (Story::watched(clock, replica, watch, policy), said)
 }
 
@@ -62,6 +67,25 @@ async fn a_clock_that_a_majority_does_not_agree_with_mints_nothing_inside_its_wi
     story.hears(&said, agreement(5_000, Some(0)));
     assert_eq!(story.code().await, Some(ErrorCode::ClockSkewed));
     story.clock.step(-4_990);
+    story.mint(1).await.unwrap();
+}
+
+/// Before the last start, the clock was ahead.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_a_majority_agrees_with_mints_nothing_before_the_mark_of_the_last_start() {
+    let mark = StoredMark::stopped(WallMs(NOON + 10_000));
+    let (story, _said) = among_with(agreement(0, Some(0)), Some(mark));
+    story.pass(500).await;
+    let has_window = story.minters.default().window().is_some();
+    assert!(has_window, "the lease is there");
+    story.watch.judge(story.watch.wall());
+    let refused = story.code().await;
+    let expected = Some(ErrorCode::ClockBehind);
+    assert_eq!(
+        refused, expected,
+        "minted before the mark of the last start"
+    );
+    story.pass(9_600).await;
     story.mint(1).await.unwrap();
 }
 
