@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use seqd_disk::{Disk, Kind};
-use seqd_wal::Inspection;
+use seqd_wal::{Inspection, WalError};
 
 use super::checkpoint::{self, CheckpointError};
 use super::error::OfflineError;
@@ -16,7 +16,7 @@ use super::reports::{
 };
 use seqd_store::checkpoint::folder_bytes;
 use seqd_store::faults::named;
-use seqd_store::folder::{BootRecord, Identity, RefusedRecord};
+use seqd_store::folder::{BootRecord, FORMAT, Identity, RefusedRecord};
 use seqd_store::records::PeersRecord;
 use seqd_store::records::{self, LogIdRecord, VoteRecord};
 use seqd_store::snapshot_file::{self, SnapshotFile};
@@ -27,7 +27,11 @@ use seqd_store::snapshot_file::{self, SnapshotFile};
 /// The folder is in use, or the path is not a folder. Unreadable content is part of the report.
 pub fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     let lock = FolderLock::to_look(root)?;
-    Ok(read(root, &lock).report)
+    let FolderContent {
+        mut report, log, ..
+    } = read(root, &lock);
+    report.refused_by_a_start(root, log.as_ref());
+    Ok(report)
 }
 
 /// The readable content of a folder.
@@ -67,9 +71,54 @@ pub(super) fn read(root: &Path, lock: &FolderLock) -> FolderContent {
     }
 }
 
+pub(super) const NO_IDENTITY: &str =
+    "the file is missing, although this node was a member: it has entries or snapshots";
+pub(super) const NO_SEGMENT: &str = "no segment: the log is lost";
+
+/// The damaged file of the log.
+pub(super) fn file_of(root: &Path, damage: &WalError) -> String {
+    match damage {
+        WalError::Corrupt { path, .. }
+        | WalError::NewerFormat { path, .. }
+        | WalError::Io { path, .. } => below(root, path),
+        WalError::Option { .. } => "wal".to_owned(),
+    }
+}
+
 impl FolderReport {
     fn problem(&mut self, file: &str, detail: impl ToString) {
         self.problems.push(Problem::new(file, detail));
+    }
+
+    /// Adds what a start of the node would refuse although the files can be read.
+    fn refused_by_a_start(&mut self, root: &Path, log: Option<&Inspection>) {
+        if let Some(other) = self.format.as_ref().filter(|format| *format != FORMAT) {
+            let detail = format!("it contains {other:?}; this version supports {FORMAT:?}");
+            self.problem("format", detail);
+        }
+        if self.lacks_identity() {
+            self.problem("identity", NO_IDENTITY);
+        }
+        let Some(log) = log else {
+            return;
+        };
+        if let Some(damage) = &log.damage {
+            self.problems.push(Problem {
+                is_newer: matches!(damage, WalError::NewerFormat { .. }),
+                ..Problem::new(file_of(root, damage), damage)
+            });
+        }
+        if self.identity.is_some() && log.segments.is_empty() {
+            // The first segment is created before the identity.
+            self.problem("wal", NO_SEGMENT);
+        }
+    }
+
+    /// Returns whether the file `identity` is missing in the folder of a node that was a member.
+    pub(super) fn lacks_identity(&self) -> bool {
+        let is_unreadable = self.problems.iter().any(|at| at.file == "identity");
+        let was_member = self.log.last.is_some() || !self.snapshots.is_empty();
+        self.identity.is_none() && !is_unreadable && was_member
     }
 
     /// Returns the value, or records a problem and returns `None`.

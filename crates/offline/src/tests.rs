@@ -288,6 +288,30 @@ fn missing_files_are_reported() {
 }
 
 #[test]
+fn what_a_start_refuses_is_a_problem_although_the_files_can_be_read() {
+    let problems = |change: &dyn Fn(&Path)| {
+        let fixture = Fixture::new();
+        let root = fixture.root();
+        change(&root);
+        let report = inspect_folder(&root).unwrap();
+        let files = report.problems.into_iter().map(|problem| problem.file);
+        files.collect::<Vec<_>>()
+    };
+    let first = "wal/0000000001.seg";
+    assert_eq!(problems(&|root| flip(&root.join(first), 100))[0], first);
+    let lost = |root: &Path| fs::remove_dir_all(root.join("wal")).unwrap();
+    assert!(problems(&lost).contains(&"wal".to_owned()));
+    let without = |root: &Path| fs::remove_file(root.join("identity")).unwrap();
+    assert_eq!(problems(&without), ["identity"]);
+    let newer = |root: &Path| fs::write(root.join("format"), "seqd-data 99\n").unwrap();
+    assert_eq!(problems(&newer), ["format"]);
+
+    let fixture = Fixture::new();
+    without(&fixture.root());
+    assert_bad(&fixture.root(), &["identity", "missing"]);
+}
+
+#[test]
 fn a_folder_in_use_is_not_looked_at() {
     let fixture = Fixture::new();
     let root = fixture.root();

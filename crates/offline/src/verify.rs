@@ -8,11 +8,11 @@
 
 use std::path::Path;
 
-use seqd_wal::{Inspection, WalError};
+use seqd_wal::Inspection;
 
 use super::error::OfflineError;
-use super::files::{DISK, below, small_file};
-use super::inspect::{self, FolderContent};
+use super::files::{DISK, small_file};
+use super::inspect::{self, FolderContent, NO_IDENTITY, NO_SEGMENT, file_of};
 use super::lock::FolderLock;
 use super::replay::Replayed;
 use super::reports::{Check, EntryId, FolderReport, Problem, Torn, unreadable_code};
@@ -104,6 +104,9 @@ impl Checks<'_> {
                 format!("{name}, node {node} of cluster {cluster}"),
             );
         }
+        if report.lacks_identity() {
+            self.bad("identity", NO_IDENTITY);
+        }
         if let Some(boot) = report.boot {
             self.ok("boot", format!("start number {boot}"));
         }
@@ -154,20 +157,11 @@ impl Checks<'_> {
             self.note(file, detail);
         }
         if let Some(damage) = &log.damage {
-            let file = match damage {
-                WalError::Corrupt { path, .. }
-                | WalError::NewerFormat { path, .. }
-                | WalError::Io { path, .. } => below(self.root, path),
-                WalError::Option { .. } => "wal".to_owned(),
-            };
-            self.bad(&file, damage.to_string());
+            self.bad(&file_of(self.root, damage), damage.to_string());
         }
-        if let Some(own) = report.identity.as_ref().filter(|_| log.segments.is_empty()) {
+        if report.identity.is_some() && log.segments.is_empty() {
             // The first segment is created before the identity.
-            self.bad(
-                "wal",
-                format!("no segment: the log of {} is lost", own.name),
-            );
+            self.bad("wal", NO_SEGMENT);
         }
         self.entries(log);
     }

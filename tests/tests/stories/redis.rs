@@ -385,12 +385,14 @@ fn a_token_is_needed_and_separates_the_locks_of_two_clients() {
     );
 
     // A request with several keys counts once towards the rate, and deletes all of them.
-    let limited = json!({"scopes": ["allocate"], "per_second": 5});
+    let limited = json!({"scopes": ["allocate"], "per_second": 6});
     let (limited, _) = Caller::with(&cluster, &limited);
     let mut slow = auth(&limited.token);
     assert_eq!(slow.call("SET a value NX PX 60000"), OK());
     assert_eq!(slow.call("SET b value NX PX 60000"), OK());
-    assert_eq!(slow.call("DEL a b none").integer(), 2);
+    assert_eq!(operator.call("SET c value NX PX 60000"), OK());
+    assert!(slow.call("DEL a b c").error().starts_with("NOPERM "));
+    assert_eq!(slow.call("DEL a b a none").integer(), 2);
 
     // A revoked token serves no further request of its connections.
     assert_eq!(two.call("INCR order").integer(), 11);

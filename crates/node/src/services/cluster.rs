@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use seqd_api::address::{base_url, check_host_port, is_node_url};
 use seqd_api::{
@@ -9,7 +10,9 @@ use seqd_api::{
     MemberChange, MemberState, Page, Plan, Quorum, Role, UpdateMember, validate_name,
 };
 use seqd_idgen::{Agreement, Standing, WallMs};
-use seqd_raft::{ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status};
+use seqd_raft::{
+    ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status, wait_until,
+};
 use seqd_state::NodeId;
 use tokio::time::Instant;
 
@@ -25,6 +28,10 @@ use crate::times::rfc3339;
 
 /// The number of removed members that are listed: as many as a cluster has members at most.
 const REMOVED: usize = 64;
+
+/// Time limit of the read after a change of members: the change is committed, so that the read only
+/// serves the quorum in the response.
+const APPLIED: Duration = Duration::from_secs(1);
 
 pub(crate) struct ClusterService {
     pub(crate) raft: Raft,
@@ -78,7 +85,8 @@ impl ClusterService {
     ) -> Result<MemberChange, ServiceError> {
         let AddMember { name, peer, http } = checked(request)?;
         let member = self.raft.member_add(name, peer, http, deadline).await;
-        Ok(self.changed(member.map_err(self.error_of(Change::Add))?))
+        let member = member.map_err(self.error_of(Change::Add))?;
+        Ok(self.changed(member, deadline).await)
     }
 
     pub(crate) async fn promote(
@@ -88,7 +96,8 @@ impl ClusterService {
     ) -> Result<MemberChange, ServiceError> {
         check_name(name)?;
         let member = self.raft.member_promote(name.to_owned(), deadline).await;
-        Ok(self.changed(member.map_err(self.error_of(Change::Promote))?))
+        let member = member.map_err(self.error_of(Change::Promote))?;
+        Ok(self.changed(member, deadline).await)
     }
 
     pub(crate) async fn demote(
@@ -98,7 +107,8 @@ impl ClusterService {
     ) -> Result<MemberChange, ServiceError> {
         check_name(name)?;
         let member = self.raft.member_demote(name.to_owned(), deadline).await;
-        Ok(self.changed(member.map_err(self.error_of(Change::Demote))?))
+        let member = member.map_err(self.error_of(Change::Demote))?;
+        Ok(self.changed(member, deadline).await)
     }
 
     pub(crate) async fn update(
@@ -110,7 +120,8 @@ impl ClusterService {
         check_name(name)?;
         let (UpdateMember { peer, http }, name) = (checked_addresses(request)?, name.to_owned());
         let member = self.raft.member_update(name, peer, http, deadline).await;
-        Ok(self.changed(member.map_err(self.error_of(Change::Update))?))
+        let member = member.map_err(self.error_of(Change::Update))?;
+        Ok(self.changed(member, deadline).await)
     }
 
     pub(crate) async fn remove(
@@ -123,7 +134,7 @@ impl ClusterService {
         let member = member.map_err(self.error_of(Change::Remove))?;
         Ok(MemberChange {
             role: None,
-            ..self.changed(member)
+            ..self.changed(member, deadline).await
         })
     }
 
@@ -172,7 +183,9 @@ impl ClusterService {
         }
     }
 
-    fn changed(&self, member: MemberStatus) -> MemberChange {
+    /// The result of a change, which this node has applied if it could read within a second.
+    async fn changed(&self, member: MemberStatus, deadline: Instant) -> MemberChange {
+        let _ = self.raft.read(wait_until(deadline, APPLIED)).await;
         MemberChange {
             name: member.name,
             id: member.id.0,

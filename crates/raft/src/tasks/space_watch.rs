@@ -13,9 +13,14 @@ use crate::context::NodeContext;
 use crate::membership::leader;
 use crate::membership::majority::MembershipInForce;
 use crate::replica::Replica;
+use crate::space::DiskSpace;
 
 /// Time between two checks. A fast disk fills a small part of the reserve meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Time between two looks at the disk while more is free than the fastest disks write meanwhile.
+const LOOK_SELDOM: Duration = Duration::from_secs(1);
+const WRITTEN_MEANWHILE: u64 = 16 << 30;
 
 /// Time between two snapshots that are taken to make room, and its increase per MiB of the largest
 /// kept snapshot, so that a disk that stays full is not worn out with snapshots of a large state.
@@ -23,20 +28,14 @@ const RELIEVE_EVERY: Duration = Duration::from_secs(2);
 const RELIEVE_EVERY_PER_MIB: Duration = Duration::from_millis(50);
 
 pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
-    let mut relieved = Instant::now();
+    let (mut relieved, mut next_look) = (Instant::now(), Instant::now());
     while !context.is_stopped() {
-        let folder = Arc::clone(&context.folder);
-        let look = blocking::run(move || folder.disk().space(&folder.snapshots()));
-        if let Ok(space) = look.await {
-            let snapshot_bytes = replica.largest_snapshot_bytes.load(Ordering::Relaxed);
-            if context.disk.space.record(space, snapshot_bytes) {
-                log_change(&context);
-            }
-            context
-                .disk
-                .space
-                .set_lacks_voters(!has_voters_with_room(&context, &replica));
+        if Instant::now() >= next_look {
+            look(&context, &replica).await;
+            next_look = Instant::now() + pause(&context.disk.space);
         }
+        let lacks_voters = !has_voters_with_room(&context, &replica);
+        context.disk.space.set_lacks_voters(lacks_voters);
         if context.disk.space.is_low() && replica.is_leader() {
             // A voter with room then serves the writes that this node refuses.
             leader::transfer_to_best(&context, &replica).await;
@@ -46,6 +45,27 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
             let _ = replica.raft.trigger().snapshot().await;
         }
         next_beat(&context, LOOK_EVERY).await;
+    }
+}
+
+/// Reads the free bytes of the disk.
+async fn look(context: &NodeContext, replica: &Replica) {
+    let folder = Arc::clone(&context.folder);
+    let space = blocking::run(move || folder.disk().space(&folder.snapshots()));
+    if let Ok(space) = space.await {
+        let snapshot_bytes = replica.largest_snapshot_bytes.load(Ordering::Relaxed);
+        if context.disk.space.record(space, snapshot_bytes) {
+            log_change(context);
+        }
+    }
+}
+
+/// The time until the next look.
+fn pause(space: &DiskSpace) -> Duration {
+    let (free, reserve) = space.bytes();
+    match free.saturating_sub(reserve) {
+        WRITTEN_MEANWHILE.. => LOOK_SELDOM,
+        _ => Duration::ZERO,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keys: a held lock, or else a sequence.
 
 use bytes::Bytes;
-use seqd_api::{AdvanceRequest, ErrorCode, Operation, Problem, Sequence, Typed as _, op};
+use seqd_api::{AdvanceRequest, ErrorCode, Problem, Sequence, Typed as _, op};
 use tokio::time::Instant;
 
 use super::connection::Client;
@@ -13,7 +13,7 @@ use super::request::{number, text};
 use crate::admission::{Admitted, Sender};
 use crate::protocols::Call;
 use crate::services::{
-    HoldChange, RequestError, SecretHold, SecretHolder, SequenceError, ServiceError, sequence_name,
+    RequestError, SecretHold, SecretHolder, SequenceError, ServiceError, sequence_name,
 };
 
 /// What a key is.
@@ -23,33 +23,10 @@ pub(super) enum Kept {
     Nothing,
 }
 
-/// A change of a hold by its key alone, without its value.
-#[derive(Clone, Copy)]
-enum ByKeyChange {
-    /// None: only whether the change is possible.
-    Look,
-    Release,
-    Extend {
-        ttl_ms: u64,
-        /// Only if the hold would end earlier otherwise.
-        only_more: bool,
-    },
-}
-
-impl ByKeyChange {
-    /// The refusal of the change of a sequence.
-    fn of_sequence(self) -> &'static str {
-        match self {
-            ByKeyChange::Extend { .. } => {
-                "a counter does not expire: use a name for each period, as in order:2026-11-26"
-            }
-            ByKeyChange::Look | ByKeyChange::Release => {
-                "a sequence is not deleted here, because its values would begin again: `seqd seq \
-                 delete` keeps its mark"
-            }
-        }
-    }
-}
+const NOT_DELETED: &str = "a sequence is not deleted here, because its values would begin again: \
+                           `seqd seq delete` keeps its mark";
+const NO_EXPIRY: &str =
+    "a counter does not expire: use a name for each period, as in order:2026-11-26";
 
 impl Client {
     /// What a key is, with everything that was acknowledged before the call.
@@ -179,48 +156,26 @@ impl Client {
         self.read("seqd.token", &arguments[0], reply).await
     }
 
-    /// Changes the hold of a lock by its key, for a sender that was admitted. Returns `false` if there
-    /// is nothing to change.
-    async fn by_key(
+    /// The hold of a key that the caller may change without its value; `None` if there is none.
+    /// `of_sequence` is the refusal of the key of a sequence.
+    async fn own_hold(
         &self,
-        (command, operation): (&'static str, &'static Operation),
-        (name, sender): (&Bytes, &Sender),
-        change: ByKeyChange,
-    ) -> Result<bool, Problem> {
-        let name = text(name);
-        let call = Call {
-            command,
-            operation,
-            name: lock_of_record(&name).unwrap_or(&name),
-        };
-        let locks = &self.session.services().locks;
-        let work = async |admitted: Admitted| {
-            let holder = match self.kept(&name, &admitted).await? {
-                Kept::Lock(holder) => holder,
-                Kept::Sequence(_) => {
-                    let detail = change.of_sequence();
-                    return Err(Problem::new(ErrorCode::InvalidArgument, detail));
-                }
-                Kept::Nothing => return Ok(false),
-            };
-            if !matches!(holder.owner, SecretHold::Own(_)) {
-                let detail = format!("the lock {name} was not acquired with this access token");
-                return Err(Problem::new(ErrorCode::Forbidden, detail));
+        name: &str,
+        admitted: &Admitted,
+        of_sequence: &'static str,
+    ) -> Result<Option<SecretHolder>, Problem> {
+        match self.kept(name, admitted).await? {
+            Kept::Lock(holder) if matches!(holder.owner, SecretHold::Own(_)) => Ok(Some(holder)),
+            Kept::Lock(_) => {
+                let detail = format!(
+                    "the lock {name} was acquired with another access token, or not over this \
+                     protocol"
+                );
+                Err(Problem::new(ErrorCode::Forbidden, detail))
             }
-            let change = match change {
-                ByKeyChange::Look => return Ok(true),
-                ByKeyChange::Release => HoldChange::Release,
-                ByKeyChange::Extend { ttl_ms, only_more } => {
-                    if only_more && ttl_ms <= holder.left_ms {
-                        return Ok(false);
-                    }
-                    extension(ttl_ms)?
-                }
-            };
-            let (token, deadline) = (holder.token, admitted.deadline);
-            Ok(locks.change_hold(&name, token, change, deadline).await?)
-        };
-        self.session.admitted(call, sender, work).await
+            Kept::Sequence(_) => Err(Problem::new(ErrorCode::InvalidArgument, of_sequence)),
+            Kept::Nothing => Ok(None),
+        }
     }
 
     /// `DEL` and `UNLINK` of locks. If one of several keys cannot be deleted, none is.
@@ -229,23 +184,50 @@ impl Client {
             Ok(sender) => sender,
             Err(refused) => return refused,
         };
-        let (begun, operation) = (Instant::now(), (command, op::ReleaseLock::ROW));
-        let looks = names.iter().map(|name| (name, ByKeyChange::Look));
-        let looks = looks.filter(|_| names.len() > 1);
-        let releases = names.iter().map(|name| (name, ByKeyChange::Release));
-        let (mut deleted, mut failed) = (0, None);
-        for (name, change) in looks.chain(releases) {
-            match self.by_key(operation, (name, &sender), change).await {
-                Ok(true) => deleted += i64::from(matches!(change, ByKeyChange::Release)),
-                Ok(false) => {}
-                Err(problem) => {
-                    failed = Some(problem);
-                    break;
-                }
-            }
+        let begun = Instant::now();
+        let deleted = self.deleted(command, &sender, names).await;
+        self.session
+            .count(command, 1, deleted.as_ref().err(), begun);
+        match deleted {
+            Ok(deleted) => Reply::number(deleted),
+            Err(problem) => self.failed(&problem),
         }
-        self.session.count(command, 1, failed.as_ref(), begun);
-        failed.map_or(Reply::Integer(deleted), |problem| self.failed(&problem))
+    }
+
+    /// Looks at each key, then releases the locks by one proposal. All have the deadline of the
+    /// first.
+    async fn deleted(
+        &self,
+        command: &'static str,
+        sender: &Sender,
+        names: &[Bytes],
+    ) -> Result<u64, Problem> {
+        let (mut holds, mut until) = (Vec::new(), None);
+        for name in names {
+            let (name, deadline) = (text(name), until);
+            let work = async |mut admitted: Admitted| {
+                admitted.deadline = deadline.unwrap_or(admitted.deadline);
+                let hold = self.own_hold(&name, &admitted, NOT_DELETED).await?;
+                Ok::<_, Problem>((hold.map(|hold| hold.token), admitted.deadline))
+            };
+            let looked = self
+                .session
+                .admitted(release_of(command, &name), sender, work);
+            let (token, deadline) = looked.await?;
+            until = Some(deadline);
+            holds.extend(token.map(|token| (name, token)));
+        }
+        let Some((first, _)) = holds.first() else {
+            return Ok(0);
+        };
+        let locks = &self.session.services().locks;
+        let release = async |admitted: Admitted| {
+            let deadline = until.unwrap_or(admitted.deadline);
+            locks.release_all(&holds, deadline).await
+        };
+        self.session
+            .admitted(release_of(command, first), sender, release)
+            .await
     }
 
     /// `EXPIRE` and `PEXPIRE` of a lock, with `GT` or without an option: a hold is never shortened.
@@ -267,17 +249,23 @@ impl Client {
         };
         let unit = if command == "expire" { 1000 } else { 1 };
         let ttl_ms = u64::try_from(time).unwrap_or(0).saturating_mul(unit);
-        let change = ByKeyChange::Extend { ttl_ms, only_more };
-        let sender = match self.admit_one(command).await {
-            Ok(sender) => sender,
-            Err(refused) => return refused,
+        let name = text(&arguments[0]);
+        let call = Call {
+            command,
+            operation: op::RenewLock::ROW,
+            name: lock_of_record(&name).unwrap_or(&name),
         };
-        let (begun, operation) = (Instant::now(), (command, op::RenewLock::ROW));
-        let lock = (&arguments[0], &sender);
-        let extended = self.by_key(operation, lock, change).await;
-        self.session
-            .count(command, 1, extended.as_ref().err(), begun);
-        match extended {
+        let locks = &self.session.services().locks;
+        let work = async |admitted: Admitted| {
+            let hold = self.own_hold(&name, &admitted, NO_EXPIRY).await?;
+            let Some(hold) = hold.filter(|hold| !only_more || ttl_ms > hold.left_ms) else {
+                return Ok(false);
+            };
+            let change = extension(ttl_ms)?;
+            let changed = locks.change_hold(&name, hold.token, change, admitted.deadline);
+            Ok::<_, Problem>(changed.await?)
+        };
+        match self.session.call(call, work).await {
             Ok(is_extended) => Reply::Integer(i64::from(is_extended)),
             Err(problem) => self.failed(&problem),
         }
@@ -358,6 +346,14 @@ impl Client {
             .advance(&sequence, &request, admitted.deadline)
             .await?;
         Ok(())
+    }
+}
+
+fn release_of<'a>(command: &'static str, name: &'a str) -> Call<'a> {
+    Call {
+        command,
+        operation: op::ReleaseLock::ROW,
+        name: lock_of_record(name).unwrap_or(name),
     }
 }
 

@@ -6,7 +6,8 @@
 use seqd_api::HeldLock;
 use seqd_guards::is_out;
 use seqd_state::{
-    AcquireLock, Attempt, FencingToken, LockHolder, LockName, LockRefusal, Nonce, Refusal, Tenant,
+    AcquireLock, Attempt, FencingToken, LockCommand, LockHolder, LockName, LockOutcome,
+    LockRefusal, Nonce, Outcome, Refusal, Tenant,
 };
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
@@ -107,7 +108,9 @@ impl LockService {
         let asked = asked(lock_name(name)?, (secret, ttl_ms), tenant)?;
         match self.claim(asked, right, deadline).await {
             Ok(held) => Ok(Some(held)),
-            Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Held { .. }))) => Ok(None),
+            Err(ServiceError::Refused(Refusal::Locks(
+                LockRefusal::Held { .. } | LockRefusal::PermitsDiffer { .. },
+            ))) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -193,6 +196,24 @@ impl LockService {
             Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Lost { .. }))) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Releases the holds with these tokens by one proposal: all of them, or none. The caller has
+    /// proven that it owns them. Returns the number of holds that had not ended.
+    pub(crate) async fn release_all(
+        &self,
+        holds: &[(String, FencingToken)],
+        deadline: Instant,
+    ) -> Result<u64, ServiceError> {
+        let releases = holds.iter().map(|(name, token)| {
+            let (name, token) = (lock_name(name)?, *token);
+            Ok(LockCommand::Release { name, token }.into())
+        });
+        let releases = releases.collect::<Result<_, ServiceError>>()?;
+        let outcomes = self.replica.propose(releases, deadline).await;
+        let outcomes = outcomes.map_err(ServiceError::Propose)?;
+        let is_released = |it: &&Outcome| matches!(it, Outcome::Locks(LockOutcome::Released));
+        Ok(outcomes.iter().filter(is_released).count() as u64)
     }
 
     /// The first holder as this node has applied it; with the time of a read, a live one.
