@@ -49,6 +49,36 @@ fn examples_of_the_format_are_the_bytes_of_the_golden_files() {
     assert_eq!(files, expected.into());
 }
 
+/// The kinds of all commands, as hexadecimal digits.
+fn command_kinds() -> BTreeSet<String> {
+    let mut kinds = BTreeSet::new();
+    for source in product() {
+        let is_of_state = source.path.starts_with("crates/state/src/");
+        if !is_of_state || source.path.ends_with("/notes.rs") {
+            continue;
+        }
+        let mut is_table = false;
+        for (_, line) in source.code() {
+            if line.starts_with("impl FrameTable for ") {
+                is_table = line.contains("Command {");
+            }
+            let row = line.trim().strip_prefix("row(0x").filter(|_| is_table);
+            kinds.extend(row.and_then(|row| row.get(..4)).map(str::to_owned));
+        }
+    }
+    kinds
+}
+
+#[test]
+fn every_command_is_described_by_its_kind() {
+    let document = one(DOCUMENT).unwrap();
+    let kinds = command_kinds();
+    assert!(kinds.len() > 30, "{kinds:?}");
+    let is_missing = |kind: &&String| !document.text.contains(&format!("`{kind}`"));
+    let missing: Vec<&String> = kinds.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "{DOCUMENT} lacks {missing:?}");
+}
+
 /// The kind and version of each value that the code can write.
 fn kinds_in_code() -> BTreeSet<(u8, u8)> {
     let mut kinds = BTreeSet::new();
