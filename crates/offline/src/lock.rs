@@ -55,15 +55,7 @@ impl FolderLock {
     }
 
     fn take(root: &Path, operation: FlockOperation) -> Result<Self, OfflineError> {
-        let not_a_folder = match fs::metadata(root) {
-            Ok(found) => !found.is_dir(),
-            Err(error) if is_missing(&error) => true,
-            Err(error) => return Err(failed(root, &error)),
-        };
-        if not_a_folder {
-            let text = format!("{} is not a folder", root.display());
-            return Err(OfflineError::new("not-found", text));
-        }
+        check_folder(root)?;
         let unlocked = |why: String| Self { held: Err(why) };
         let file = match OpenOptions::new().read(true).open(root.join("LOCK")) {
             Ok(file) => file,
@@ -94,6 +86,20 @@ impl FolderLock {
     pub(super) fn why_not(&self) -> Option<&str> {
         self.held.as_ref().err().map(String::as_str)
     }
+}
+
+/// Refuses a path that is not a folder.
+pub(super) fn check_folder(root: &Path) -> Result<(), OfflineError> {
+    let is_folder = match fs::metadata(root) {
+        Ok(found) => found.is_dir(),
+        Err(error) if is_missing(&error) => false,
+        Err(error) => return Err(failed(root, &error)),
+    };
+    if is_folder {
+        return Ok(());
+    }
+    let text = format!("{} is not a folder", root.display());
+    Err(OfflineError::new("not-found", text))
 }
 
 fn make(root: &Path, how: &mut OpenOptions) -> io::Result<()> {

@@ -24,7 +24,7 @@ use seqd_disk::{Disk, Kind, OsDisk, create_dir_durable, read_file, replace_file}
 
 use super::error::{OfflineError, from_io, from_stop};
 use super::files::DISK;
-use super::lock::FolderLock;
+use super::lock::{FolderLock, check_folder};
 use super::remains;
 use super::takeover::{Successor, Takeover, TakeoverOptions, take_over};
 use seqd_store::folder::{Folder, refused_code};
@@ -89,6 +89,7 @@ impl Recovery {
             http,
             takeover,
         } = options;
+        check_folder(&root)?;
         if is_unfinished(&root)? {
             let lock = FolderLock::to_change(&root)?;
             return Ok(Self::Unfinished(Unfinished { root, lock }));

@@ -16,13 +16,25 @@ use seqd_wal::Inspection;
 
 use super::checkpoint::{self, CheckpointError};
 use super::error::{OfflineError, from_io};
+use super::files::small_file;
 use super::replay::Replayed;
 use super::reports::Problem;
 use super::takeover::Source;
 use seqd_store::faults::is_of_the_machine;
-use seqd_store::folder::{Folder, Identity};
-use seqd_store::records::{self, LogIdRecord};
+use seqd_store::folder::{BootRecord, Folder, Identity};
+use seqd_store::records::{self, LogIdRecord, PeersRecord};
 use seqd_store::snapshot_file;
+
+/// The small files that cannot be read. The new cluster uses none of them.
+fn unreadable(root: &Path) -> Vec<String> {
+    let peers = small_file::<PeersRecord>(root, "peers").err();
+    let boot = small_file::<BootRecord>(root, "boot").err();
+    let files = [("peers", peers), ("boot", boot)].into_iter();
+    let errors = files.filter_map(|(file, error)| Some((file, error?)));
+    errors
+        .map(|(file, error)| format!("the file {file} cannot be read, and is not used: {error}"))
+        .collect()
+}
 
 /// Returns the state as far as this folder contains it.
 pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, OfflineError> {
@@ -37,7 +49,7 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
         let lost = format!("{}: its log is lost", root.display());
         return Err(unusable(folder, lost));
     }
-    let mut notes = Vec::new();
+    let mut notes = unreadable(root);
     let newest = newest_snapshot(folder, identity, &mut notes)?;
     let mut replayed = newest.map_or_else(Replayed::default, |(_, replayed)| replayed);
     let is_gap = log.next_index() > replayed.next() && log.first_index() > replayed.next();

@@ -91,10 +91,10 @@ pub enum RestorationError {
         /// The time recorded in the state.
         to: WallMs,
     },
-    #[error("the backup has no sequence {}", list(.0))]
+    #[error("the saved state has no sequence {}", list(.0))]
     UnknownNames(Vec<SequenceName>),
     #[error(
-        "it is unknown which values of these sequences were granted after the backup: {}; give a \
+        "it is unknown which values of these sequences were granted later: {}; give a \
          floor for each, or a margin for all others",
         list(.0)
     )]

@@ -50,6 +50,28 @@ fn a_log_that_is_lost_or_older_than_the_checkpoint_is_refused_by_a_recovery() {
     planned(&fixture.root()).carry_out(SAID).unwrap();
 }
 
+#[test]
+fn a_recovery_names_the_small_files_that_it_cannot_read() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    flip(&root.join("boot"), 9);
+    let notes = planned(&root).takeover().notes.clone();
+    let [note] = &*notes else {
+        panic!("{notes:?}");
+    };
+    assert!(note.starts_with("the file boot cannot be read"), "{note}");
+}
+
+#[test]
+fn a_recovery_of_a_path_that_is_no_folder_is_refused_as_such() {
+    let fixture = Fixture::new();
+    let refused = recovery(&fixture.root().join("boot"), Some(0))
+        .err()
+        .unwrap();
+    assert_eq!(refused.code, "not-found");
+    assert!(refused.message.contains("is not a folder"), "{refused}");
+}
+
 /// A disk that fails to read the newest snapshot from a given read on.
 struct Unreadable {
     errno: Errno,

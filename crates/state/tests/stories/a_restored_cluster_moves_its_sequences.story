@@ -28,11 +28,11 @@ show order
 > next value 101, 100 allocated, 9223372036854775707 remain; run from 0 with token 4
 # Every sequence needs a floor or a margin.
 restore c2
-> refused: it is unknown which values of these sequences were granted after the backup: bill, down, gone, order, round; give a floor for each, or a margin for all others
+> refused: it is unknown which values of these sequences were granted later: bill, down, gone, order, round; give a floor for each, or a margin for all others
 restore c2 order=500 bill=150
-> refused: it is unknown which values of these sequences were granted after the backup: down, gone, round; give a floor for each, or a margin for all others
+> refused: it is unknown which values of these sequences were granted later: down, gone, round; give a floor for each, or a margin for all others
 restore c2 order=500 nobody=1 margin=0
-> refused: the backup has no sequence nobody
+> refused: the saved state has no sequence nobody
 # A value does not identify the pass of a cycling sequence.
 restore c2 round=3 margin=10
 > refused: a value does not identify the pass of a cycling sequence: give a margin for round
