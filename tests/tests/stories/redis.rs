@@ -314,6 +314,13 @@ fn a_client_chooses_the_version_and_a_line_is_a_request() {
     assert!(client.reply().is_err(), "the connection is open");
 }
 
+fn signed_in(port: &Port, token: &str) -> Resp {
+    let mut client = Resp::connect(port);
+    let version = client.send(&["HELLO", "2", "AUTH", "default", token]);
+    assert!(matches!(version, Value::Array(_)), "{version:?}");
+    client
+}
+
 #[test]
 fn a_token_is_needed_and_separates_the_locks_of_two_clients() {
     let (cluster, ports) = with_redis(Cluster::planned(1));
@@ -345,12 +352,7 @@ fn a_token_is_needed_and_separates_the_locks_of_two_clients() {
         };
         assert!(refused.error().starts_with(begin), "{words}: {refused:?}");
     }
-    let auth = |token: &str| {
-        let mut client = Resp::connect(&ports[0]);
-        let version = client.send(&["HELLO", "2", "AUTH", "default", token]);
-        assert!(matches!(version, Value::Array(_)), "{version:?}");
-        client
-    };
+    let auth = |token: &str| signed_in(&ports[0], token);
     let mut one = auth(&allocate.token);
     let mut two = auth(&other.token);
     let mut narrow = auth(&narrow.token);
@@ -384,16 +386,6 @@ fn a_token_is_needed_and_separates_the_locks_of_two_clients() {
         1
     );
 
-    // A request with several keys counts once towards the rate, and deletes all of them.
-    let limited = json!({"scopes": ["allocate"], "per_second": 6});
-    let (limited, _) = Caller::with(&cluster, &limited);
-    let mut slow = auth(&limited.token);
-    assert_eq!(slow.call("SET a value NX PX 60000"), OK());
-    assert_eq!(slow.call("SET b value NX PX 60000"), OK());
-    assert_eq!(operator.call("SET c value NX PX 60000"), OK());
-    assert!(slow.call("DEL a b c").error().starts_with("NOPERM "));
-    assert_eq!(slow.call("DEL a b a none").integer(), 2);
-
     // A revoked token serves no further request of its connections.
     assert_eq!(two.call("INCR order").integer(), 11);
     let path = format!("/v1/access/{id}");
@@ -403,6 +395,21 @@ fn a_token_is_needed_and_separates_the_locks_of_two_clients() {
         matches!(reply, Value::Error(_)).then_some(reply)
     });
     assert!(refused.error().starts_with("NOAUTH "), "{refused:?}");
+}
+
+#[test]
+fn a_request_with_several_keys_counts_once_and_deletes_all_or_none() {
+    let (cluster, ports) = with_redis(Cluster::planned(1));
+    let (cluster, _file) = guarded(cluster);
+    let limited = json!({"scopes": ["allocate"], "per_second": 6});
+    let (limited, _) = Caller::with(&cluster, &limited);
+    let mut slow = signed_in(&ports[0], &limited.token);
+    let mut operator = signed_in(&ports[0], OPERATOR);
+    assert_eq!(slow.call("SET a value NX PX 60000"), OK());
+    assert_eq!(slow.call("SET b value NX PX 60000"), OK());
+    assert_eq!(operator.call("SET c value NX PX 60000"), OK());
+    assert!(slow.call("DEL a b c").error().starts_with("NOPERM "));
+    assert_eq!(slow.call("DEL a b a none").integer(), 2);
 }
 
 #[test]
