@@ -27,11 +27,7 @@ use seqd_store::snapshot_file::{self, SnapshotFile};
 /// The folder is in use, or the path is not a folder. Unreadable content is part of the report.
 pub fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     let lock = FolderLock::to_look(root)?;
-    let FolderContent {
-        mut report, log, ..
-    } = read(root, &lock);
-    report.refused_by_a_start(root, log.as_ref());
-    Ok(report)
+    Ok(read(root, &lock).report)
 }
 
 /// The readable content of a folder.
@@ -64,6 +60,7 @@ pub(super) fn read(root: &Path, lock: &FolderLock) -> FolderContent {
     let not_copied = report.checkpoint(root);
     report.names(root);
     report.sizes = sizes(root);
+    report.refused_by_a_start(root, log.as_ref());
     FolderContent {
         report,
         log,
@@ -71,12 +68,12 @@ pub(super) fn read(root: &Path, lock: &FolderLock) -> FolderContent {
     }
 }
 
-pub(super) const NO_IDENTITY: &str =
+const NO_IDENTITY: &str =
     "the file is missing, although this node was a member: it has entries or snapshots";
-pub(super) const NO_SEGMENT: &str = "no segment: the log is lost";
+const NO_SEGMENT: &str = "no segment: the log is lost";
 
 /// The damaged file of the log.
-pub(super) fn file_of(root: &Path, damage: &WalError) -> String {
+fn file_of(root: &Path, damage: &WalError) -> String {
     match damage {
         WalError::Corrupt { path, .. }
         | WalError::NewerFormat { path, .. }
@@ -93,7 +90,7 @@ impl FolderReport {
     /// Adds what a start of the node would refuse although the files can be read.
     fn refused_by_a_start(&mut self, root: &Path, log: Option<&Inspection>) {
         if let Some(other) = self.format.as_ref().filter(|format| *format != FORMAT) {
-            let detail = format!("it contains {other:?}; this version supports {FORMAT:?}");
+            let detail = format!("the file contains {other:?}; this version supports {FORMAT:?}");
             self.problem("format", detail);
         }
         if self.lacks_identity() {
@@ -115,7 +112,7 @@ impl FolderReport {
     }
 
     /// Returns whether the file `identity` is missing in the folder of a node that was a member.
-    pub(super) fn lacks_identity(&self) -> bool {
+    fn lacks_identity(&self) -> bool {
         let is_unreadable = self.problems.iter().any(|at| at.file == "identity");
         let was_member = self.log.last.is_some() || !self.snapshots.is_empty();
         self.identity.is_none() && !is_unreadable && was_member

@@ -12,7 +12,7 @@ use seqd_wal::Inspection;
 
 use super::error::OfflineError;
 use super::files::{DISK, small_file};
-use super::inspect::{self, FolderContent, NO_IDENTITY, NO_SEGMENT, file_of};
+use super::inspect::{self, FolderContent};
 use super::lock::FolderLock;
 use super::replay::Replayed;
 use super::reports::{Check, EntryId, FolderReport, Problem, Torn, unreadable_code};
@@ -42,6 +42,9 @@ pub fn verify_folder(root: &Path, on_check: &mut dyn FnMut(&Check)) -> Result<()
         on_check,
     };
     checks.small_files();
+    for problem in &report.problems {
+        (checks.on_check)(&Check::problem(problem));
+    }
     if let Some(log) = &log {
         checks.log(log);
     }
@@ -50,9 +53,6 @@ pub fn verify_folder(root: &Path, on_check: &mut dyn FnMut(&Check)) -> Result<()
     }
     for file in &report.set_aside {
         checks.note(file, "set aside by an earlier start, not used");
-    }
-    for problem in &report.problems {
-        (checks.on_check)(&Check::problem(problem));
     }
     let snapshots = checks.snapshots();
     checks.checkpoint();
@@ -87,15 +87,8 @@ impl Checks<'_> {
         if let Some(why) = &report.unlocked {
             self.note("LOCK", format!("read without a lock: {why}"));
         }
-        match report.format.as_deref() {
-            Some(FORMAT) => self.ok("format", FORMAT),
-            Some(other) => {
-                self.bad(
-                    "format",
-                    format!("the file contains {other:?}; this version supports {FORMAT:?}"),
-                );
-            }
-            None => {}
+        if report.format.as_deref() == Some(FORMAT) {
+            self.ok("format", FORMAT);
         }
         if let Some(own) = &report.identity {
             let (name, node, cluster) = (&own.name, own.node, &own.cluster_id);
@@ -103,9 +96,6 @@ impl Checks<'_> {
                 "identity",
                 format!("{name}, node {node} of cluster {cluster}"),
             );
-        }
-        if report.lacks_identity() {
-            self.bad("identity", NO_IDENTITY);
         }
         if let Some(boot) = report.boot {
             self.ok("boot", format!("start number {boot}"));
@@ -155,13 +145,6 @@ impl Checks<'_> {
                  never acknowledged; the next start truncates it"
             );
             self.note(file, detail);
-        }
-        if let Some(damage) = &log.damage {
-            self.bad(&file_of(self.root, damage), damage.to_string());
-        }
-        if report.identity.is_some() && log.segments.is_empty() {
-            // The first segment is created before the identity.
-            self.bad("wal", NO_SEGMENT);
         }
         self.entries(log);
     }

@@ -66,13 +66,8 @@ impl Client {
         reply: impl FnOnce(Kept) -> Reply,
     ) -> Reply {
         let name = text(name);
-        let call = Call {
-            command,
-            operation: op::GetLock::ROW,
-            name: &name,
-        };
         let work = async |admitted| self.kept(&name, &admitted).await;
-        match self.session.call(call, work).await {
+        match self.session.call(look_at(command, &name), work).await {
             Ok(kept) => reply(kept),
             Err(problem) => self.failed(&problem),
         }
@@ -122,24 +117,29 @@ impl Client {
             Ok(sender) => sender,
             Err(refused) => return refused,
         };
-        let (begun, mut found) = (Instant::now(), Ok(0));
+        let begun = Instant::now();
+        let found = self.existing(command, &sender, names).await;
+        self.session.count(command, 1, found.as_ref().err(), begun);
+        match found {
+            Ok(found) => Reply::Integer(found),
+            Err(problem) => self.failed(&problem),
+        }
+    }
+
+    async fn existing(
+        &self,
+        command: &'static str,
+        sender: &Sender,
+        names: &[Bytes],
+    ) -> Result<i64, Problem> {
+        let mut found = 0;
         for name in names {
             let name = text(name);
-            let call = Call {
-                command,
-                operation: op::GetLock::ROW,
-                name: &name,
-            };
             let work = async |admitted| self.kept(&name, &admitted).await;
-            let kept = self.session.admitted(call, &sender, work).await;
-            let one = kept.map(|kept| i64::from(!matches!(kept, Kept::Nothing)));
-            found = found.and_then(|found| Ok(found + one?));
-            if found.is_err() {
-                break;
-            }
+            let kept = self.session.admitted(look_at(command, &name), sender, work);
+            found += i64::from(!matches!(kept.await?, Kept::Nothing));
         }
-        self.session.count(command, 1, found.as_ref().err(), begun);
-        found.map_or_else(|problem| self.failed(&problem), Reply::Integer)
+        Ok(found)
     }
 
     /// `SEQD.TOKEN NAME VALUE`: the fencing token of the hold with this value.
@@ -346,6 +346,14 @@ impl Client {
             .advance(&sequence, &request, admitted.deadline)
             .await?;
         Ok(())
+    }
+}
+
+fn look_at<'a>(command: &'static str, name: &'a str) -> Call<'a> {
+    Call {
+        command,
+        operation: op::GetLock::ROW,
+        name,
     }
 }
 
