@@ -52,6 +52,10 @@ guards! {
     PreVote,
     /// A quorum confirms the leader before a read is answered.
     ReadConfirmed,
+    /// A read shares a confirmation of the leader only if that began after the read.
+    ReadJoinsLaterRound,
+    /// A commit index is noted before another node can learn it.
+    CommitNoted,
     /// An entry is proposed under the leadership that stamped it.
     SameLeadership,
     /// A command that may have been proposed is not proposed again.

@@ -1,6 +1,6 @@
 //! The windows of this node while it leads, and the exclusive right to extend them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use seqd_state::Windows;
@@ -11,8 +11,6 @@ pub(crate) struct LeaderWindows {
     /// Held while windows are extended or returned: one entry at a time.
     pub(crate) extending: tokio::sync::Mutex<()>,
     pub(crate) is_prefetching: AtomicBool,
-    /// The voter that confirmed this leadership last. It is asked first the next time.
-    pub(crate) last_confirmed: AtomicU64,
 }
 
 #[derive(Default)]

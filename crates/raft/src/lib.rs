@@ -4,7 +4,7 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `clocks`, `latency`, `leader_windows`, `pool`, `quorum`, `round_robin`, `transfers`, `turns`: shared
+//! - `clocks`, `latency`, `leader_windows`, `pool`, `quorum`, `round_robin`, `rounds`, `transfers`, `turns`: shared
 //!   values
 //! - `handle`: the types of the handle
 //! - `platform`, `peer_stops`: tasks and random numbers, and stops that a peer's reply causes
@@ -19,7 +19,8 @@
 //! - `conversation`: messages between nodes that have introduced themselves
 //! - `network`: openraft's messages to peers
 //! - `replica`: openraft on all of these
-//! - `bootstrap`, `leadership`, `node`, `stopping_together`: the parts of a node around its replica
+//! - `bootstrap`, `confirm`, `leadership`, `node`, `stopping_together`: the parts of a node around its
+//!   replica, and confirmations of its leadership
 //! - `proposer`, `draws`, `status`: proposals and reads, and the status that a node reports
 //! - `export`, `membership`, `others_facts`: backups, and changes of the members
 //! - `tasks`: the background tasks of a running node
@@ -54,6 +55,7 @@ mod batch;
 mod blocking;
 mod bootstrap;
 mod clocks;
+mod confirm;
 mod contact;
 mod context;
 mod conversation;
@@ -88,6 +90,7 @@ mod receive;
 mod records;
 mod replica;
 mod round_robin;
+mod rounds;
 #[cfg(test)]
 mod seeds;
 #[cfg(test)]

@@ -213,6 +213,8 @@ pub(crate) enum DrawResponse {
 /// Requests from the leader the index that a linearizable read must have applied.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ReadIndex {
+    /// The sender's promise after the read arrived.
+    pub(crate) promised: Promise,
     pub(crate) timeout_ms: u64,
 }
 

@@ -19,6 +19,7 @@ use crate::latency::Latency;
 use crate::leader_windows::LeaderWindows;
 use crate::network::Network;
 use crate::openraft_config;
+use crate::rounds::Rounds;
 use crate::storage::applied::Applied;
 use crate::storage::checkpointer::{Checkpointer, Exported, Scrubber, every_50_ms};
 use crate::storage::driver;
@@ -53,10 +54,11 @@ pub(crate) struct Replica {
     /// The total size of the kept snapshots, and the size of the largest, as of the last check.
     pub(crate) snapshot_bytes: AtomicU64,
     pub(crate) largest_snapshot_bytes: AtomicU64,
-    /// The highest commit index that a leader has sent.
-    pub(crate) committed: AtomicU64,
+    /// The highest commit index that a leader, which may be this node, has sent.
+    pub(crate) committed: Arc<AtomicU64>,
     pub(crate) contact: LeaderContact,
     pub(crate) windows: LeaderWindows,
+    pub(crate) rounds: Rounds,
     pub(crate) promised: Arc<Promised>,
     /// The snapshots that this node is sending.
     pub(crate) transfers: Transfers,
@@ -100,12 +102,14 @@ impl Replica {
         let applied = Arc::clone(&machine.applied);
         let (checkpointer, failure) = (machine.checkpointer.clone(), machine.failure.clone());
         let transfers = machine.transfers.clone();
+        let committed = Arc::<AtomicU64>::default();
         let network = Network {
             transfers: transfers.clone(),
             room: Room::default(),
             context: Arc::clone(context),
             synced: log.synced(),
             scrubber: Scrubber::new(checkpointer.clone()),
+            committed: Arc::clone(&committed),
         };
         let promised = log.promised();
         let config = Arc::new(openraft_config::config(&context.settings).map_err(Stop::invariant)?);
@@ -128,10 +132,11 @@ impl Replica {
             changing: tokio::sync::Mutex::default(),
             snapshot_bytes: AtomicU64::new(0),
             largest_snapshot_bytes: AtomicU64::new(0),
-            committed: AtomicU64::new(0),
+            committed,
             transfers,
             unfinished: Unfinished::default(),
             windows: LeaderWindows::default(),
+            rounds: Rounds::default(),
             promised,
             contact: LeaderContact::new(leader_lease, context.settings.heartbeat * 2),
             leader_lease,
@@ -206,10 +211,51 @@ impl Replica {
 mod tests {
     use std::path::Path;
 
+    use openraft::network::{RPCOption, RaftNetworkFactory as _, RaftNetworkV2 as _};
+    use openraft::raft::AppendEntriesRequest;
     use seqd_disk::simulated::{Call, Failure, Fault, SimulatedDisk};
     use seqd_wal::WalOptions;
 
     use super::*;
+    use crate::tests::harness::Cluster;
+    use crate::types;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_commit_is_noted_before_another_node_can_learn_it() {
+        let mut cluster = Cluster::new(1).await;
+        cluster.ready().await;
+        let node = cluster.raft(0).node();
+        let replica = node.replica().unwrap();
+        let mut network = Network {
+            context: Arc::clone(&node.context),
+            synced: Arc::default(),
+            scrubber: Scrubber::new(replica.checkpointer.clone()),
+            transfers: replica.transfers.clone(),
+            room: Room::default(),
+            committed: Arc::clone(&replica.committed),
+        };
+        let vote = replica.current_vote();
+        let commit = types::log_id(vote.leader_id.term, 1_000);
+        let nobody = Member {
+            peer: "127.0.0.1:1".into(),
+            ..replica.member(replica.node).unwrap()
+        };
+        let mut client = network.new_client(99, &nobody).await;
+        let message = AppendEntriesRequest {
+            vote,
+            prev_log_id: None,
+            entries: Vec::new(),
+            leader_commit: Some(commit),
+        };
+        let limit = RPCOption::new(Duration::from_secs(1));
+        assert!(client.append_entries(message, limit).await.is_err());
+        let index = replica.committed_index();
+        assert_eq!(
+            index, 1_000,
+            "a read does not include the commit of the message"
+        );
+        cluster.stop_all().await;
+    }
 
     #[test]
     fn a_checkpoint_that_a_failed_log_holds_up_names_the_log() {

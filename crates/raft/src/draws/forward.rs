@@ -1,6 +1,5 @@
 //! A round at a node that does not lead: one message to the leader.
 
-use seqd_guards::is_out;
 use seqd_peers::wire;
 use seqd_peers::wire::transport::{CallError, Link};
 use seqd_state::codec::frame;
@@ -8,12 +7,12 @@ use seqd_state::{Draw, Drawn, Refusal};
 use tokio::time::Instant;
 
 use super::DrawError;
+use crate::confirm::own_promise;
 use crate::conversation;
 use crate::handle::ProposeError;
-use crate::messages::{DrawReply, DrawRequest, DrawResponse, ForwardRefusal, Promise};
+use crate::messages::{DrawReply, DrawRequest, DrawResponse, ForwardRefusal};
 use crate::node::Node;
 use crate::proposer::route::{given_up, replaced, time_left};
-use crate::replica::Replica;
 
 /// Has the leader draw. `None` if it drew nothing, or its answer was lost.
 pub(super) async fn round(
@@ -29,7 +28,7 @@ pub(super) async fn round(
     let (left, timeout_ms) = time_left(deadline);
     let message = DrawRequest {
         draws,
-        promised: promise(replica),
+        promised: own_promise(replica),
         timeout_ms,
     };
     let (link, to, route) = (Link::Forward, (leader, addr), wire::route::Route::Draw);
@@ -48,16 +47,6 @@ pub(super) async fn round(
         Err(CallError::Unwritable(detail)) => Err(ProposeError::TooLarge { detail }),
         Ok(DrawReply(_)) | Err(_) => Ok(None),
     }
-}
-
-/// This node's promise at this moment, after all requests of the group have arrived.
-fn promise(replica: &Replica) -> Promise {
-    let term = if is_out!(PromiseOfSender) {
-        replica.first_term
-    } else {
-        replica.promised.term()
-    };
-    Promise { term }
 }
 
 fn drawn_of(response: DrawResponse) -> Result<Drawn, DrawError> {

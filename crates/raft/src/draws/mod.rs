@@ -2,7 +2,7 @@
 //! confirmed the leadership. `docs/ORDERED.md` has the argument.
 //!
 //! - requests that wait, in rounds: this file
-//! - a round at the leader: [`round`]; the confirmation: [`confirm`]
+//! - a round at the leader: [`round`]; the confirmation: [`crate::confirm`]
 //! - a round for the leader, at any other node: [`forward`]
 //!
 //! A caller that finds no round in progress runs one on its own task. Callers that arrive during a
@@ -14,7 +14,6 @@
 //! - A round that is refused has drawn nothing. A value whose response is lost is never issued again.
 //! - While requests wait, one caller has the baton. A caller that is dropped passes it on.
 
-mod confirm;
 mod forward;
 #[cfg(test)]
 mod model;

@@ -12,8 +12,8 @@ use seqd_state::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::confirm::{FromSender, is_confirmed};
 use super::{DrawError, certain};
+use crate::confirm::{FromSender, is_confirmed};
 use crate::context::NodeContext;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;

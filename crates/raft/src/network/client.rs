@@ -1,6 +1,7 @@
 //! The client of one peer: sends entries, heartbeats and votes as messages, and returns the answers
 //! as openraft's results.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use openraft::entry::RaftEntry;
 use openraft::errors::{NetworkError, RPCError, Timeout, Unreachable};
 use openraft::network::{RPCOption, RPCTypes};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
+use seqd_guards::is_out;
 use seqd_peers::wire::envelope::Envelope;
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::sealed::Sealed;
@@ -40,6 +42,7 @@ pub(crate) struct PeerClient {
     pub(super) scrubber: Scrubber,
     pub(super) transfers: Transfers,
     pub(super) room: Room,
+    pub(super) committed: Arc<AtomicU64>,
 }
 
 impl PeerClient {
@@ -141,6 +144,12 @@ impl PeerClient {
             Link::Control => self.context.peers.rows().0,
             _ => Vec::new(),
         };
+        if let Some(commit) = rpc.leader_commit
+            && !is_out!(CommitNoted)
+        {
+            // Before the target can answer a read from these entries: a later read includes them.
+            self.committed.fetch_max(commit.index(), Ordering::SeqCst);
+        }
         let entries = rpc.entries.iter().map(|entry| entry.record().record());
         let message = AppendRequest {
             vote: rpc.vote.record(),

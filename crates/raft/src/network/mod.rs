@@ -17,6 +17,7 @@ mod snapshot_stream;
 mod snapshots;
 
 use std::future::Future;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ pub(crate) struct Network {
     pub(crate) transfers: Transfers,
     /// Shared by the messages in flight to all peers.
     pub(crate) room: Room,
+    /// The highest commit index that a message of this node has named.
+    pub(crate) committed: Arc<AtomicU64>,
 }
 
 impl Network {
@@ -73,6 +76,7 @@ impl Network {
             scrubber: self.scrubber.clone(),
             transfers: self.transfers.clone(),
             room: self.room.clone(),
+            committed: Arc::clone(&self.committed),
         }
     }
 }

@@ -41,6 +41,7 @@ use self::entry::Reply;
 use self::group::{Fate, Item};
 use self::inbox::Inbox;
 use self::send::{collect, not_proposed, unread};
+use crate::confirm::FromSender;
 use crate::handle::{Phase, ProposeError, StopReason};
 use crate::messages::{Forward, ForwardRefusal, ForwardReply, ReadPoint};
 use crate::node::Node;
@@ -302,8 +303,11 @@ impl ProposalBatcher {
 
     /// The index that a linearizable read must have applied, and the cluster time, if this node
     /// leads.
-    pub(crate) async fn read_point_here(&self) -> Result<ReadPoint, ForwardRefusal> {
-        read::point_here(&self.node).await
+    pub(crate) async fn read_point_here(
+        &self,
+        sender: FromSender,
+    ) -> Result<ReadPoint, ForwardRefusal> {
+        read::point_here(&self.node, sender).await
     }
 }
 

@@ -1,53 +1,62 @@
 //! Linearizable reads: the index that a node must have applied before it answers.
+//!
+//! The leader takes the index after the read has arrived, and then confirms its leadership as for a
+//! draw. A later leader is therefore elected after the read began, and the index includes every
+//! entry that was acknowledged before. A node that forwards a read sends its own promise with it.
 
-use openraft::ReadPolicy;
 use seqd_guards::is_out;
 use seqd_peers::wire;
 use seqd_peers::wire::transport::Link;
 use tokio::time::Instant;
 
 use super::route::{RETRY, Route, route, time_left};
+use crate::confirm::{FromSender, is_confirmed, own_promise};
 use crate::conversation;
 use crate::handle::ProposeError;
 use crate::messages::{ForwardRefusal, ReadIndex, ReadIndexReply, ReadPoint};
 use crate::node::Node;
 
 /// The index that a linearizable read must have applied, and the cluster time, if this node leads.
-pub(crate) async fn point_here(node: &Node) -> Result<ReadPoint, ForwardRefusal> {
+pub(crate) async fn point_here(
+    node: &Node,
+    sender: FromSender,
+) -> Result<ReadPoint, ForwardRefusal> {
     let replica = node.replica().ok_or(ForwardRefusal::NotLeader)?;
-    if is_out!(ReadConfirmed) {
-        let leading = replica.leading();
-        return Ok(ReadPoint {
-            index: replica.applied_index(),
-            cluster_ms: leading.map_or_else(Default::default, |leading| leading.cluster_ms()),
-        });
+    let leading = replica.leading().ok_or(ForwardRefusal::NotLeader)?;
+    let index = replica.committed_index();
+    let term = leading.term;
+    let confirmed = is_confirmed(node, replica, term, sender);
+    let is_confirmed = match sender {
+        _ if is_out!(ReadConfirmed) => true,
+        // The promise is of after the arrival of this read, but not of others.
+        Some(_) => confirmed.await,
+        None => replica.rounds.join(term, confirmed).await,
+    };
+    if !is_confirmed {
+        return Err(ForwardRefusal::NotLeader);
     }
-    let read = replica
-        .raft
-        .ensure_linearizable(ReadPolicy::ReadIndex)
-        .await;
-    match (read, replica.leading()) {
-        (Ok(id), Some(leading)) => Ok(ReadPoint {
-            index: id.log_id().index(),
-            cluster_ms: leading.cluster_ms(),
-        }),
-        _ => Err(ForwardRefusal::NotLeader),
-    }
+    Ok(ReadPoint {
+        index,
+        cluster_ms: leading.cluster_ms(),
+    })
 }
 
 /// Returns the read point from the current leader, which may be this node.
 pub(super) async fn point(node: &Node, deadline: Instant) -> Result<ReadPoint, ProposeError> {
     let context = &node.context;
     loop {
-        match route(node, deadline, false).await {
-            Route::Here(_) => {
-                if let Ok(point) = point_here(node).await {
+        match (route(node, deadline, false).await, node.replica()) {
+            (Route::Here(_), _) => {
+                if let Ok(point) = point_here(node, None).await {
                     return Ok(point);
                 }
             }
-            Route::There { node: leader, addr } => {
+            (Route::There { node: leader, addr }, Some(replica)) => {
                 let (left, timeout_ms) = time_left(deadline);
-                let ask = ReadIndex { timeout_ms };
+                let ask = ReadIndex {
+                    promised: own_promise(replica),
+                    timeout_ms,
+                };
                 let to = (leader, addr.as_str());
                 let (link, route) = (Link::Control, wire::route::Route::ReadIndex);
                 let asked = conversation::call(context, link, to, route, ask, left).await;
@@ -55,8 +64,8 @@ pub(super) async fn point(node: &Node, deadline: Instant) -> Result<ReadPoint, P
                     return Ok(point);
                 }
             }
-            Route::NotLeader => {}
-            Route::Nowhere(error) => return Err(error),
+            (Route::Nowhere(error), _) => return Err(error),
+            (Route::NotLeader | Route::There { .. }, _) => {}
         }
         tokio::time::sleep(RETRY).await;
     }

@@ -423,13 +423,13 @@ async fn a_leader_that_no_quorum_confirms_answers_no_linearizable_read() {
     cluster.create_orders(0).await;
     let leader = cluster.leader().expect("there is a leader");
     let node = cluster.raft(leader).node();
-    assert!(read::point_here(node).await.is_ok());
+    assert!(read::point_here(node, None).await.is_ok());
     for at in (0..3).filter(|at| *at != leader) {
         cluster.stop(at).await;
     }
     // The others may have elected another leader without this node's knowledge.
     let node = cluster.raft(leader).node();
-    let read = timeout_at(deadline(), read::point_here(node)).await;
+    let read = timeout_at(deadline(), read::point_here(node, None)).await;
     assert!(!matches!(read, Ok(Ok(_))), "confirmed by nobody: {read:?}");
     cluster.stop_all().await;
 }

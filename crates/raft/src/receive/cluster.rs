@@ -57,9 +57,10 @@ pub(super) async fn read_index(
     service: &Service,
     body: AcceptedMessage,
 ) -> Result<Bytes, Rejection> {
-    sealed(service, body, |_, message: ReadIndex| async move {
+    sealed(service, body, |envelope, message: ReadIndex| async move {
         let limit = Duration::from_millis(message.timeout_ms);
-        let read = tokio::time::timeout(limit, service.batcher.read_point_here()).await;
+        let sender = Some((envelope.from, message.promised.term));
+        let read = tokio::time::timeout(limit, service.batcher.read_point_here(sender)).await;
         let read = read.map_err(|_| not_running("no quorum responded in time"))?;
         Ok(ReadIndexReply(read))
     })

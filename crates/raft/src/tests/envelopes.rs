@@ -19,7 +19,7 @@ use super::harness::{Cluster, next, pair};
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::handshake::hello;
-use crate::messages::{Forward, ReadIndex, ReadIndexReply, ReadPoint};
+use crate::messages::{Forward, Promise, ReadIndex, ReadIndexReply, ReadPoint};
 use crate::peer_stops;
 
 type Change = fn(&mut Envelope);
@@ -71,7 +71,10 @@ async fn ask(
     (from, to): (usize, usize),
     envelope: &Envelope,
 ) -> Result<Bytes, CallError> {
-    let question = ReadIndex { timeout_ms: 5_000 };
+    let question = ReadIndex {
+        promised: Promise { term: 5 },
+        timeout_ms: 5_000,
+    };
     let bytes = sealed::seal(envelope, &question, Level::FIRST).unwrap();
     let payload = Payload::Bytes(bytes.into());
     let limit = std::time::Duration::from_secs(10).into();

@@ -19,7 +19,7 @@ use super::harness::{
 use crate::handshake::{hello, introduce};
 use crate::membership::change::change_membership;
 use crate::membership::majority::MembershipInForce;
-use crate::messages::{AppendRequest, ChangeRefusal, ReadIndex};
+use crate::messages::{AppendRequest, ChangeRefusal, Promise, ReadIndex};
 use crate::records::{ToRecord, position_of};
 use crate::tasks::raise_level;
 use crate::types::Member;
@@ -85,7 +85,10 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_of_a_newer_program_is_refused_as_such_and_stops_no_node() {
     let (mut cluster, leader, follower) = pair().await;
-    let question = ReadIndex { timeout_ms: 1_000 };
+    let question = ReadIndex {
+        promised: Promise { term: 5 },
+        timeout_ms: 1_000,
+    };
     let both = (follower, leader);
     let refused = send_newer(&cluster, both, Route::ReadIndex, question).await;
     assert_eq!(refused.code, RejectionCode::NewerFormat, "{refused}");

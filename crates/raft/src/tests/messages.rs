@@ -226,7 +226,10 @@ fn proposals(lines: &mut Lines) {
     ] {
         lines.add(&ForwardReply(Err(ForwardRefusal::Propose(error))));
     }
-    lines.add(&ReadIndex { timeout_ms: 500 });
+    lines.add(&ReadIndex {
+        promised: Promise { term: 5 },
+        timeout_ms: 500,
+    });
     lines.add(&ReadIndexReply(Ok(ReadPoint {
         index: 17,
         cluster_ms: seqd_state::ClusterMs(19),

@@ -21,11 +21,21 @@ use crate::replica::Replica;
 const PATIENCE: Duration = Duration::from_millis(2);
 
 /// A promise that arrived with the requests themselves: the node that sent them, and its term.
-pub(super) type FromSender = Option<(u64, u64)>;
+pub(crate) type FromSender = Option<(u64, u64)>;
+
+/// The promise that this node sends with its requests, after they have arrived.
+pub(crate) fn own_promise(replica: &Replica) -> Promise {
+    let term = if is_out!(PromiseOfSender) {
+        replica.first_term
+    } else {
+        replica.promised.term()
+    };
+    Promise { term }
+}
 
 /// Returns whether a majority confirms that no other node leads in a later term. The requests must
 /// have arrived before the call, and before the sender gave its promise.
-pub(super) async fn is_confirmed(
+pub(crate) async fn is_confirmed(
     node: &Node,
     replica: &Replica,
     term: u64,
@@ -54,7 +64,7 @@ pub(super) async fn is_confirmed(
 
 /// Asks voters until the confirmations are complete, or all have answered.
 async fn ask(node: &Node, replica: &Replica, term: u64, confirmations: &mut Confirmations) {
-    let last = &replica.windows.last_confirmed;
+    let last = &replica.rounds.last_voter;
     let (first, mut others) = confirmations.to_ask(last.load(Ordering::Relaxed));
     let ask = |voter| ask_one(node, replica, voter, term);
     let mut answers: FuturesUnordered<_> = first.into_iter().map(ask).collect();
