@@ -19,7 +19,7 @@ use openraft::base::{BoxFuture, BoxStream};
 use openraft::errors::RPCError;
 use openraft::network::RPCOption;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, StreamAppendResult};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::client::PeerClient;
 use crate::types::{LogId, TypeConfig};
@@ -139,13 +139,9 @@ pub(super) async fn heartbeat(
     request: AppendEntriesRequest<TypeConfig>,
     option: &RPCOption,
 ) -> Beat {
-    let every = client.context.settings.heartbeat;
-    let mut beats = interval_at(Instant::now() + every, every);
+    let mut beats = interval(client.context.settings.heartbeat);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut under_way = FuturesUnordered::<Pin<Box<dyn Future<Output = Beat> + Send>>>::new();
-    // Without the timer: its grain of a millisecond is several times a round trip, and each
-    // linearizable read waits for this heartbeat.
-    under_way.push(Box::pin(client.append(request.clone(), option)));
     loop {
         tokio::select! {
             biased;
