@@ -1,5 +1,5 @@
-//! A client of all nodes on raw connections that it keeps. It sends one caller's requests, one at a
-//! time, and returns each response, or that there was none.
+//! A client of all nodes over raw connections that it keeps open. It sends the requests of one
+//! caller, one at a time, and returns each response or the reason why there is none.
 
 use std::io;
 use std::net::IpAddr;
@@ -60,9 +60,9 @@ impl Tally {
 pub struct Asker {
     addresses: Vec<String>,
     connections: Vec<Option<Connection>>,
-    /// The header with its access token; empty without one.
+    /// The header with the client's access token; empty without one.
     authorization: String,
-    /// The own address that it connects from; without one, the system chooses.
+    /// The source address of the connections; without one, the system chooses.
     source: Option<IpAddr>,
 }
 
@@ -92,8 +92,7 @@ impl Asker {
         self
     }
 
-    /// Sends a request with a JSON body, or with none, and an `Idempotency-Key` if that is not
-    /// empty.
+    /// Sends a request. An empty `body` sends no body, and an empty `key` no `Idempotency-Key`.
     pub async fn ask(
         &mut self,
         node: usize,

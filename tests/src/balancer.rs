@@ -1,5 +1,5 @@
-//! HAProxy before a cluster, as an operator would set it up: it checks the health port of each node,
-//! and hides no failure from its clients.
+//! HAProxy in front of a cluster, configured as by an operator: it checks the health port of each
+//! node, and hides no failure from its clients.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -82,7 +82,7 @@ impl Balancer {
         format!("http://{}", self.clients.address())
     }
 
-    /// The number of nodes to which it sends requests.
+    /// The number of nodes to which the balancer sends requests.
     pub fn used(&self) -> Option<usize> {
         let url = format!("http://{}/;csv", self.status.address());
         let table = http::get(&url).send().ok()?.body;

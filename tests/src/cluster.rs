@@ -20,8 +20,9 @@ use crate::workload::{Load, Route};
 /// Election timeouts of a cluster that must not lose its leader.
 const PATIENT: &str = "[\"2s\", \"4s\"]";
 
-/// From the start of the last process until every node is ready: an election, a worker lease and,
-/// on a loaded two-core machine with a debug build, much waiting for the processor.
+/// The time limit from the start of the last process until every node is ready: an election, a
+/// worker lease and, on a loaded two-core machine with a debug build, much waiting for the
+/// processor.
 pub const READY: Duration = Duration::from_secs(30);
 
 /// A text in a record, by which a test finds the record's bytes in a file.

@@ -6,11 +6,9 @@ use std::path::Path;
 /// Bytes on the disk, by part of a data folder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiskUse {
-    /// The log.
     pub wal: u64,
     /// The checkpoints (`state-*`), which sled writes.
     pub state: u64,
-    /// The snapshots.
     pub snap: u64,
     /// All files of the folder.
     pub all: u64,

@@ -13,7 +13,7 @@ use crate::checkers::{Violation, require};
 use crate::node::Node;
 use crate::{skips, wait};
 
-/// The violation of a fault that had no effect: its run shows nothing.
+/// The violation for a fault that had no effect: such a run proves nothing.
 pub const NEVER_BIT: &str = "a fault that never bit";
 
 /// A node whose process is stopped until this is dropped.

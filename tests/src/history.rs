@@ -34,9 +34,9 @@ impl Timeline {
 pub enum Outcome<T> {
     /// Acknowledged with this answer.
     Ok(T),
-    /// It may or may not have had an effect; the reason.
+    /// The request may or may not have had an effect; the reason.
     Unknown(String),
-    /// It certainly had no effect; the error code.
+    /// The request certainly had no effect; the error code.
     Refused(String),
 }
 
@@ -45,7 +45,7 @@ pub struct Op<T> {
     /// The index of the requested node, from zero.
     pub node: usize,
     pub call: At,
-    /// The time of its response or failure.
+    /// The time of the response or failure.
     pub back: At,
     pub count: u64,
     pub outcome: Outcome<T>,

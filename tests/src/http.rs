@@ -26,7 +26,7 @@ static CLIENT: LazyLock<Client> = LazyLock::new(client);
 
 /// A client that accepts any certificate: stories about certificates use the program itself.
 fn client() -> Client {
-    // An error means that it is already installed.
+    // An error means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .no_proxy()
@@ -44,7 +44,7 @@ pub struct Reply {
     /// The headers, names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
-    /// From sending to the last byte.
+    /// The time from sending the request to the last byte of the response.
     pub elapsed: Duration,
 }
 

@@ -33,7 +33,7 @@ const MORTAL: u8 = 5;
 const LONG_MS: u64 = 3_600_000;
 const SHORT_MS: u64 = 3_000;
 
-/// One key in this many is short-lived. The last of its callers arrives after it expired.
+/// One key in this many is short-lived. The last caller of such a key arrives after it expired.
 const SHORT_EVERY: u64 = 20;
 
 /// After this time, most short-lived keys that were done at once have expired.
@@ -139,7 +139,7 @@ impl Load for KeyLoad {
 struct Caller<'a> {
     key: u64,
     number: u8,
-    /// The index of the nonce of its next request.
+    /// The index of the nonce of the caller's next request.
     nonce: u32,
     random: Random,
     nodes: u64,
@@ -239,7 +239,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Continues as the first caller.
+    /// Continues as the caller that holds the claim.
     async fn go_on(&mut self, claim: (u64, &Value), claim_ms: u64) -> Next {
         sleep(Duration::from_millis(self.random.below(60))).await;
         match self.random.below(20) {
@@ -259,7 +259,7 @@ impl Caller<'_> {
                 self.complete(claim, 0).await
             }
             7 => {
-                // A caller that has changed its mind: the first result stays.
+                // The caller sends a second, different result: the first one must stay.
                 self.complete(claim, 0).await;
                 self.complete(claim, 1).await
             }
@@ -267,7 +267,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Completes the key, and retries until there is a result. Continues like any other caller.
+    /// Completes the key, and retries until there is a response. Then continues like any other
+    /// caller.
     async fn complete(&mut self, (claim, sealed): (u64, &Value), variant: u64) -> Next {
         let result = KeyResult { claim, variant };
         let body = json!({"claim": sealed, "result": format!("{claim}/{variant}")});

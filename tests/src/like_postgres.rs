@@ -45,7 +45,7 @@ struct Definition {
     cycles: bool,
 }
 
-/// What the comparison covered, and the differences.
+/// The cases that the comparison covered, and the differences.
 #[derive(Debug, Default)]
 pub struct Compared {
     definitions: usize,
@@ -116,7 +116,7 @@ impl Definition {
     }
 }
 
-/// Compares so many random definitions, with the draws of each.
+/// Compares this number of random definitions, with draws from each sequence.
 #[must_use]
 pub fn compared(
     cluster: &Cluster,
@@ -178,8 +178,8 @@ fn texts(values: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The number of single draws that PostgreSQL needs for the same. It would take those values that
-/// are left where the cluster refuses several.
+/// The number of single draws by which PostgreSQL repeats these draws. A refused draw of several
+/// values is not repeated, because single draws would take the values that are left.
 fn calls(draws: &Result<Draws, String>) -> usize {
     let calls = |(count, values): &(u64, Result<Vec<String>, String>)| match (count, values) {
         (2.., Err(_)) => 0,
@@ -189,7 +189,8 @@ fn calls(draws: &Result<Draws, String>) -> usize {
 }
 
 impl Compared {
-    /// Creates the same sequences in PostgreSQL, repeats the draws there, and notes each difference.
+    /// Creates the same sequences in PostgreSQL, repeats the draws there, and records each
+    /// difference.
     fn chunk(
         &mut self,
         postgres: &Postgres,
@@ -245,7 +246,8 @@ impl Compared {
                         .then(|| format!("{values:?} instead of {expected:?}"))
                 }
                 Err(why) if why != EXHAUSTED => Some(why.clone()),
-                // What was left was drawn later.
+                // The values that were left were drawn later, so there must be fewer than
+                // requested.
                 Err(_) if *count > 1 => (left() as u64 >= *count)
                     .then(|| format!("{count} values were refused and {} left", left())),
                 Err(_) => {

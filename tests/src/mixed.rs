@@ -33,7 +33,6 @@ pub struct Given {
     pub segment: u64,
 }
 
-/// Creates the sequences of the load.
 pub fn create(cluster: &Cluster) {
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     cluster.create_sequence(0, "ticket", &json!({"segment": {"min": 20, "max": 500}}));

@@ -16,7 +16,6 @@ const EVERY: Duration = Duration::from_millis(200);
 
 const MB: u64 = 1_000_000;
 
-/// The peaks of one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Peaks {
     pub node: String,

@@ -16,9 +16,9 @@ pub enum Value {
     Error(String),
     Integer(i64),
     Bulk(String),
-    /// Of version 2.
+    /// The null reply of protocol version 2.
     Nil,
-    /// Of version 3.
+    /// The null reply of protocol version 3.
     Null,
     Array(Vec<Value>),
     Map(Vec<Value>),
@@ -94,7 +94,7 @@ impl Resp {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Sends no more; replies can still be read.
+    /// Closes the sending direction. Replies can still be read.
     pub fn finish(&self) {
         let stream = self.stream.get_ref();
         stream.shutdown(Shutdown::Write).expect("a connection");

@@ -27,7 +27,7 @@ pub fn until<T>(what: &str, deadline: Duration, probe: impl FnMut() -> Option<T>
     within(deadline, probe).unwrap_or_else(|| panic!("not within {deadline:?}: {what}"))
 }
 
-/// Sets the flag when it is dropped, so also if the work panics.
+/// Sets the flag when it is dropped, even if the work panics.
 struct SetsAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetsAtEnd<'_> {
@@ -36,8 +36,8 @@ impl Drop for SetsAtEnd<'_> {
     }
 }
 
-/// Runs `work`, and runs `repeated` in another thread again and again until the work ends. Returns
-/// the results of both.
+/// Runs `work`, and meanwhile runs `repeated` in another thread repeatedly. Returns the results of
+/// both.
 pub fn beside<T, U: Send>(
     mut repeated: impl FnMut() -> U + Send,
     work: impl FnOnce() -> T,

@@ -19,9 +19,9 @@ const AFTER_REFUSAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// Always the same node: client number modulo nodes.
+    /// A client always uses the same node: client number modulo nodes.
     Fixed,
-    /// The same node until it fails, then the next.
+    /// A client uses the same node until it fails, then the next node.
     Roaming,
 }
 

@@ -97,7 +97,7 @@ pub fn is_host_port(text: &str) -> bool {
 /// Checks that the text in a field is `HOST:PORT`.
 ///
 /// # Errors
-/// It is not; the text names the field.
+/// The text is not `HOST:PORT`. The error names the field.
 pub fn check_host_port(field: &str, text: &str) -> Result<(), String> {
     match is_host_port(text) {
         true => Ok(()),

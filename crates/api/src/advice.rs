@@ -2,7 +2,7 @@
 //!
 //! A response over HTTP has both, the request first. The commands print the part for people alone.
 
-/// The separator, which precedes the command. It is part of no path and of no command.
+/// The separator before the command. It occurs in no path and in no command.
 const COMMAND: &str = " | ";
 
 /// Joins the same advice as an HTTP request and as a command.
@@ -18,15 +18,16 @@ pub fn command_of(hint: &str) -> &str {
         .map_or(hint, |(_, command)| command)
 }
 
-/// When to recover a quorum from its rest, which loses what only the missing voters had.
+/// The condition for recovering the quorum from the remaining nodes, which loses all data that only
+/// the missing voters had.
 pub const LOST_MAJORITY: &str = "only if a majority and its disks are lost for good, see \
      the page RECOVERY of the documentation, A lost majority (seqd data recover-quorum)";
 
-/// A quorum that was lost for this long may not come back by itself. A restart of a host takes
-/// minutes, so the words leave it open.
+/// After this time, a lost quorum may not return by itself. A restart of a host takes minutes, so
+/// the advice does not state that the loss is permanent.
 const LOST_FOR_LONG_MS: u64 = 30_000;
 
-/// Returns the advice for a quorum that was lost this long ago, or `None` if it may come back soon.
+/// Returns the advice for a quorum that was lost this long ago, or `None` if it may return soon.
 #[must_use]
 pub fn lost_for_long(lost_ms: Option<u64>) -> Option<String> {
     let lost_ms = lost_ms.filter(|ms| *ms >= LOST_FOR_LONG_MS)?;

@@ -1,8 +1,8 @@
-//! Examples in the description of the API: requests, and answers whose fields have values by name.
+//! The examples in the description of the API: requests and responses.
 //!
-//! `examples.json` has the values. A name has the same form in all answers, so one value per name is
-//! enough; `Type.name` is for a type in which the name means something else. A field without a value
-//! there has the empty value of its type.
+//! `examples.json` contains the values of fields, by name. A name has the same meaning in all
+//! responses, so one value per name is enough. `Type.name` is for a type in which the name has
+//! another meaning. A field that is not in the file gets the empty value of its type.
 
 use std::sync::LazyLock;
 
@@ -13,11 +13,11 @@ use crate::operation::{Media, Method, Operation};
 static EXAMPLES: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("examples.json")).unwrap_or_default());
 
-/// The deepest nesting of an example. The types of the answers are not recursive.
+/// The deepest nesting of an example. The types of the responses are not recursive.
 const MOST_DEPTH: u32 = 8;
 
-/// The fields of a first call, or null if it needs none. POST of a path that allocates has those of
-/// GET.
+/// The fields of an example request, or null if the request needs none. On a path that allocates,
+/// POST has the fields of GET.
 pub(crate) fn request(operation: &Operation) -> &'static Value {
     &EXAMPLES["requests"][operation.id]
 }
@@ -27,7 +27,7 @@ pub(crate) fn parameter(tag: &str, name: &str) -> &'static Value {
     &EXAMPLES["paths"][tag][name]
 }
 
-/// Adds an example to the default form of each successful answer.
+/// Adds an example to the default form of each successful response.
 pub(crate) fn add_answers(document: &mut Value, operations: &[&Operation]) {
     let schemas = document["components"]["schemas"].take();
     for operation in operations {
@@ -94,7 +94,7 @@ fn of(schema: &Value, (owner, name): (&str, &str), schemas: &Value, depth: u32) 
     }
 }
 
-/// Follows references, and takes the first of several forms. Returns the name of the type too.
+/// Follows references, and takes the first of several forms. Also returns the name of the type.
 fn resolved<'a>(schema: &'a Value, owner: &'a str, schemas: &'a Value) -> (&'a str, &'a Value) {
     let first = |key: &str| schema[key].as_array().and_then(|forms| forms.first());
     if let Some(form) = first("anyOf").or_else(|| first("oneOf")) {

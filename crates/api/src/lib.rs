@@ -7,15 +7,15 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `address`, `advice`, `exit`, `format`, `json_text`, `name`, `nearest`, `number_text`, `paths`, `scope`,
-//!   `token`, `unique`: text forms and names
+//! - `address`, `advice`, `exit`, `format`, `json_text`, `name`, `nearest`, `number_text`, `paths`,
+//!   `scope`, `token`, `unique`: text forms and names
 //! - `code`: error codes, with their status and whether to retry
 //! - `problem`: the body of an error
 //! - `request`, `words`: requests as they are read
-//! - `wire`, `operation`: the types of bodies, and what a row of the table of operations has
+//! - `wire`, `operation`: the types of bodies, and the properties of an operation
 //! - `operations`: the table
-//! - `examples`: examples of requests and answers
-//! - `openapi`: its description for other tools
+//! - `examples`: examples of requests and responses
+//! - `openapi`: the description of the API for other tools
 
 #![warn(missing_docs)]
 

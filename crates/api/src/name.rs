@@ -5,8 +5,8 @@
 pub const MAX_NAME_LEN: usize = 128;
 
 /// The rule for names, for messages. The replicated state has its own copy of the rule
-/// (`seqd_idgen::is_name`), which a newer program cannot change on its own. A test of the crate
-/// `node` compares the two.
+/// (`seqd_idgen::is_name`), which must be the same in all versions of a cluster's nodes. A test of
+/// the crate `node` compares the two.
 pub const NAME_RULE: &str = "1 to 128 of A-Z a-z 0-9 . _ : -, the first a letter or a digit";
 
 /// The reason why a text is not a valid name.

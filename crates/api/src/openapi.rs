@@ -146,7 +146,7 @@ impl Described<'_> {
     }
 
     /// The parameters of the path, the query and the header. A request with a body has its fields
-    /// in the body, but may have them in the query too.
+    /// in the body, but accepts them in the query too.
     fn parameters(&self, method: Method) -> Vec<Value> {
         let row = self.schemas.operation;
         let text = json!({ "type": "string", "minLength": 1 });
@@ -212,7 +212,8 @@ impl Described<'_> {
         Value::Object(responses)
     }
 
-    /// Returns the name of the response for these codes. Operations share it.
+    /// Returns the name of the response for these codes, which all operations with the same codes
+    /// share.
     fn refusal(&mut self, codes: &[ErrorCode]) -> String {
         let names: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
         let name = names.join(".");

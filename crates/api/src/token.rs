@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
-/// A shorter token could be guessed. 32 hexadecimal digits are 128 random bits.
+/// The least length of a token. A shorter token could be guessed: 32 hexadecimal digits are 128
+/// bits.
 const MIN_LENGTH: usize = 32;
 
-/// Allows for tokens of other systems, and is far below the limit for the head of a request.
+/// The greatest length of a token. It permits tokens of other systems, and is far below the limit
+/// for the head of a request.
 const MAX_LENGTH: usize = 512;
 
 /// The longest file: a token and a line end.
@@ -18,9 +20,9 @@ const MAX_FILE_BYTES: u64 = MAX_LENGTH as u64 + 2;
 #[cfg(unix)]
 const OTHERS: u32 = 0o077;
 
-/// The bit that may be set in a file of root: a service that runs as another user reads its token
-/// through its group, or through an access control list, which `LoadCredential` of systemd uses and
-/// which shows in the bits of the group.
+/// The bit that may be set in a file of root. A service that runs as another user reads its token
+/// through its group, or through an access control list, which systemd's `LoadCredential` sets and
+/// which appears in the group bits.
 #[cfg(unix)]
 const READ_BY_GROUP: u32 = 0o040;
 

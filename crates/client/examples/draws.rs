@@ -7,9 +7,9 @@
 //!
 //! Single values with one and two threads: from one allocator with one atomic addition each, and
 //! from a chunk of each thread. It uses a segment sequence of its own on a running cluster, such as
-//! `seqd demo`, with segments of 100 million values, so that refills do not end a round. Rounds of 5
-//! ms alternate. A round counts only if each thread had a processor for nine tenths of the time.
-//! The median of these rounds and their number are printed.
+//! `seqd demo`, with segments of 100 million values, so that refills do not end a round. The rounds
+//! alternate and last 5 ms each. A round counts only if each thread had a processor for nine tenths
+//! of the time. The median of these rounds and their number are printed.
 
 use std::error::Error;
 use std::hint::black_box;

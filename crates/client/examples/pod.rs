@@ -1,5 +1,5 @@
-//! One of many short-lived pods. It needs a worker for its lifetime and releases it, so that a
-//! layout with few workers can serve any number of pods in sequence.
+//! A short-lived pod, which leases a worker for its lifetime and releases it. A layout with few
+//! workers can thus serve any number of pods in sequence.
 //!
 //! `pod ENDPOINTS LAYOUT NAME` mints one ID and exits.
 

@@ -68,7 +68,7 @@ pub struct Traced<'a> {
     pub path: &'a str,
     /// The result: a status, the code of a problem, or the reason why no response arrived.
     pub result: String,
-    /// The time that it took.
+    /// The duration of the request.
     pub took: Duration,
 }
 
@@ -94,7 +94,8 @@ pub(crate) struct Call {
     accept: &'static str,
     /// An additional header.
     header: Option<(HeaderName, HeaderValue)>,
-    /// `true` if the outcome matters when the response is lost.
+    /// `true` if the request may have an effect, so that its outcome is unknown when the response
+    /// is lost.
     changes: bool,
     /// The time for which the node may wait before it responds, in addition to any deadline.
     wait: Duration,
@@ -218,7 +219,7 @@ impl Client {
         Ok(self.send_as(call, text).await?.1)
     }
 
-    /// Sends `call` and returns what `read` makes of the body of the response.
+    /// Sends `call`, passes the body of the response to `read`, and returns its result.
     pub(crate) async fn send_as<T>(
         &self,
         call: Call,

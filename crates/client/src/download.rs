@@ -38,8 +38,8 @@ pub struct Download {
 }
 
 impl Client {
-    /// Requests a snapshot that contains everything that was acknowledged before. With `stale`, the
-    /// snapshot contains the state of the answering node.
+    /// Requests a snapshot with every change that was acknowledged before the request. With
+    /// `stale`, the snapshot contains the state of the answering node.
     ///
     /// # Errors
     /// The problem that a node returned, or the reason why no response arrived.

@@ -187,9 +187,8 @@ fn update_call(name: &str, change: &SequenceSpec, revision: Option<u64>) -> Resu
     reason = "all of them fail in the same way, described above"
 )]
 impl Client {
-    /// Returns the cluster like [`Client::cluster`], as a member of it has recorded it. The response
-    /// of a node that is not a member yet lists no member. It counts as unavailable, so that the
-    /// next endpoint is tried.
+    /// Like [`Client::cluster`], but only a member's response is accepted. A node that is not a
+    /// member yet lists no members, and counts as unavailable, so that the next endpoint is tried.
     pub async fn cluster_of_member(&self) -> Result<Cluster, Error> {
         let call = call_of::<op::GetCluster>(&[], &NoFields {})?;
         let read = |bytes: &[u8]| {

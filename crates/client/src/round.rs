@@ -1,4 +1,4 @@
-//! Selects the endpoints in turn with the time for each, and the error if none of them gave a good
+//! Selects the endpoint to try next and its time limit, and the error if no endpoint gave a good
 //! response.
 //!
 //! The endpoints of a client share the time of one request. The endpoint of the last good response
@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use crate::endpoint::Endpoint;
 use crate::error::{Attempt, Error};
 
-/// The time for which a response counts as a sign of life. It is short compared with the time in
-/// which an operator notices a hung node, and long compared with the pauses of a program that sends
-/// requests continuously.
+/// The time for which a response counts as a sign of life. It is shorter than an operator's
+/// reaction to a hung node, and longer than the pauses of a program that sends requests
+/// continuously.
 const LATELY: Duration = Duration::from_secs(10);
 
 /// The longest silence of an endpoint while others are left. A command must end within 2.5 s if the

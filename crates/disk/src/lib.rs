@@ -9,8 +9,8 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `durable`, `os`, `read_only`, `simulated`, `stream`, `tapped`: one disk each, and what writers
-//!   of files share
+//! - `durable`, `os`, `read_only`, `simulated`, `stream`, `tapped`: the implementations of a disk,
+//!   and shared helpers for files
 
 mod durable;
 mod os;

@@ -36,8 +36,8 @@ impl DiskFile for File {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        // Through libc, like the next one, so that a test can preload a library whose sync does
-        // nothing.
+        // This sync and the next one call libc, so that a test can preload a library whose sync
+        // does nothing.
         File::sync_data(self)
     }
 

@@ -2,10 +2,14 @@
 //!
 //! A guard is a line that an invariant depends on. The code evaluates [`is_out!`](crate::is_out) at
 //! that line. In a shipped program it is the constant `false`, and no code is generated for it. Two
-//! builds evaluate it: the unit tests of the crate that contains the guard, where [`take_out`]
-//! removes it for one thread, and everything that is built with `--cfg seqd_bugs`, where the
-//! variable `SEQD_GUARD_OUT` removes it for the whole process. `docs/internals/GUARDS.md` lists the
-//! test that detects each missing guard.
+//! builds evaluate it:
+//!
+//! - In the unit tests of the crate that contains the guard, [`take_out`] removes it for one
+//!   thread.
+//! - In a build with `--cfg seqd_bugs`, the variable `SEQD_GUARD_OUT` removes it for the whole
+//!   process.
+//!
+//! `docs/internals/GUARDS.md` lists the test that detects each missing guard.
 
 mod list;
 

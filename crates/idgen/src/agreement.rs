@@ -75,12 +75,12 @@ pub struct Agreed {
 pub enum Standing {
     /// Unknown, because too few clocks are known.
     Unknown,
-    /// It agrees with a majority.
+    /// The clock agrees with a majority.
     Right,
     /// A majority agrees, but not with this clock.
     Wrong {
-        /// The milliseconds by which it is ahead of the middle of the majority. Negative if it is
-        /// behind.
+        /// The milliseconds by which the clock is ahead of the middle of the majority. Negative if
+        /// it is behind.
         ahead_ms: i64,
     },
     /// No majority agrees, so any clock may be wrong.

@@ -64,9 +64,9 @@ pub enum Refusal {
     /// Nothing has been minted yet, and the window begins later than the tolerance covers.
     #[error("the window begins in {ms} ms")]
     NotYet {
-        /// The milliseconds until it begins.
+        /// The milliseconds until the window begins.
         ms: u64,
-        /// Its first tick.
+        /// The first tick of the window.
         from: Tick,
     },
     /// The generator was closed. This is permanent.

@@ -5,17 +5,17 @@
 //! time and prevents a clearly wrong clock from using up future ticks. It compares each reading of
 //! the wall clock with four values:
 //!
-//! **The stored mark**, after a start: how far the previous process got. A clock at or past `ahead`
-//! is past every used tick. Between `last_minted` and `ahead`, ticks may have been used, so the
-//! guard waits. A crash and a quick restart with a good clock lead here, and this is not a
+//! **The stored mark**, after a start: the progress of the previous process. A clock at or past
+//! `ahead` is past every used tick. Between `last_minted` and `ahead`, ticks may have been used, so
+//! the guard waits. This happens after a crash and a quick restart with a good clock, and is not a
 //! rollback. Below `last_minted` the clock did step back. The guard waits for a small difference,
 //! and refuses for a larger one until the clock has caught up.
 //!
-//! **The last tick used** by this process. The generators refuse by it on their own. The guard
-//! returns the same verdict, so that a health check need not mint.
+//! **The last tick used** by this process. The generators themselves refuse a clock before it. The
+//! guard returns the same verdict, so that a health check need not mint.
 //!
-//! **The peers' clocks.** A reading that agrees with a majority of them is good however it came
-//! about. If a majority agrees without it, it is bad, however steady it is (see `agreement`). If no
+//! **The peers' clocks.** A reading that agrees with a majority of them is good, even after a jump.
+//! If a majority agrees without it, it is bad, however steady it is (see `agreement`). If no
 //! majority agrees, no reading is good. If too few peers are known, or there are none, the last
 //! comparison decides:
 //!
@@ -99,7 +99,7 @@ pub enum ClockVerdict {
     },
     /// The clock stepped back by more than the tolerance. Minting is refused.
     Behind {
-        /// The milliseconds by which it is behind the last used tick.
+        /// The milliseconds by which the clock is behind the last used tick.
         by_ms: u64,
         /// The clock reading from which IDs are minted again.
         until: WallMs,
@@ -112,7 +112,7 @@ pub enum ClockVerdict {
     },
     /// A majority of the clocks agrees without this one. The restrictions are those of a jump.
     Skewed {
-        /// The milliseconds by which it is ahead of the majority. Negative if it is behind.
+        /// The milliseconds by which the clock is ahead of the majority. Negative if it is behind.
         ahead_ms: i64,
     },
     /// No majority of the clocks agrees, so this clock may be wrong. The restrictions are those of

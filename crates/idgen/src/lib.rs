@@ -9,7 +9,7 @@
 //!
 //! - `time`, `policy`, `id`, `progression`, `segment`: times, IDs, and ranges of numbers
 //! - `layout`, `generator`, `agreement`: the fields of an ID, minting, and clocks that agree
-//! - `guard`: what a step of the clock means for minting
+//! - `guard`: the effect of a clock step on minting
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,5 @@
-//! Accepts a limited number of connections. Further ones wait in the queue of the operating system.
+//! Accepts a limited number of connections. Other connections wait in the queue of the operating
+//! system.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

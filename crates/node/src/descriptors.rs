@@ -58,8 +58,9 @@ impl Descriptors {
         Self::of(usize::try_from(current).unwrap_or(usize::MAX))
     }
 
-    /// The connections of clients to the HTTP port, and to each of the other ports. All ports together
-    /// have as many as the HTTP port alone would have, so that they need no more memory.
+    /// The limits of client connections for the HTTP port, and for each of the other ports. Their
+    /// sum is the limit that the HTTP port alone would have, so that several ports need no more
+    /// memory.
     pub(crate) fn clients_of(&self, others: usize) -> (usize, usize) {
         match others {
             0 => (self.clients, 0),
@@ -86,7 +87,8 @@ fn from_peers(all: usize) -> usize {
     (all / 8).min(1025)
 }
 
-/// What storage and peers leave. There are five connections to each of at most 63 other nodes.
+/// The descriptors that remain for clients after those of storage and peers. There are five
+/// connections to each of at most 63 other nodes.
 fn for_clients(all: usize) -> usize {
     let to_peers = (all / 16).min(315);
     all - STORAGE - from_peers(all) - to_peers - HEALTH

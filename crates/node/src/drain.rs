@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout};
 use crate::minting::Minters;
 use crate::sequences::SegmentBuffers;
 
-/// Time between two looks for unused ranges. A range counts as unused if no request arrived for it
-/// within this time.
+/// The interval between two checks for unused ranges. A range counts as unused if no request
+/// arrived for it within this time.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Time limit of one return. If it fails, the values become a gap.
+/// The time limit of one return. If the return fails, the values become a gap.
 const RETURN: Duration = Duration::from_secs(2);
 
 /// Returns unused workers and ranges while the node is drained.

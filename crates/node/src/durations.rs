@@ -1,4 +1,4 @@
-//! A histogram of durations without a lock, since each response is counted in one.
+//! A lock-free histogram of durations, since each response is counted in one.
 
 use std::fmt;
 use std::sync::Arc;

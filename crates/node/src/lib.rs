@@ -5,10 +5,10 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `clock`, `clock_steps`, `config`, `connections`, `descriptors`, `durations`, `metrics`, `times`:
-//!   the environment, with clock, configuration, sockets and counters
-//! - `access`, `admission`, `codes`, `http`, `ports`, `replica`, `tls`: authentication, the checks that
-//!   every request passes, the parsing of requests, and consensus as a trait
+//! - `clock`, `clock_steps`, `config`, `connections`, `descriptors`, `durations`, `metrics`,
+//!   `times`: the environment, with clock, configuration, sockets and counters
+//! - `access`, `admission`, `codes`, `http`, `ports`, `replica`, `tls`: authentication, the checks
+//!   that every request passes, the parsing of requests, and consensus as a trait
 //! - `places`, `sequences`, `minting`: IDs and segments from memory
 //! - `drain`, `runs_out`, `services`, `trends`: each request, without HTTP
 //! - `problems`: the errors of services as clients see them

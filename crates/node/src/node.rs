@@ -35,8 +35,9 @@ use crate::services::{Parts, Services};
 use crate::tls::Tls;
 use crate::trends;
 
-/// Time for which a stopping node responds `draining` before it closes its port. An active client
-/// sends a request within this time and then uses another node, so that no request is cut off.
+/// The time for which a stopping node responds `draining` before it closes its port. Within this
+/// time, an active client sends a request, receives the refusal and turns to another node, so that
+/// no request is cut off.
 const LINGER: Duration = Duration::from_millis(250);
 
 /// Time that a stop allows for requests in flight.
@@ -48,8 +49,8 @@ const GRACE_AT_FAILURE: Duration = Duration::from_secs(1);
 /// Time that a stop allows for the return of leases and segments to the cluster.
 const GIVE_BACK: Duration = Duration::from_secs(2);
 
-/// A step of a node's life. Boxed, so that its code is compiled in this crate only, and not again
-/// in each crate that awaits it.
+/// The future of a start or a stop. It is boxed, so that its code is compiled in this crate only,
+/// and not again in each crate that awaits it.
 pub type Step<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 pub struct Node {
@@ -67,7 +68,7 @@ pub struct Node {
     running: Mutex<Running>,
 }
 
-/// The parts that a stop takes, each once.
+/// The parts of a running node that a stop takes.
 struct Running {
     /// The ports for clients; that of HTTP is first.
     ports: Vec<Port>,
@@ -215,8 +216,8 @@ impl Node {
 
     /// Serves requests for `http.drain`, while balancers find out that this node is not ready and
     /// another node takes over leadership. In the second half, each response ends its connection,
-    /// because clients that know no balancer, or one that does not look into connections, would
-    /// keep theirs. The time of a drain that an operator began before counts.
+    /// because a client without a balancer, or with one that does not inspect connections, would
+    /// otherwise keep its connection. The time since an operator began a drain counts.
     async fn drain(&self) {
         let drain = self.services.config.http.drain;
         if drain.is_zero() || matches!(*self.ended.borrow(), Phase::Stopped(_)) {

@@ -22,7 +22,7 @@ pub(crate) struct Places {
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// Each with the number of places that it needs.
+    /// The waiting requests, each with the number of places that it needs.
     waiting: RoundRobin<(usize, oneshot::Sender<Place>)>,
 }
 
@@ -74,9 +74,9 @@ impl Places {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// Waits for `units` places, or for all of them if there are fewer. Never returns `None`, since
-    /// every waiting request receives its places. The request is marked as paused while it waits.
-    /// The number of connections limits the number of waiting requests.
+    /// Waits for `units` places, or for all places if there are fewer. Never returns `None`, since
+    /// every waiting request receives its places. A waiting request is marked as paused. The number
+    /// of connections limits the number of waiting requests.
     pub(crate) async fn take(self: &Arc<Self>, tenant: Tenant, units: usize) -> Option<Place> {
         let mut comes = self.enter(tenant, units);
         if let Ok(place) = comes.try_recv() {

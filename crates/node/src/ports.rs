@@ -25,8 +25,8 @@ pub struct Ports {
     /// The port with `/livez`, `/readyz` and `/metrics` alone.
     pub health_listener: Option<Box<dyn Listen>>,
     pub protocols: ProtocolListeners,
-    /// The runtime of consensus, with the peers' port and the links to the peers. It should be
-    /// another one than that of the clients' ports, so that many requests delay no heartbeat.
+    /// The runtime of consensus, with the peers' port and the links to the peers. It should differ
+    /// from the runtime of the clients' ports, so that many requests do not delay heartbeats.
     pub consensus: Handle,
 }
 

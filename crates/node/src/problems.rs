@@ -27,7 +27,8 @@ pub(crate) fn internal(error: &impl ToString) -> Problem {
 pub(crate) fn not_ready(readiness: &Readiness) -> Option<Problem> {
     let (check, why) = readiness.failed()?;
     let mut problem = match why {
-        // This error has more than the detail: by how much, until when.
+        // Unlike the detail of the check, this error also has the difference and the time until
+        // which it lasts.
         Unready::Minting(error) => ServiceError::from(error.clone()).into(),
         _ => Problem::new(why.code(), check.detail.clone()),
     };
@@ -200,7 +201,7 @@ fn mint(problem: Problem, error: &MintError) -> Problem {
         MintError::ClockSkewed { .. } => {
             problem.with_hint("use another node; check this node's clock (chronyc tracking)")
         }
-        // The lease is this node's own.
+        // The general advice does not apply, because the lease is this node's own.
         MintError::Propose(ProposeError::OutcomeUnknown { .. })
         | MintError::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { .. }))
         | MintError::WindowEnded { .. }

@@ -1,7 +1,7 @@
 //! The part of consensus that minting and sequences need, as a trait that a test can implement.
 //!
-//! The implementation is the Raft handle; in unit tests it is the state machine alone, the same
-//! one.
+//! It is implemented by the Raft handle. In unit tests it is implemented by the same state machine,
+//! without Raft.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,10 +21,10 @@ pub(crate) const STATE_WAIT: Duration = Duration::from_millis(50);
 /// A pending response of the cluster.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProposeError>> + Send + 'a>>;
 
-/// Drawn values, to come.
+/// The future of a draw.
 pub(crate) type Drawing<'a> = Pin<Box<dyn Future<Output = Result<Drawn, DrawError>> + Send + 'a>>;
 
-/// How far each member has applied the log, as last reported to this node.
+/// The last applied entry of each member, as last reported to this node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     /// This node's last applied entry.
@@ -43,11 +43,12 @@ pub(crate) struct OtherMember {
 pub(crate) trait Replica: Send + Sync {
     fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Answer<'_, Vec<Outcome>>;
 
-    /// Waits until this node's state includes everything that was acknowledged anywhere before the
-    /// call. Returns the leader's cluster clock at some moment during the call.
+    /// A linearizable read: waits until this node's state includes everything that any node
+    /// acknowledged before the call. Returns the leader's cluster clock at some moment during the
+    /// call.
     fn read(&self, deadline: Instant) -> Answer<'_, ClusterMs>;
 
-    /// Draws values of an ordered sequence, or timestamps. After an error, none was issued.
+    /// Draws values of an ordered sequence, or timestamps. After an error, no value was issued.
     fn draw(&self, draw: Draw, deadline: Instant) -> Drawing<'_>;
 
     fn progress(&self) -> Progress;
@@ -72,7 +73,7 @@ pub(crate) trait Replica: Send + Sync {
 
 /// The cluster's time as of a read, from which the remaining time of a hold is computed. After a
 /// linearizable read it is an upper bound, so that no hold appears to last longer than it does.
-/// After a stale read it is no bound.
+/// After a stale read, it may lag by any amount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadTime {
     /// The leader's clock at a moment after `asked`; after a stale read, the clock that this node
@@ -82,8 +83,8 @@ pub(crate) struct ReadTime {
 }
 
 impl ReadTime {
-    /// The time that this node has applied, for stale reads. It is no bound: it may lag by any
-    /// amount, and a hold then appears to last longer by that amount.
+    /// The applied time of this node, for stale reads. It may lag by any amount, and a hold then
+    /// appears to last longer by that amount.
     pub(crate) fn of_applied(state: &State) -> Self {
         Self {
             cluster_ms: state.cluster_ms(),
@@ -112,7 +113,7 @@ pub(crate) async fn read_time(
     Ok(ReadTime { cluster_ms, asked })
 }
 
-/// The result of `look`.
+/// Calls `look` with the state that this node has applied, and returns its result.
 ///
 /// # Errors
 /// The reason why this node has no state.
@@ -130,7 +131,7 @@ pub(crate) fn applied<R>(
     seen.ok_or_else(no_state)
 }
 
-/// The result of `look`; `None` while this node has no state.
+/// Like [`applied`], but returns `None` while this node has no state.
 pub(crate) fn peek<R>(replica: &dyn Replica, look: impl FnOnce(&State) -> R) -> Option<R> {
     applied(replica, look).ok()
 }
@@ -155,7 +156,7 @@ pub(crate) fn layouts(replica: &dyn Replica) -> Vec<Layout> {
     on_state_or_empty(replica, |state| state.layouts().cloned().collect())
 }
 
-/// The result of `look`. While this node has no state, `look` gets the empty state of a new
+/// Like [`applied`], but while this node has no state, `look` receives the empty state of a new
 /// cluster.
 fn on_state_or_empty<R>(replica: &dyn Replica, look: impl Fn(&State) -> R) -> R {
     peek(replica, &look).unwrap_or_else(|| look(&State::new()))

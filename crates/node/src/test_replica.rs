@@ -49,9 +49,9 @@ pub(crate) struct TestReplica {
     pub(crate) clock: Arc<TestClock>,
     started: Instant,
     pub(crate) has_quorum: AtomicBool,
-    /// Whether reads succeed while there is a quorum.
+    /// True if reads succeed while there is a quorum.
     pub(crate) can_read: AtomicBool,
-    /// Whether the node has a state, which it lacks at the beginning of its start.
+    /// True if the node has a state, which is missing at the beginning of a start.
     pub(crate) has_state: AtomicBool,
     pub(crate) proposals: AtomicU64,
     /// The other members; none, unless a test sets some.

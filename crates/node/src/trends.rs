@@ -1,8 +1,8 @@
-//! The last ten minutes and the last day of a node's disk, for a diagnosis: durations of syncs and
-//! commits, changes of the leader, and the growth of the used space.
+//! Recent statistics of a node, for a diagnosis: the durations of syncs and commits and the changes
+//! of the leader in the last ten minutes, and the growth of the used space in the last day.
 //!
-//! The counters of the metrics begin at the start of the node. A disk that has become slow, or that
-//! was slow last week, is judged by its recent syncs.
+//! The counters of the metrics cover the time since the start of the node, but a disk that has
+//! become slow, or that was slow last week, must be judged by its recent syncs.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -102,7 +102,8 @@ impl Trends {
 }
 
 /// The durations since earlier readings of a histogram, oldest first: the 99th percentile since the
-/// oldest, and the median of the latest [`LatencyFacts::ENOUGH`] or more, which shows a change soon.
+/// oldest, and the median of the latest [`LatencyFacts::ENOUGH`] or more, which reflects a change
+/// soon.
 fn latency<'a>(
     earlier: impl DoubleEndedIterator<Item = (&'a Buckets, u64)>,
     (new, all): (&Buckets, u64),

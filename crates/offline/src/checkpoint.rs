@@ -40,9 +40,9 @@ impl TakeRows for Rows {
 /// The reason why a checkpoint cannot be reported.
 #[derive(Debug)]
 pub(super) enum CheckpointError {
-    /// It is damaged and a start would set it aside, or it was written by a newer seqd.
+    /// The checkpoint is damaged and a start would set it aside, or a newer seqd wrote it.
     Unusable(Problem),
-    /// It could not be copied, but may be intact.
+    /// The checkpoint could not be copied, but may be intact.
     NotCopied { to: PathBuf, why: io::Error },
 }
 
@@ -68,7 +68,7 @@ impl From<CheckpointError> for OfflineError {
 /// A checkpoint that a start would use.
 pub(super) struct Verified<R> {
     folder: String,
-    /// The last entry in it.
+    /// The last entry in the checkpoint.
     pub(super) applied: Option<LogIdRecord>,
     pub(super) membership: StoredMembershipRecord,
     digest: u128,

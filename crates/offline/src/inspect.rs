@@ -87,7 +87,7 @@ impl FolderReport {
         self.problems.push(Problem::new(file, detail));
     }
 
-    /// Adds what a start of the node would refuse although the files can be read.
+    /// Adds the problems for which a start would refuse the folder although its files can be read.
     fn refused_by_a_start(&mut self, root: &Path, log: Option<&Inspection>) {
         if let Some(other) = self.format.as_ref().filter(|format| *format != FORMAT) {
             let detail = format!("the file contains {other:?}; this version supports {FORMAT:?}");

@@ -6,13 +6,13 @@
 //! Invariants:
 //! - A folder is read under its lock, so that no node writes to it in the meantime. If there is no
 //!   lock to take, the report contains the reason.
-//! - Of a damaged folder, everything readable is reported, and the position of the damage.
+//! - The report on a damaged folder contains everything readable and the position of the damage.
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `error`, `files`, `private_folder`, `replay`, `reports`: files and what is reported of them
+//! - `error`, `files`, `private_folder`, `replay`, `reports`: reading files, and the reports
 //! - `checkpoint`, `lock`, `snapshot`, `takeover`: one part of a folder each
-//! - `inspect`, `remains`, `restore`: what a folder holds, and a new one from a snapshot
+//! - `inspect`, `remains`, `restore`: the content of a folder, and a new folder from a snapshot
 //! - `recover`, `verify`: the commands that need all of these
 
 mod checkpoint;

@@ -43,7 +43,7 @@ pub struct Problem {
     /// The file or folder, relative to the data folder.
     pub file: String,
     pub detail: String,
-    /// `true` if a newer seqd wrote it, so that nothing is damaged.
+    /// `true` if a newer seqd wrote the file, so that nothing is damaged.
     #[serde(skip)]
     pub is_newer: bool,
 }
@@ -78,9 +78,9 @@ pub struct IdentityReport {
     #[serde(serialize_with = "text")]
     pub node: u64,
     pub name: String,
-    /// `true` if it was added to an existing cluster.
+    /// `true` if the node was added to an existing cluster.
     pub joined: bool,
-    /// `true` if it chose the ID of the cluster and had not founded the cluster yet.
+    /// `true` if the node chose the ID of the cluster and had not founded the cluster yet.
     pub founding: bool,
     /// The members that founded the cluster, or the members of the cluster that it joined: IDs and
     /// names.
@@ -116,7 +116,7 @@ pub struct LogReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct EntryId {
     pub index: u64,
-    /// The term of the leader that wrote it.
+    /// The term of the leader that wrote the entry.
     pub term: u64,
 }
 
@@ -152,7 +152,7 @@ pub struct SegmentSummary {
     pub bytes: u64,
     pub used: u64,
     pub batches: u64,
-    /// The first live entry in it.
+    /// The first live entry in the segment.
     pub first: Option<u64>,
     pub last: Option<u64>,
 }
@@ -170,7 +170,7 @@ pub struct Torn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SnapshotSummary {
     pub file: String,
-    /// The index of the last entry in it.
+    /// The index of the last entry in the snapshot.
     pub index: u64,
     pub term: u64,
     pub rows: u64,
@@ -183,7 +183,7 @@ pub struct CheckpointReport {
     pub folder: String,
     pub applied: Option<EntryId>,
     pub rows: u64,
-    /// The digest of its rows, verified against the recorded one.
+    /// The digest of the checkpoint's rows, verified against the recorded one.
     pub digest: String,
     pub members: Vec<MemberReport>,
 }
@@ -205,7 +205,7 @@ pub struct PeerReport {
     #[serde(serialize_with = "text")]
     pub id: u64,
     pub boot: u64,
-    /// Its known synced position, in words.
+    /// The peer's known synced position, in words.
     pub synced: String,
 }
 
@@ -225,9 +225,9 @@ pub struct Sizes {
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Ok,
-    /// Noteworthy but not wrong: the next start handles it.
+    /// Not damaged, but worth noting: the next start handles the finding.
     Note,
-    /// It is damaged, or does not match the other files.
+    /// The checked object is damaged, or does not match the other files.
     Bad,
 }
 
@@ -249,7 +249,7 @@ pub struct Check {
     /// The file, relative to the data folder, or the compared objects.
     pub what: String,
     pub detail: String,
-    /// `true` if it is bad because this program is too old to read it.
+    /// `true` if the check failed because this program is too old to read the file.
     #[serde(skip)]
     pub is_newer: bool,
 }

@@ -19,14 +19,14 @@ use seqd_store::snapshot_file::SnapshotReader;
 pub struct SnapshotReport {
     pub file: PathBuf,
     pub cluster_id: String,
-    /// The index of the last entry in it.
+    /// The index of the last entry in the snapshot.
     pub index: u64,
     pub term: u64,
     pub rows: u64,
     pub bytes: u64,
     /// The digest of the rows, equal to the digest of a node that has applied `index`.
     pub digest: String,
-    /// The highest wall clock of any of its entries, in Unix milliseconds.
+    /// The highest wall clock of any entry in the snapshot, in Unix milliseconds.
     pub wall_ms: u64,
     pub members: Vec<MemberReport>,
     /// The number of records of each kind.

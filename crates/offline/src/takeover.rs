@@ -58,7 +58,7 @@ pub struct Takeover {
     /// The last entry in the state.
     pub index: u64,
     pub term: u64,
-    /// The latest time of any of its entries, or the time given by the operator, in Unix
+    /// The latest time of any entry in the state, or the time given by the operator, in Unix
     /// milliseconds.
     pub wall_ms: u64,
     /// The clock of this machine minus that time. Negative if the clock is behind.

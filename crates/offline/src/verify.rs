@@ -1,10 +1,9 @@
 //! Reads everything in a stopped node's folder in full and verifies it: every checksum, every
 //! record, and the consistency of log, snapshots and checkpoint.
 //!
-//! The last check is the strongest: the oldest kept snapshot and the log are applied again by the
-//! state machine of the node, and must yield the digests of the newer snapshot and of the
-//! checkpoint. No other check detects a snapshot or checkpoint that is intact but does not result
-//! from the log.
+//! The last check is the strongest: the node's own state machine applies the oldest kept snapshot
+//! and the log again, which must yield the digests of the newer snapshot and of the checkpoint. No
+//! other check detects a snapshot or checkpoint that is intact but does not result from the log.
 
 use std::path::Path;
 
@@ -354,9 +353,9 @@ impl Checks<'_> {
     }
 }
 
-/// Returns the state from which to apply: the newest snapshot that did not result from the log's
-/// entries (a leader sent it), otherwise the very first entry, otherwise the oldest snapshot that
-/// the log reaches back to.
+/// Returns the state to which the log is applied: the newest snapshot that a leader sent, otherwise
+/// the state before the very first entry, otherwise the oldest snapshot that the log reaches back
+/// to.
 fn begin(log: &Inspection, snapshots: &[SnapshotReport]) -> std::io::Result<Option<Replayed>> {
     let is_whole = log.purged.is_none() && log.first_index() == 0 && log.next_index() > 0;
     let reached = |found: &&SnapshotReport| log.first_index() <= found.index + 1;

@@ -1,7 +1,7 @@
 //! The levels of format that a program supports.
 //!
-//! The cluster's level is replicated and only rises. A node below it could not read all messages,
-//! so the handshake refuses it before anything else is sent to it.
+//! The cluster's level is replicated and only rises. A program that does not support it could not
+//! read all messages, so the handshake refuses its node before anything else is sent to it.
 
 use std::fmt;
 

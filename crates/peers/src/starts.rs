@@ -24,9 +24,9 @@ const HELLO_AGAIN: Duration = Duration::from_millis(200);
 /// The reason why the messages of a start are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartRefusal {
-    /// It must not take part.
+    /// The start must not take part.
     Stale(Stale),
-    /// It has not sent a hello to this process, or must send it again.
+    /// The start has not sent a hello to this process, or must send it again.
     Unintroduced,
 }
 

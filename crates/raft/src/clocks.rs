@@ -25,7 +25,8 @@ pub struct Clocks {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemberClock {
     pub standing: Standing,
-    /// Its gain on this node's clock, in microseconds per second; `None` while it is not known.
+    /// The rate at which the member's clock gains on this node's clock, in microseconds per second;
+    /// `None` while unknown.
     pub drift_ppm: Option<f64>,
 }
 

@@ -1,11 +1,11 @@
 //! A follower's contact with its leader: the time of the last message, the longest pauses, and
 //! whether the leader's port was found closed.
 //!
-//! A leader counts as lost after a silence of the *patience*. The patience is the lease, for which
-//! voters keep to their leader. On a link with longer pauses, it is twice the longest pause of the
-//! last minute, but at most two leases, so that a follower waits longer for a leader on a link that
-//! loses packets. Pauses within a lease after the first message of a leader do not count, because a
-//! restored link delivers its first messages with long pauses.
+//! A leader counts as lost after a silence of the *patience*. Normally, the patience is the lease,
+//! for which voters keep to their leader. On a link with longer pauses, it is twice the longest
+//! pause of the last minute, but at most two leases. A follower therefore waits longer for its
+//! leader on a link that loses packets. Pauses within a lease after the first message of a leader
+//! do not count, because a restored link delivers its first messages with long pauses.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,21 +15,21 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::types::Vote;
 
-/// Factor over the longest pause. A longer pause is not explained by the link.
+/// The patience is this many times the longest pause. The link does not explain a longer silence.
 const PAUSES: u32 = 2;
 
-/// Upper bound of the patience on a link with pauses, in leases. A lost leader is replaced within
-/// it.
+/// Upper bound of the patience, in leases. A lost leader is replaced after this time even on a link
+/// with long pauses.
 const LEASES: u32 = 2;
 
-/// Shortest time for which a pause counts; the longest is twice as long.
+/// Minimum time for which a pause counts; the maximum is twice as long.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
-/// Time from the start of one support to the next, in lengths of a support.
+/// Minimum time between the starts of two supports, as a multiple of the duration of a support.
 const BETWEEN_SUPPORTS: u32 = 2;
 
-/// Longest doubt about whether the port is closed after a connection to the leader broke: longer
-/// than a reconnection takes if the process has ended.
+/// Maximum time for which a node waits to find out why its connection to the leader broke: longer
+/// than a reconnection takes if the leader's process has ended.
 const DOUBT: Duration = Duration::from_millis(50);
 
 /// A leadership: the term and the node.

@@ -34,9 +34,8 @@ use crate::types::Member;
 /// Time for which a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);
 
-/// Time for which a peer's clock counts as known after its measurement. It equals a window, because
-/// a clock's line is steady, and a process that was suspended for some seconds keeps its
-/// measurements.
+/// Time for which a measurement of a peer's clock is used. It equals a window. The line of a clock
+/// is steady, so a process that was suspended for a few seconds can still use its measurements.
 const CLOCK_KNOWN_FOR: Duration = Duration::from_secs(30);
 
 /// Largest number of recorded names of nodes that are not members.
@@ -103,9 +102,9 @@ pub(crate) struct Known {
     refused: bool,
     pub(crate) ping: Option<Ping>,
     clock: Option<Measured>,
-    /// The drift of its clock against this node's.
+    /// The drift of the other node's clock against this node's.
     pub(crate) drift: Drift,
-    /// The progress of its stop, and the start that sent it.
+    /// The progress of the other node's stop, and the start that reported it.
     stopping: Option<(Start, Stopping)>,
 }
 
@@ -114,23 +113,23 @@ impl Known {
         !self.refused && self.answered.is_some_and(|at| at.elapsed() < REACHABLE_FOR)
     }
 
-    /// Its clock, if the measurement is recent enough.
+    /// The other node's clock, if the measurement is recent enough.
     pub(crate) fn clock(&self) -> Option<Measured> {
         self.clock
             .filter(|measured| measured.seen.elapsed() < CLOCK_KNOWN_FOR)
     }
 
-    /// Returns whether it last reported that its disk has only the reserve left.
+    /// Returns whether the other node last reported that its disk has only the reserve left.
     pub(crate) fn is_disk_low(&self) -> bool {
         self.ping.as_ref().is_some_and(|ping| ping.disk_low)
     }
 
-    /// Returns whether it last reported that it drains.
+    /// Returns whether the other node last reported that it drains.
     pub(crate) fn is_draining(&self) -> bool {
         self.ping.as_ref().is_some_and(|ping| ping.report.draining)
     }
 
-    /// Returns whether it last reported that its disk hangs.
+    /// Returns whether the other node last reported that its disk hangs.
     pub(crate) fn is_disk_hanging(&self) -> bool {
         self.ping.as_ref().is_some_and(|ping| ping.disk_hangs)
     }

@@ -36,19 +36,19 @@ struct LatestMessages {
 }
 
 impl LatestMessages {
-    /// The round trip of a ping of this node that was answered lately.
+    /// The round trip of this node's last answered ping to the member, if it is recent.
     fn round_trip(&self) -> Option<Duration> {
         let (at, took) = self.answered?;
         works(at).then_some(took)
     }
 
-    /// Returns whether a ping of the member arrived lately.
+    /// Returns whether a ping of the member arrived recently.
     fn receives(&self) -> bool {
         self.received.is_some_and(works)
     }
 }
 
-/// Returns whether a message of this time proves that a link works.
+/// Returns whether a message at this time is recent enough to prove that a link works.
 fn works(at: Instant) -> bool {
     at.elapsed() < WORKS_FOR
 }
@@ -86,22 +86,22 @@ impl Diagnosis {
         self.links().entry(node).or_default().received = Some(Instant::now());
     }
 
-    /// Returns whether a member answered a ping of this node lately. Its own pings prove the other
-    /// direction only.
+    /// Returns whether a member recently answered a ping of this node. The member's own pings prove
+    /// only the other direction.
     pub(crate) fn answers(&self, node: u64) -> bool {
         self.links()
             .get(&node)
             .is_some_and(|seen| seen.round_trip().is_some())
     }
 
-    /// Returns whether a ping of a member arrived lately, so that the member can connect to this
-    /// node, for example to request its vote. Until pings should have arrived, any member counts.
+    /// Returns whether a ping of a member arrived recently, so that the member can connect to this
+    /// node, for example to request its vote. Returns `true` for every member until the first pings
+    /// are due.
     pub(crate) fn hears(&self, node: u64) -> bool {
         let received = self.links().get(&node).and_then(|seen| seen.received);
         works(received.unwrap_or(self.since))
     }
 
-    /// The link to a member.
     pub(crate) fn link(&self, node: u64, name: String) -> LinkStatus {
         let links = self.links();
         let seen = links.get(&node);

@@ -1,8 +1,8 @@
 //! The drain of this node: an operator or a balancer moves work away from it.
 //!
-//! A draining node serves every request, but leaves the leadership to other voters. It leads only if
-//! no other voter can, because an available cluster comes first. The mark is not stored, so a
-//! restart ends it.
+//! A draining node serves every request, but leaves the leadership to other voters. It leads only
+//! if no other voter can, because availability takes precedence. The mark is not stored, so a
+//! restart ends the drain.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

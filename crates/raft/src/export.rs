@@ -55,7 +55,7 @@ pub enum SnapshotError {
 
 pub struct Export {
     pub cluster_id: String,
-    /// Index of the last entry that it contains.
+    /// Index of the last entry that the snapshot contains.
     pub index: u64,
     pub term: u64,
     pub rows: u64,
@@ -112,8 +112,8 @@ pub(crate) async fn export(
 }
 
 impl Export {
-    /// Reads the snapshot in pieces for as long as the client takes them. The pieces end early
-    /// after an error, or if none was taken for a minute.
+    /// Reads the snapshot in pieces for as long as the client takes them. The stream ends early
+    /// after an error, or if the client takes no piece for a minute.
     #[must_use]
     pub fn stream(self) -> Pieces {
         let (pieces, reader) = mpsc::channel(PIECES_AHEAD);

@@ -45,8 +45,8 @@ pub struct Settings {
     pub http_advertise: String,
     /// The configured peers, including this node if it is a founder.
     pub peers: Vec<Peer>,
-    /// Time for which an empty node listens for members of an existing cluster before it founds one,
-    /// or takes part in the founding.
+    /// Time for which an empty node listens for members of an existing cluster before it founds a
+    /// cluster or takes part in the founding.
     pub found_after: Duration,
     /// Time between heartbeats.
     pub heartbeat: Duration,
@@ -70,7 +70,7 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub name: String,
-    /// Its peer address, `HOST:PORT`.
+    /// The peer address, `HOST:PORT`.
     pub addr: String,
 }
 
@@ -200,22 +200,22 @@ pub enum MemberError {
 pub enum Role {
     Leader,
     Follower,
-    /// It replicates without a vote.
+    /// A member that replicates the log without a vote.
     Learner,
 }
 
 /// The part of a node's pings that reports its own state; sent to its peers once a second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The first worker that it holds, by layout.
+    /// The first worker that the node holds, by layout.
     pub workers: BTreeMap<String, u32>,
-    /// The further workers that it holds, by layout, if there are any.
+    /// The further workers that the node holds, by layout, if there are any.
     pub more_workers: BTreeMap<String, Vec<u32>>,
-    /// The number of IDs that it minted within the last second.
+    /// The number of IDs that the node minted within the last second.
     pub ids_per_second: u64,
-    /// Whether it serves every operation.
+    /// Whether the node serves every operation.
     pub ready: bool,
-    /// Whether it is being drained.
+    /// Whether the node is being drained.
     pub draining: bool,
 }
 
@@ -250,10 +250,11 @@ pub struct Status {
     pub term: u64,
     /// The leader that this node follows.
     pub leader: Option<NodeId>,
-    /// Whether its leader (or, for a leader, a quorum) was in contact within an election timeout.
+    /// Whether the leader (or, on the leader, a quorum) was in contact within an election timeout.
     pub has_quorum_contact: bool,
-    /// Whether this node leads, or the leader answered a ping of this node lately. Contact is proved
-    /// by the leader's messages, which may arrive although this node cannot reach the leader.
+    /// Whether this node leads, or the leader recently answered a ping of this node. Contact is
+    /// proved by the leader's messages, which may arrive although this node cannot reach the
+    /// leader.
     pub reaches_leader: bool,
     /// Time since the last such contact, or since the start; `None` while there is contact.
     pub out_of_contact_for: Option<Duration>,
@@ -298,19 +299,19 @@ pub struct MemberStatus {
     pub role: Role,
     pub http: String,
     pub peer: String,
-    /// Whether it answered within the last three seconds.
+    /// Whether the member answered within the last three seconds.
     pub reachable: bool,
-    /// The index of its last applied entry, as last received.
+    /// The index of the member's last applied entry, as last received.
     pub applied: Option<u64>,
-    /// The number of committed entries that it had yet to apply then, by its own count.
+    /// The number of committed entries that the member then had yet to apply, by its own count.
     pub behind: Option<u64>,
-    /// Its last report.
+    /// The member's last report.
     pub report: Option<Report>,
-    /// Its binary's version, as last received.
+    /// The version of the member's binary, as last received.
     pub version: Option<String>,
-    /// Its wall clock minus this node's, milliseconds; `None` while unknown.
+    /// The member's wall clock minus this node's, milliseconds; `None` while unknown.
     pub clock_offset_ms: Option<i64>,
-    /// The levels that its program supports, as last received.
+    /// The levels that the member's program supports, as last received.
     pub levels: Option<LevelRange>,
 }
 
@@ -318,11 +319,11 @@ pub struct MemberStatus {
 #[derive(Clone, Debug)]
 pub struct LinkStatus {
     pub name: String,
-    /// Time until the member answered this node's last ping; `None` if none was answered lately.
+    /// Time until the member answered this node's last ping; `None` if no recent ping was answered.
     pub round_trip: Option<Duration>,
     /// The error of this node's latest ping, if it failed.
     pub error: Option<String>,
-    /// True if pings of the member arrived lately.
+    /// True if a ping of the member arrived recently.
     pub receives: bool,
 }
 

@@ -27,8 +27,8 @@ impl LeaderWindows {
 }
 
 impl WindowState {
-    /// The windows of this term, unless the leader has stopped drawing in it, or this node has drawn
-    /// in a later one.
+    /// The windows of this term; `None` if the leader has stopped drawing in this term, or this
+    /// node has drawn in a later term.
     pub(crate) fn of_term(&mut self, term: u64) -> Option<&mut Windows> {
         let is_open = self.ended != Some(term);
         (is_open && self.windows.begin(term)).then_some(&mut self.windows)

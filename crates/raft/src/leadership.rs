@@ -19,12 +19,12 @@ use crate::replica::Replica;
 use crate::storage::machine::Machine;
 use crate::types::{Member, TypeConfig, Vote};
 
-/// Pause of a waiter if openraft has ended, because the node is then about to stop.
+/// Time for which a waiter sleeps once openraft has ended. The node is then about to stop.
 const AFTER_THE_END: Duration = Duration::from_millis(20);
 
-/// Number of the last heartbeats of which a node must have acknowledged one to count as answering,
-/// counted from when the leader sent it. A far link or a busy machine takes two or three. At the
-/// default settings, this is the election timeout, after which a leader counts as lost, too.
+/// A node counts as answering if it has acknowledged a message that the leader sent within this
+/// many heartbeat intervals. A slow link or a busy machine needs two or three. With the default
+/// settings, this time equals the election timeout, after which a leader also counts as lost.
 const ANSWERED_HEARTBEATS: u32 = 8;
 
 /// A leadership that may propose, because its own blank entry is applied.
@@ -53,15 +53,15 @@ impl Leading {
 }
 
 impl Replica {
-    /// The leadership of this start. openraft reports leadership from the stored vote, which after
-    /// a leadership belongs to the previous start until the next election. But no start leads in
-    /// the term of the vote that it found.
+    /// The leadership of this start. openraft reports leadership from the stored vote. After a
+    /// restart, that vote still belongs to the previous start, until the next election. No start
+    /// leads in the term of the vote that it found.
     fn as_leader(&self) -> Option<Leader<TypeConfig, Machine>> {
         let leader = self.raft.as_leader().ok()?;
         (*leader.to_committed_leader_id() > self.first_term).then_some(leader)
     }
 
-    /// Returns whether this node was elected in this start, and has seen no later leader.
+    /// Returns whether this node was elected in this start, and has observed no later leader.
     pub(crate) fn is_leader(&self) -> bool {
         self.as_leader().is_some()
     }
@@ -251,7 +251,6 @@ impl Replica {
         self.applied.read().applied.map_or(0, |id| id.index())
     }
 
-    /// This node's ping.
     pub(crate) fn own_ping(&self, context: &NodeContext) -> Ping {
         let applied = self.applied_index();
         context.own_ping(applied, self.committed_index().saturating_sub(applied))

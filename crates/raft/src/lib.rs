@@ -4,23 +4,23 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `clocks`, `latency`, `leader_windows`, `pool`, `quorum`, `round_robin`, `rounds`, `transfers`, `turns`: shared
-//!   values
+//! - `clocks`, `latency`, `leader_windows`, `pool`, `quorum`, `round_robin`, `rounds`, `transfers`,
+//!   `turns`: shared values
 //! - `handle`: the types of the handle
 //! - `platform`, `peer_stops`: tasks and random numbers, and stops that a peer's reply causes
 //! - `blocking`, `types`: blocking calls, and the types with which openraft is instantiated
 //! - `batch`, `contact`, `draining`, `records`, `space`: limits and records of the data that passes
 //!   openraft, and marks of a node
 //! - `messages`, `storage`: the messages between nodes, and a replica's storage
-//! - `diagnosis`, `disk_health`, `other_cluster`: what a node reports of its links and its disk, and
-//!   the cluster that it has met
+//! - `diagnosis`, `disk_health`, `other_cluster`: the state of a node's links and of its disk, and
+//!   the existing cluster that it has met
 //! - `context`, `openraft_config`: the state that every module may read; it excludes the replica
 //! - `handshake`: the exchange of hellos between two starts
 //! - `conversation`: messages between nodes that have introduced themselves
 //! - `network`: openraft's messages to peers
 //! - `replica`: openraft on all of these
-//! - `bootstrap`, `confirm`, `leadership`, `node`, `stopping_together`: the parts of a node around its
-//!   replica, and confirmations of its leadership
+//! - `bootstrap`, `confirm`, `leadership`, `node`, `stopping_together`: the parts of a node around
+//!   its replica, and confirmations of its leadership
 //! - `proposer`, `draws`, `status`: proposals and reads, and the status that a node reports
 //! - `export`, `membership`, `others_facts`: backups, and changes of the members
 //! - `tasks`: the background tasks of a running node

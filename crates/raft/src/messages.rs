@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 
-// The kinds are 68 to 95, and 111. A message that changes its shape is removed from the table and implements
-// `Versioned` by hand, with its earlier versions.
+// The kinds are 68 to 95, and 111. A message whose form changes is removed from the table and
+// implements `Versioned` by hand, with its earlier versions.
 seqd_peers::kinds! {
     #[cfg(test)]
     pub(crate) const KINDS;
@@ -157,7 +157,7 @@ pub(crate) struct ForwardReply(pub(crate) Result<Vec<Frame>, ForwardRefusal>);
 pub(crate) enum ForwardRefusal {
     /// The receiver does not lead. Nothing was done.
     NotLeader,
-    /// The same error as for a proposal made there.
+    /// The error that a proposal made at the receiver would get.
     Propose(ProposeError),
 }
 
@@ -315,12 +315,12 @@ pub(crate) struct Watch;
 /// the receiver's own. The variants are ordered; a start only ever advances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Stopping {
-    /// It is not stopping.
+    /// The node is not stopping.
     #[default]
     No,
-    /// It is stopping and has yet to return its leases and ranges.
+    /// The node is stopping and has yet to return its leases and ranges.
     Holds,
-    /// It is stopping and no longer needs the other nodes.
+    /// The node is stopping and no longer needs the other nodes.
     GaveBack,
 }
 

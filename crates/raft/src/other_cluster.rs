@@ -1,12 +1,12 @@
-//! The existing cluster that a node without an identity has met. Such a node founds no cluster: its
-//! folder is that of a member, and was lost, or it waits to be added.
+//! The existing cluster that a node without an identity has met. Such a node founds no cluster: it
+//! is either a member whose folder was lost, or it waits to be added.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time for which a message counts: several pings.
+/// Time for which a message counts: several intervals between pings.
 const FRESH: Duration = Duration::from_secs(5);
 
 #[derive(Default)]

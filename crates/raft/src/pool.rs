@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - All tenants together hold no more than the limit.
-//! - A tenant takes more only while [`Share::permits`] it; the nodes and the operator may take as
-//!   long as anything is free.
+//! - A tenant takes more only while [`Share::permits`] allows it. The nodes and the operator may
+//!   take as long as anything is free.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -17,7 +17,7 @@ pub(crate) fn has_majorities(configs: &[BTreeSet<u64>], is_counted: impl Fn(u64)
 
 /// The voters that have confirmed the leadership of a term in one round.
 ///
-/// A voter confirms a term by its promise: it has voted for no later one.
+/// A voter confirms a term with its promise that it has not voted in a later term.
 pub(crate) struct Confirmations {
     term: u64,
     configs: Configs,
@@ -53,8 +53,8 @@ impl Confirmations {
         !self.configs.is_empty() && has_majorities(&self.configs, is_counted)
     }
 
-    /// The other voters: the fewest that complete the confirmations, and those that are asked if one
-    /// of the first does not answer. The preferred one is asked first.
+    /// The other voters, in two lists: the fewest that can complete the confirmations, and those to
+    /// ask if one of the first list does not answer. The preferred voter comes first.
     pub(crate) fn to_ask(&self, preferred: u64) -> (Vec<u64>, Vec<u64>) {
         let voters: BTreeSet<u64> = self.configs.iter().flatten().copied().collect();
         let open = voters.into_iter().filter(|id| !self.confirmed.contains(id));

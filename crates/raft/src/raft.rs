@@ -158,8 +158,8 @@ impl Raft {
         }
     }
 
-    /// Reads the state that this node has applied as a member of its cluster, under the condition of
-    /// [`Raft::state`].
+    /// Reads the state that this node has applied as a member of its cluster. `look` must be short,
+    /// as for [`Raft::state`].
     ///
     /// # Errors
     /// The reason why this node has no such state: `NoQuorum` while it is not a member yet or its

@@ -1,6 +1,6 @@
 //! A queue in which tenants take turns.
 //!
-//! Invariant: for every earlier item of its own tenant, an item waits for at most one item of each
+//! Invariant: for each earlier item of its own tenant, an item waits for at most one item of every
 //! other tenant.
 
 use std::collections::{HashMap, VecDeque};

@@ -30,13 +30,13 @@ use crate::blocking;
 /// the log, the growth of the checkpoint's file, and the writes of a fast disk between two checks.
 const RESERVE_BYTES: u64 = 128 << 20;
 
-/// These bytes are at most a quarter of the disk, and with the snapshot at most half of it;
-/// otherwise a small disk could serve nothing.
+/// `RESERVE_BYTES` is limited to a quarter of the disk, and together with the snapshot to half of
+/// it; otherwise a small disk could serve nothing.
 const PART_OF_DISK: u64 = 4;
 const PART_WITH_SNAPSHOT: u64 = 2;
 
-/// A node below the reserve serves writes again when the free space exceeds the reserve by one
-/// eighth of it. Without this margin, a node at the edge would switch at every check.
+/// A node below the reserve serves writes again when the free space exceeds the reserve by an
+/// eighth. Without this margin, a node near the limit would switch at every check.
 const MARGIN_PART: u64 = 8;
 
 /// Time between two checks while a node waits for room to start, and the number of checks per log

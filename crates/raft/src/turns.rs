@@ -31,7 +31,6 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// Registers a wait.
     #[must_use]
     pub fn register(self: &Arc<Self>, wait: Wait) -> Turn {
         let came = Arc::new(Notify::new());

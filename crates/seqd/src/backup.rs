@@ -63,7 +63,7 @@ pub(crate) async fn save(
     let named = if replace {
         fresh.persist(file)
     } else {
-        // Nobody agreed to replace a file that has appeared there since the check.
+        // The user has not confirmed the replacement of a file that appeared after the check.
         fresh.persist_noclobber(file)
     };
     named.map_err(|error| failed(error.error))?;
@@ -152,7 +152,7 @@ async fn download(
     ))
 }
 
-/// The error if the download in `fresh` does not become `file`.
+/// The error if the download in `fresh` was not saved as `file`.
 fn not_saved(mut error: OfflineError, fresh: &Path, file: &Path) -> OfflineError {
     let (fresh, file) = (fresh.display().to_string(), file.display().to_string());
     let what = match error.code {

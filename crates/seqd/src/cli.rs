@@ -33,17 +33,17 @@ const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 a
 5 unavailable or no quorum (retry), 6 conflict, 7 unhealthy, 8 outcome unknown; \
 server: 9 folder refused or node removed, 10 failed fsync, corruption, broken invariant.";
 
-/// The request for a help with all options.
+/// The flag for a help with all global options.
 const HELP_ALL: &str = "--help-all";
 
-/// The global options in the help of a command.
+/// The short list of global options in the help of a command.
 const GLOBAL: &str = "\
 Global options (--help-all describes them):
   -e, --endpoints HOST:PORT,...   --token-file FILE   --cacert FILE   --cert FILE   --key FILE
   -o, --output FORMAT   --timeout TIME   -q, --quiet   -v, --verbose   --yes   --dry-run";
 
-/// Parses a command line. The help of a command lists the global options in short, because they are
-/// the same for every command, unless the line has `--help-all`.
+/// Parses a command line. Unless the line contains `--help-all`, the help of a command lists the
+/// global options only in short, because they are the same for every command.
 pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut line: Vec<OsString> = line.collect();
     // The words after `--` belong to another program.
@@ -218,7 +218,7 @@ mod tests {
     use crate::format::Format;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
-        // As a shell: single quotes keep a word as it is.
+        // As in a shell, single quotes keep a word as it is.
         Cli::try_parse_from(line.split_whitespace().map(|word| {
             let quoted = word.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
             quoted.map_or_else(|| word.replace('"', ""), str::to_owned)
@@ -359,7 +359,8 @@ mod tests {
             }
             [inner, vec![command.get_name().to_owned()]].concat()
         }
-        assert_eq!(lacking(&Cli::command()), [""; 0]);
+        let lacking = lacking(&Cli::command());
+        assert!(lacking.is_empty(), "no example in examples.rs: {lacking:?}");
     }
 
     #[test]

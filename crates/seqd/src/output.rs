@@ -118,13 +118,14 @@ impl Report {
         }
     }
 
-    /// Writes the report to stdout. It is no failure if the reader has closed the pipe.
+    /// Writes the report to stdout. A reader that has closed the pipe is not an error.
     pub(crate) fn print(&self, format: Format) -> Result<(), Failure> {
         write_stdout(&self.text(format)).map(|_| ())
     }
 }
 
-/// Returns whether a column has milliseconds. People read them with a unit; CSV and JSON have numbers.
+/// Returns whether a column contains milliseconds. The table prints them with a unit, CSV and JSON
+/// as numbers.
 fn is_duration(column: &str) -> bool {
     column == "ms" || column.ends_with("_ms")
 }
@@ -222,8 +223,8 @@ pub(crate) fn write_stderr(text: &str) {
     let _ = io::stderr().write_all(printable(text).as_bytes());
 }
 
-/// Escapes terminal control characters, since anybody may have chosen the names and descriptions in
-/// the text. The escapes are those of JSON, so a JSON document keeps its meaning.
+/// Escapes terminal control characters, since any client may have chosen the names and descriptions
+/// in the text. The escapes are those of JSON, so a JSON document keeps its meaning.
 fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |character| character != '\n' && character != '\t')
 }

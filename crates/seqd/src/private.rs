@@ -1,8 +1,10 @@
-//! Keeps data private to the user of the process: the data folder of a node, which contains all
-//! data of the cluster and a lock file with which another user could keep the node from starting,
-//! and which belongs to the user of the node even if a tool of root writes into it;
-//! the memory of a process that has keys and tokens, which a core dump would write to a file; and
-//! new files with secrets.
+//! Keeps data private to the user of the process:
+//!
+//! - the data folder of a node, which contains all data of the cluster, and a lock file with which
+//!   another user could prevent the node from starting. Files that root's tools write into it are
+//!   given to the folder's owner.
+//! - the memory of a process that has keys and tokens, which a core dump would write to a file
+//! - new files with secrets
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -119,7 +121,7 @@ mod tests {
         fs::metadata(path).unwrap().mode() & 0o7777
     }
 
-    /// Only root can make files of another user; others have nothing to give.
+    /// Only root can create files of another user, so for other users there is nothing to test.
     #[test]
     fn the_content_of_a_folder_goes_to_the_owner_of_the_folder() {
         let root = tempfile::tempdir().unwrap();

@@ -28,8 +28,8 @@ use crate::runtime::block_on;
 use crate::service_manager;
 use crate::signals::{CTRL_C, Signals};
 
-/// The longest duration of a clean stop, after `http.drain`. Afterwards the process exits, and the data is as after a
-/// crash.
+/// The time limit of a clean stop, after `http.drain`. When it has passed, the process exits, as in
+/// a crash.
 const STOP_PATIENCE: Duration = Duration::from_millis(9500);
 
 /// Signals within this time after the first are the same request: a service manager may signal the
@@ -176,8 +176,8 @@ async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failur
     Ok(ended)
 }
 
-/// Stops the node cleanly. Later signals shorten its drain, and a Ctrl-C after that ends the process
-/// at once. A later SIGTERM does not: a clean stop takes seconds, and SIGKILL exists.
+/// Stops the node cleanly. The next signal ends the drain, and a Ctrl-C after that ends the process
+/// at once. A SIGTERM does not, because a clean stop takes only seconds, and SIGKILL is available.
 async fn stop(node: &Node, signals: &mut Signals, patience: Duration) {
     let mut stopping = node.stop();
     let mut too_long = pin!(tokio::time::sleep(patience));
@@ -205,7 +205,7 @@ async fn stop(node: &Node, signals: &mut Signals, patience: Duration) {
     }
 }
 
-/// Returns whether another process holds the lock of the folder. That process then also occupies
+/// Returns whether another process holds the lock of the folder. If so, the same process occupies
 /// the busy port, and a message about the folder is more helpful.
 fn is_locked(folder: &Path) -> bool {
     File::open(folder.join("LOCK")).is_ok_and(|lock| {
@@ -229,7 +229,8 @@ fn ended(stop: &Stop) -> u8 {
     stop.exit()
 }
 
-/// The threads of the clients. A single one is the calling thread, which saves the hand-over between threads.
+/// The runtime of the clients' ports. A single thread is the calling thread, which avoids switches
+/// between threads.
 fn runtime(threads: usize) -> io::Result<Runtime> {
     match threads {
         0 => Builder::new_multi_thread().enable_all().build(),
@@ -241,7 +242,7 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
     }
 }
 
-/// Consensus has a thread of its own, so that many requests delay no heartbeat.
+/// Consensus has a thread of its own, so that many requests do not delay heartbeats.
 fn runtime_of_consensus() -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(1)

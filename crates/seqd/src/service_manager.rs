@@ -9,15 +9,15 @@ use sd_notify::NotifyState;
 use tokio::runtime::Handle;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Pings in the time after which systemd kills a silent process: one may be late.
+/// The number of pings within the watchdog timeout of systemd, so that one may be late.
 const PINGS: u32 = 3;
 
-/// Reports that the node serves, and then that it is alive. Returns at once if systemd expects no
-/// pings, otherwise never.
+/// Reports that the node serves, and then sends pings. Returns at once if systemd expects no pings,
+/// otherwise never.
 ///
-/// A ping is sent by a task of the clients' threads after a task of the threads of consensus has
-/// run. So a node on which either does not run any tasks sends none. A hung disk does not end the
-/// pings: another node leads until the disk responds, and a restart would not help the disk.
+/// Each ping is sent from the clients' runtime after a task has run on the runtime of consensus.
+/// The pings therefore end if either runtime no longer runs tasks. A hung disk does not end the
+/// pings: another node leads until the disk responds, and a restart would not help.
 pub(crate) async fn started(consensus: Handle) {
     send(&[NotifyState::Ready]);
     let Some(patience) = sd_notify::watchdog_enabled() else {

@@ -1,5 +1,5 @@
-//! The parser's suggestions for a mistyped command. Only commands that end and remove nothing are
-//! suggested: a suggestion may be followed without a second thought.
+//! The parser's suggestions for a mistyped command. Destructive commands are not suggested, because
+//! users may run a suggested command without reading it carefully.
 
 use clap::error::{ContextKind, ContextValue};
 
@@ -70,7 +70,8 @@ mod tests {
         Some(without_destructive(error).to_string())
     }
 
-    /// Typing errors of a name: a letter less, one too many, another one, and two swapped.
+    /// Typing errors in a name: a missing letter, an extra one, a wrong one, and two swapped
+    /// letters.
     fn mistyped(name: &str) -> Vec<String> {
         let letters: Vec<char> = name.chars().collect();
         let mut all = Vec::new();

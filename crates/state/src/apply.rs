@@ -30,7 +30,7 @@ use crate::tokens::commands::OneTimeCommand;
 use crate::workers::commands::WorkerCommand;
 use crate::workers::past::Past;
 
-/// The maximum number of deadlines of one table that pass at an entry with these commands. It is at
+/// The maximum number of deadlines per table that an entry with these commands passes. It is at
 /// least the number of records that the entry creates, so that expired records are removed as fast
 /// as new ones are added.
 ///
@@ -46,8 +46,8 @@ fn most_passed(commands: &[Command]) -> usize {
 impl State {
     /// Applies the commands of an entry in order and returns one outcome for each.
     ///
-    /// `membership` is the position of the entry that set the applied membership. A raise of the
-    /// level is compared with it. It is as much a part of the log as the entry.
+    /// `membership` is the position of the entry that set the applied membership, which is compared
+    /// with that of a raise of the level. Like the entry, it is determined by the log.
     pub fn apply(&mut self, entry: &Entry, membership: Option<LogPosition>) -> Vec<Outcome> {
         self.pass_time(entry.stamp, most_passed(&entry.commands));
         let wall_ms = entry.stamp.wall_ms;

@@ -85,7 +85,6 @@ impl Census {
         Ok(())
     }
 
-    /// Returns the counts.
     pub fn finish(mut self) -> Result<Counted, RowError> {
         self.count_batch()?;
         let state = self.single.finish();

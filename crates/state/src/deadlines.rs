@@ -23,9 +23,9 @@ use crate::table::{Record, Table, row_key};
 /// records than this.
 ///
 /// A million keys may expire in the same millisecond, and an entry that dropped all of them would
-/// delay every reply after it. This many, with the writes that follow from them, take two
-/// milliseconds of processor time. The following entries pass the rest; if no others are proposed,
-/// one follows after each pause of ten milliseconds.
+/// delay every later reply. Dropping this many, with the resulting writes, takes two milliseconds
+/// of processor time. The following entries pass the rest; if no others are proposed, one follows
+/// after each pause of ten milliseconds.
 pub(crate) const PASSED_PER_ENTRY: usize = 256;
 
 /// A record that expires at a cluster time.

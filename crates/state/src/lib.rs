@@ -20,7 +20,7 @@
 //! - `deadlines`, `domains`, `keys`, `locks`, `notes`, `state`, `tables`, `tokens`, `waits`,
 //!   `workers`: records that expire, and all tables together
 //! - `check`, `entry`, `reserve`, `restore`, `rows`: entries, and the state as rows
-//! - `apply`, `census`, `windows`: changes, counts, and what a leader draws from its grants
+//! - `apply`, `census`, `windows`: changes, counts, and a leader's draws from its grants
 
 mod access;
 mod apply;

@@ -23,13 +23,13 @@ pub const MAX_TTL_MS: u64 = 3_600_000;
 /// A change of the notes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoteCommand {
-    /// Writes a note, over one of the same name.
+    /// Writes a note, and replaces an existing one of the same name.
     Put {
         name: String,
         text: String,
         ttl_ms: u64,
     },
-    /// Lets a note live on.
+    /// Extends the lifetime of a note.
     Extend { name: String, ttl_ms: u64 },
     /// Ends a note.
     Remove { name: String },

@@ -84,8 +84,8 @@ impl Command {
     }
 
     /// Returns whether `apply` compares a value in the command, such as a fence, with the
-    /// wall-clock time of its stamp. The leader must know that its clock is right before it
-    /// proposes such a command.
+    /// wall-clock time of its stamp. Only a leader whose clock is known to be right may propose
+    /// such a command.
     #[must_use]
     pub fn needs_known_clock(&self) -> bool {
         matches!(

@@ -55,9 +55,9 @@ pub struct Restoration {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Raise {
-    /// To the first value at or beyond this one.
+    /// The mark is raised to the first value at or beyond this one.
     Floor(i64),
-    /// By this many values.
+    /// The mark is raised by this many values.
     Margin(u64),
 }
 

@@ -37,15 +37,15 @@ pub const MAX_TIMESTAMPS: u64 = 100_000;
 
 const _: () = assert!(MAX_TIMESTAMPS < 1 << TIMESTAMP_COUNTER_BITS);
 
-/// The smallest window that a leader asks for. Grants of a rarely used sequence stay small, because
+/// The smallest window that a leader requests. Grants of a rarely used sequence stay small, because
 /// the rest of a window is lost if the leader fails.
 const MIN_WINDOW: u64 = 1024;
 
-/// The largest window that a leader asks for without a request for more: the values of a second at
-/// the highest rate that one leader can serve.
+/// The largest window that a leader requests unless a single draw needs more: the values of a
+/// second at the highest rate that one leader can serve.
 const MAX_WINDOW: u64 = 1 << 24;
 
-/// What a request draws from.
+/// The source of a draw.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DrawFrom {
     Sequence(SequenceName),
@@ -95,7 +95,6 @@ struct Window {
     drawn_since: u64,
 }
 
-/// The granted timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Timestamps {
     /// The next timestamp is this one or a higher one.
@@ -108,15 +107,15 @@ impl Window {
         self.end - self.next
     }
 
-    /// Returns whether the log has not voided the window since.
+    /// Returns whether the window is still valid according to the applied record.
     fn is_valid(&self, record: &SequenceRecord) -> bool {
         let contains = |start: u64| start <= self.next && self.end <= record.next_index;
         self.epoch == record.epoch && record.run.is_some_and(|run| contains(run.start))
     }
 
-    /// The size of the next grant: the values of one second at the rate since the last grant. If
-    /// that was less than a second ago, twice its size, so that a few requests do not make a large
-    /// window.
+    /// The size of the next grant: the number of values that were drawn per second since the last
+    /// grant. If that grant is less than a second old, twice its size, so that a few requests do
+    /// not cause a large window.
     fn next_size(&self, now: ClusterMs) -> u64 {
         let elapsed_ms = now.0.saturating_sub(self.granted_at.0);
         let size = if elapsed_ms < 1000 {
@@ -130,8 +129,8 @@ impl Window {
 }
 
 impl Windows {
-    /// Begins a term, and drops everything that an earlier one has granted. Returns `false`, and
-    /// changes nothing, if a later term has begun.
+    /// Begins a term and drops all windows of earlier terms. Returns `false`, and changes nothing,
+    /// if a later term has begun.
     #[must_use]
     pub fn begin(&mut self, term: u64) -> bool {
         if self.term < term && !is_out!(WindowsOfOneTerm) {
@@ -142,7 +141,7 @@ impl Windows {
         is_latest
     }
 
-    /// Draws values in the term of [`Windows::begin`]. `now` is the cluster's judged wall clock.
+    /// Draws values in the term of [`Windows::begin`]. `now` is the wall-clock time of a majority.
     ///
     /// # Errors
     /// The refusal that the request gets.
@@ -229,8 +228,9 @@ impl Windows {
         last_ms.saturating_sub(now.0.saturating_add(MAX_TIMESTAMPS_AHEAD_MS))
     }
 
-    /// The command whose grant makes a draw possible, or `None` if it is possible already. A draw of
-    /// 0 values stands for the next second: the command is due once half of the window is used.
+    /// The command whose grant makes a draw possible; `None` if it is possible already. A draw of 0
+    /// values stands for the draws of the next second: the command is due once half of the window
+    /// is used.
     #[must_use]
     pub fn wanted(
         &self,
@@ -268,7 +268,8 @@ impl Windows {
         }
         let needed = count.saturating_sub(left);
         let desired = window.map_or(MIN_WINDOW, |window| window.next_size(now));
-        // A leader that fails must not take all that is left of a short sequence with it.
+        // Leave half of the remaining values unless the draw needs more: a leader that fails loses
+        // its window.
         let most = (ungranted / 2).max(1).max(needed).min(ungranted);
         let size = desired.max(needed).min(most).min(MAX_GRANT_SIZE);
         let (name, after) = (name.clone(), window.map(|window| window.token));
@@ -293,7 +294,7 @@ impl Windows {
         (!is_enough).then(|| ClusterCommand::RaiseTimestamps { upto }.into())
     }
 
-    /// Takes in a grant that was proposed in this term and is applied. Any other is ignored.
+    /// Adds a grant that was proposed in this term and applied. Ignores a grant of another term.
     pub fn granted(&mut self, term: u64, command: &Command, outcome: &Outcome, now: ClusterMs) {
         if term != self.term && !is_out!(WindowsOfOneTerm) {
             return;
@@ -341,8 +342,8 @@ impl Windows {
         self.sequences.insert(name.clone(), window);
     }
 
-    /// The commands that return what was not drawn, for a leader that hands over its leadership.
-    /// Nothing can be drawn afterwards in this term.
+    /// The commands that return all undrawn values and timestamps, for a leader that transfers
+    /// leadership. Nothing can be drawn afterwards in this term.
     #[must_use]
     pub fn give_back(&mut self) -> Vec<Command> {
         let windows = std::mem::take(&mut self.sequences).into_iter();

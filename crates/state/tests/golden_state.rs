@@ -220,7 +220,7 @@ fn the_bytes_of_rows_and_their_digest_are_fixed() {
     assert_eq!(lines_of_rows(&read_back), lines_of_rows(&state));
 }
 
-/// The same state after another cluster has taken it over.
+/// The state of the full log, restored into another cluster.
 fn restored_state() -> State {
     let mut state = full_state();
     let restoration = Restoration {

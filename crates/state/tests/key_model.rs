@@ -23,7 +23,7 @@ use support::{founded, stamp};
 #[derive(Debug, Clone)]
 enum Step {
     Begin(BeginKey),
-    /// With any claim that was ever granted, of any key.
+    /// Completes a key with any claim that was ever granted, of any key.
     Complete {
         key: KeyName,
         which: Index,

@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<(i64, u64, Step)>> {
     vec((-2_000i64..4_000, 0u64..3_000, step), 1..200)
 }
 
-/// A lease with the values that its holder has, and those that an observer of all times has.
+/// A lease as its holder has recorded it, with its end for the checks over all leases.
 #[derive(Debug, Clone)]
 struct Known {
     grant: LeaseGrant,

@@ -5,7 +5,6 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// The first error, if any.
 #[derive(Debug, Default)]
 pub struct FirstError(Option<Arc<io::Error>>);
 

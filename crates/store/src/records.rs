@@ -49,9 +49,9 @@ impl From<LogIdRecord> for LogPosition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     pub name: String,
-    /// Its peer address, `HOST:PORT`.
+    /// The peer address, `HOST:PORT`.
     pub peer: String,
-    /// Its client address, `http://HOST:PORT`.
+    /// The client address, `http://HOST:PORT`.
     pub http: String,
 }
 

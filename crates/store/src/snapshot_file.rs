@@ -132,7 +132,7 @@ pub struct SnapshotFile {
     /// The membership at that entry, as the caller encodes it.
     pub membership: Vec<u8>,
     pub rows: u64,
-    /// The digest of its rows, as in [`crate::checkpoint::Checkpoint`].
+    /// The digest of the rows, as in [`crate::checkpoint::Checkpoint`].
     pub digest: u128,
     pub len: u64,
 }

@@ -1,5 +1,5 @@
-//! The reasons why a node stops: the single table of each reason's code and exit code. The words are
-//! where an error is raised.
+//! The reasons why a node stops: the single table of each reason's code and exit code. The messages
+//! are in the code that raises the errors.
 //!
 //! An error is classified where it occurs, by its kind and the error number of the system, never by
 //! its text.

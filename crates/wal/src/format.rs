@@ -191,10 +191,10 @@ pub(crate) struct BatchView<'a> {
 /// The reason why there is no intact batch at an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BatchFlaw {
-    /// Its header is not intact. Zeros are not an intact header either.
+    /// The batch's header is not intact. Zeros are not an intact header either.
     Header,
-    /// Its header is intact, so a batch with this sequence was written here, but its body is not
-    /// intact.
+    /// The batch's header is intact, so a batch with this sequence was written here, but its body
+    /// is not intact.
     Body { sequence: u64 },
 }
 

@@ -1,7 +1,6 @@
 //! The positions of the live entries, and the marks of the log.
 //!
-//! This file only keeps records, without files, so that an open and a running log use the same
-//! rules.
+//! This module accesses no files, so that an open and a running log use the same rules.
 
 use std::collections::VecDeque;
 

@@ -15,10 +15,10 @@
 //!
 //! - `clock`, `error`, `format`, `stats`: bytes, errors and counters
 //! - `bytes`, `segment`: segment files
-//! - `index`, `preparer`: where entries are, and files that are made ahead
-//! - `queue`, `scan`: waiting entries, and reading a log back
-//! - `read`, `writer`: readers and the only writer
-//! - `inspect`, `pump`, `recovery`: opening a log, and looking into one
+//! - `index`, `preparer`: the positions of entries, and segments that are created in advance
+//! - `queue`, `scan`: queued calls, and reading an existing log
+//! - `read`, `writer`: reading entries, and the single writer
+//! - `inspect`, `pump`, `recovery`: inspecting and opening a log, and writing without a thread
 //! - `wal`: the handle
 
 mod bytes;

@@ -182,7 +182,7 @@ impl Drop for Preparer {
             prepared.discard(&*self.disk);
         }
         if let Some(thread) = helper.thread.take() {
-            // It panics only with a disk of a test.
+            // The thread panics only with a disk of a test.
             let _ = thread.join();
         }
     }

@@ -8,8 +8,8 @@ use crate::writer::{Writer, refuse};
 
 /// Drives the writer of a log that was opened without threads. Clones drive the same writer.
 ///
-/// Callbacks run inside [`Pump::step`]. They may queue calls, but a pump that they use does
-/// nothing. A panic of a callback is not caught.
+/// Callbacks run inside [`Pump::step`]. A callback may queue calls, but calls of the pump inside it
+/// do nothing. A panic of a callback is not caught.
 #[derive(Clone)]
 pub struct Pump {
     driven: Arc<Mutex<Driven>>,

@@ -163,7 +163,7 @@ fn finish(mut scan: Scan, end: SegmentEnd, torn: Option<TornTail>) -> Result<Ope
     let last = match last_index.and_then(|index| Some((index, scan.index.get(index)?))) {
         None => None,
         Some((index, slot)) => {
-            // It may be in any segment, because batches without entries may follow it.
+            // The last entry may be in any segment, because batches without entries may follow it.
             let number = slot.segment.unwrap_or(end.loaded.number);
             let file = scan.files.get(&number).unwrap_or(&end.loaded.file);
             let bytes = read_slot(&**file, &slot);

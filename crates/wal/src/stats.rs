@@ -21,7 +21,7 @@ pub struct WalStats {
     pub bytes: u64,
     /// The segment files of the log.
     pub segments: u64,
-    /// Their size on disk in bytes, excluding the prepared segment.
+    /// The size of the segment files on disk in bytes, excluding the prepared segment.
     pub disk_bytes: u64,
     pub queued_bytes: u64,
     /// Syncs by duration: `sync_buckets[i]` counts the syncs of at most `SYNC_BUCKETS_US[i]`, the

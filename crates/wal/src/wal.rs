@@ -323,7 +323,7 @@ impl Inner {
             Driver::Thread { id, handle } if thread::current().id() != *id => {
                 let mut handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(handle) = handle.take() {
-                    // Its panics are caught and become a failure.
+                    // Panics of the writer are caught and become a failure.
                     let _ = handle.join();
                 }
             }

@@ -109,15 +109,15 @@ fn a_log_that_is_opened_and_not_accepted_gets_no_batch() {
         ..options(&disk)
     })
     .unwrap();
-    // A writer that considered it idle would write its witness immediately, not only when it
-    // closes.
+    // If the writer treated the log as idle, it would write a witness now and not only at the
+    // close.
     assert!(!wal.wait_synced(u64::MAX, WRITER_S_CHANCE).unwrap());
     assert_eq!(wal.stats().batches, 0);
     wal.close().unwrap();
     assert_eq!(wal.stats().batches, 0);
     let after: Vec<_> = files(&disk).iter().map(|f| contents(&disk, f)).collect();
     assert!(after == before);
-    // The missing segment therefore fits when it is restored.
+    // Because nothing was written, the missing segment can be restored.
     disk.put(last, &kept);
     assert!(entries(&open(&disk).0) == all);
 }
@@ -129,7 +129,7 @@ fn purged_segments_that_were_left_behind_a_gap_are_removed() {
     let (wal, _) = open(&disk);
     wait(|done| wal.purge(index - 2, Vec::new(), done)).unwrap();
     wal.close().unwrap();
-    // Its removal failed, but the removals of later ones did not.
+    // The removal of the first segment failed, but the removals of later segments did not.
     let disk = disk.kept();
     disk.put(SEGMENT_1, &left);
     assert_eq!(files(&disk), [SEGMENT_1, SEGMENT_4]);

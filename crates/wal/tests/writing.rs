@@ -59,7 +59,7 @@ fn an_answer_waits_for_the_sync() {
     assert_eq!(wal.synced_index(), None);
     assert!(!wal.wait_synced(0, Duration::from_millis(1)).unwrap());
     assert!(wal.stalled_for().unwrap() >= Duration::from_millis(1));
-    // It is not durable: a power cut at this moment loses it.
+    // The entry is not durable: a power cut at this moment loses it.
     assert_eq!(open(&disk.lost()).1.last, None);
     disk.release_syncs();
     answer.recv_timeout(DEADLINE).unwrap().unwrap();
@@ -271,7 +271,7 @@ fn a_callback_that_panics_ends_the_log_and_no_caller_waits_for_ever() {
     disk.hold_syncs();
     wal.append(vec![record(0, "")], order.done(0));
     disk.wait_for_held_sync();
-    // These two form one batch.
+    // The next two calls form one batch.
     wal.append(
         vec![record(1, "")],
         Box::new(|_| panic!("planted, the output is expected")),

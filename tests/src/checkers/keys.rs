@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_first_claim_after_the_result_is_found() {
         found(event(3, 32, 33, first(11, 3)), "nobody is first after done");
-        // Also if the request is concurrent with all events that show the completion.
+        // This is found even if the request is concurrent with all events that show the completion.
         found(event(3, 13, 40, first(11, 3)), "nobody is first after done");
         found(
             event(3, 32, 33, KeyTold::InProgress),

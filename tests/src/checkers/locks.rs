@@ -1,8 +1,8 @@
-//! Locks: every hold in the log of a replica, with its holder, its cluster time, its token and its
-//! end; and the responses to each client, and the times in which it counted itself as the holder.
+//! Locks: the holds in the log of a replica (holder, cluster time, token and end), the responses to
+//! each client, and the times in which a client counted itself as the holder.
 //!
-//! [`Hold`]s come from the log, [`Counted`] from the clients. Both are spans, which `apart` checks
-//! by one rule. Cost: a lock has a few spans at a time.
+//! [`Hold`]s come from the log, [`Counted`] from the clients. `apart` checks both by one rule. A
+//! lock has only a few spans at a time, so the check is cheap.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::history::At;
 /// The end of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HoldEnd {
-    /// It had not ended at the last entry.
+    /// The hold had not ended at the last entry.
     Open,
     Released,
     Withdrawn,
-    /// Its time expired.
+    /// The time of the hold expired.
     RanOut,
-    /// It disappeared without any of these.
+    /// The hold disappeared for none of these reasons.
     Unexplained,
 }
 
@@ -34,18 +34,18 @@ pub struct Hold {
     pub ttl_ms: u64,
     pub delay_ms: u64,
     pub from_ms: u64,
-    /// The end of its time, after its last renewal.
+    /// The end of the hold's time, after its last renewal.
     pub until_ms: u64,
-    /// The time at which it ended.
+    /// The time at which the hold ended.
     pub end_ms: u64,
     pub end: HoldEnd,
     pub renewals: u64,
-    /// Whether its end was ever moved back.
+    /// Whether the end of the hold's time was ever moved to an earlier time.
     pub was_shortened: bool,
 }
 
-/// The time in which a client counts itself as a holder, in nanoseconds of the run's clock; or in
-/// which a hold lasts, in milliseconds of the cluster's clock.
+/// A span of a hold: the time in which a client counts itself as a holder, in nanoseconds of the
+/// run's clock, or the time from grant to end, in milliseconds of the cluster's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pub lock: usize,
@@ -169,7 +169,7 @@ pub enum Answered {
     Refused {
         back: At,
     },
-    /// None: the client had died by then.
+    /// No response arrived, because the client had died.
     Gone {
         since: At,
     },
@@ -179,9 +179,9 @@ pub enum Answered {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnansweredGrants {
     pub grants: usize,
-    /// The number of these that lasted until their end.
+    /// The number of these grants that lasted until their end.
     pub ran_out: usize,
-    /// The duration of the longest.
+    /// The duration of the longest of these grants.
     pub longest_ms: u64,
 }
 
@@ -240,7 +240,7 @@ pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Vio
 pub struct Write {
     pub lock: usize,
     pub token: u64,
-    /// Whether its writer counts itself as the holder.
+    /// Whether the writer counts itself as the holder.
     pub counts_on_it: bool,
 }
 

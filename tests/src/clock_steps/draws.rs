@@ -13,8 +13,8 @@ pub const RIGHT_MS: i64 = 400;
 const LEAST_MS: f64 = 1.0;
 const MOST_MS: f64 = 864e6;
 
-/// The largest offset that two clocks have together: they are the majority, and all nodes wait
-/// until the time of IDs that they made ahead of time has come.
+/// The largest common offset of two clocks. They are the majority, so afterwards all nodes wait
+/// until the right time has reached the IDs that were minted ahead of it.
 pub const TOGETHER_MS: u64 = 3_000;
 
 /// Two clocks with a larger difference do not agree, whatever the error of a measurement.
@@ -24,7 +24,7 @@ const APART_MS: u64 = 2_000;
 /// and the delays of a busy machine.
 const STALE: Duration = Duration::from_secs(5);
 
-/// The changes of the clocks during some seconds.
+/// The clock changes of one phase, which lasts some seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// One clock is set repeatedly.
@@ -73,8 +73,8 @@ pub fn round(random: &mut Random, is_short: bool) -> Vec<Kind> {
     kinds
 }
 
-/// The offset of two clocks together: certainly wrong, and if they are ahead, right again soon by
-/// themselves.
+/// The common offset of two clocks: certainly wrong and, if they are ahead, soon overtaken by the
+/// right time.
 pub fn together(random: &mut Random) -> i64 {
     draw_ms(random, 700.0, TOGETHER_MS as f64)
 }
@@ -86,8 +86,8 @@ pub fn rate(random: &mut Random) -> f64 {
 
 /// The recent wrong times of the clocks.
 ///
-/// A node has measured the clocks of the others up to a second ago. Two clocks that showed the same
-/// wrong time within that second would be a majority by accident, and no check could detect that.
+/// A measurement of another node's clock is up to a second old. Two clocks that showed the same
+/// wrong time within that second would form a majority by accident, and no check could detect that.
 #[derive(Debug, Default)]
 pub struct Wrong(Vec<(Instant, usize, i64)>);
 

@@ -42,7 +42,7 @@ pub(super) enum Process {
     Down {
         start: Instant,
     },
-    /// Started, but it has not answered yet.
+    /// Started, but the process has not answered yet.
     Starting,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Member {
     pub(super) began: Instant,
     /// The time at which the process was last ended.
     pub(super) down_since: At,
-    /// Whether it was started recently: its mark on the disk may still delay it.
+    /// Whether the process was started recently: its mark on the disk may still delay it.
     pub(super) is_fresh: bool,
     pub(super) duties: Vec<(At, Duty)>,
 }
@@ -99,7 +99,7 @@ pub(super) struct Driver {
     pub(super) named: Vec<Duration>,
     pub(super) moved: Vec<Duration>,
     pub(super) notes: Vec<Note>,
-    /// The times in which a node had no process, or one that had not answered yet.
+    /// The times in which a node had no process, or a process that had not answered yet.
     pub(super) downs: Vec<(usize, At, At)>,
     /// The duties of clients of the whole cluster.
     pub(super) all: Vec<(At, Duty)>,
@@ -109,7 +109,7 @@ pub(super) struct Driver {
     pub(super) is_short: bool,
     /// Whether two clocks are wrong, so that all nodes may refuse.
     is_split: bool,
-    /// The additional time for the next return, because IDs were made ahead of time.
+    /// The additional time until nodes must serve again, because IDs were minted ahead of time.
     ahead: Duration,
 }
 

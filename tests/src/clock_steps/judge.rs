@@ -19,7 +19,6 @@ const BEFORE: Duration = Duration::from_secs(30);
 /// after the process began to respond.
 const AROUND: Duration = Duration::from_millis(500);
 
-/// Judges all streams.
 pub(super) fn judge(driver: &Driver, told: Vec<Told>, report: &mut Report) {
     let end = driver.timeline.at();
     println!("  {} steps; {:?}", driver.clocks.steps, driver.faults);

@@ -72,7 +72,6 @@ const PROGRESS: Duration = Duration::from_secs(60);
 /// The preset layouts of the requests, in addition to an own one with ticks of one second.
 const PRESETS: [&str; 3] = ["default", "js53", "sonyflake"];
 
-/// One run.
 #[derive(Debug)]
 pub struct ClockSteps {
     /// The least number of steps. The last round of all kinds of phases is finished.

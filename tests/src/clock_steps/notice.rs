@@ -8,11 +8,11 @@ use serde_json::Value;
 #[derive(Debug)]
 pub struct Notice {
     begin: Instant,
-    /// The name of the node with this clock.
+    /// The name of the node with the wrong clock.
     name: String,
-    /// The time until all observed nodes named it.
+    /// The time until all observed nodes named the wrong clock.
     pub named: Option<Duration>,
-    /// The time until one of them followed another leader.
+    /// The time until one of the observed nodes followed another leader.
     pub moved: Option<Duration>,
 }
 
@@ -33,7 +33,7 @@ impl Notice {
     }
 
     /// Evaluates the nodes' views of the cluster. `is_it` returns whether an offset in milliseconds
-    /// is this clock's. A node that does not answer names no clock.
+    /// is that of the wrong clock. A node that does not answer names no clock.
     pub fn look(&mut self, views: &[Option<Value>], is_it: impl Fn(f64) -> bool) {
         let is_named = |view: &Option<Value>| {
             let mut members = view

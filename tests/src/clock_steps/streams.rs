@@ -46,14 +46,14 @@ const NEAR_MS: u64 = 1_000;
 #[derive(Debug)]
 pub struct Told {
     pub name: String,
-    /// The node of its requests; `None` for a generator.
+    /// The node that receives the stream's requests; `None` for a generator.
     pub node: Option<usize>,
     pub layout: String,
     pub ids: Vec<u64>,
-    /// The times at which it received IDs.
+    /// The times at which the stream received IDs.
     pub served: Vec<At>,
-    /// The changes of its result: `served`, a code, or no response, each with the time of the
-    /// change.
+    /// The changes of the stream's result: `served`, a code, or no response, each with the time of
+    /// the change.
     pub changes: Vec<(At, String)>,
     pub refused: Counts,
     /// Requests without a response: the time of sending, and the time at which that was detected.

@@ -132,7 +132,6 @@ impl Links {
         format!("seqd-test-{}-{}", self.number.value(), host.number())
     }
 
-    /// The address of a host.
     pub fn address(&self, host: Host) -> String {
         // A part of the private range that few networks use.
         format!("10.201.{}.{}", self.number.value(), host.number())
@@ -142,9 +141,9 @@ impl Links {
         self.nodes
     }
 
-    /// The command that starts a program on a node's host, to be put before the program. It is not
-    /// `ip netns exec`, because that gives the program its own mounts and with them every disk that
-    /// is mounted at that time, which then cannot be unmounted while the program runs.
+    /// The command to put before a program so that it starts on a node's host. It does not use `ip
+    /// netns exec`, which gives the program its own mounts: a disk that is mounted at that time
+    /// could not be unmounted while the program runs.
     pub fn launcher_of(&self, node: usize) -> [String; 3] {
         let net = format!("--net={}", self.path_of(node));
         ["nsenter".to_owned(), net, "--".to_owned()]
@@ -248,7 +247,7 @@ impl Drop for Links {
 }
 
 impl Fault {
-    /// The number of packets that it has dropped, delayed or answered so far.
+    /// The number of packets that the fault has dropped, delayed or answered so far.
     pub fn touched(&self) -> u64 {
         self.touched.load(Ordering::Relaxed)
     }

@@ -39,13 +39,13 @@ const UNANSWERED: Answered = Answered::Gone {
 /// The actions of a client with one lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Some writes, and the release.
+    /// The client writes a few times, and releases the lock.
     Short,
-    /// Some renewals.
+    /// The client renews its hold a few times.
     Renewed,
     Paused,
     Dies,
-    /// It dies while it waits.
+    /// The client dies while it waits.
     DiesWaiting,
 }
 
@@ -106,7 +106,7 @@ async fn beats(book: &RefCell<Book>, timeline: Timeline, over: &AtomicBool) {
 
 pub(super) struct Client<'a> {
     number: usize,
-    /// The number of its lives: a dead client comes back as another one.
+    /// The number of lives of this client: after a death it continues as another client.
     life: u64,
     asks: u64,
     node: usize,
@@ -120,12 +120,12 @@ pub(super) struct Client<'a> {
 
 /// One acquisition, with all its retries.
 struct Claim {
-    /// The index in the book.
+    /// The index of the claim in the book.
     place: usize,
     body: Value,
     wait: Duration,
     shared: bool,
-    /// The later hold; its call is that of the first request.
+    /// The hold that a grant begins. Its `call` is that of the first request.
     held: Held,
 }
 

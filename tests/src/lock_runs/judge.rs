@@ -154,8 +154,8 @@ impl Judge<'_> {
         if held.unanswered >= ttl / 3 {
             return Some("a node did not answer its renewal");
         }
-        // The same applies if every node refuses at once, for most of the remaining time and to all
-        // clients.
+        // A third of the ttl is also the limit if every node refuses at once, for most of the
+        // remaining time and to all clients.
         let silence = self.book.longest_silence(held.renewed, held.over);
         (silence > ttl / 3).then_some("nobody was answered")
     }
@@ -164,7 +164,7 @@ impl Judge<'_> {
     fn deaths(&self, holds: &[Hold], report: &mut Report) {
         let held = self.book.held.iter().map(|held| (held.token, held));
         let held: BTreeMap<u64, &Held> = held.collect();
-        // In addition to the time and the delay of the hold: without a fault near, and with one.
+        // The times beyond the hold's ttl and delay: without a fault near, and with one.
         let mut beyond = [Vec::new(), Vec::new()];
         for dead in self.book.held.iter().filter(|held| held.fate == Fate::Died) {
             let Some(at) = holds.iter().position(|hold| hold.token == dead.token) else {
@@ -176,7 +176,7 @@ impl Judge<'_> {
                 continue;
             };
             let ttl = Duration::from_millis(hold.ttl_ms + hold.delay_ms);
-            // A client waited when the hold ended, and there was one permit.
+            // Count only deaths after which a client waited for the only permit.
             if next.waited && next.call.since(dead.over) <= ttl && hold.permits == 1 && !hold.shared
             {
                 let is_near = self.near(dead.over, next.back).is_some();

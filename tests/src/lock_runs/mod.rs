@@ -9,13 +9,13 @@
 //! - The responses to the clients: a client that received *held* was granted the lock, no two
 //!   clients count themselves as the holder of one lock, and a client that was refused or has died
 //!   holds it for its `ttl` at most.
-//! - Their writes: a client that counts itself as the holder never writes after a larger token, so
-//!   a resource that checks tokens refuses no holder. Holders that slept do, and such a resource
-//!   refuses them while one without a check is overwritten; otherwise the run could not have
-//!   detected anything.
-//! - The cluster's time is never fast, so no step ends a hold early. A holder that renews loses its
-//!   hold only by a fault that kept it from renewing. Each lock can be acquired soon after the last
-//!   fault.
+//! - The clients' writes: a client that counts itself as the holder never writes after a larger
+//!   token, so a resource that checks tokens refuses no holder. Holders that slept past their ends
+//!   do write after a larger token. Such a resource refuses them, and a resource without a check is
+//!   overwritten; otherwise the run could not have detected anything.
+//! - The cluster's time is never fast, so no clock step ends a hold early. A holder that renews
+//!   loses its hold only if a fault kept it from renewing. Each lock can be acquired soon after the
+//!   last fault.
 //!
 //! From the lowest layer: [`records`]; `clients` and `holding`, their actions; [`mod@replay`];
 //! `judge`.

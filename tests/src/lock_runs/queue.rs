@@ -36,7 +36,8 @@ const TTL_MS: u64 = 2_000;
 /// The duration of the first hold, which is not renewed: all waves arrive during it.
 const FIRST_TTL_MS: u64 = 60_000;
 
-/// The wait of each: longer than all waves take to arrive and to be served, so that no wait ends.
+/// The wait of each client: longer than all waves take to arrive and to be served, so that no wait
+/// expires.
 const WAIT_MS: u64 = 600_000;
 
 /// The interval at which the number of waiters is read.
@@ -49,7 +50,6 @@ const ALL_SERVED: Duration = Duration::from_secs(300);
 /// Of this many dead clients at most one may keep the lock until its end.
 const UNNOTICED: usize = 20;
 
-/// The name of the lock.
 const LOCK: &str = "queue";
 
 /// A client that received the response that it holds the lock.
@@ -58,7 +58,7 @@ struct Turn {
     wave: usize,
     token: u64,
     answered: Instant,
-    /// The time at which it requested the release.
+    /// The time at which the client requested the release.
     released: Instant,
 }
 

@@ -8,13 +8,12 @@ use crate::asker::Tally;
 use crate::checkers::locks::{Asked, Counted, Write};
 use crate::history::At;
 
-/// The number of locks.
 pub const LOCKS: usize = 10;
 
 /// The lock with three permits.
 const PERMITS: usize = 8;
 
-/// The lock that some of its clients share.
+/// The lock that some clients share.
 const SHARED: usize = 9;
 
 /// The lock with a delay after an expired hold.
@@ -30,7 +29,7 @@ pub const DELAY_MS: u64 = 500;
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     pub permits: u32,
-    /// Whether some clients share it.
+    /// Whether some clients share the lock.
     pub may_share: bool,
     pub delay_ms: u64,
     /// Whether most holds are undisturbed, and so short.
@@ -64,13 +63,13 @@ pub enum Fate {
     /// The run ended first.
     Open,
     Released,
-    /// It slept past its end, and continued.
+    /// The client slept past the end of the hold, and continued.
     Paused,
-    /// It died without a release.
+    /// The client died without a release.
     Died,
-    /// It received the response that the hold is lost, although it renewed.
+    /// The client received the response that the hold is lost, although it renewed.
     Lost,
-    /// It renewed for a long time, and received no response.
+    /// The client renewed for a long time, and received no response.
     Unanswered,
 }
 
@@ -85,9 +84,9 @@ pub struct Held {
     pub back: At,
     pub waited: bool,
     pub fate: Fate,
-    /// The time at which its client was done.
+    /// The time at which the client was done with the hold.
     pub over: At,
-    /// The time of the last request that extended it.
+    /// The time of the last request that extended the hold.
     pub renewed: At,
     /// The end of the hold by the response to that request.
     pub until: At,

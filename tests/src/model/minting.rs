@@ -12,7 +12,7 @@ pub(super) struct Kept {
     pub(super) worker: WorkerId,
     pub(super) from: Tick,
     pub(super) fence: Tick,
-    /// The last tick that it used, and the number of IDs in it.
+    /// The last tick that the generator used, and the number of IDs in it.
     used: Option<(Tick, u32)>,
     pub(super) closed: bool,
 }
@@ -47,7 +47,6 @@ impl Kept {
         generator
     }
 
-    /// Mints one ID.
     pub(super) fn mint(&mut self, layout: &Layout, policy: ClockPolicy, now: WallMs) -> Mint {
         let minted = self.made(layout, policy).mint(now, 1);
         if let Mint::Ready(run) = minted {

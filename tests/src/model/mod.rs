@@ -1,12 +1,12 @@
 //! A model check of minting and sequences: stateright explores every order of events in small
 //! worlds.
 //!
-//! The checked code is the code that runs, not a description of it: [`seqd_state::State::apply`]
-//! applies the log with the commands that nodes propose, [`seqd_state::State::restore`] turns a
-//! backup into a cluster, and IDs come from [`seqd_idgen::Generator`]s, which are driven as by a
-//! node's keeper. The model adds the environment: processes that start, stop, are killed and are
-//! copied, clocks, and messages that are lost, late and repeated. The total order of the log is
-//! assumed; consensus has its own tests.
+//! The model calls the product's own code: [`seqd_state::State::apply`] applies the log with the
+//! commands that nodes propose, and [`seqd_state::State::restore`] turns a backup into a cluster.
+//! IDs come from [`seqd_idgen::Generator`]s, which the model drives like a node's keeper. The model
+//! adds the environment: processes that start, stop, are killed and are copied, clocks, and
+//! messages that are lost, late and repeated. The total order of the log is assumed; consensus has
+//! its own tests.
 //!
 //! A [scene](Scene) bounds a world: its participants, its number of ticks, and the number of each
 //! kind of event. Every state within these bounds is visited. A [`Fault`] is planted in the model's

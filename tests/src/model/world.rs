@@ -65,7 +65,7 @@ pub(super) struct Waiting {
 pub(super) struct Holder {
     pub(super) lease: LeaseId,
     pub(super) kept: Kept,
-    /// `true` if its release was proposed.
+    /// `true` if the holder's release was proposed.
     pub(super) leaving: bool,
 }
 
@@ -82,9 +82,10 @@ pub(super) struct Segment {
 pub(super) struct Process {
     pub(super) origin: Origin,
     pub(super) is_twin: bool,
-    /// The offset of its clock from the time.
+    /// The offset of the process's clock from the time.
     pub(super) off_ms: i64,
-    /// `true` if it has received the registration of its start. An external generator needs none.
+    /// `true` if the process has received the registration of its start. An external generator
+    /// needs none.
     pub(super) started: bool,
     pub(super) down: bool,
     pub(super) waiting: Option<Waiting>,

@@ -164,7 +164,8 @@ fn a_bad_request_is_refused_with_its_code_and_words_and_has_no_effect() {
         let found = format!("{} {}", answer.status, answer.code);
         let missing = missing(words, &answer.words);
         if found != *expected || !missing.is_empty() || began.elapsed() >= PATIENCE {
-            wrong.push(format!("{at}: {line}: {found}: {}", answer.words));
+            let words = &answer.words;
+            wrong.push(format!("{at}: {line}: lacks {missing:?}: {found}: {words}"));
         }
         assert!(
             !expected.starts_with('5') && !expected.starts_with('2'),
@@ -230,7 +231,9 @@ fn a_bad_command_line_is_refused_with_its_exit_code_and_words_and_has_no_effect(
         let missing = missing(words, &stderr);
         let exit = exit.map_or_else(String::new, |exit| exit.to_string());
         if exit != *expected || !missing.is_empty() {
-            wrong.push(format!("{at}: {line}: exit {exit}: {stderr}"));
+            wrong.push(format!(
+                "{at}: {line}: lacks {missing:?}: exit {exit}: {stderr}"
+            ));
         }
         assert_ne!(*expected, "0", "{at}");
     }
@@ -282,7 +285,9 @@ fn a_bad_configuration_is_refused_with_words_by_the_check_and_by_the_server() {
             // The name of the file is between a key's value and the permitted values.
             let missing = missing(words, &stderr);
             if exit != Some(2) || !missing.is_empty() {
-                wrong.push(format!("{at}: {command:?}: {bad}: exit {exit:?}: {stderr}"));
+                wrong.push(format!(
+                    "{at}: {command:?}: {bad}: lacks {missing:?}: {exit:?}: {stderr}"
+                ));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Allocators of the client on real nodes: values never repeat, their order holds, and unused ones
-//! are returned, whatever becomes of the nodes.
+//! The client's allocators on real nodes: values never repeat and stay in order, and unused values
+//! are returned, even if nodes fail.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,7 +60,7 @@ fn draw(
             longest = longest.max(begun.elapsed());
         }
         count.fetch_add(50, Ordering::Relaxed);
-        // The pace of a busy program, not of a loop: values last for a second.
+        // Draws at the rate of a busy program: a segment's values last for about a second.
         std::thread::sleep(Duration::from_millis(5));
     }
     (drawn, longest)

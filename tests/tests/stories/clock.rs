@@ -172,7 +172,7 @@ fn steps_of_twenty_milliseconds_while_running_are_waited_out() {
         history.iter().all(|op| op.answer().is_some()),
         "a refusal for 20 ms"
     );
-    // Each step back made a request wait for most of it.
+    // For each step back, a request waited for most of it.
     let waits = |op: &&Op<Ids>| op.back.since(op.call) >= Duration::from_millis(10);
     let waited = history.iter().filter(waits).count();
     assert!(waited >= 10, "{waited} requests waited: no step was seen");

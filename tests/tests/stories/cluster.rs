@@ -15,7 +15,7 @@ fn three_empty_nodes_found_one_cluster_and_all_serve() {
     let mut workers = BTreeSet::new();
     let mut ids = BTreeSet::new();
     for i in 0..3 {
-        // A node determines this from its own pings.
+        // A node counts the reachable members by its own pings.
         let view = wait::until("a view of all", READY, || {
             let view = cluster.node(i).cluster_view()?;
             (view["quorum"]["reachable"] == 3).then_some(view)

@@ -111,7 +111,7 @@ fn nodes_that_stop_together_all_release_their_workers_and_values() {
                 last.insert(shared(index), given.take(&cluster, node, &shared(index), 7));
             }
         }
-        // The leader is stopped first, last, and in the middle.
+        // Over the rounds, the leader is stopped first, last, and in the middle.
         let apart = APART[round % APART.len()];
         let order = [round % 3, (round + 1) % 3, (round + 2) % 3];
         let took = stop_together(&mut cluster, &order, apart);
@@ -259,8 +259,8 @@ fn a_kill_during_a_common_stop_delays_no_node_and_repeats_nothing() {
         }
         let gaps = given.with_a_gap();
         println!("{victim:?} killed, stopped in {took:?}, with a gap: {gaps:?}");
-        // Two nodes with their leader remain, which return everything. If the leader is killed,
-        // messages to it at that moment may be lost.
+        // If a follower is killed, two nodes remain, one of them the leader, and return everything.
+        // If the leader is killed, messages that are on their way to it may be lost.
         if matches!(victim, Victim::Follower) {
             let own_of_hit = format!("own-{hit}-");
             let mut others = gaps.iter().filter(|name| name.starts_with("own"));

@@ -97,7 +97,7 @@ fn a_copy_of_a_running_node_s_folder_is_refused_also_by_one_peer_alone() {
         let spare = cluster.folder().join("spare");
         std::fs::rename(cluster.node(victim).data(), &spare).unwrap();
         copy_folder(&kept, &cluster.node(victim).data());
-        // One witness that was killed and started too is enough.
+        // One witness is enough, even if it was killed and started too.
         cluster.node_mut(witness).start();
         cluster.node_mut(victim).start();
         row("older copy of its own folder").ends(cluster.node_mut(victim));
@@ -176,7 +176,7 @@ fn nodes_killed_at_any_moment_and_started_all_at_once_are_never_taken_for_copies
         while Instant::now() < until {
             std::thread::yield_now();
         }
-        // All of them, or two, so that terms and leaders change in between.
+        // Kill all nodes, or all but one, so that terms and leaders change between the rounds.
         let spared = random.below(4);
         let mut killed: Vec<usize> = (0..3).filter(|at| *at as u64 != spared).collect();
         random.shuffle(&mut killed);

@@ -18,9 +18,9 @@ const WATCHDOG: Duration = Duration::from_millis(600);
 /// The longest wait for a message to systemd.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Gauges that a scrape of the story does not describe, because they have no series: name, label,
-/// help. Leases have to grow for hours, the nodes of the story have no certificates, and a drift is
-/// known after a minute, so a slow machine may describe it.
+/// Gauges that have no series in this story, so that a scrape may not describe them: name, label,
+/// help. A drift is known only after a minute, the nodes have no certificates, and leases would
+/// have to grow for hours.
 const WITHOUT_SERIES: [(&str, &str, &str); 3] = [
     (
         "seqd_clock_drift_ratio",
@@ -72,7 +72,7 @@ fn systemd_receives_that_the_node_serves_lives_and_stops() {
     messages(&socket, "STOPPING=1", 1);
 }
 
-/// Runs a program in the folder `deploy`, and returns its output with whether it succeeded.
+/// Runs a program in the folder `deploy`. Returns whether it succeeded, and its output.
 fn run(words: &[&str]) -> (bool, String) {
     let folder = workspace().join("deploy");
     let mut command = Command::new(words[0]);

@@ -1,6 +1,6 @@
-//! `seqd doctor` finds a healthy cluster healthy, and names one wrong thing at a time.
+//! `seqd doctor` reports a healthy cluster as healthy, and names each problem of an unhealthy one.
 //!
-//! The other wrong things are rows of a table of the command's own tests.
+//! The command's own tests have a table of further problems.
 
 use std::process::Command;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use seqd_tests::loop_disk::{FileSystem, cannot_mount};
 use seqd_tests::{links, skips, wait};
 use serde_json::{Value, json};
 
-/// The node at which things go wrong, and the node that is asked.
+/// The node that has the problem, and the node to which the command connects.
 const WRONG: usize = 2;
 const ASKED: usize = 0;
 
 /// A disk whose reserve of 128 MiB is much less than three hundredths of it.
 const DISK: u64 = 8 << 30;
 
-/// The command, with the options with which it reaches the asked node.
+/// The command line, with the options that are needed to reach the node [`ASKED`].
 struct Doctor(Vec<String>);
 
 impl Doctor {

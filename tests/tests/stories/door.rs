@@ -25,7 +25,7 @@ fn with_few_files() -> Cluster {
     cluster.ready()
 }
 
-/// The same for callers that need a token.
+/// Like `with_few_files`, for callers that need a token.
 fn with_few_files_and_tokens() -> (Cluster, PathBuf) {
     let mut cluster = Cluster::planned(1);
     let launcher = ["sh", "-c", "ulimit -n 512; exec \"$@\"", "sh"];

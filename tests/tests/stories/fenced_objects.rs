@@ -19,7 +19,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The number of times, 20 ms apart, that a slow holder checks whether it may write: one minute,
-/// twice the longest wait of the story, so that no shell remains for ever.
+/// twice the longest wait of the story, so that no shell remains forever.
 const LOOKS: usize = 3_000;
 
 /// A holder with this token that adds a line to the object.

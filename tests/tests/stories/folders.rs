@@ -49,7 +49,7 @@ fn a_folder_of_another_cluster_is_refused() {
     copy_folder(&other.node(0).data(), kept.path());
     drop(other);
 
-    // The same name in another cluster: nothing on the node itself differs.
+    // The other cluster's node has the same name: nothing on the node itself differs.
     let mut cluster = Cluster::started(3);
     let victim = 0;
     assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));

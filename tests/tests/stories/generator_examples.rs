@@ -90,7 +90,7 @@ fn generator(cluster: &Cluster, owner: &str, count: usize, layout: &str) -> Chil
         .expect("python3 starts")
 }
 
-/// The IDs that it prints until its end.
+/// Waits until the program has ended. Returns the IDs that it printed.
 fn printed(child: Child) -> Vec<u64> {
     let output = child.wait_with_output().expect("an own child");
     assert!(output.status.success(), "{}", output.status);
@@ -146,7 +146,8 @@ fn the_example_in_python_that_is_stopped_past_its_window_shares_no_id_with_the_n
     let mut all: Vec<u64> = (0..2000).map(|_| next().expect("an ID")).collect();
     let process = Pid::from_child(&child);
     kill_process(process, Signal::STOP).unwrap();
-    // Both workers are leased. One of them is its own, available after its window has ended.
+    // Two other generators lease both workers. One of these is the stopped program's own, which is
+    // available after its window has ended.
     let mut pods = Vec::new();
     for owner in ["first", "second"] {
         let options = seqd_client::GeneratorOptions {
@@ -161,7 +162,7 @@ fn the_example_in_python_that_is_stopped_past_its_window_shares_no_id_with_the_n
         pods.push(pod);
     }
     kill_process(process, Signal::CONT).unwrap();
-    // It refuses, releases only what is its own, and ends: `id` has a timeout of 5 s.
+    // The program refuses, releases only its own lease, and ends: `id` has a timeout of 5 s.
     let rest: Vec<u64> = std::iter::from_fn(next).collect();
     let status = child.wait().unwrap();
     println!(

@@ -82,7 +82,7 @@ fn generators_and_nodes_mint_no_id_twice_while_leaders_are_killed() {
     assert!(of_nodes > 10_000 && count - of_nodes > 10_000);
 }
 
-/// A clock that stops after a reading, as a process does that is stopped there.
+/// A clock that blocks after a reading, like a process that is stopped at that point.
 struct Stops {
     armed: AtomicBool,
     stopped: AtomicBool,
@@ -107,7 +107,8 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
     let cluster = on_short_windows().ready();
     let (runtime, clients) = (runtime(), clients(&cluster));
     runtime.block_on(create_layout(&clients[0], "tiny", 1, 10));
-    // This holder's whole program stops: its clock blocks the only thread of its runtime.
+    // The whole program of this holder stops, because the clock blocks the only thread of its
+    // runtime.
     let clock = Arc::new(Stops {
         armed: AtomicBool::new(false),
         stopped: AtomicBool::new(false),

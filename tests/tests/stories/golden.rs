@@ -19,7 +19,7 @@ fn a_folder_of_version_1_continues_where_it_ended() {
     assert_eq!(cluster.next(0, "orders", 10), (3160, 3169));
     assert!(cluster.next(0, "tickets", 1).0 >= 5001);
     cluster.get(0, "/v1/id").ok();
-    // This version can also read what it wrote itself.
+    // This version can also read the folder after its own writes.
     cluster.node_mut(0).stop();
     cluster.node_mut(0).start();
     cluster.wait_ready();

@@ -1,6 +1,5 @@
-//! `seqd lock run` and `seqd elect run`: a command runs while a lock is held, and no two run at the
-//! same time, whatever happens to the process that holds the lock and to the links between it and
-//! the nodes.
+//! `seqd lock run` and `seqd elect run` run a command while a lock is held. No two commands run at
+//! the same time, even if the process that holds the lock fails or its links to the nodes are cut.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,11 +19,11 @@ const TTL: &str = "3s";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A command that records the times at which it runs, in milliseconds, until it is asked to end. It
-/// runs for at least a minute, but not for ever if a story fails.
+/// runs for at least a minute, but not forever if a story fails.
 const WORK: &str =
     "trap 'exit 3' TERM; for n in $(seq 1200); do date +%s%3N >> \"$0\"; sleep 0.05; done";
 
-/// The same, but only SIGKILL ends it.
+/// Like [`WORK`], but only SIGKILL ends it.
 const STUBBORN: &str =
     "trap '' TERM; for n in $(seq 1200); do date +%s%3N >> \"$0\"; sleep 0.05; done";
 

@@ -145,8 +145,8 @@ fn a_leader_that_is_cut_off_answers_its_own_clients() {
     assert!(later <= IN_TIME, "asked for when it was alone: {later:?}");
 }
 
-/// It hears the leader, so it has contact with a quorum, but no request that needs the leader would
-/// succeed there.
+/// The follower receives the leader's messages, so it has contact with a quorum. But a request that
+/// needs the leader would fail there.
 #[test]
 fn a_follower_that_does_not_reach_its_leader_is_not_ready() {
     if skips::ends("links readiness", links::unavailable()) {

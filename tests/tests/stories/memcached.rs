@@ -10,7 +10,7 @@ use seqd_tests::callers::guarded;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::ports::Port;
 
-/// A response of loopback arrives within milliseconds, and on a busy machine within this time.
+/// A response over loopback arrives within milliseconds, and on a busy machine within this time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Client(TcpStream);

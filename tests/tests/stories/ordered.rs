@@ -1,4 +1,4 @@
-//! Ordered values and timestamps increase over all nodes, whatever becomes of the leader.
+//! Ordered values increase over all nodes, even if leaders are killed or paused.
 
 use seqd_tests::checkers::linearizable;
 use seqd_tests::cluster::{Cluster, READY};

@@ -1,5 +1,5 @@
-//! The pages for people: their headers, what refuses them, and the switch that turns them off.
-//! `tests/pages/run` drives them with a browser.
+//! The web pages: their headers, the requests that they refuse, and the option that disables them.
+//! `tests/pages/run` tests them in a browser.
 
 use std::collections::BTreeSet;
 

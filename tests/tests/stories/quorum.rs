@@ -1,4 +1,5 @@
-//! Two of three nodes are gone: the services and errors of the remaining node, and their duration.
+//! Two of three nodes are gone: the requests that the remaining node serves, its errors, and for
+//! how long.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const WINDOW: &str = "\"12s\"";
 /// A request's own timeout on the server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The same with a margin for the harness and the machine.
+/// [`REQUEST_TIMEOUT`] with a margin for the harness and the machine.
 const TIMEOUT: Duration = Duration::from_millis(3000 + 2000);
 
 #[test]
@@ -32,7 +33,7 @@ fn a_leader_without_a_quorum_reports_no_leader_everywhere() {
     });
     let detail = refused.detail();
     assert!(detail.contains("no leader with a quorum"), "{detail}");
-    // The advice for a majority that is gone for good does not come in the first seconds.
+    // The advice for a permanently lost majority does not appear in the first seconds.
     assert!(!detail.contains("recover-quorum"), "{detail}");
     let view = cluster.get(leader, "/v1/cluster").ok().json();
     assert!(view["leader"].is_null(), "{view}");
@@ -64,7 +65,8 @@ fn the_survivor_mints_until_its_window_ends_and_then_reports_no_quorum_at_once()
         );
         (reply.code() == "no-quorum").then_some(())
     });
-    // From now on the node knows that there is no leader, and refuses before it proposes anything.
+    // From now on the node has detected that there is no leader, and refuses before it proposes
+    // anything.
     let reply = http::post(&order).reply().refused(503, "no-quorum");
     assert!(reply.retryable());
     assert!(

@@ -118,7 +118,8 @@ fn pipelined_increments_are_answered_in_order_whatever_their_names() {
     }
 }
 
-/// A node serves up to 128 of them together, but mints at most `http.max_count` IDs at once.
+/// A node serves up to 128 pipelined requests together, but mints at most `http.max_count` IDs at
+/// once.
 #[test]
 fn pipelined_ids_are_answered_one_by_one_and_rise() {
     let (mut cluster, ports) = with_redis(Cluster::planned(1));
@@ -162,11 +163,12 @@ fn nothing_of_a_transaction_or_of_a_web_page_is_carried_out() {
             "{refused:?}"
         );
     }
-    // A client that has seen the refusal goes on.
+    // After a client has read the refusal, its connection can be used again.
     let refused = client.call("MULTI");
     assert!(refused.error().starts_with("ERR no transactions: "));
     let value = until("the end of the refusals", PATIENCE, || {
-        // A command that the node reads in the moment of the refusal may be a part of the transaction.
+        // A command that arrives together with the refused one may count as part of the
+        // transaction.
         Some(client.call("GET a")).filter(|reply| !matches!(reply, Value::Error(_)))
     });
     assert_eq!(value, Value::Nil);
@@ -181,7 +183,7 @@ fn nothing_of_a_transaction_or_of_a_web_page_is_carried_out() {
     assert!(client.reply().is_err(), "the connection is open");
     let mut client = Resp::connect(&ports[0]);
     assert_eq!(client.call("INCR a").integer(), 1);
-    // A client that sends no more still gets its replies.
+    // A client that closes its sending direction still receives its replies.
     client
         .write(&command(&["INCR", "a"]))
         .expect("a connection");
@@ -199,7 +201,7 @@ fn a_lock_has_one_holder_and_its_value_is_the_key_to_it() {
     let token = two.call("SEQD.TOKEN jobs secret-1").integer();
     assert_eq!(two.call("SEQD.TOKEN jobs secret-2"), Value::Nil);
 
-    // The value is shown to no client of another protocol.
+    // The value is not shown to clients of another protocol.
     let shown = "redis:f7e7c36e";
     let lock = cluster.get(2, "/v1/locks/jobs").ok();
     assert_eq!(lock.json()["holders"][0]["owner"], shown, "{lock:?}");
@@ -360,7 +362,7 @@ fn a_token_is_needed_and_separates_the_locks_of_two_clients() {
     assert_eq!(one.call("INCR order").integer(), 1);
     assert_eq!(narrow.call("INCR a.order").integer(), 1);
     assert!(narrow.call("INCR order").error().starts_with("NOPERM "));
-    // A jump of a counter needs the scope that it needs over HTTP.
+    // Setting a counter needs the scope that an advance needs over HTTP.
     assert!(one.call("SET order 10").error().starts_with("NOPERM "));
     assert_eq!(operator.call("SET order 10"), OK());
 
@@ -386,7 +388,7 @@ fn a_token_is_needed_and_separates_the_locks_of_two_clients() {
         1
     );
 
-    // A revoked token serves no further request of its connections.
+    // After a token is revoked, its open connections refuse requests.
     assert_eq!(two.call("INCR order").integer(), 11);
     let path = format!("/v1/access/{id}");
     Caller::operator(&cluster).delete(&path).ok();
@@ -437,7 +439,7 @@ fn contenders_exclude_each_other_while_leaders_are_killed() {
             .map(|it| it.join().expect("a contender"));
         joined.collect::<Vec<Vec<(i64, u64)>>>()
     });
-    // In the order of the tokens, each holder found the ledger as the one before left it.
+    // In the order of tokens, each holder found the ledger as the previous holder left it.
     let mut holds: Vec<(i64, u64)> = tokens.into_iter().flatten().collect();
     holds.sort_unstable();
     assert!(holds.len() >= 20, "{} holds", holds.len());
@@ -446,8 +448,8 @@ fn contenders_exclude_each_other_while_leaders_are_killed() {
     assert_eq!(lengths, counted, "two holders at the same time");
 }
 
-/// Acquires the lock again and again, and adds a byte to the ledger under it without other
-/// protection. Returns the fencing token of each hold and the length that it found.
+/// Acquires the lock repeatedly, and under it adds a byte to the ledger, which has no other
+/// protection. Returns the fencing token of each hold and the length of the ledger that it found.
 fn contend(
     number: usize,
     ports: &[Port],

@@ -35,7 +35,7 @@ fn every_node_sends_a_message_when_a_lock_is_free_again() {
         let held = holder.call(&format!("SET jobs a NX PX {ms}"));
         assert_eq!(held, Value::Simple("OK".to_owned()));
     };
-    // Released, and expired: a lock of Redis would expire without a message.
+    // The lock is released, then expires. In Redis itself, an expiry would cause no message.
     for ms in [60_000, 500] {
         set(&mut holder, ms);
         assert_eq!(holder.call("HGET jobs a"), Value::bulk("1"));
@@ -47,7 +47,7 @@ fn every_node_sends_a_message_when_a_lock_is_free_again() {
             assert_eq!(subscriber.reply().expect("a message"), message(JOBS));
         }
     }
-    // A connection of version 2 serves nothing else; one of version 3 does.
+    // A subscribed connection of protocol version 2 serves no other command; one of version 3 does.
     let first = &mut subscribers[0];
     let refused = first.call("GET jobs");
     assert!(refused.error().starts_with("ERR Can't execute 'get': "));
@@ -64,7 +64,7 @@ fn every_node_sends_a_message_when_a_lock_is_free_again() {
     assert_eq!(first.call("GET jobs"), Value::Nil);
     assert_eq!(subscribers[2].call("GET jobs"), Value::Null);
 
-    // The rest still has its messages, and the first has none.
+    // The other subscribers still receive messages, and the first one does not.
     set(&mut holder, 60_000);
     holder.call("DEL jobs");
     for subscriber in &mut subscribers[1..] {

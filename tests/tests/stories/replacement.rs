@@ -84,7 +84,7 @@ fn a_member_moves_to_other_addresses_and_a_leader_is_demoted_and_promoted_again(
         "does not respond",
     );
 
-    // It is started at other ports, and its configuration replaces the recorded addresses.
+    // n4 is started at other ports, and its configuration replaces the recorded addresses.
     assert_eq!(cluster.node_mut(n4).stop().code(), Some(0));
     cluster.node_mut(n4).set_free_ports();
     let (peer, http) = (cluster.node(n4).peer_address(), cluster.node(n4).url());
@@ -151,7 +151,7 @@ fn a_dead_node_is_replaced_though_the_command_is_killed_twice() {
         "{text}"
     );
     assert_eq!(voters(&cluster, 1), all_vote(&["n2", "n3", "n4"]));
-    // It is complete, and a repetition has no effect.
+    // The replacement is complete, and a repetition has no effect.
     let text = done(&cluster, &replace);
     assert!(text.contains("n4 has replaced n1 already"), "{text}");
     refused(
@@ -208,7 +208,7 @@ fn a_node_that_founded_alone_and_lost_its_folder_founds_no_second_cluster() {
     assert_eq!(cluster.next(1, "order", 5), (1, 5));
     cluster.node_mut(0).kill();
     std::fs::remove_dir_all(cluster.node(0).data()).unwrap();
-    // Its configuration lists only itself.
+    // The node's configuration lists only the node itself.
     cluster.node_mut(0).start();
     row("empty folder of a known voter").ends(cluster.node_mut(0));
     assert_eq!(cluster.next(1, "order", 1), (6, 6));

@@ -8,8 +8,8 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::{http, wait};
 use serde_json::Value;
 
-/// The time for an election of one, two leases one after the other, and a debug build on a loaded
-/// machine.
+/// The time for the election of the only node and for two consecutive leases, with a debug build on
+/// a loaded machine.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Requests batches of `js53`, whose workers mint 128 IDs per millisecond each, until `enough` is
@@ -42,7 +42,8 @@ fn a_node_at_its_limit_holds_further_workers_and_no_id_of_theirs_repeats() {
                 let more = view["members"][0]["more_workers"]["js53"].as_array()?.len();
                 (more == 2).then_some(())
             });
-            // With IDs of several workers: another client requests until two workers have answered.
+            // The node serves IDs of several workers: another client requests until two workers
+            // have answered.
             let mut answered = BTreeSet::new();
             wait::until("answers of two workers", SOON, || {
                 let answer = http::get(&url).accept_json().reply().ok().json();
@@ -59,7 +60,7 @@ fn a_node_at_its_limit_holds_further_workers_and_no_id_of_theirs_repeats() {
             assert!(ids.is_sorted_by(|a, b| a < b), "out of order: {ids:?}");
             assert!(ids.iter().all(|id| seen.insert(*id)), "an ID twice");
         }
-        // A clean stop releases all of them, so the next start can lease them at once.
+        // A clean stop releases all leases, so the next start can lease the workers at once.
         assert!(cluster.node_mut(0).stop().success());
         cluster.node_mut(0).start();
         cluster.wait_ready();

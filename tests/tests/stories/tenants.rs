@@ -32,11 +32,10 @@ fn small() -> Cluster {
     })
 }
 
-/// A client of one tenant.
 struct Tenant {
     runtime: Runtime,
     asker: Asker,
-    /// The prefix of its names.
+    /// The prefix of the tenant's names.
     prefix: &'static str,
 }
 

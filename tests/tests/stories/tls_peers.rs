@@ -204,7 +204,7 @@ fn certificates_and_their_ca_are_replaced_under_load_without_a_failed_request() 
             scope.spawn(move || ask("/v1/id", index));
             scope.spawn(move || ask("/v1/sequences/a/next", index));
         }
-        // Also if a step below fails.
+        // Ends the load even if a step below fails.
         let _stops = Stops(&stop);
         // First both CAs are trusted, then all certificates are replaced, then the old CA is
         // removed.

@@ -1,4 +1,4 @@
-//! A node that waits to be added knows nothing of the cluster, and clients use their next endpoint.
+//! A node that waits to be added has no data of the cluster, and clients use their next endpoint.
 
 use std::process::Output;
 
@@ -77,7 +77,7 @@ fn a_node_that_is_not_a_member_reports_what_it_waits_for() {
             assert!(detail.contains(part), "{path}: {detail}");
         }
     }
-    // These describe the node itself.
+    // The following responses describe the node itself, and need no cluster.
     let view = cluster.get(waiting, "/v1/cluster").ok().json();
     assert_eq!(
         (&view["node"], &view["members"]),

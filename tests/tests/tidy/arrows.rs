@@ -6,8 +6,8 @@ use seqd_tests::binary::workspace;
 
 use crate::sources::{assert_none, one};
 
-/// Each crate with the crates that it may name directly. It may also name the crates that those may
-/// name.
+/// Each crate with the crates on which it may depend directly. It may also depend on their
+/// dependencies.
 const ARROWS: [(&str, &[&str]); 14] = [
     ("guards", &[]),
     ("idgen", &["guards"]),

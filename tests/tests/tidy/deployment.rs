@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::sources::{assert_none, one};
 
-/// The contract: tools and pages of operators name these.
+/// The names of the alerts are part of the contract: operators' tools and pages refer to them.
 const ALERTS: [&str; 16] = [
     "SeqdDown",
     "NoLeader",

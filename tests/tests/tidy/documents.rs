@@ -9,7 +9,6 @@ use seqd_tests::binary::workspace;
 
 use crate::sources::{Source, assert_none, documents, one, rust};
 
-/// A link of a document.
 struct Link {
     text: String,
     target: String,

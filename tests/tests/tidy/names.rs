@@ -54,7 +54,7 @@ const ADAPTERS: [&str; 2] = [
     "crates/node/src/handlers/compat/",
 ];
 
-/// What lies below the services. The memory for incomplete requests is shared like all memory.
+/// The layers below the services. [`SHARED`] is exempt: incomplete requests share a node's memory.
 const BELOW: [&str; 4] = [
     "crate::replica",
     "crate::sequences",
@@ -116,7 +116,7 @@ fn files_that_must_survive_are_touched_through_the_seam_alone() {
         let code = source
             .code()
             .take_while(|(_, line)| !line.starts_with("mod tests {"));
-        // The last three also return false on a disk error.
+        // In addition to `std::fs`, the calls that return `false` on a disk error.
         let goes_past = |line: &str| {
             names(line, "std::fs")
                 || [".is_dir()", ".is_file()", ".exists()"]

@@ -91,7 +91,7 @@ fn data_reaches_a_page_as_text_and_stays_in_it() {
     let mut complaints = Vec::new();
     for file in files() {
         for (at, line) in file.text.lines().enumerate() {
-            // The name of the namespace of SVG is not an address.
+            // The SVG namespace is a name and not an address.
             let line = line.replace("http://www.w3.org/2000/svg", "");
             for word in BANNED.iter().filter(|word| line.contains(**word)) {
                 complaints.push(format!("{}:{} holds {word}", file.path, at + 1));

@@ -118,7 +118,8 @@ impl<S: Segments> Keeper<S> {
                 Ok(Err(error)) => {
                     why = error.to_string();
                     let is_permanent = Failed::of(&error) == Failed::Permanent;
-                    // The segment before may belong to another run, which only the cluster can decide.
+                    // The previous segment may belong to another run. Only the cluster can decide
+                    // this.
                     match (is_permanent, unused > tail.of_grant) {
                         (true, true) => unused = tail.of_grant,
                         (true, false) => break,

@@ -141,8 +141,8 @@ impl<W: Word> Lane<W> {
             }
             let (number, offset) = split(self.word.fetch_add(u64::from(count), AcqRel));
             let slot = self.slot(number);
-            // Each is an acquiring load: a value of a later segment makes the number of the slot
-            // visible that was written before it.
+            // Each load has acquire ordering: a thread that reads a value of a later segment also
+            // observes the number of the slot, which was written first.
             let values = slot.values();
             let due_at = slot.due_at.load(Acquire);
             if slot.number.load(Relaxed) != number {

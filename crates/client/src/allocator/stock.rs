@@ -20,7 +20,7 @@ struct HeldSegment {
     values: Values,
 }
 
-/// The state behind the lane.
+/// The segments that are not in the lane, protected by a lock.
 #[derive(Debug)]
 struct Shelf {
     current: Option<HeldSegment>,
@@ -58,7 +58,7 @@ pub(super) struct Stock {
     shelf: Mutex<Shelf>,
     options: AllocatorOptions,
     made_in: forkguard::Guard,
-    /// The most values that a waiting caller misses.
+    /// The largest number of values that a waiting caller still needs.
     missing: AtomicU64,
     abandoned: AtomicU64,
     /// Wakes the keeper: a tenth of the segment is used, or a caller waits.
@@ -267,7 +267,8 @@ impl Stock {
         self.abandoned.fetch_add(size, Ordering::Relaxed);
     }
 
-    /// Forgets the latest grant, which the cluster does not accept as the predecessor of another.
+    /// Discards the latest grant, which the cluster does not accept as the predecessor of another.
+    /// Returns whether there was a grant to discard.
     pub(super) fn forget_grant(&self) -> bool {
         let mut shelf = self.shelf();
         let Some((grant, _)) = &mut shelf.latest else {

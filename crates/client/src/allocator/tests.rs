@@ -18,7 +18,7 @@ enum Reply {
     Refuse(Error),
     /// The segment is granted, and the response is lost.
     Lose,
-    /// The segment after a pause.
+    /// The segment is granted after this pause.
     After(Duration),
 }
 
@@ -285,7 +285,7 @@ async fn values_that_go_back_are_refused() {
     let allocator = cluster.start(small());
     next(&allocator, 1).await;
     sleep(Duration::from_millis(1)).await;
-    // The sequence begins again, as one that cycles does.
+    // The sequence begins again, like a sequence that cycles.
     cluster.with(|state| state.next = 1);
     let rest = allocator.status().available;
     next(&allocator, usize::try_from(rest).unwrap()).await;
@@ -427,7 +427,7 @@ async fn chunks_draw_disjoint_values_in_order() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 60);
-    // The rest of a chunk outlives the allocator's end.
+    // The rest of a chunk can be drawn after the allocator is closed.
     allocator.close().await;
     let rest = std::iter::from_fn(|| chunks[0].try_next().ok().flatten()).count();
     assert!(rest < 4);

@@ -14,8 +14,8 @@ use crate::client::Client;
 /// ends when the allocator is dropped, after unused values were returned.
 ///
 /// The client must not be used in another runtime, because its open connections belong to one. Any
-/// number of threads may share the allocator by reference. A value in memory is drawn on the calling
-/// thread. A call that waits blocks its thread, so it must not be made from a task of a tokio
+/// number of threads may share the allocator by reference. A value in memory is drawn on the
+/// calling thread. A waiting call blocks its thread, so it must not be made from a task of a tokio
 /// runtime.
 #[derive(Debug)]
 pub struct SequenceAllocator {

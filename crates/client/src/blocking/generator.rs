@@ -14,8 +14,8 @@ use crate::generator::{GenerateError, GeneratorOptions, NotReleased, Status};
 /// when the generator is dropped.
 ///
 /// Any number of threads may share it by reference. An ID that is available immediately is minted
-/// on the calling thread. A call that waits blocks its thread, so it must not be made from a task
-/// of a tokio runtime.
+/// on the calling thread. A waiting call blocks its thread, so it must not be made from a task of a
+/// tokio runtime.
 #[derive(Debug)]
 pub struct IdGenerator {
     /// Declared before the handle of its runtime, so that it is dropped first. `None` only during

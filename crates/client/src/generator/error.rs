@@ -61,7 +61,7 @@ pub enum GenerateError {
         /// The time when it was exhausted, or the detail of the cluster's response.
         detail: String,
     },
-    /// The lease has a layout that this version does not support. Nothing is minted on a guess.
+    /// The lease has a layout that this version does not support.
     #[error("layout {layout} has {field} {value:?}, which this version does not support")]
     UnknownLayout {
         /// The layout.

@@ -1,4 +1,4 @@
-//! Keeps the window of one generator ahead: takes a lease, renews it, takes another if it is lost,
+//! Maintains the lease of one generator: takes a lease, renews it, takes another one if it is lost,
 //! and releases it at the end.
 //!
 //! The fence comes from the cluster's clocks and not from the clock of this process, so the lease
@@ -156,7 +156,8 @@ impl<L: Leases> Keeper<L> {
         let generator = match granted::generator(&lease, self.policy) {
             Ok(generator) => generator,
             Err(error) => {
-                // Nothing was minted or will be: the next holder may use the whole window.
+                // This lease was not used and will not be, so the next holder may use the whole
+                // window.
                 let request = self.give_back(lease.lease, lease.from_tick.checked_sub(1));
                 let _ = self.leases.release(&self.layout, lease.id, &request).await;
                 return Err(error);

@@ -21,7 +21,7 @@ pub struct LockOptions {
     pub permits: u32,
     /// If `true`, the hold is shared with other shared holds only. `false` by default.
     pub shared: bool,
-    /// The time after the hold expires during which the lock is granted to nobody, up to 60 s, zero
+    /// The time after the hold expires during which the lock is not granted again, up to 60 s, zero
     /// by default.
     pub lock_delay: Duration,
 }

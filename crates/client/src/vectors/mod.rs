@@ -13,7 +13,8 @@ use seqd_api::{OPERATIONS, Repeat};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-/// A change of the file that a reader of the previous format would misread raises it.
+/// The format version, raised by a change of the file that a reader of the previous format would
+/// misread.
 const FORMAT: u32 = 1;
 
 #[test]

@@ -19,8 +19,8 @@ const TIMEOUT: Duration = Duration::from_millis(400);
 
 const GOOD: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","ranges":[],"first":"7","last":"7","count":1,"increment":"1","mode":"strict"}"#;
 
-/// Every code, and what a node or an intermediary does instead of an answer. Each with a request
-/// that may be sent again after its response was lost, and with one that may not.
+/// Every error code, and every other failure of a node or an intermediary. Each case is combined
+/// with a request that may be retried after its response was lost, and with a request that may not.
 pub(super) async fn cases() -> Vec<Value> {
     let mut cases: Vec<Value> = ErrorCode::ALL.iter().map(|code| problem(*code)).collect();
     cases.extend([

@@ -234,7 +234,7 @@ impl Content {
             self.len_dirty = false;
         }
         if self.sectors.is_empty() && self.lens.is_empty() {
-            // The same bytes: one copy is enough.
+            // Both contents are equal, so they can share their blocks.
             self.durable = self.cached.clone();
         }
     }

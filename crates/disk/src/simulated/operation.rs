@@ -86,9 +86,10 @@ impl Operation {
 pub enum Outcome {
     Done,
     Failed,
-    /// It was not possible: the name does not exist or already exists, or there is no space.
+    /// The operation was not possible: the name does not exist or already exists, or there is no
+    /// space.
     Refused,
-    /// It returned `Ok` but was not performed.
+    /// The operation returned `Ok` but was not performed.
     Lied,
     PowerFailed,
 }

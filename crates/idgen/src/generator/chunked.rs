@@ -36,9 +36,9 @@ pub enum MintOne {
 ///    of its request: when a reading is in a later tick, the rest of the chunk is discarded and its
 ///    IDs are skipped. A reading before the tick of the chunk is passed to the generator.
 ///
-/// The IDs of a chunk count as minted when the chunk is taken: [`Generator::close`] returns a tick
-/// at or after that of every chunk, and the rest of a chunk may still be returned after the
-/// generator is closed.
+/// The IDs of a chunk count as minted when the chunk is taken. [`Generator::close`] therefore
+/// returns a tick at or after that of every chunk, and the rest of a chunk may still be returned
+/// after that.
 ///
 /// The discarded rest of each chunk is lost for the other threads in its tick: choose `chunk` well
 /// below [`Layout::sequences`](crate::Layout::sequences) divided by the number of threads.

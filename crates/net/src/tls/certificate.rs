@@ -46,7 +46,7 @@ impl Validity {
         ((self.until - now) / DAY).max(0)
     }
 
-    /// Returns the reason why it is not valid, or `None` if it is.
+    /// Returns the reason why the certificate is not valid, or `None` if it is.
     #[must_use]
     pub fn state(self, now: i64) -> Option<String> {
         self.check(now).err()
@@ -79,7 +79,7 @@ pub struct Certificate {
     pub issuer: String,
     /// Host names and addresses.
     pub hosts: Vec<String>,
-    /// The node that it belongs to, if it is the certificate of a node.
+    /// The node that the certificate belongs to, if it is the certificate of a node.
     pub node: Option<String>,
     pub validity: Validity,
     pub is_ca: bool,

@@ -13,7 +13,7 @@ use crate::tls::material::provider;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyFit {
     Fits,
-    /// It is the key of another certificate.
+    /// The file has the key of another certificate.
     Other,
     /// The file cannot be used, for this reason.
     Unfit(String),

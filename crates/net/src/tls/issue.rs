@@ -52,7 +52,7 @@ impl Authority {
         let digest = CertificateParams::default().key_identifier(&key);
         let digest: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
         let mut params = params(&format!("{name} {digest}"), validity);
-        // It signs certificates of nodes and clients, but no further CA.
+        // The CA signs certificates of nodes and clients, but no further CA.
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let issued = Issued {

@@ -147,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
             match ready!(shaking.as_mut().poll(cx)) {
                 Ok(stream) => {
                     if let Some(node) = node_of(stream.get_ref().1.peer_certificates()) {
-                        // Only set here.
+                        // Set once, by this function.
                         let _ = self.certified.set(node);
                     }
                     self.state = State::Open(stream);

@@ -34,7 +34,7 @@ use crate::config::{Config, ConfigError};
 use crate::replica::{Replica, peek};
 use rates::Rates;
 
-/// The interval between two checks of the contact with the cluster: many times within any window.
+/// The interval between two checks of the contact with the cluster, short compared with any window.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Checks the tokens of callers. `None` admits every caller.
@@ -213,8 +213,9 @@ impl Access {
         met.unwrap_or(false)
     }
 
-    /// Returns whether a connection in a reserved place serves the caller: one that may administer
-    /// the cluster and, if callers need no token, whose address has no other connection.
+    /// Returns whether the caller may use a connection in a reserved place. The caller must be
+    /// permitted to administer the cluster. If callers need no token, its address must have no
+    /// other connection.
     pub(crate) fn may_use_reserve(&self, caller: Caller, is_first: bool) -> bool {
         let is_known = caller != Caller::Anyone || is_first;
         let is_operator = self.permits(caller, Need::Whole(Scope::Admin), "");
@@ -260,7 +261,7 @@ impl Access {
         }
     }
 
-    /// The prefixes of the names that the caller may see, sorted, none of them within another.
+    /// The prefixes of the names that the caller may see, sorted. None of them begins with another.
     pub(crate) fn prefixes(&self, caller: Caller) -> Vec<String> {
         let (Caller::Token(id), Some(guard)) = (caller, &self.0) else {
             return vec![String::new()];

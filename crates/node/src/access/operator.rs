@@ -19,7 +19,8 @@ use crate::config::{Config, ConfigError};
 /// The interval at which the file is read again. A replaced token is rejected about a second later.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Two different tokens have equal fingerprints once in four billion pairs.
+/// The length of a fingerprint. Of four billion pairs of different tokens, one has equal
+/// fingerprints.
 const FINGERPRINT_BYTES: usize = 4;
 
 #[derive(Debug)]
@@ -66,7 +67,7 @@ impl TokenFile {
         }))
     }
 
-    /// A token file in which this token is in force, without an actual file.
+    /// A token file without an actual file, in which this token is in force.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn of_token(token: &str) -> Self {
         Self {
@@ -81,8 +82,8 @@ impl TokenFile {
         is_equal(hash(token), *in_force)
     }
 
-    /// A short hash with which the nodes of a cluster compare their tokens. Four bytes rule out no
-    /// more than most wrong guesses of a token, and so reveal nothing about a random one.
+    /// A short hash with which the nodes of a cluster compare their tokens. Four bytes suffice to
+    /// discard most wrong guesses of a token, but reveal nothing useful about a random token.
     pub(super) fn fingerprint(&self, cluster_id: &str) -> String {
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         let digest = Sha256::new()

@@ -1,5 +1,5 @@
-//! Limits the requests that each token may send to this node: a number per second, and as many at
-//! once.
+//! Limits the number of requests per second that each token may send to this node. A burst of one
+//! second's requests is permitted.
 //!
 //! Uses the generic cell rate algorithm (ITU-T I.371), which stores one time per token: the time
 //! until which the token's requests have used up its rate.
@@ -11,7 +11,7 @@ use std::time::Duration;
 use seqd_state::{AccessId, MAX_TOKENS};
 use tokio::time::Instant;
 
-/// Requests worth this much time may arrive at once.
+/// The length of a burst: the requests of this time may arrive at once.
 const BURST: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! The tokens of TinyID: read from their file at the start, and again while the node runs.
 //!
 //! Invariants:
-//! - Only the hashes of tokens are kept and looked up, so that the time of a comparison shows
-//!   nothing of a token.
+//! - Only the hashes of tokens are kept and looked up, so that the duration of a comparison reveals
+//!   nothing about a token.
 //! - If the file cannot be used, the tokens in force remain.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,8 +11,8 @@ use super::sender::Sender;
 use crate::access::Caller;
 use crate::connections::ClientConnection;
 
-/// The logged details of a request, taken before it is read. The line is written when this is
-/// dropped.
+/// The logged details of a request, recorded before the request is read. Dropping it writes the
+/// line.
 pub(crate) struct Audit {
     /// The HTTP method, or the name of another protocol.
     method: String,
@@ -46,7 +46,7 @@ impl Audit {
         self
     }
 
-    /// Records the status: for another protocol, the one that HTTP would have returned.
+    /// Records the status; for another protocol, the status that HTTP would have returned.
     pub(crate) fn answered(mut self, status: u16) {
         self.status = status;
     }

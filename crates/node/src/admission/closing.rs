@@ -11,9 +11,9 @@ struct Steps {
     has_begun: AtomicBool,
 }
 
-/// True if the port closes soon. First each HTTP response ends its connection, so that clients
-/// connect to another node. Then requests are refused as `draining`, too. A client that was
-/// disconnected instead could not determine whether it was served.
+/// The steps before a port closes. First, each HTTP response ends its connection, so that clients
+/// connect to another node. Then requests are also refused as `draining`: a client that was
+/// disconnected instead could not determine whether its request was served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closing(Arc<Steps>);
 
@@ -37,7 +37,7 @@ impl Closing {
         self.0.has_begun.load(Ordering::Relaxed)
     }
 
-    /// Refuses a request. Not for requests about the node's health.
+    /// Refuses a request in the second step. Not called for requests about the node's health.
     pub(crate) fn check(&self) -> Result<(), Problem> {
         if self.began() {
             let detail = "this node is stopping";

@@ -1,4 +1,4 @@
-//! The one way in for requests of protocols other than HTTP.
+//! The admission of requests of protocols other than HTTP.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -30,9 +30,9 @@ pub(crate) struct Admission {
 
 /// A request of a protocol other than HTTP.
 pub(crate) struct ProtocolRequest<'a> {
-    /// The operation whose scope it needs.
+    /// The operation whose scope the request needs.
     pub(crate) operation: &'static Operation,
-    /// The name that it is about; empty if there is none.
+    /// The name of the object; empty if there is none.
     pub(crate) name: &'a str,
     /// The protocol and the command, for the audit log.
     pub(crate) logged: (&'static str, &'static str),
@@ -66,8 +66,8 @@ impl Admission {
         }
     }
 
-    /// Carries out a request of a caller that has presented its token, with the checks, limits and
-    /// delays that a request of HTTP has.
+    /// Serves a request of a caller that has presented its token, with the checks, limits and
+    /// delays of an HTTP request.
     ///
     /// # Errors
     /// The refusal, or the error of `work`.

@@ -19,8 +19,8 @@ const OWN_DOING: [ErrorCode; 5] = [
     ErrorCode::WorkersExhausted,
 ];
 
-/// Waits before a refusal with one of these codes is sent, and before any refusal while the node is
-/// busy. Meanwhile, the connection may be closed in favour of others.
+/// Delays a refusal with a code of [`OWN_DOING`] and, while the node is busy, any other refusal.
+/// Meanwhile, the connection may be closed in favour of others.
 pub(crate) async fn hold_back(code: &str, is_busy: bool, connection: Option<&ClientConnection>) {
     let is_own = OWN_DOING.iter().any(|own| own.as_str() == code);
     if (is_own || is_busy) && !is_out!(RefusalsHeldBack) {

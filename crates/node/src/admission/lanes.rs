@@ -55,7 +55,7 @@ struct Shared {
     width: AtomicUsize,
     /// The client that sent the latest request; the operator before the first one.
     last: AtomicU64,
-    /// Whether another client has sent a request since the last check.
+    /// True if another client has sent a request since the last check.
     has_alternated: AtomicBool,
     lanes: Mutex<HashMap<Tenant, Lane>>,
 }
@@ -159,7 +159,7 @@ impl Lanes {
         Some(turn)
     }
 
-    /// Records that this client sent a request. Returns whether it has a lane.
+    /// Records a request of this client. Returns whether the client has a lane.
     pub(crate) fn ask(&self, tenant: Tenant) -> bool {
         if tenant == Tenant::OPERATOR {
             return false;
@@ -168,7 +168,7 @@ impl Lanes {
         let last = shared.last.load(Ordering::Relaxed);
         if last != tenant.to_bits() {
             shared.last.store(tenant.to_bits(), Ordering::Relaxed);
-            // The first client of all does not follow another one.
+            // The operator's bits mean that there was no client before.
             if last != Tenant::OPERATOR.to_bits() {
                 shared.has_alternated.store(true, Ordering::Relaxed);
             }

@@ -1,4 +1,4 @@
-//! Counts the responses of each path and method at low cost: a success costs three atomic additions.
+//! Counts the responses of each path and method. A success costs only three atomic additions.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;

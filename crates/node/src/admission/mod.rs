@@ -1,5 +1,5 @@
-//! The checks that every request passes, in whatever protocol it arrives: its token and its scope,
-//! the reserve of connections, the lanes of clients, and the audit log.
+//! The checks that every request passes, in every protocol: its token and its scope, the reserve of
+//! connections, the lanes of clients, and the audit log.
 //!
 //! A protocol presents the token of a request to [`Access`](crate::access::Access) and then has
 //! [`Admission::serve`] carry out the request. HTTP uses the parts one by one, because it reads the

@@ -7,8 +7,8 @@ use super::sender::Sender;
 use crate::access::{Access, Caller, NotLetIn};
 use crate::times::rfc3339;
 
-/// The refusal of a caller. All callers with a token that is not recorded get the same response,
-/// regardless of the request and of the part of the token that is wrong.
+/// The refusal of a caller. All callers with an unknown token get the same response, regardless of
+/// the request and of the part of the token that is wrong.
 pub(crate) fn refusal(why: NotLetIn) -> Problem {
     let code = why.code();
     match why {
@@ -48,7 +48,7 @@ pub(crate) fn refusal(why: NotLetIn) -> Problem {
 }
 
 /// Refuses a request on a connection in a reserved place, unless the caller may use the reserve.
-/// Not for requests about the node's health.
+/// Not called for requests about the node's health.
 pub(crate) fn has_place(access: &Access, sender: &Sender) -> Result<(), Problem> {
     let Sender { caller, connection } = sender;
     let reserved = connection

@@ -1,8 +1,8 @@
 //! The request that a task serves: its tenant and its connection.
 //!
-//! Far below the handlers, a proposal is charged to the tenant, and a wait allows the connection to
-//! be closed in favour of others. A task that is spawned for a request must take this context with
-//! it.
+//! The context is task-local, because code far below the handlers uses it: a proposal is charged to
+//! the tenant, and a wait allows the connection to be closed in favour of others. A task that is
+//! spawned for a request must inherit this context.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ tokio::task_local! {
 pub(crate) struct Serving {
     tenant: Tenant,
     connection: Option<ClientConnection>,
-    /// Its place in the lane of its client, until it waits for other clients.
+    /// The place in the client's lane, held until the request waits for other clients.
     slot: Option<Arc<Mutex<Option<Slot>>>>,
 }
 
@@ -63,8 +63,7 @@ impl Serving {
         paused.ok().flatten()
     }
 
-    /// Like [`Serving::pause`], for a request that waits because its client wished so, for example
-    /// for a lock.
+    /// Like [`Serving::pause`], for a wait that the client requested, for example for a lock.
     pub(crate) fn wait_as_wished() -> Option<Pause> {
         let _ = SERVING.try_with(|serving| {
             if let Some(connection) = &serving.connection {
@@ -74,8 +73,8 @@ impl Serving {
         Self::pause()
     }
 
-    /// Serves in this context. Not `async`: the future of an `async fn` has room for a future that
-    /// it takes twice.
+    /// Serves in this context. Not an `async fn`, whose future would reserve space for `serve`
+    /// twice.
     pub(crate) fn scope<F: Future>(self, serve: F) -> impl Future<Output = F::Output> {
         SERVING.scope(self, serve)
     }

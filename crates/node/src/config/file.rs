@@ -69,8 +69,8 @@ fn expected(key: &Key, name: &str, value: &str) -> String {
     }
 }
 
-/// The message for a text that is not TOML. The most frequent mistake, text without quotes, has a
-/// message of its own, because TOML reports it as a wrong number.
+/// The message for a text that is not TOML. Text without quotes, the most frequent mistake, has a
+/// message of its own, because the TOML parser reports it as an invalid number.
 fn unreadable(path: &str, text: &str, error: &toml::de::Error) -> ConfigError {
     let start = error.span().map_or(0, |span| span.start);
     let before = text.get(..start).unwrap_or_default();
@@ -93,7 +93,8 @@ fn keys_have(section: &str) -> bool {
     KEYS.iter().any(|key| section_of(key) == section)
 }
 
-/// The key and value of a line whose value has no quotes and is no TOML value, and what to write.
+/// The key and the value of a line whose value has no quotes and is not a TOML value, and the
+/// correction.
 fn without_quotes<'a>(line: &'a str, section: Option<&str>) -> Option<(String, &'a str, String)> {
     let (name, value) = line.split_once('=')?;
     let (name, value) = (name.trim(), value.split('#').next().unwrap_or(value).trim());

@@ -281,7 +281,8 @@ table! {
              new ones";
         answer_ttl: Duration, Text, Some("24h"), |given| duration(given, MINUTE..=MAX_TTL_MS),
             "how long the response to a request with an Idempotency-Key is stored";
-        // The upper limits are those of the replicated state, whatever a node permits.
+        // The upper limits are those of the replicated state, which apply regardless of a node's
+        // configuration.
         locks: u32, Number, Some("100000"), |given| number(given, 1..=MAX_LOCKS as u64),
             "the number of locks in use above which this node creates no new ones";
         lock_waiters: u32, Number, Some("1024"), |given| number(given, 1..=MAX_WAITERS as u64),

@@ -80,8 +80,9 @@ impl Relations<'_> {
         Ok(())
     }
 
-    /// Checks that each certificate has its key, peer certificates also their CAs, `tls.client_ca` a
-    /// certificate of this node, and access tokens the operator's file.
+    /// Checks that each certificate has its key, that peer certificates have their CAs, that
+    /// `tls.client_ca` comes with a certificate of this node, and that access tokens come with the
+    /// operator's token file.
     fn check_files(&self) -> Result<(), ConfigError> {
         let (tls, auth) = (&self.config.tls, &self.config.auth);
         let sets = [
@@ -237,7 +238,7 @@ impl Relations<'_> {
                  an address that other machines reach"
             ));
         }
-        // The list of a node that joins is no list of voters.
+        // The list of a joining node is not a list of voters.
         let founds = peers.iter().any(|(known, _)| known == name);
         if let (true, many @ (2 | 4 | 6)) = (founds, peers.len()) {
             warnings.push(format!(

@@ -1,7 +1,7 @@
-//! The body of a hot request of which a part has not arrived when the request begins.
+//! The body of a hot request that has not arrived completely when the handler starts.
 //!
-//! The connection reads the rest while it waits for the response, and only as fast as the request
-//! takes it. hyper would hold two buffers of 8 KiB for a client that sends its body slowly.
+//! The connection reads the rest while it waits for the response, and only as fast as the handler
+//! consumes it. hyper would hold two buffers of 8 KiB for a client that sends its body slowly.
 
 use std::io;
 use std::pin::Pin;
@@ -13,11 +13,11 @@ use hyper::body::{Body, Frame, SizeHint};
 
 #[derive(Debug)]
 struct State {
-    /// The bytes that have arrived and that the request has not taken.
+    /// The bytes that have arrived and that the handler has not read.
     piece: Bytes,
     /// The number of bytes that have not arrived.
     missing: usize,
-    /// The connection ended before the body.
+    /// True if the connection ended before the body was complete.
     is_cut: bool,
     waker: Option<Waker>,
 }
@@ -159,7 +159,7 @@ mod tests {
         let entry = Held::new(2, 1 << 20).entry(None);
         let mut from = Buffered::pooled(Paced::new(near, &Bounds::USUAL, entry, None));
         let (feed, body) = arriving(Bytes::new(), 1 << 20);
-        // All of the body is on its way, and nothing of it is taken for a second.
+        // The client has sent the whole body, and the handler reads none of it for a second.
         far.write_all(&vec![b'x'; 1 << 20]).await.unwrap();
         let answered = pin!(async {
             sleep(Duration::from_secs(1)).await;

@@ -16,23 +16,24 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use super::arriving::Feed;
 use super::paced::{Paced, TOGETHER};
 
-/// The space for one read, as much as hyper begins with: about 80 pipelined requests.
+/// The size of the read buffer, equal to hyper's initial size: about 80 pipelined requests.
 const READ: usize = 8 * 1024;
 
 /// The largest buffer that an idle connection keeps, a few usual requests.
 const KEPT: usize = 1024;
 
 thread_local! {
-    /// The space into which the connections of a thread read, so that an idle connection needs none.
+    /// The read buffer that all connections of a thread share, so that an idle connection needs
+    /// none.
     static SPACE: RefCell<[MaybeUninit<u8>; READ]> =
         const { RefCell::new([MaybeUninit::uninit(); READ]) };
 }
 
-/// The most bytes, and the longest time, for which a closed connection is read.
+/// The limits for discarding the input of a connection that is being closed.
 const MOST_DISCARDED: usize = 1 << 20;
 const DISCARD_FOR: Duration = Duration::from_secs(1);
 
-/// The reads without a wait after which other connections get their turn.
+/// After this many reads without a wait, the task yields to other connections.
 const EAGER: u32 = 4;
 
 pub(crate) struct Buffered<T> {
@@ -85,7 +86,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
         Self::new(stream, BytesMut::new(), None)
     }
 
-    /// Returns whether the last bytes had to be waited for, after all replies were sent.
+    /// Returns whether the last read waited for bytes, after all replies were sent.
     pub(crate) fn has_waited(&self) -> bool {
         self.eager == 0
     }
@@ -103,13 +104,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
         Ok(())
     }
 
-    /// Sends the replies and closes the connection, whose client has sent no more.
+    /// Sends the replies and closes the connection of a client that has closed its side.
     pub(crate) async fn close(mut self) -> io::Result<()> {
         self.stream.shutdown().await
     }
 
-    /// Sends the replies and closes the connection of a client that may be sending. Reads that to
-    /// its end, because the system would otherwise discard replies that are on their way.
+    /// Sends the replies and closes the connection of a client that may still be sending. Then
+    /// reads the input to its end: the system resets a connection that is closed with unread input,
+    /// and the client could lose replies.
     pub(crate) async fn close_unread(mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         let discard = async {
@@ -127,8 +129,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
         timeout(DISCARD_FOR, discard).await.unwrap_or(Ok(()))
     }
 
-    /// Waits for a reply, while earlier replies are sent. Unlike [`Buffered::while_connected`], goes
-    /// on if the client sends no more: it may still read.
+    /// Waits for a reply, while earlier replies are sent. Unlike [`Buffered::while_connected`],
+    /// continues after the client has closed its side, because the client may still read.
     pub(crate) async fn while_flushing<R>(
         &mut self,
         mut replied: Pin<&mut impl Future<Output = R>>,
@@ -180,7 +182,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // Not only written: TLS may keep the end of a response.
+        // Flushed, not only written, because TLS may buffer the end of a response.
         ready!(self.stream.poll_flush_held(cx))?;
         SPACE.with_borrow_mut(|space| {
             let mut space = ReadBuf::uninit(space);
@@ -197,8 +199,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
     /// Waits for a response to a request whose body is arriving, while the body is read and earlier
     /// responses are sent. Returns `None` if the body is complete before the response.
     ///
-    /// The body is read only after the response was polled, so that no more of it is in memory than
-    /// the request has asked for.
+    /// The body is read only after the response was polled, so that memory holds no more of the
+    /// body than the handler has requested.
     pub(super) async fn while_arriving<R>(
         &mut self,
         mut answered: Pin<&mut impl Future<Output = R>>,
@@ -225,9 +227,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
     }
 
     /// Waits for a response, while earlier responses are sent. Returns `None` if the client
-    /// disconnects first. This is detected as by hyper, if the client has sent nothing else: it may
-    /// read the response to a request that follows. `ignored` is the number of first bytes that are
-    /// no request.
+    /// disconnects first. As in hyper, a disconnection is detected only if no further request has
+    /// arrived: a client that has sent one may still read the response. `ignored` returns the
+    /// number of leading bytes that are not part of a request.
     pub(crate) async fn while_connected<R>(
         &mut self,
         mut answered: Pin<&mut impl Future<Output = R>>,

@@ -36,15 +36,15 @@ impl ClientConnection {
         self.entry.from()
     }
 
-    /// Returns whether it has a reserved place, because it arrived while no other connection could
-    /// be closed. Only one of its requests is answered.
+    /// Returns whether the connection has a reserved place, because it arrived while no other
+    /// connection could be closed. It serves a single request.
     #[must_use]
     pub(crate) fn is_reserved(&self) -> bool {
         self.is_reserved
     }
 
-    /// Returns whether its address had no other connection when it arrived. Recorded only for
-    /// connections in reserved places.
+    /// Returns whether the client's address had no other connection when this one arrived. Recorded
+    /// only for connections in reserved places.
     #[must_use]
     pub(crate) fn is_first(&self) -> bool {
         self.is_first
@@ -60,12 +60,12 @@ impl ClientConnection {
         self.entry.begin()
     }
 
-    /// Records that its request waits because the client wished so.
+    /// Records that the current request waits because the client requested the wait.
     pub(crate) fn note_wait(&self) {
         self.entry.note_wait();
     }
 
-    /// Returns whether its latest request waited because the client wished so.
+    /// Returns whether the latest request waited because the client requested the wait.
     #[must_use]
     pub(crate) fn has_waited(&self) -> bool {
         self.entry.has_waited()
@@ -85,11 +85,11 @@ pub(crate) struct Streamed;
 
 /// The body of a request.
 pub(crate) enum Received {
-    /// All of it, of a hot request.
+    /// The whole body of a hot request.
     Whole(Bytes),
-    /// A part of it, of a hot request.
+    /// The body of a hot request, of which a part has not arrived.
     Arriving(Arriving),
-    /// hyper reads it.
+    /// A body that hyper reads.
     Streamed(Incoming),
 }
 

@@ -23,22 +23,22 @@ use super::exchange::{Answered, ClientConnection, Exchange, Received};
 use super::held::Entry;
 use super::paced::Paced;
 
-/// Whether hyper is between two requests.
+/// Detects that hyper is between two requests.
 ///
 /// After a response to a request without a body, hyper has read nothing of the connection but the
-/// heads in its buffer, which it returns. When it has flushed after that response, it has nothing
-/// to write either.
+/// heads in its buffer, which it returns. After the flush that follows the response, hyper has
+/// nothing left to write.
 struct Boundary {
     entry: Entry,
-    /// The latest request has a response after which the connection may be taken back.
+    /// True if the connection may be taken back after the response to the latest request.
     may_return: AtomicBool,
-    /// Nothing was read or written since a flush at which no request was being answered.
+    /// True if nothing was read or written since a flush at which no request was in progress.
     is_reached: AtomicBool,
 }
 
-/// The stream of hyper.
+/// The stream that hyper reads and writes.
 struct Rewound<T> {
-    /// Bytes that were read before.
+    /// Bytes that were read before the connection was handed to hyper.
     read: Bytes,
     stream: Paced<T>,
     boundary: Arc<Boundary>,
@@ -53,8 +53,8 @@ fn is_head_only(request: &Request<Incoming>) -> bool {
         && !special.iter().any(|name| headers.contains_key(name))
 }
 
-/// Serves requests until the connection ends, or, if `returns`, until hot requests may follow.
-/// Returns the connection in that case, with the bytes that hyper has read and not served.
+/// Serves requests until the connection ends. If `returns` is set, stops earlier, when hot requests
+/// may follow, and returns the connection with the bytes that hyper has read but not served.
 pub(super) async fn serve<T, S, B>(
     (stream, bytes): (Paced<T>, Bytes),
     (builder, returns): (&Builder, bool),

@@ -1,7 +1,7 @@
 //! Reads hot requests from the bytes of a connection.
 //!
 //! hyper is the parser of every other request. Therefore each deviation from the plain form of a
-//! request is `Other`: hyper then gets the same bytes, and decides whether they are a request.
+//! request is `Other`. hyper then receives the same bytes, and decides whether they are a request.
 
 use std::mem::MaybeUninit;
 
@@ -99,7 +99,7 @@ fn head(bytes: &[u8], is_hot: IsHot) -> Option<(Head, usize)> {
         if !is_plain(&name, header.value) {
             return None;
         }
-        // A slice of an empty value is not known to be a part of the copy.
+        // An empty value need not be a slice of the copy.
         let value = match header.value {
             [] => HeaderValue::from_static(""),
             value => HeaderValue::from_maybe_shared(copy.slice_ref(value)).ok()?,

@@ -32,11 +32,12 @@ use losers::{Candidate, Rank, losers};
 /// closed.
 const RESERVED: usize = 64;
 
-/// The time in which a new connection is not the first of its tenant to be closed, so that its first
-/// request can arrive: more than the round-trip time to any client.
+/// The time for which a connection counts as new. A new connection is not the first of its tenant
+/// to be closed, so that its first request can arrive. The time exceeds the round-trip time to any
+/// client.
 const ARRIVAL: Duration = Duration::from_millis(500);
 
-/// The time for which the result of a search for connections to close is used.
+/// The time for which the result of a search for connections to close remains valid.
 const SEARCH_AGE: Duration = Duration::from_millis(50);
 
 /// The activity of a connection.
@@ -51,7 +52,7 @@ struct Activity {
     /// The requests among them that wait for an action of another client.
     pauses: AtomicUsize,
     has_asked: AtomicBool,
-    /// True if its latest request waited because the client wished so.
+    /// True if its latest request waited because the client requested the wait.
     has_waited: AtomicBool,
     /// The number of its latest event: it was accepted, a request began, or the client received a
     /// part of a response. All connections share one sequence of numbers.
@@ -124,7 +125,7 @@ struct Shared {
 pub(super) struct Held {
     places: usize,
     connections: Vec<(AbortHandle, Arc<Activity>)>,
-    /// The connections that are closed next, the first of them last.
+    /// The connections that are closed next, in reverse order.
     losers: Vec<Loser>,
     /// The time of the search that found them.
     searched: Instant,
@@ -137,7 +138,7 @@ struct Loser {
     activity: Arc<Activity>,
 }
 
-/// The part of one connection in [`Held`].
+/// The handle of one connection in [`Held`].
 #[derive(Clone, Debug)]
 pub(super) struct Entry(Arc<Activity>);
 
@@ -209,8 +210,9 @@ impl Entry {
     }
 }
 
-/// Marks a request that waits for an action of its own or another client: the rest of its body, or
-/// the grant of a lock. Meanwhile, its connection may be closed in favour of others.
+/// Marks a request that waits for an action of its own client or of another one: for the rest of
+/// its body, or for the grant of a lock. Meanwhile, its connection may be closed in favour of
+/// others.
 #[derive(Debug)]
 pub(crate) struct Pause(Entry);
 
@@ -352,7 +354,7 @@ impl Held {
         self.searched = now;
     }
 
-    /// Closes the next connection that the latest search found. Returns `false` if there is none, or
+    /// Closes the next connection that the latest search found. Returns `false` if none remains, or
     /// the search was too long ago.
     fn close_next(&mut self) -> bool {
         if self.searched.elapsed() > SEARCH_AGE {
@@ -403,8 +405,8 @@ impl Held {
                 return;
             };
             let (connection, one) = self.connections.swap_remove(at);
-            // Its task ends later. Until then, its bytes must not cause other connections to be
-            // closed.
+            // The connection's task ends later. Until then, its bytes must not cause other
+            // connections to be closed.
             one.count_off(usize::MAX);
             connection.abort();
         }

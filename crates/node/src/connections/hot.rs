@@ -67,9 +67,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
         }
     }
 
-    /// Serves hot requests in their order. `stop` ends when the port stops. It is polled only while
-    /// the connection waits for a request, because it has a lock that all connections share: a
-    /// stopping node has each response end its connection, before the port stops.
+    /// Serves hot requests in their order. `stop` resolves when the port stops. It is polled only
+    /// while the connection waits for a request, because polling takes a lock that all connections
+    /// share. This suffices: before the port of a stopping node stops, each response ends its
+    /// connection.
     pub(super) async fn serve<S, B>(
         &mut self,
         exchange: &Exchange<S>,

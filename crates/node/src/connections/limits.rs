@@ -22,11 +22,11 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The limits of a port whose clients connect for a request.
+    /// The limits of a port whose clients connect when they have a request.
     pub(crate) const USUAL: Bounds = Bounds {
         first_byte: Some(Duration::from_secs(10)),
-        // The time for which the reader of a snapshot may stall, and many times the longest pause
-        // of a link that loses packets.
+        // The reader of a snapshot may stall for this time. It is many times the longest pause of a
+        // link that loses packets.
         write_wait: Duration::from_secs(60),
         // A hundred and fifty of the largest responses.
         unsent_bytes: 32 << 20,
@@ -47,8 +47,8 @@ pub(crate) struct HttpLimits {
     pub(crate) headers: usize,
     /// The requests that are read without hyper; `None` for none.
     pub(crate) hot: Option<IsHot>,
-    /// The longest time on an idle connection, and for a head; `None` for no limit. Without hot
-    /// requests, it is one wait for both.
+    /// The limit of the idle time of a connection and of the time for a head; `None` for no limit.
+    /// Without hot requests, one wait covers both.
     pub(crate) head_wait: Option<Duration>,
     pub(crate) bounds: Bounds,
 }

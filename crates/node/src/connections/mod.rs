@@ -4,9 +4,9 @@
 //! unsent bytes of responses, [`paced`] closes stalled ones, and [`limits`] defines the limits.
 //! [`buffered`] reads and writes for protocols that need no library.
 //!
-//! [`serve`] is HTTP/1: [`hot`] reads the most frequent requests itself, with [`head`]; [`handed`]
-//! leaves all others to hyper. Both have them answered by [`exchange`]. [`arriving`] is the body of
-//! a hot request that arrives slowly.
+//! [`serve`] implements HTTP/1: [`hot`] reads the most frequent requests itself, with [`head`], and
+//! [`handed`] passes all others to hyper. [`exchange`] answers all of them. [`arriving`] is the
+//! body of a hot request that arrives slowly.
 
 mod arriving;
 mod buffered;

@@ -39,12 +39,12 @@ pub(crate) struct Paced<S> {
     /// `None` for a protocol other than HTTP.
     unreadable: Option<Unreadable>,
     write_wait: Duration,
-    /// Responses that are not written yet: those of hyper up to [`TOGETHER`] bytes, and those to hot
-    /// requests up to the first that exceeds it.
+    /// Responses that are not written yet: at most [`TOGETHER`] bytes of hyper's responses.
+    /// Responses to hot requests are added until they exceed this limit.
     pub(super) held: BytesMut,
-    /// Whether bytes were held since the last flush.
+    /// True if bytes were added to `held` since the last flush.
     is_new: bool,
-    /// Whether the bytes of the last read contain more than the head of one request.
+    /// True if the bytes of the last read contain more than the head of one request.
     may_follow: bool,
     /// The timer for the first byte.
     silent: Option<Pin<Box<Sleep>>>,
@@ -148,7 +148,7 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Adds a response to those that are held back.
+    /// Adds a response to the held responses.
     pub(super) fn hold(&mut self, response: &[u8]) {
         self.entry.gave(response.len());
         self.held.extend_from_slice(response);

@@ -1,4 +1,4 @@
-//! The connections of one port: accepted one by one, served by a task each, closed together.
+//! Accepts the connections of one port, serves each in a task, and closes all of them together.
 
 use std::future::Future;
 use std::io;

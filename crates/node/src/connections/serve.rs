@@ -1,7 +1,7 @@
-//! HTTP/1 on every connection of a port, with bounds and pipelining.
+//! Serves HTTP/1 on every connection of a port, with limits and pipelining.
 //!
-//! It uses hyper instead of `axum::serve` for the bounds on heads. It supports HTTP/1 only: no
-//! client of a node uses HTTP/2, and both together would add half a megabyte to the binary.
+//! Uses hyper instead of `axum::serve`, which has no limits on request heads. Supports only HTTP/1:
+//! no client of a node uses HTTP/2, which would add half a megabyte to the binary.
 
 use std::future::Future;
 use std::io;

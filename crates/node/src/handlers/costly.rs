@@ -1,8 +1,8 @@
-//! Long answers: tenants take turns for the processors that write them.
+//! Lets tenants take turns for the processors when long responses are written.
 //!
-//! A request takes its place once it has the values to write, so a request that waits for ticks of
-//! the clock or for the log keeps no processor from others. Its values are already allocated, so
-//! the request is no longer refused: it waits for a place even beyond its deadline.
+//! A request takes a place only once it has the values to write. A request that waits for ticks of
+//! the clock or for the log therefore occupies no processor. Since its values are already
+//! allocated, the request is no longer refused, and waits for a place even beyond its deadline.
 
 use std::sync::Arc;
 

@@ -125,7 +125,7 @@ pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Respon
     let (minter, count) = (&wanted.minter, wanted.count);
     let minted = node.ids.many(minter, count, request.deadline).await?;
     let _place = costly::to_write(&node.writing, request.tenant, count.unwrap_or(1)).await;
-    // 19 digits, two quotes and a comma, or a line end: one buffer for the whole answer.
+    // 19 digits, two quotes and a comma, or a line end: one buffer for the whole response.
     let mut out = Vec::with_capacity(minted.len() * 22 + 128);
     if request.media == Media::Text {
         for id in minted.ids() {

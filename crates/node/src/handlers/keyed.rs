@@ -1,9 +1,10 @@
-//! Requests with an `Idempotency-Key`: served once; a repetition gets the same answer.
+//! Serves a request with an `Idempotency-Key` once. A retry gets the same response.
 //!
-//! The key is begun before the request is served and completed with the whole answer; only then is
-//! the answer sent. So a repetition at any node gets the same bytes. A request continues when its
-//! client disconnects, so a repetition finds the answer and need not wait for a claim. A refusal
-//! ends the key: it allocated nothing, and a corrected request may use the same key.
+//! The key is begun before the request is served, and is completed with the whole response before
+//! the response is sent. Therefore a retry at any node gets the same bytes. A request continues
+//! after its client disconnects, so that a retry finds the response and need not wait for the claim
+//! to expire. A refusal ends the key, because it allocated nothing, and a corrected request may use
+//! the same key.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,8 +24,8 @@ use crate::http::{Request, Response, Stored};
 use crate::problems::internal;
 use crate::services::{KeyError, KeyedHandling, ServiceError, Services};
 
-/// The most IDs or values of a request with a key. Its answer is stored, and a thousand of the
-/// widest form fit.
+/// The most IDs or values of a request with a key. Its response is stored, and has room for a
+/// thousand of the widest form.
 const MAX_COUNT_WITH_KEY: u64 = 1000;
 
 /// The least time for abandoning the key of a refused request, also beyond the request's deadline.
@@ -32,7 +33,7 @@ const ABANDON_WAIT: Duration = Duration::from_millis(500);
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
-/// Wraps a handler so that it serves a request with a key once.
+/// Wraps a handler so that a request with a key is served once.
 pub(super) fn keyed<H, F>(
     handler: H,
 ) -> impl Fn(Arc<Services>, Request) -> Handling + Clone + Send + Sync + 'static
@@ -64,8 +65,7 @@ where
     }
 }
 
-/// Serves a request with a handler that [`keyed`] would wrap. Most requests have no key and need no
-/// other future.
+/// Like [`keyed`], but without another future for a request without a key, as most requests are.
 pub(super) async fn direct<H, F>(
     handler: H,
     node: Arc<Services>,
@@ -82,7 +82,7 @@ where
     serving.scope(keyed(handler)(node, request)).await
 }
 
-/// `GET /v1/id`. Most requests have no key and need no allocation here.
+/// `GET /v1/id`. A request without a key, as most requests are, needs no allocation here.
 pub(super) async fn one_id(node: Arc<Services>, mut request: Request) -> Result<Response, Problem> {
     if request.key.is_none() {
         return ids::one(node, request).await;
@@ -101,8 +101,8 @@ fn access_of(caller: Caller) -> u64 {
 }
 
 /// Serves a request to its end, even if its client disconnects and the future of its handler is
-/// dropped. While the request waits for others, it leaves its lane and its connection may end, as
-/// without a key.
+/// dropped. As without a key, a request that waits for other clients leaves its lane, and its
+/// connection may be closed.
 async fn to_its_end(
     place: Part,
     served: impl Future<Output = Result<Response, Problem>> + Send + 'static,
@@ -171,7 +171,8 @@ where
     Err(problem)
 }
 
-/// The error for an answer that was not stored. It is not sent: the values that it took stay a gap.
+/// The error for a response that was not stored. The response is not sent, and its values remain a
+/// gap.
 fn not_kept(error: ServiceError) -> Problem {
     let detail = format!("the response was not stored: {error}");
     let problem = match error {
@@ -184,8 +185,8 @@ fn not_kept(error: ServiceError) -> Problem {
     problem.with_hint("retry the request with the same key: it takes effect at most once")
 }
 
-/// Refuses a request with a key whose count exceeds the room of a stored answer, before anything is
-/// allocated.
+/// Refuses a request with a key whose count exceeds the room of a stored response, before anything
+/// is allocated.
 pub(super) fn few_with_key(request: &Request, count: Option<u64>) -> Result<(), Problem> {
     let count = count.unwrap_or(1);
     if request.key.is_none() || count <= MAX_COUNT_WITH_KEY {

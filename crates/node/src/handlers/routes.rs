@@ -1,4 +1,4 @@
-//! The router of the clients' port, and a shorter way to the hot operations.
+//! The router of the clients' port, with a shortcut to the hot operations.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ pub(crate) struct Router {
     hot: Option<Arc<Endpoints>>,
 }
 
-/// The endpoints of the hot operations. The router has them, too, for other spellings of a path.
+/// The endpoints of the hot operations. The router has the same endpoints, for other spellings of
+/// their paths.
 struct Endpoints {
     get_id: Arc<Endpoint<Services>>,
     post_id: Arc<Endpoint<Services>>,
@@ -117,7 +118,7 @@ impl Router {
         }
     }
 
-    /// The answer to a request head that cannot be parsed.
+    /// The response to a request head that cannot be parsed.
     pub(crate) fn unreadable(&self) -> Unreadable {
         let stranger = Arc::clone(&self.stranger);
         Arc::new(move |status| stranger.unreadable(status))

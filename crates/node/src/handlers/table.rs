@@ -1,4 +1,4 @@
-//! The table of operations, each with the service that carries it out.
+//! The table of operations, each with the service that serves it.
 
 use seqd_api::{AddMember, JsonText, Problem, UpdateMember, op};
 use seqd_raft::ChangeOfMembers;

@@ -1,5 +1,5 @@
-//! The context that all endpoints share, and the exit of each response: it is counted and gets the
-//! common headers.
+//! The context that all endpoints share, and the exit through which each response passes: it counts
+//! the response and adds the common headers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,7 +124,7 @@ impl Arrival {
     }
 }
 
-/// The exit of the responses of one path and method.
+/// Counts the responses of one path and method, logs slow ones, and adds the common headers.
 pub(super) struct Exit {
     pub(super) context: Arc<Context>,
     meter: Meter,
@@ -153,7 +153,7 @@ impl Exit {
         self.with_headers(response, arrival.id)
     }
 
-    /// Finishes the response to a request that waited for other clients, as it wished: it is not
+    /// Finishes the response to a request whose client requested a wait. It is never logged as
     /// slow.
     pub(super) fn finish_waited(
         &self,

@@ -1,9 +1,9 @@
 //! Entity tags of resources with a definition, which has a revision, and a state that changes:
 //! `"REVISION-STATE"`.
 //!
-//! The whole tag changes with either part, so it shows whether a response is still valid
-//! (`If-None-Match`). A change is conditional on the definition alone (`If-Match`): a sequence that
-//! has issued values meanwhile is the same.
+//! `If-None-Match` compares the whole tag, which changes with either part. `If-Match` compares only
+//! the revision, so that a conditional change succeeds although the sequence has issued values
+//! meanwhile.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -12,7 +12,7 @@ use seqd_api::{ErrorCode, Problem};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ETag {
     pub(crate) revision: u64,
-    /// A number that differs in each state of the same definition.
+    /// Differs between any two states of the same definition.
     pub(crate) state: u64,
 }
 

@@ -164,7 +164,7 @@ impl Foreign {
         hold_back(code.as_str(), false, connection).await;
     }
 
-    /// Carries out the request with the checks and limits of `operation`.
+    /// Serves the request with the checks and limits of `operation`.
     ///
     /// # Errors
     /// The refusal, or the error of `work`.

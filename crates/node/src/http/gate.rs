@@ -31,9 +31,10 @@ pub(crate) fn check_length(uri: &Uri) -> Result<(), Problem> {
     Err(Problem::new(ErrorCode::UriTooLong, detail))
 }
 
-/// Refuses requests that this node may not serve to this caller. `cluster` returns the ID of this
-/// cluster and is called only if the request names a cluster. `takes_key` is whether the operation
-/// accepts an idempotency key.
+/// Refuses a change from a page of another origin, a request for another cluster, and an
+/// idempotency key that the operation does not accept. `cluster` returns the ID of this cluster and
+/// is called only if the request names a cluster. `takes_key` is whether the operation accepts an
+/// idempotency key.
 pub(crate) fn check(
     method: &Method,
     headers: &HeaderMap,

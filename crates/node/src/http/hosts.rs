@@ -1,8 +1,7 @@
 //! Checks the host name of a request.
 //!
-//! If the host name of a foreign page resolves to this node (DNS rebinding), the page and the node
-//! are of the same origin for the browser. Only the requested host name distinguishes such a
-//! request.
+//! If the host name of a foreign page resolves to this node (DNS rebinding), the browser treats
+//! page and node as the same origin. Only the host name in the request reveals the attack.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -18,13 +17,13 @@ pub(crate) struct Hosts {
     /// The listening address, if it is known.
     listen: Option<IpAddr>,
     names: Vec<String>,
-    /// Whether any name is accepted.
+    /// True if every name is accepted.
     is_open: bool,
 }
 
 impl Hosts {
-    /// The names of a node that listens at `listen`, is advertised as the URL `advertise`, and has
-    /// more names.
+    /// The names of a node that listens at `listen` and advertises the URL `advertise`; `more` are
+    /// further names.
     pub(crate) fn new(listen: SocketAddr, advertise: &str, more: &[String]) -> Self {
         let advertised = authority(advertise).map(|authority| host_of(authority).to_owned());
         let names = more.iter().cloned().chain(advertised);
@@ -35,7 +34,7 @@ impl Hosts {
         }
     }
 
-    /// Any name, for a port on which nothing is secret and nothing changes.
+    /// Accepts every name, for a port that serves no secrets and changes nothing.
     pub(crate) fn any() -> Self {
         Self {
             is_open: true,

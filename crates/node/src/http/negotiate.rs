@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 use seqd_api::{ErrorCode, Media, Problem};
 
-/// The specificity with which a range matches a form; `None` if it does not match.
+/// The specificity with which a media range matches a form; `None` if it does not match.
 fn precision(form: Media, kind: &str, sub: &str) -> Option<u8> {
     let (own_kind, own_sub) = form.name().split_once('/')?;
     match (kind, sub) {
@@ -16,8 +16,8 @@ fn precision(form: Media, kind: &str, sub: &str) -> Option<u8> {
     }
 }
 
-/// The form of the response: the one that the client prefers, or the route's first without a
-/// preference.
+/// Selects the form of the response: the client's preferred form or, without a preference, the
+/// route's first one.
 pub(crate) fn choose(headers: &HeaderMap, forms: &[Media]) -> Result<Media, Problem> {
     let Some(first) = forms.first().copied() else {
         return Ok(Media::Json);

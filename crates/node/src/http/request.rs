@@ -24,7 +24,7 @@ use crate::admission::lanes::Slot;
 use crate::admission::{Sender, Serving};
 use crate::connections::ClientConnection;
 
-/// The longest time for a body, which has at most 64 KiB. A slower one is not worth its connection.
+/// The time limit for receiving a body, which has at most 64 KiB.
 pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_TIMEOUT_MS: u64 = 30_000;
@@ -42,7 +42,7 @@ impl Bodies {
         Bodies(Pool::new(share, BODIES_BYTES))
     }
 
-    /// Begins the account of a body of this tenant, with no bytes yet.
+    /// Begins to charge a body to this tenant, with no bytes yet.
     pub(super) fn begin(&self, tenant: Tenant) -> Option<Part> {
         self.0.take(tenant, 0)
     }
@@ -54,9 +54,9 @@ fn no_room() -> Problem {
     Problem::new(ErrorCode::Overloaded, detail).with_hint("send fewer large bodies at once")
 }
 
-/// The origin of the parameters of a path.
+/// The source of the parameters of a path.
 pub(super) enum PathOf {
-    /// The path has none.
+    /// The path has no parameters.
     None,
     /// The router has matched the path.
     Router,
@@ -86,7 +86,7 @@ pub(crate) struct Request {
     pub(crate) key: Option<RequestKey>,
     /// The connection of the request; `None` within one process.
     pub(crate) connection: Option<ClientConnection>,
-    /// Its place in the lane of its client.
+    /// The request's place in the lane of its client.
     pub(super) slot: Option<Slot>,
     _held: Option<Part>,
 }

@@ -29,7 +29,8 @@ fn line(mut json: Vec<u8>) -> Vec<u8> {
     json
 }
 
-/// The member of a problem with the checks of a node, of which people read a line each.
+/// The member of a problem that contains the checks of a node. Each check is on a line of its own,
+/// for people.
 const CHECKS: &str = "checks";
 
 /// The body of a problem.
@@ -164,7 +165,7 @@ impl Response {
         self
     }
 
-    /// Marks a response that was made after reading only this head.
+    /// Marks a response to a request of which only this head was read.
     pub(super) fn without_reading(self, head: &HeaderMap) -> Response {
         if is_without_body(head) {
             return self;
@@ -176,9 +177,9 @@ impl Response {
         self.status
     }
 
-    /// Converts to HTTP. Every response has `no-store` unless it has a rule of its own, because nearly
-    /// all of them allocate or show a momentary state, and a cached error would be as wrong as a
-    /// cached ID.
+    /// Converts the response to HTTP. Unless it has a caching rule of its own, it gets `no-store`,
+    /// because nearly all responses allocate values or report a momentary state, and a cached error
+    /// would be as wrong as a cached ID.
     pub(crate) fn into_http(self) -> http::Response<Body> {
         let mut response = http::Response::new(self.body);
         *response.status_mut() = self.status;

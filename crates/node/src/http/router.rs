@@ -32,8 +32,7 @@ pub(super) fn sender_of(request: &mut http::Request<Body>) -> Sender {
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
-/// A handler behind a pointer, so that the code around it is compiled once instead of once per
-/// handler.
+/// A type-erased handler, so that its callers are compiled once instead of once per handler.
 type Handler<S> = Arc<dyn Fn(Arc<S>, Request) -> Handling + Send + Sync>;
 
 /// An operation with its handler.
@@ -272,7 +271,7 @@ pub(crate) struct Endpoint<S> {
     operation: &'static Operation,
     state: Arc<S>,
     has_path: bool,
-    /// Whether it is part of the API. Requests about the node's health never wait.
+    /// True for operations of the API. Requests about the node's health never wait.
     is_api: bool,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Lines per second. If every request is slow, more lines than this hide the first ones.
+/// The most lines per second. If every request is slow, more lines would hide the first ones.
 const LINES_PER_SECOND: u32 = 10;
 
 /// Returns the name of the leader. Called only for a slow request.

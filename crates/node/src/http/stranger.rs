@@ -1,5 +1,5 @@
-//! Responses to requests that are refused first: unreadable heads, requests without a host, and
-//! requests without a token.
+//! Refuses requests before any other check: unreadable heads, requests without a host, and requests
+//! without a token.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ impl Stranger {
         Arc::new(Stranger(Exit::new(context, "unknown", "other", None)))
     }
 
-    /// Returns the sender of an admitted request. The request is borrowed for writing only because
-    /// its body cannot be shared between threads.
+    /// Returns the sender of an admitted request. The request is only read, but is borrowed
+    /// mutably, because its body cannot be shared between threads.
     ///
     /// # Errors
     /// The response to a refused request.

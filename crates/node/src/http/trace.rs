@@ -26,7 +26,8 @@ pub(super) struct TraceIds<'a> {
 }
 
 impl Trace {
-    /// The header of a request. Several are as none, because it is unknown which one counts.
+    /// The header of a request. Several headers count as none, because the valid one cannot be
+    /// determined.
     pub(super) fn of(headers: &HeaderMap) -> Trace {
         let Some(first) = headers.get(TRACEPARENT) else {
             return Trace(None);

@@ -306,8 +306,8 @@ impl Keeper {
         }
     }
 
-    /// Returns the lease in a task of its own, because a stop cancels the keeper after the generator
-    /// is closed.
+    /// Returns the lease in a task of its own, which continues if a stop cancels the keeper after
+    /// the generator was closed.
     async fn release_while_running(&self, seat: &Arc<Seat>) {
         let (keeper, seat) = (self.clone(), Arc::clone(seat));
         let deadline = Instant::now() + ANSWER;

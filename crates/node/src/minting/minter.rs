@@ -78,8 +78,8 @@ impl Batch {
         }
     }
 
-    /// Adds a run. IDs of different workers or leases are not mixed: a run of another one restarts
-    /// the request, and the IDs gathered before remain a gap.
+    /// Adds a run. IDs of different workers or leases are not mixed: a run of another worker or
+    /// lease replaces the IDs gathered before, which remain a gap.
     fn add(&mut self, run: IdRun) {
         match &mut self.got {
             Some(minted) if minted.first.worker == run.worker => {
@@ -221,8 +221,8 @@ impl Minter {
         Ok(None)
     }
 
-    /// The seat with a worker and the fewest queued IDs, the first of several. The first seat if
-    /// none has a worker.
+    /// The first of the seats that have a worker and the fewest queued IDs. If no seat has a
+    /// worker, the first seat.
     fn least_waited_for(&self) -> &Seat {
         let held = self.seats.iter().filter(|seat| seat.holder().is_some());
         held.min_by_key(|seat| seat.line.waited_for())
@@ -242,8 +242,8 @@ impl Minter {
         if seat.line.is_waited_in() || u64::from(batch.left) > seat.line.per_tick() {
             turn = Some(self.turn(seat, clock, batch.left, deadline).await?);
         }
-        // This reading may be older than another thread's, so the first wait only reads the clock
-        // again.
+        // This reading may be older than that of another thread. The first wait therefore only
+        // reads the clock again.
         let mut looked_again = false;
         while batch.left > 0 {
             let successes = seat.successes();
@@ -290,7 +290,8 @@ impl Minter {
         turn
     }
 
-    /// Records a full tick if it is full at all workers. If that lasts, has another worker leased.
+    /// Records a full tick if it is full at all workers. If ticks remain full, wakes the keeper of
+    /// an empty seat, which leases another worker.
     fn note_full(&self, clock: &ClockWatch, now: WallMs) {
         let (_, others) = self.seats();
         let Some(empty) = others.iter().find(|seat| seat.holder().is_none()) else {
@@ -360,8 +361,7 @@ impl Minter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filled {
     Whole,
-    /// The seat has no worker any longer, or one that cannot mint. Never returned for the first
-    /// seat.
+    /// The seat has lost its worker, or its worker cannot mint. Never returned for the first seat.
     SeatEmptied,
 }
 

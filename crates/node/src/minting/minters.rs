@@ -142,7 +142,7 @@ impl Minters {
         let windows = all.iter().flat_map(|minter| minter.windows());
         let ends = windows.map(|window| window.ends).max();
         self.keeper.clock.used(last.unwrap_or_default());
-        // Of all generators of this process, including those whose leases have ended.
+        // The last use by any generator of this process, even if its lease has ended.
         let last = self.keeper.clock.last_used();
         // If the clock cannot be trusted for minting, its reading does not count as reached.
         let now = self.keeper.clock.right_time().unwrap_or(last);

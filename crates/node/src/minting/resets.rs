@@ -1,4 +1,5 @@
-//! Resets: an operator orders a node to give up what it minted ahead of the clock.
+//! Resets: on an operator's order, a node discards its windows and its mark that are ahead of the
+//! clock.
 //!
 //! If all clocks were ahead for a while, each worker's fence and this node's mark are in the
 //! future, and nothing is minted until the clocks reach them. A reset closes the generators of

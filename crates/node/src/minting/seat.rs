@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::line::{Line, TickTurn};
 use super::{ClockWatch, MintError};
 
-/// A node that can mint after at most this wait counts as ready.
+/// A node that can mint after a wait of at most this length counts as ready.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
 /// An error more recent than this is returned at once, without a new attempt.

@@ -138,8 +138,8 @@ impl ClockWatch {
         }
     }
 
-    /// Returns whether the standing of this node's clock is known, or there is no other clock to
-    /// compare.
+    /// Returns whether enough clocks of peers are known to judge this node's clock, or there is no
+    /// other clock.
     pub(crate) fn is_known(&self) -> bool {
         self.peers.borrow().is_known()
     }

@@ -1,4 +1,4 @@
-//! Protocols of other systems, beside HTTP.
+//! Protocols of other systems, in addition to HTTP.
 //!
 //! An adapter translates between the bytes of its protocol and the services, and decides nothing
 //! itself. [`session`] has what all of them share: the token of a connection, the way in through

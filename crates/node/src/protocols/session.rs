@@ -23,7 +23,7 @@ const INCOMPLETE_BYTES: u64 = 16 << 20;
 /// The bytes of an incomplete request that are not charged: most requests are shorter.
 const FREE_BYTES: usize = 1024;
 
-/// The port of a protocol.
+/// The shared context of a protocol's connections.
 pub(crate) struct Protocol {
     pub(crate) name: &'static str,
     pub(crate) services: Arc<Services>,
@@ -65,7 +65,7 @@ pub(crate) struct Call<'a> {
     /// The label of the command, one of a fixed set.
     pub(crate) command: &'static str,
     pub(crate) operation: &'static Operation,
-    /// The name that it is about; empty if there is none.
+    /// The name of the object; empty if there is none.
     pub(crate) name: &'a str,
 }
 
@@ -87,8 +87,8 @@ impl Session {
         &self.connection
     }
 
-    /// Returns whether the connection ends after the next reply: a reserved place is for one request,
-    /// and a node that stops sends its clients to another one.
+    /// Returns whether the connection ends after the next reply: a reserved place serves one
+    /// request, and a stopping node sends its clients to other nodes.
     pub(crate) fn ends_after_reply(&self) -> bool {
         self.connection.is_reserved() || self.protocol.admission.closing.began()
     }
@@ -130,7 +130,7 @@ impl Session {
         hold_back(&refused.code, false, Some(&self.connection)).await;
     }
 
-    /// Carries out a request and counts it.
+    /// Serves a request and counts it.
     ///
     /// # Errors
     /// The refusal, or the error of `work`.
@@ -152,7 +152,7 @@ impl Session {
         served
     }
 
-    /// Carries out a request that only concerns this node. It takes its turn like all others.
+    /// Serves a request that needs only this node. It waits for its turn like all others.
     ///
     /// # Errors
     /// The refusal.
@@ -169,7 +169,7 @@ impl Session {
         self.call(call, async |_| Ok::<_, Problem>(work())).await
     }
 
-    /// Carries out a request of a sender that was admitted, without counting it.
+    /// Serves a request of an admitted sender, without counting it.
     ///
     /// # Errors
     /// As for [`Session::call`].

@@ -120,7 +120,7 @@ impl SegmentBuffers {
                 turn.map_err(|_| no_refill(slot))?
             }
         };
-        // Subscribed to once there is something to wait for.
+        // Subscribed to only if the caller must wait.
         let mut refills = None;
         let mut looked_at = None;
         loop {

@@ -21,7 +21,8 @@ use crate::access::{NewToken, scope_of_state};
 use crate::replica::{Replica, peek};
 use crate::times::rfc3339;
 
-/// The longest life of a token, ten years. A token that is meant to last longer has no end.
+/// The longest life of a token, ten years. A token that should last longer is created without an
+/// expiry.
 const MAX_TTL_MS: u64 = 10 * 365 * 24 * 3_600_000;
 
 // The limits of requests and of the state agree: the state accepts all that a request may contain,
@@ -36,7 +37,7 @@ pub(crate) struct AccessService {
 }
 
 impl AccessService {
-    /// The tokens ordered by ID, with everything that was acknowledged before the call.
+    /// The tokens ordered by ID, by a linearizable read.
     pub(crate) async fn list(
         &self,
         query: &ListQuery,
@@ -56,7 +57,7 @@ impl AccessService {
         })
     }
 
-    /// Creates a token. Only the answer contains its secret.
+    /// Creates a token. Only the response contains its secret.
     pub(crate) async fn create(
         &self,
         wanted: CreateAccess,
@@ -64,7 +65,7 @@ impl AccessService {
     ) -> Result<AccessCreated, ServiceError> {
         let (drawn, command) = self.creation(wanted)?;
         self.propose(command.clone(), deadline).await?;
-        // The token exists: if the reads that follow fail, the answer must be sent all the same.
+        // The token exists: if the reads that follow fail, the response must be sent all the same.
         let unconfirmed = unconfirmed(&*self.replica, deadline, || true).await;
         let now = self.clock.wall();
         let own = record_of(command, now);

@@ -183,7 +183,7 @@ impl ClusterService {
         }
     }
 
-    /// The result of a change, which this node has applied if it could read within a second.
+    /// The result of a change. Waits up to a second until this node has applied the change.
     async fn changed(&self, member: MemberStatus, deadline: Instant) -> MemberChange {
         let _ = self.raft.read(wait_until(deadline, APPLIED)).await;
         MemberChange {
@@ -249,8 +249,8 @@ impl ClusterService {
         };
         let others = status.members.iter().filter_map(|other| other.applied);
         let newest = others.max().unwrap_or_default().max(status.committed);
-        // The lag that a ready member reports of itself is measured at one moment. The newest entry
-        // of the others is up to a second younger.
+        // A ready member measures its own lag at one moment, whereas the newest entry of the others
+        // may be up to a second newer than the member's report.
         let reported = member.behind.filter(|_| {
             is_self || member.reachable && member.report.as_ref().is_some_and(|its| its.ready)
         });
@@ -336,8 +336,8 @@ pub(super) fn role(role: seqd_raft::Role) -> Role {
     }
 }
 
-/// A member's role. If this node has no leader recorded, no member is shown as the leader: the two
-/// are read one after the other.
+/// A member's role. A member is shown as the leader only if this node has recorded it as such: role
+/// and leader are read one after the other, and may disagree.
 fn role_in(status: &Status, member: &MemberStatus) -> Role {
     match role(member.role) {
         Role::Leader if status.leader != Some(member.id) => Role::Follower,

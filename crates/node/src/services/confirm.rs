@@ -1,4 +1,5 @@
-//! Determines which members have applied a change: until then they act on the state before it.
+//! Determines which members have applied a change. Until then, a member acts on the state before
+//! the change.
 
 use std::time::Duration;
 
@@ -6,17 +7,16 @@ use tokio::time::{Instant, sleep};
 
 use crate::replica::Replica;
 
-/// The time for which an answer waits until the other members have applied the entry; then it lists
-/// the members that have not. Longer than the interval of one second at which each reports its
-/// progress.
+/// The time for which a response waits until the other members have applied the entry. It is longer
+/// than the interval of one second at which each member reports its progress.
 const CONFIRM_WAIT: Duration = Duration::from_millis(1200);
 
 /// The pause between two checks of the members' reports.
 const CONFIRM_LOOK: Duration = Duration::from_millis(20);
 
-/// The members that have not confirmed that they applied everything this node has. Waits a moment
-/// for them first. None are returned if this node has applied the change and `concerns_others` is
-/// false of its state.
+/// Waits up to [`CONFIRM_WAIT`] for the other members, and returns those that have not confirmed
+/// that they applied everything that this node has applied. If this node has applied the change and
+/// `concerns_others` returns `false`, returns none without a wait.
 pub(super) async fn unconfirmed(
     replica: &dyn Replica,
     deadline: Instant,

@@ -34,7 +34,7 @@ pub(crate) struct Differs {
     /// `sequence` or `layout`.
     pub(crate) what: &'static str,
     pub(crate) name: String,
-    /// Whether only the definition is kept, because the object was deleted.
+    /// True if the object was deleted and only its definition is kept.
     pub(crate) is_deleted: bool,
     pub(crate) fields: Vec<Difference>,
 }

@@ -34,8 +34,8 @@ impl ClusterService {
         })
     }
 
-    /// The leader after the member had this role. This node may learn of the next leader later than
-    /// the member that gave the leadership up.
+    /// The leader after the member had this role. Waits for this node to record the next leader,
+    /// which may happen later than on the member that gave up the leadership.
     async fn leader_besides(&self, name: &str, role: Role, deadline: Instant) -> Option<String> {
         let until = wait_until(deadline, NEXT_LEADER);
         let other = async {

@@ -1,4 +1,4 @@
-//! The effects of membership changes, for people: the text of a dry run and of the question before a
+//! Describes the effects of membership changes, for a dry run and for the confirmation of a
 //! destructive command.
 
 use seqd_api::{Cluster, Member, MemberState};

@@ -82,13 +82,13 @@ pub(crate) enum RequestError {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SequenceError {
-    /// A request for values does not create a sequence.
+    /// The sequence does not exist, and a request for values does not create it.
     #[error("there is no sequence {name}")]
     NotFound {
         name: SequenceName,
         /// The nearest existing name.
         near: Option<String>,
-        /// Whether values were requested: the caller may still have to create the sequence.
+        /// True if values were requested, so the error explains how to create the sequence.
         for_use: bool,
     },
     #[error(
@@ -280,7 +280,8 @@ pub(crate) fn sequence_name(text: &str) -> Result<SequenceName, ServiceError> {
     Ok(SequenceName::new(text).map_err(RequestError::invalid)?)
 }
 
-/// Returns once this node has applied everything that was acknowledged before the call.
+/// A linearizable read: waits until this node has applied everything that was acknowledged before
+/// the call.
 pub(super) async fn read(
     replica: &dyn Replica,
     deadline: Instant,
@@ -310,8 +311,7 @@ pub(super) async fn propose(
     }
 }
 
-/// The result of the state's own check of a command, after everything that was acknowledged before
-/// the call.
+/// The result of the state's own check of a command, after a linearizable read.
 pub(super) async fn try_out<T>(
     replica: &dyn Replica,
     deadline: Instant,

@@ -28,8 +28,8 @@ use crate::times::rfc3339;
 use crate::tls::Tls;
 use crate::trends::Trends;
 
-/// The time in which the other members have to answer. A diagnosis of a cluster with a member that
-/// does not answer takes this long.
+/// The time limit for the responses of the other members. If a member does not answer, a diagnosis
+/// takes this long.
 const OTHERS: Duration = Duration::from_secs(1);
 
 /// The largest number of sequences that are listed.
@@ -113,7 +113,7 @@ impl FactsService {
     /// The facts of all members and of the cluster.
     ///
     /// # Errors
-    /// Too many others gather them at the same time.
+    /// Other requests gather the facts until the deadline.
     pub(crate) async fn gather(
         self: &Arc<Self>,
         cluster: &ClusterService,

@@ -18,8 +18,8 @@ pub(crate) enum Unready {
     /// Not a running member yet.
     Waiting,
     NoLeader,
-    /// Entries that were committed before the start are not applied yet, or too many later entries
-    /// are not.
+    /// The node has not applied all entries that were committed before its start, or lags by too
+    /// many later entries.
     Behind,
     DiskHangs,
     /// Only the reserve of the disk is left.

@@ -128,7 +128,7 @@ fn listed(name: &KeyName, record: &KeyRecord, now: ClusterMs, time: ReadTime) ->
 }
 
 impl KeyService {
-    /// One page of the keys, with everything that was acknowledged before the call.
+    /// One page of the keys, by a linearizable read.
     pub(crate) async fn list(
         &self,
         query: &KeysQuery,

@@ -1,5 +1,5 @@
 //! Requests with an `Idempotency-Key`: their keys have a space of their own, and the result of a
-//! key is the whole answer.
+//! key is the whole response.
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use super::room::NoRoom;
 /// applied.
 const REQUEST_MARGIN_MS: u64 = 1000;
 
-/// The pause between two attempts to store an answer.
+/// The pause between two attempts to store a response.
 const KEEP_PAUSE: Duration = Duration::from_millis(50);
 
 /// The handling of a request with a key.
 #[derive(Debug)]
 pub(crate) enum KeyedHandling {
-    /// Serve the request; its answer completes the key.
+    /// Serve the request; its response completes the key.
     Serve(KeyClaim),
-    /// Send the stored answer.
+    /// Send the stored response.
     Replay(Bytes),
 }
 
 impl KeyService {
-    /// Takes a place for a request with a key among those that are being served.
+    /// Reserves a place among the requests with a key that are served concurrently.
     pub(crate) fn place(&self, tenant: Tenant) -> Result<Part, ServiceError> {
         self.in_flight.take(tenant, 1).ok_or_else(crowded)
     }
@@ -57,7 +57,7 @@ impl KeyService {
         })
     }
 
-    /// Stores an answer. Retries until the deadline while it is certain that nothing was proposed.
+    /// Stores a response. Retries until the deadline while it is certain that nothing was proposed.
     ///
     /// # Errors
     /// [`ServiceError::Full`] if the limits or the tenant's share leave no room for it: nothing was
@@ -86,8 +86,8 @@ impl KeyService {
         }
     }
 
-    /// Takes room for an answer among those that are being stored, and checks that the cluster has
-    /// room. An answer within its reservation needs neither.
+    /// Reserves memory for storing a response, and checks that the cluster has room for it. A
+    /// response within its reservation needs neither.
     fn room_for(
         &self,
         name: &KeyName,

@@ -25,16 +25,16 @@ use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
 use crate::replica::{ReadTime, Replica, peek};
 
-/// The most attempts at a begin whose key ends each time between the outcome and the read of its
+/// The most attempts to begin a key that ends each time between the outcome and the read of its
 /// result.
 const MAX_BEGINS: usize = 3;
 
-/// Requests with a key that are served at the same time: as many as a node has connections. They
-/// continue when their clients disconnect.
+/// The most requests with a key that are served at the same time: as many as a node has
+/// connections. Such requests continue when their clients disconnect.
 const IN_FLIGHT: u64 = 4096;
 
-/// Bytes of answers that are being stored at the same time. A limit or a share may be exceeded by
-/// this much, since room is checked before an answer is proposed.
+/// The most bytes of responses that are being stored at the same time. A limit or a share may be
+/// exceeded by this much, since room is checked before a response is proposed.
 const KEEPING_BYTES: u64 = 8 << 20;
 
 pub(crate) struct KeyService {
@@ -42,7 +42,7 @@ pub(crate) struct KeyService {
     pub(super) limits: LimitsSection,
     /// Places of requests with a key.
     pub(super) in_flight: Arc<Pool>,
-    /// Bytes of answers that are being stored.
+    /// Bytes of responses that are being stored.
     pub(super) keeping: Arc<Pool>,
 }
 
@@ -189,8 +189,7 @@ impl KeyService {
             .ok_or_else(|| ServiceError::Refused(lost().into()))
     }
 
-    /// Returns a key, with everything that was acknowledged before the call; with `stale`, as this
-    /// node has applied it.
+    /// Returns a key, by a linearizable read or, with `stale`, as this node has applied it.
     pub(crate) async fn get(
         &self,
         key: &str,

@@ -181,13 +181,13 @@ pub(super) fn find(replica: &dyn Replica, name: &str) -> Result<Layout, ServiceE
     if let Some(layout) = replica::layout(replica, name) {
         return Ok(layout);
     }
-    // Without a state, a layout of the cluster is not known to be missing.
+    // Without a state, the node cannot determine that the cluster has no such layout.
     on_state(replica, |_| ())?;
     Err(unknown(replica, name).into())
 }
 
-/// Like [`find`]. If this node has no such layout, it is looked up with everything that was
-/// acknowledged before the call, since it may have been created through another node.
+/// Like [`find`], but if this node has no such layout, looks it up by a linearizable read, since it
+/// may have been created through another node.
 pub(super) async fn find_anywhere(
     replica: &dyn Replica,
     name: &str,
@@ -196,7 +196,7 @@ pub(super) async fn find_anywhere(
     if let Some(layout) = replica::layout(replica, name) {
         return Ok(layout);
     }
-    // Without a quorum, this node's applied state is all that there is.
+    // Without a quorum, this node's applied state decides.
     let _ = replica.read(deadline).await;
     find(replica, name)
 }

@@ -63,9 +63,9 @@ impl WorkerService {
     }
 
     /// Refuses a lease that would exceed the tenant's share of the workers of a layout, or of the
-    /// requested datacenter. A worker counts until it can be granted again: after a release it
-    /// stays taken up to its fence. This scans every worker of the layout that was ever leased, as
-    /// the lease itself does: at most 16,384.
+    /// requested datacenter. A worker counts until it can be granted again, which after a release
+    /// may be as late as its fence. Scans every worker of the layout that was ever leased, as the
+    /// lease itself does: at most 16,384.
     fn check_share(
         &self,
         layout: &Layout,
@@ -115,8 +115,9 @@ impl WorkerService {
         Ok(())
     }
 
-    /// The share of `workers` that one tenant may hold. A small layout is made for few clients: one
-    /// tenant leaves a quarter to the others, and none of 3 workers or fewer.
+    /// The share of `workers` that one tenant may hold. In a small layout, which is meant for few
+    /// clients, one tenant may hold at least three quarters of the workers, or all of them if there
+    /// are at most 3.
     fn share_of(&self, workers: u64) -> Share {
         let least = match workers {
             0..4 => 100,

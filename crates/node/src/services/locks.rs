@@ -33,12 +33,12 @@ use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
 use crate::replica::{Replica, peek};
 
-/// The TTL of a lock if the request has none: many times a pause of a process or an election, and
-/// short compared with the time in which a person notices.
+/// The TTL of a lock if the request has none: much longer than an election or the pause of a
+/// process, and short enough for an operator.
 const TTL_MS: u64 = 30_000;
 
-/// Claims of disconnected clients that are withdrawn at the same time; each tenant has a share. A
-/// claim beyond that ends at its deadline.
+/// The most claims of disconnected clients that are withdrawn at the same time; each tenant has a
+/// share of this. Further claims end at their deadlines.
 const MOST_WITHDRAWALS: u64 = 4096;
 
 pub(crate) struct LockService {
@@ -46,9 +46,9 @@ pub(crate) struct LockService {
     pub(super) limits: LimitsSection,
     withdrawals: Arc<Pool>,
     watches: Arc<Pool>,
-    /// Places of requests that may wait for their turn.
+    /// The requests that wait for their turn.
     waits: Arc<Pool>,
-    /// Whether this node stops: from then on no request waits here.
+    /// True once this node stops. From then on, no request waits here.
     stopping: watch::Sender<bool>,
 }
 
@@ -108,8 +108,8 @@ impl LockService {
             ttl_ms,
         };
         match propose(&*self.replica, command, deadline).await? {
-            // The minimum: the hold may last longer. This node's applied state may lag and show too
-            // much.
+            // This is a minimum, because the hold may last longer. This node's applied state may
+            // lag and show too long a time.
             Outcome::Locks(LockOutcome::Renewed { owner, .. }) => {
                 Ok(held(&name, owner, token, ttl_ms))
             }
@@ -209,7 +209,7 @@ impl LockService {
         }
     }
 
-    /// Returns whether a token holds a lock, with everything that was acknowledged before the call.
+    /// Returns whether a token holds a lock, by a linearizable read.
     pub(crate) async fn verify(
         &self,
         name: &str,

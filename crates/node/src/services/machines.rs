@@ -1,8 +1,8 @@
 //! Machine numbers of namespaces, as CosId distributes them to the instances of an application.
 //!
-//! A machine number is a lock, and the instance that holds it is its owner. So no number has two
-//! holders at a time, a hold lasts for the time that the instance chose, and a namespace needs no
-//! definition. An instance that comes back while its hold lasts gets its number again.
+//! A machine number is a lock, and its owner is the instance that holds it. Therefore no number has
+//! two holders at a time, a hold lasts for the time that the instance chose, and a namespace needs
+//! no definition. An instance that restarts within its hold gets the same number.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -15,16 +15,16 @@ use super::locks::{HoldChange, LockService};
 use crate::access::Right;
 use crate::replica::{ReadTime, peek};
 
-/// The most bits of a machine number. More numbers than this could not be held together.
+/// The most bits of a machine number. More numbers than this could not be held at the same time.
 const MAX_BITS: u32 = 20;
 
-/// The attempts to take a number while other instances take the same ones. Each attempt chooses
-/// among twice as many free numbers as the one before.
+/// The number of attempts to take a number while other instances take the same numbers. Each
+/// attempt chooses among twice as many free numbers as the previous one.
 const ATTEMPTS: u32 = 16;
 
 /// The numbers of a namespace.
 pub(crate) struct MachinePool {
-    /// The names of the locks, up to the number.
+    /// The common prefix of the names of the locks.
     prefix: String,
 }
 
@@ -54,7 +54,7 @@ impl MachinePool {
         format!("{}{number:08}", self.prefix)
     }
 
-    /// The numbers that are held, in order, with their holders.
+    /// The held numbers in ascending order, with their holders.
     fn held<'a>(
         &'a self,
         state: &'a State,
@@ -70,7 +70,7 @@ impl MachinePool {
         })
     }
 
-    /// The number of an instance that no access token, or that of the caller, holds.
+    /// The number of an instance, if it was taken without an access token or with the caller's.
     fn of_instance(
         &self,
         state: &State,
@@ -111,9 +111,9 @@ impl MachinePool {
 }
 
 impl LockService {
-    /// Distributes a machine number to an instance for `ttl_ms`: the number that it holds, or one of
-    /// the lowest free ones, of which instances that start together choose different ones. Returns
-    /// `None` if none is free.
+    /// Assigns a machine number to an instance for `ttl_ms`: the number that the instance holds, or
+    /// one of the lowest free numbers, chosen by a hash so that instances that start together
+    /// choose different ones. Returns `None` if no number is free.
     pub(crate) async fn take_machine(
         &self,
         pool: &MachinePool,
@@ -131,7 +131,7 @@ impl LockService {
             let time = read(&*self.replica, deadline).await?;
             let seen = peek(&*self.replica, |state| {
                 let own = pool.of_instance(state, time, (instance, by.1));
-                // It may have asked for more bits before.
+                // The instance may have requested more bits before.
                 let own = own.filter(|own| own.number < 1 << bits);
                 let choice = (hasher.finish(), 1_u64 << attempt);
                 let free = own.is_none().then(|| pool.free(state, time, bits, choice));

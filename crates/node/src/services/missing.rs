@@ -1,5 +1,4 @@
-//! The error of a missing sequence: the nearest existing name, and whether the caller may still
-//! have to create the sequence.
+//! The error for a missing sequence, with the nearest existing name and advice.
 
 use seqd_api::nearest;
 use seqd_state::{Refusal, SequenceCommand, SequenceName, SequenceRefusal, State};
@@ -19,7 +18,7 @@ pub(super) enum Advice {
     Create,
     /// The nearest name.
     Nearest,
-    /// None: no hint leads to the deletion or the advance of another sequence.
+    /// None, because a hint must not lead to the deletion or the advance of another sequence.
     Nothing,
 }
 

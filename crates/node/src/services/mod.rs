@@ -121,7 +121,7 @@ pub(crate) struct Services {
     /// The tokens of TinyID, if its callers need one.
     pub(crate) tiny_id: Option<Arc<TinyIdTokens>>,
     pub(crate) snapshots: SnapshotService,
-    /// Places of requests whose answers are long.
+    /// Places of requests whose responses are long.
     pub(crate) writing: Arc<Places>,
     pub(crate) health: Arc<HealthService>,
     pub(crate) metrics: MetricsService,

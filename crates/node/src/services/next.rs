@@ -60,11 +60,11 @@ impl SequenceService {
         });
         let drawn = match local.flatten() {
             Some(drawn) => drawn,
-            // It may have been created a moment ago through another node.
+            // The sequence may have been created a moment ago through another node.
             None => DrawLimits::of(&self.current(name, deadline).await?),
         };
         let mode = drawn.mode;
-        // One range lies within one pass, and within one segment.
+        // A range cannot span two passes or two segments.
         let mut range = drawn.longest_pass;
         if mode == SequenceMode::Segment {
             range = range.min(drawn.segment_max);

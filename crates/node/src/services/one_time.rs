@@ -14,7 +14,8 @@ use crate::minting::{ClockWatch, Minters};
 use crate::places::Places;
 use crate::replica::{Replica, peek};
 
-/// Tokens that a node issues at the same time: a checkpoint with more rows needs too much memory.
+/// The most tokens that a node issues at the same time. A checkpoint with more rows would need too
+/// much memory.
 pub(super) const MOST_AT_ONCE: usize = 1000;
 
 pub(crate) struct OneTimeService {
@@ -27,7 +28,7 @@ pub(crate) struct OneTimeService {
 }
 
 impl OneTimeService {
-    /// Issues tokens. If the answer is lost, no client has them.
+    /// Issues tokens. If the response is lost, no client has them.
     pub(crate) async fn issue(
         &self,
         wanted: &IssueTokens,
@@ -73,7 +74,7 @@ impl OneTimeService {
         })
     }
 
-    /// Consumes a token once. A repetition with the same nonce succeeds.
+    /// Consumes a token once. A retry with the same nonce succeeds.
     pub(crate) async fn consume(
         &self,
         token: &str,

@@ -65,7 +65,7 @@ fn listed(id: OneTimeId, record: &OneTimeRecord, time: ReadTime) -> ListedToken 
 }
 
 impl OneTimeService {
-    /// One page of the tokens, with everything that was acknowledged before the call.
+    /// One page of the tokens, by a linearizable read.
     pub(crate) async fn list(
         &self,
         query: &TokensQuery,

@@ -18,8 +18,8 @@ pub(super) struct IdOrigin {
 }
 
 impl IdService {
-    /// Looks up an origin in this node's state. If that has no holder, looks again with everything
-    /// that was acknowledged before the call.
+    /// Looks up an origin in this node's state. If that has no holder, looks again after a
+    /// linearizable read.
     pub(super) async fn origin(
         &self,
         layout: &Layout,

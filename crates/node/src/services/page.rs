@@ -48,7 +48,7 @@ impl PageRequest {
         (found, next_cursor)
     }
 
-    /// Cuts the page out of all items, which are in order.
+    /// Selects the page from all items, which are in order.
     pub(crate) fn cut<T>(&self, items: impl Iterator<Item = (String, T)>) -> Page<T> {
         let after = self.after.as_deref();
         let mut kept = Vec::new();
@@ -66,7 +66,8 @@ impl PageRequest {
     }
 }
 
-/// Records that one request scans: this takes a few milliseconds, during which `apply` waits.
+/// The most records that one request scans. A scan takes a few milliseconds, during which `apply`
+/// waits.
 const MOST_LOOKED_AT: usize = 10_000;
 
 /// Collects the results of `keep` from ordered records, until there are `limit` results or

@@ -75,8 +75,7 @@ impl SequenceService {
         Ok(self.plan(&command, deadline).await?.1)
     }
 
-    /// The outcome of a command, with everything that was acknowledged before the call, but without
-    /// its effect.
+    /// The outcome that a command would have, by a linearizable read and without its effect.
     async fn plan(
         &self,
         command: &SequenceCommand,

@@ -29,7 +29,7 @@ pub(crate) enum NoRoom {
         limit_name: &'static str,
         held: u64,
         used: u64,
-        /// The number of units that the client may hold while all clients hold as many as now.
+        /// The number of units that the client may hold, given the present use of all clients.
         most: u64,
         limit: u64,
         share: Share,
@@ -53,9 +53,9 @@ impl NoRoom {
     }
 }
 
-/// The most rows, and bytes of clients' records, that wait for the checkpoint. Beyond either, a
-/// tenant makes no more records if its own are a considerable part of this limit. A checkpoint is
-/// one batch of the store, which needs a multiple of its bytes in memory.
+/// The limits of the rows, and of the bytes of clients' records, that wait for the checkpoint.
+/// Beyond either limit, a tenant creates no more records if its own are a considerable part of the
+/// limit. A checkpoint is one batch of the store, which needs a multiple of its bytes in memory.
 const MOST_UNDRAINED_ROWS: u64 = 1024;
 const MOST_UNDRAINED_BYTES: u64 = 4 << 20;
 
@@ -64,7 +64,7 @@ const CONSIDERABLE_PARTS: u64 = 8;
 
 /// A bounded resource.
 pub(crate) struct Resource {
-    /// Its units in messages.
+    /// The name of the resource's units in messages.
     pub(crate) what: &'static str,
     /// The key of the limit in the section `limits`.
     pub(crate) limit_name: &'static str,
@@ -86,7 +86,7 @@ impl Resource {
         }
     }
 
-    /// The same resource, with the records that wait for the checkpoint.
+    /// Adds the records that wait for the checkpoint.
     pub(crate) fn behind(self, undrained: Undrained) -> Resource {
         Resource { undrained, ..self }
     }
@@ -146,7 +146,7 @@ pub(super) fn rule(share: Share) -> &'static str {
     }
 }
 
-/// Returns whether a tenant has to wait for the checkpoint before it makes more records.
+/// Returns whether a tenant must wait for the checkpoint before it creates more records.
 fn is_behind(undrained: Undrained) -> bool {
     let is_much = |all, own, most| all > most && own >= most / CONSIDERABLE_PARTS;
     let Undrained {

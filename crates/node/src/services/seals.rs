@@ -69,7 +69,7 @@ pub(super) async fn secret(
         if let Some(key) = known() {
             return Ok(key);
         }
-        // It may have been drawn a moment ago through another node.
+        // Another node may have drawn the secret a moment ago.
         read(replica, deadline).await?;
         if let Some(key) = known() {
             return Ok(key);

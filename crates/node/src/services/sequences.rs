@@ -47,7 +47,7 @@ pub(crate) struct SequenceService {
     /// The sizes that a definition gets if it has none.
     pub(crate) defaults: SegmentSection,
     pub(crate) limits: LimitsSection,
-    /// The most values of a request whose answer lists each value.
+    /// The most values of a request whose response lists each value.
     pub(crate) max_count: u32,
 }
 
@@ -76,8 +76,7 @@ impl SequenceService {
         })
     }
 
-    /// Returns a sequence, with everything that was acknowledged before the call; with `stale`, as
-    /// this node has applied it.
+    /// Returns a sequence, by a linearizable read or, with `stale`, as this node has applied it.
     pub(crate) async fn get(
         &self,
         name: &SequenceName,
@@ -102,7 +101,7 @@ impl SequenceService {
         peek(&*self.replica, |state| state.sequence(name).is_some()).unwrap_or(false)
     }
 
-    /// Creates a sequence. An existing sequence with an equal definition is no error.
+    /// Creates a sequence. An existing sequence with an equal definition is not an error.
     pub(crate) async fn create(
         &self,
         name: &SequenceName,
@@ -234,9 +233,8 @@ impl SequenceService {
         Ok(sequences.check(self.limits.tenant_share, tenant, (held, used, 1))?)
     }
 
-    /// Requires `start` if the cluster was restored and its backup has no such name. The name may
-    /// have been used after the backup, and only the caller can know from where on its values are
-    /// new.
+    /// Requires `start` if the cluster was restored from a backup without this name. The name may
+    /// have been used after the backup, and only the caller can determine which values are unused.
     async fn demand_start(
         &self,
         name: &SequenceName,
@@ -304,7 +302,7 @@ impl SequenceService {
             None => milliseconds(defaults.target),
             Some(text) => target_ms(text)?,
         };
-        // A given bound moves the other bound's default out of its way.
+        // If only one bound is given, the other bound's default is adjusted to it.
         let (min, max) = match (spec.min, spec.max) {
             (Some(min), Some(max)) => (min, max),
             (Some(min), None) => (min, defaults.max.max(min)),
@@ -392,7 +390,7 @@ impl SequenceService {
         peek(&*self.replica, |state| state.sequence(name).cloned()).flatten()
     }
 
-    /// Returns the record, with everything that was acknowledged before this call.
+    /// Returns the record, by a linearizable read.
     pub(super) async fn current(
         &self,
         name: &SequenceName,

@@ -1,4 +1,4 @@
-//! The state as a file, with everything that was acknowledged before the request.
+//! The state as a file, by a linearizable read.
 
 use seqd_api::SnapshotHead;
 use seqd_raft::{Export, Raft, SnapshotError};

@@ -25,8 +25,7 @@ pub(crate) struct WorkerService {
 
 impl WorkerService {
     /// The workers with a lease, ordered by layout and number, as this node has applied them. If
-    /// `past` is given, with either value, the list includes everything that was acknowledged
-    /// before the call.
+    /// `past` is given, with either value, the list is read by a linearizable read.
     pub(crate) async fn list(
         &self,
         query: &WorkersQuery,

@@ -1,6 +1,7 @@
-//! A recovery that is killed before one of its calls that change or sync the disk: before each call
-//! that moves the new folder into place, and before one in eight of the calls that build it. The
-//! remaining folder does not start in an intermediate state, and the next recovery completes it.
+//! A recovery is killed before one of its calls that change or sync the disk: before each call that
+//! moves the new folder into place, and before one in eight of the calls that build it. The
+//! remaining folder must not start in an intermediate state, and the next recovery must complete
+//! it.
 //!
 //! A kill leaves every earlier call done. The remains of a move between folders after a power cut
 //! are not covered, because the simulated disk does not support such moves.
@@ -141,8 +142,8 @@ fn a_killed_recovery_is_brought_to_its_end() {
                 begun_again += 1;
                 again.carry_out(SAID).unwrap();
             }
-            // It was complete except for the remains of the new folder, which the next recovery
-            // removes.
+            // The recovery was complete except for the remains of the new folder, which the next
+            // recovery removes.
             Recovery::Planned(_) => {
                 assert!(
                     starts.is_some_and(|cluster| cluster != CLUSTER),

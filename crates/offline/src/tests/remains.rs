@@ -185,7 +185,7 @@ fn a_checkpoint_that_reaches_the_log_replaces_snapshots_that_are_all_bad() {
     recovering.carry_out(SAID).unwrap();
     assert_recovered(&root);
 
-    // It may be the last entry that the log had.
+    // The checkpoint may be of the last entry that the log had.
     let fixture = without_snapshots(Plan {
         last: Some(APPLIED),
         ..Plan::default()

@@ -337,7 +337,7 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
     let refused = refused.expect("a restore was planned into a folder in use");
     assert_eq!(refused.code, "already-exists");
 
-    // A part of it, and the mark that is removed last.
+    // An incomplete folder with the mark that a restore removes last.
     let folder = Folder::open(Arc::new(OsDisk), &data_dir).unwrap();
     folder
         .mark_refused("restore-unfinished", "interrupted")

@@ -61,7 +61,7 @@ struct Inner {
 struct Call {
     /// `None` once the caller no longer waits.
     reply: Option<Reply>,
-    /// The position of its first frame, once that is queued.
+    /// The position of the call's first frame, once that is queued.
     position: Option<u64>,
     answer: BytesMut,
     unreturned: u64,

@@ -19,7 +19,7 @@ pub fn peer_transport() -> Arc<dyn Transport> {
     Arc::new(Dialer::new(Arc::new(TcpDial), &TokioTasks))
 }
 
-/// The same over TLS.
+/// Like [`peer_transport`], over TLS.
 #[must_use]
 pub fn secure_peer_transport(tls: Arc<Rotating<PeerTls>>) -> Arc<dyn Transport> {
     Arc::new(Dialer::new(Arc::new(SecureDial::new(tls)), &TokioTasks))

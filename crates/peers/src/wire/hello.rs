@@ -39,9 +39,9 @@ kinds! {
     OwnStart = 113,
 }
 
-/// Every start sends it to every configured peer and receives the identity of the peer.
+/// Every start sends this message to every configured peer and receives the identity of the peer.
 ///
-/// It is sent before the version of the peer's program is known, so its format never changes.
+/// A hello is sent before the version of the peer's program is known, so its format never changes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hello {
     pub name: String,
@@ -82,12 +82,13 @@ pub struct HelloReply {
 /// The stage of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
-    /// Its folder is empty.
+    /// The node's folder is empty.
     Empty,
-    /// It was prepared for this cluster and has neither a vote nor an entry.
+    /// The node was prepared for this cluster and has neither a vote nor an entry.
     Prepared { cluster_id: String, node: u64 },
-    /// It is part of this cluster, whose members have these names. If the sender has no identity
-    /// and is one of the members, the leader is only named if it confirmed the members.
+    /// The node is part of this cluster, whose members have these names. If the sender of the hello
+    /// has no identity and is one of the members, the leader is named only if it confirmed the
+    /// members.
     Member {
         cluster_id: String,
         node: u64,
@@ -100,19 +101,19 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     Welcome,
-    /// Its identity belongs to another cluster.
+    /// The sender's identity belongs to another cluster.
     Foreign,
-    /// A later start of its folder or a twin of this one was seen, or it has less than it has
-    /// acknowledged.
+    /// A later start of the sender's folder or a twin of this start was seen, or the sender has
+    /// less than it has acknowledged.
     Stale {
         why: String,
     },
     Removed,
-    /// Its cluster was restored into the cluster with this ID.
+    /// The sender's cluster was restored into the cluster with this ID.
     Superseded {
         by: String,
     },
-    /// Its program does not support the cluster's level.
+    /// The sender's program does not support the cluster's level.
     LeftBehind {
         level: Level,
     },
@@ -130,11 +131,11 @@ pub struct Prepare {
 /// The response of a node that received an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Taken {
-    /// The identity is on its disk.
+    /// The identity is on the node's disk.
     Yes {
         http: String,
     },
-    /// It already has this identity, and its log has a vote or an entry.
+    /// The node already has this identity, and its log has a vote or an entry.
     Used,
     No {
         why: String,

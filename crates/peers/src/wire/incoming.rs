@@ -55,9 +55,9 @@ struct Open {
     /// `None` once the last part has arrived.
     parts: Option<mpsc::UnboundedSender<HeldPart>>,
     unreturned: u64,
-    /// `true` if it has more than one part, so that its sender waits for credit.
+    /// `true` if the call has more than one part, so that its sender waits for credit.
     has_parts: bool,
-    /// One of its parts was dropped for lack of room.
+    /// `true` if a part of the call was dropped for lack of room.
     is_cut: bool,
     abort: AbortHandle,
 }

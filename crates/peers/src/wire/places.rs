@@ -23,8 +23,8 @@ pub(super) const MEMBERS: usize = 768;
 /// A quarter of the connections.
 pub(super) const STRANGERS: usize = 256;
 
-/// One network may have this fraction of the strangers: enough for the nodes of a test cluster on
-/// one host.
+/// The strangers of one network are limited to all strangers divided by this: enough for the nodes
+/// of a test cluster on one host.
 const OF_ONE: usize = 4;
 
 /// The largest number of message bytes held for all members together.
@@ -34,7 +34,7 @@ const ROOM: usize = 128 << 20;
 /// in its connection.
 const STRANGER_BYTES: usize = 64 << 10;
 
-/// The same plus the largest frame: 32 MiB for all strangers.
+/// `STRANGER_BYTES` plus the largest frame: 32 MiB for all strangers.
 const STRANGER_ROOM: usize = STRANGER_BYTES + MOST_COST;
 
 /// The largest number of concurrent calls of one stranger. A joining node has one. The calls of a
@@ -50,7 +50,7 @@ pub(super) struct Places {
 struct Strangers {
     most: usize,
     last: u64,
-    /// In the order of arrival.
+    /// The strangers, in the order of arrival.
     waiting: VecDeque<Stranger>,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct ConnectionPlace {
     certified: Option<Certified>,
     /// The ID of that node, once it is known.
     known: OnceLock<u64>,
-    /// The room for its bytes while it is a stranger.
+    /// The room for the bytes of the other side while it is a stranger.
     own: Arc<Semaphore>,
     /// Signals that the connection may read again.
     readable: Notify,
@@ -215,7 +215,7 @@ impl ConnectionPlace {
         let _ = self.known.set(id);
     }
 
-    /// Makes it the place of a member. Returns `false` if all places of members are taken.
+    /// Makes this place that of a member. Returns `false` if all places of members are taken.
     pub(super) fn admit(&self) -> bool {
         if self.is_member() {
             return true;
@@ -246,7 +246,7 @@ impl ConnectionPlace {
         }
     }
 
-    /// Returns the bytes held for it as a stranger.
+    /// Returns the bytes held for the other side as a stranger.
     fn held(&self) -> usize {
         STRANGER_ROOM - self.own.available_permits()
     }

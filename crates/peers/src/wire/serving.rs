@@ -39,7 +39,6 @@ struct WaitingCall {
     aborted: AbortRegistration,
 }
 
-/// The end of a call.
 struct CallEnd {
     call: u64,
     answer: Result<Bytes, Rejection>,
@@ -74,8 +73,8 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
     }
 }
 
-/// Returns whether the first bytes are those of an HTTP request. As the length of a frame, they exceed the
-/// longest frame by far.
+/// Returns whether the first bytes are those of an HTTP request. Read as the length of a frame,
+/// they far exceed the longest frame.
 fn is_http(bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 7] = [
         b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"PATC", b"OPTI",

@@ -26,10 +26,10 @@ pub enum CallError {
     /// The message cannot be encoded. Nothing was sent, and a retry would fail in the same way.
     #[error("{0}")]
     Unwritable(String),
-    /// It was sent, and no response arrived in time.
+    /// The message was sent, and no response arrived in time.
     #[error("no response in time")]
     NoAnswer,
-    /// It was sent, and the response did not arrive in full.
+    /// The message was sent, and the response did not arrive in full.
     #[error("{0}")]
     Broken(String),
     /// The peer refused the message.
@@ -183,7 +183,7 @@ impl Link {
 pub enum Limit {
     /// After this time, whatever has arrived.
     Total(Duration),
-    /// Never while its bytes progress.
+    /// Never while the bytes of the call progress.
     Progress {
         /// The time after the last sign that the receiver accepts its bytes.
         moving: Duration,

@@ -1,9 +1,9 @@
-//! Takes the place of the crate `base2histogram` for openraft, whose statistics are off.
+//! Replaces the crate `base2histogram`, because openraft's statistics are disabled.
 //!
-//! openraft creates its histograms even without its feature `runtime-stats`, with which alone they
-//! can be read. The first one of the original crate fills tables for sixteen resolutions: 26 MB of
-//! memory per process. This crate has the names that openraft compiles against, and records
-//! nothing. See `docs/decisions/0044-openraft-without-histograms.md`.
+//! openraft creates histograms even without its feature `runtime-stats`, although they can be read
+//! only with that feature. The first histogram of the original crate fills tables for sixteen
+//! resolutions, which take 26 MB of memory per process. This crate has the names that openraft
+//! compiles against, and records nothing. See `docs/decisions/0044-openraft-without-histograms.md`.
 
 use std::fmt;
 use std::marker::PhantomData;

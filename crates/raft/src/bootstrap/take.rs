@@ -18,7 +18,7 @@ use crate::storage::driver;
 /// Time limit for a peer to sync the identity that it is given and its first log segment.
 pub(crate) const TAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The reason why this empty node takes part in no founding yet, or not in that of this cluster.
+/// The reason why this empty node does not yet take part in a founding, or not in this one.
 ///
 /// The members of an existing cluster send pings to each member's address. A node whose folder was
 /// lost therefore meets its cluster soon, even if its configuration lists none of the present

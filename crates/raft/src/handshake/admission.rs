@@ -39,8 +39,8 @@ enum Needed {
 }
 
 impl Admission {
-    /// Derives the peers from identity, checkpoint, log and configuration. `in_log` has the voters of
-    /// the last membership that the checkpoint does not contain.
+    /// Derives the peers from identity, checkpoint, log and configuration. `in_log` has the voters
+    /// of the last membership that the checkpoint does not contain.
     pub(crate) fn of(
         context: &NodeContext,
         identity: &Identity,

@@ -1,7 +1,7 @@
 //! Hellos: the first message of every start to each of its peers.
 //!
-//! A hello carries the sender's identity, if it has one. The answer carries the peer's own standing
-//! and its objection to this start, if it has one.
+//! A hello carries the sender's identity, if it has one. The answer carries the state of the peer
+//! and its objection to this start, if there is one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

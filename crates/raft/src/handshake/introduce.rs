@@ -1,5 +1,5 @@
-//! Introductions: two starts exchange hellos, and each judges the other by the position with which
-//! it began.
+//! Introductions: two starts exchange hellos, and each checks the position with which the other
+//! began.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ pub(crate) fn check_start(
         return Ok(Verdict::Removed);
     }
     if theirs.node == own.node {
-        // This node itself, under another of its names, or a running copy of it.
+        // This node itself, reached under another address, or a running copy of it.
         let why = format!("node {} runs here already", own.node);
         let is_this = theirs.start == context.start;
         return Ok(if is_this {
@@ -183,7 +183,7 @@ fn votes(context: &NodeContext) -> bool {
     }
     match context.began.get() {
         Some(began) if !began.voters.is_empty() => began.voters.contains(&node),
-        // It was prepared as a founder, and founders vote.
+        // The node was prepared as a founder, and founders vote.
         _ => context.with_identity(|own| !own.joined) == Some(true),
     }
 }

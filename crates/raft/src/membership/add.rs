@@ -33,7 +33,7 @@ const MEMBERS: usize = 64;
 pub(super) struct NewMember<'a> {
     pub(super) name: &'a str,
     pub(super) peer: &'a str,
-    /// Its client address. If `None`, the address that the node itself reports is used.
+    /// The node's client address. If `None`, the address that the node itself reports is used.
     pub(super) http: Option<&'a str>,
 }
 
@@ -204,7 +204,7 @@ async fn nonce_of(context: &NodeContext, name: &str, peer: &str) -> Result<u64, 
     let asked = hello::ask(context, peer, Route::Start, AskStart, hello::HELLO_LIMIT).await;
     match asked {
         Ok(OwnStart { start }) => Ok(start.nonce),
-        // Its program is older than the request.
+        // The node's program is older than this request.
         Err(error) if error.is_newer() => {
             let mut nonce = [0; 8];
             platform::fill_random(&mut nonce)

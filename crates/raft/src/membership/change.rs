@@ -74,8 +74,8 @@ pub(crate) async fn finish_change(replica: &Replica) {
     }
 }
 
-/// Changes the membership that was seen. Fails if that membership is no longer in force or this
-/// leadership has ended, because the change was checked under both.
+/// Changes the membership that was checked. Fails if that membership is no longer in force or this
+/// leadership has ended, because the check is then void.
 pub(crate) async fn change_membership(
     replica: &Replica,
     leading: Leading,

@@ -1,4 +1,4 @@
-//! Drains of members. The member itself carries a drain out, so it needs no leader.
+//! Drains of members. The member itself carries out its drain, so a drain needs no leader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::node::Node;
 use crate::proposer::route;
 use crate::replica::Replica;
 
-/// Time for which the answer to a drain waits until another node leads: as long as a transfer may
-/// take, if the caller waits that long. The drain continues after that.
+/// Time for which the response to a drain waits until another node leads: the maximum duration of a
+/// transfer, limited by the caller's deadline. The drain continues after the response.
 const LEADS_ELSEWHERE: Duration = Duration::from_secs(2);
 
-/// Pause before the contact with the new leader is looked at again.
+/// Pause between two checks of the contact with the new leader.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A drain, or its end, of a member.
+/// A request to begin or to end the drain of a member.
 pub(crate) struct Drain {
     pub(crate) name: String,
     pub(crate) drains: bool,
@@ -45,7 +45,7 @@ impl Drain {
     }
 }
 
-/// Has the named member carry the drain out.
+/// Drains the named member: directly if it is this node, otherwise by a request to the member.
 pub(super) async fn carry_out(
     node: &Arc<Node>,
     drain: Drain,

@@ -57,8 +57,8 @@ pub(super) async fn move_leader(
     Ok(leader.map(|member| member.name).unwrap_or_default())
 }
 
-/// Refuses a voter that would not take over at once, because nothing is committed until it does, or
-/// that would transfer leadership again at once.
+/// Refuses a voter that could not take over at once, because nothing is committed until then, and a
+/// voter that would soon transfer leadership again.
 pub(super) fn check_target(
     context: &NodeContext,
     replica: &Replica,
@@ -91,7 +91,7 @@ pub(super) fn check_target(
 fn hindrance(context: &NodeContext, node: u64) -> Option<&'static str> {
     let known = context.peer(node);
     if !context.diagnosis.hears(node) {
-        // It would win no election, and openraft never takes back a transfer that has begun.
+        // The node would win no election, and openraft never takes back a transfer that has begun.
         Some("cannot connect to this leader: none of its pings arrives")
     } else if known.is_disk_hanging() {
         Some("has a disk that hangs")
@@ -110,7 +110,8 @@ pub(crate) fn may_lead(context: &NodeContext, node: u64) -> bool {
 }
 
 /// The best voter other than this leader that answers now and may lead. Prefers a voter with little
-/// lag, then one that is not draining, then one whose clock is right, then the one with the longest log.
+/// lag, then a voter that is not draining, then a voter whose clock is right, then the voter with
+/// the longest log.
 pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> Option<u64> {
     let clocks = context.clocks().clone();
     let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();

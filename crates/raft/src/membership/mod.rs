@@ -1,4 +1,5 @@
-//! Changes of membership: add as a learner, promote, demote, remove, update addresses, transfer leadership.
+//! Changes of membership: add as a learner, promote, demote, remove, update addresses, transfer
+//! leadership.
 //!
 //! - a new member: [`add`]
 //! - new addresses of a member: [`update`]
@@ -8,8 +9,8 @@
 //! - the common steps of every change: [`change`]
 //! - the membership on which a change is based, and the check of its majorities: [`majority`]
 //!
-//! The leader carries out each other change. An added node gets its ID from the replicated counter and
-//! syncs it *before* the membership contains it. IDs are never reused.
+//! The leader carries out all changes except drains. An added node gets its ID from the replicated
+//! counter and syncs it *before* the membership contains it. IDs are never reused.
 
 mod add;
 pub(crate) mod change;
@@ -102,9 +103,8 @@ pub(crate) async fn carry_out_here(
     ChangeReply(here(node, batcher, request.change, deadline).await)
 }
 
-/// Carries out a change as the leader. The change continues to its end even if its caller has
-/// disconnected. A change of voters has two steps, and one that stops between them needs two
-/// majorities.
+/// Carries out a change as the leader. The change is completed even if its caller has disconnected,
+/// because a change of voters that stops between its two steps needs two majorities.
 async fn here(
     node: &Arc<Node>,
     batcher: &Arc<ProposalBatcher>,

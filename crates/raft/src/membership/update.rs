@@ -58,8 +58,8 @@ pub(super) async fn update(
             return Err(refused(MemberError::AlreadyExists { detail }));
         }
         if node == replica.node && seen.voters().len() > 1 {
-            // Another node must check whether it reaches this one: the caller's node repeats the
-            // request there.
+            // This leader cannot check whether other nodes reach it. It transfers leadership, and
+            // the caller's node repeats the request at the next leader.
             let target = leader::target(context, replica, None)?;
             if is_trial {
                 return Ok(FITS);
@@ -67,7 +67,8 @@ pub(super) async fn update(
             leader::move_leader(context, replica, target).await?;
             return Err(ChangeRefusal::NotLeader);
         }
-        // A sole voter asks itself, so that the learners can follow it. Alone, it needs no address.
+        // A sole voter checks its own address, because learners must be able to follow it. A sole
+        // member needs no address.
         if seen.nodes().len() > 1 && !is_out!(AddressAnswers) {
             check_answers(context, node, &after).await?;
         }

@@ -59,7 +59,7 @@ pub(crate) struct Network {
     pub(crate) transfers: Transfers,
     /// Shared by the messages in flight to all peers.
     pub(crate) room: Room,
-    /// The highest commit index that a message of this node has named.
+    /// The highest commit index that this node has sent.
     pub(crate) committed: Arc<AtomicU64>,
 }
 

@@ -35,7 +35,7 @@ struct State {
     /// Tasks that were due to run while the node was paused.
     parked: Vec<Waker>,
     tasks: Vec<AbortHandle>,
-    /// The number of tasks when the ended ones were last removed.
+    /// The number of tasks that were left when ended tasks were last removed.
     kept: usize,
     /// Duration of a write to the log with its sync.
     sync: Duration,
@@ -67,9 +67,9 @@ pub(crate) struct Applied {
 pub(crate) struct Appended {
     pub(crate) index: u64,
     pub(crate) term: u64,
-    /// The term of the entry before it.
+    /// The term of the preceding entry.
     pub(crate) term_before: Option<u64>,
-    /// A hash of its bytes.
+    /// A hash of the entry's bytes.
     pub(crate) bytes: u64,
 }
 

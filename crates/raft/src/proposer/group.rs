@@ -53,7 +53,7 @@ impl Fate {
 }
 
 pub(super) struct Item {
-    /// Taken while they are in flight as an entry of this node.
+    /// Empty while the commands are in flight as an entry of this node.
     pub(super) commands: Vec<Command>,
     pub(super) count: usize,
     /// Whether one of the commands needs a leader whose clock is known to be right.
@@ -62,10 +62,10 @@ pub(super) struct Item {
     pub(super) bytes: usize,
     pub(super) deadline: Instant,
     pub(super) fate: Arc<Fate>,
-    /// Whether it came from a peer that considers this node the leader.
+    /// Whether the proposal came from a peer that considers this node the leader.
     pub(super) forwarded: bool,
     pub(super) reply: oneshot::Sender<Result<Vec<Outcome>, ForwardRefusal>>,
-    /// Its part of the proposals and bytes that may wait; `None` in tests.
+    /// The proposal's part of the proposals and bytes that may wait; `None` in tests.
     pub(super) _room: Option<[Part; 2]>,
 }
 

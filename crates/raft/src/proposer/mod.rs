@@ -331,8 +331,8 @@ struct PendingCount(Arc<AtomicUsize>);
 
 impl PendingCount {
     fn new(counter: &Arc<AtomicUsize>) -> Self {
-        // A proposal is counted before `leaving` is read, and `drain` sets `leaving` before it reads
-        // the count. With weaker orderings, both could miss the other's write.
+        // A proposal is counted before `leaving` is read, and `drain` sets `leaving` before it
+        // reads the count. With weaker orderings, both could miss the other's write.
         counter.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(counter))
     }

@@ -34,8 +34,8 @@ pub(crate) fn time_left(deadline: Instant) -> (Duration, u64) {
 /// Time that an answer needs to reach its caller before the deadline.
 const TO_ANSWER: Duration = Duration::from_millis(100);
 
-/// The end of a wait of at most `most` within a request with this deadline: it leaves time for the
-/// answer.
+/// The end of a wait of at most `most` in a request with this deadline. Leaves time for the
+/// response.
 #[must_use]
 pub fn wait_until(deadline: Instant, most: Duration) -> Instant {
     let until = Instant::now() + most;
@@ -44,16 +44,17 @@ pub fn wait_until(deadline: Instant, most: Duration) -> Instant {
         .map_or(until, |at| at.min(until))
 }
 
-/// Returns whether this node has no identity and founds no cluster, so that it may wait for any time.
+/// Returns whether this node has no identity and founds no cluster. It may then wait for any length
+/// of time.
 fn waits_to_be_added(context: &NodeContext) -> bool {
     let own = &context.settings.name;
     let is_founder = context.settings.peers.iter().any(|peer| peer.name == *own);
     !is_founder && context.with_identity(|_| ()).is_none()
 }
 
-/// Returns once another node than `leader` leads. If `leader` was not lost, it has transferred its
-/// leadership and answered before; its answer may arrive after the change, so this returns one
-/// lease later.
+/// Returns once a node other than `leader` leads. A leader that was not lost has transferred its
+/// leadership after it answered. Its answer may arrive after the change of leader, so in that case
+/// this returns one lease later.
 pub(crate) async fn replaced(node: &Node, leader: u64) {
     let Some(replica) = node.replica() else {
         return std::future::pending().await;

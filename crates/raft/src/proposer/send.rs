@@ -75,7 +75,7 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
         if matches!(route, Route::Here(_)) && !entry::is_clock_known(&node.context) {
             group = refuse_unknown_clock(group);
         }
-        // A caller that is gone, or has already received an unknown outcome, is not served late.
+        // Drop the items whose callers have disconnected or already received an unknown outcome.
         group.retain(|item| !item.reply.is_closed() && item.fate.send());
         if group.is_empty() {
             return;
@@ -226,8 +226,8 @@ pub(super) async fn forward(
     }
 }
 
-/// The error if the commands cannot be written, or not be read by the receiver, for example by a
-/// leader with an older program than the sender's.
+/// The error if the commands cannot be encoded, or the receiver cannot decode them, for example
+/// because a leader has an older program than the sender.
 pub(super) fn not_proposed(error: &CodecError) -> ProposeError {
     if error.is_newer() {
         let detail = format!("the leader cannot read a command that it was sent: {error}");
@@ -238,8 +238,8 @@ pub(super) fn not_proposed(error: &CodecError) -> ProposeError {
     }
 }
 
-/// The error if the commands were applied, but their outcomes cannot be written, or not be read
-/// here.
+/// The error if the commands were applied, but their outcomes cannot be encoded, or cannot be
+/// decoded here.
 pub(super) fn unread(error: &CodecError) -> ProposeError {
     ProposeError::unknown(format!("the outcomes cannot be read: {error}"))
 }

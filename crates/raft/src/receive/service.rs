@@ -99,7 +99,7 @@ pub(super) async fn admitted(
     Ok((envelope, start))
 }
 
-/// Logs a certificate that does not fit, because only an operator can correct this.
+/// Logs a certificate that does not match its node, because only an operator can correct this.
 pub(super) fn warn_of_certificate(rejection: &Rejection) {
     if rejection.code == RejectionCode::WrongCertificate {
         tracing::warn!("a peer is refused: {}", rejection.detail);

@@ -67,13 +67,13 @@ struct Client {
 /// The nodes to which a client sends its requests, and their frequency.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Habit {
-    /// The node that it always uses, even while that node is cut off.
+    /// The node that the client always uses, even while that node is cut off.
     pub(super) home: Option<usize>,
-    /// Its longest pause, milliseconds.
+    /// The longest pause between two requests, milliseconds.
     pub(super) pause: u64,
-    /// Whether it only reads, so that it waits for no write.
+    /// Whether the client only reads, so that it waits for no write.
     pub(super) only_reads: bool,
-    /// Whether it only draws ordered values.
+    /// Whether the client only draws ordered values.
     pub(super) only_draws: bool,
 }
 

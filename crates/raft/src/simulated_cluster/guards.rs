@@ -20,7 +20,7 @@ use super::run::equal_ends;
 use super::scenarios::{Scene, leader_of_all_but, next, raft, take_one};
 use crate::proposer::entry;
 
-/// Plays it with the guard and without it.
+/// Plays the scenario with the guard and without it, and asserts that only the second run fails.
 fn is_caught_by(check: &str, guard: Guard, play: impl Fn() -> Result<(), Violation>) {
     assert_eq!(play(), Ok(()), "with {guard:?}");
     take_out(Some(guard));
@@ -50,7 +50,8 @@ fn a_node_that_does_not_ask_first_raises_the_term_alone() {
     });
 }
 
-/// Some clients stay with the leader while it is cut off, others with a node that elects another.
+/// Some clients keep using the leader while it is cut off; others use the nodes that elect a new
+/// leader.
 async fn two_sides(scene: &Scene, cluster: &Arc<Cluster>) -> Result<(), Violation> {
     for round in 0..4 {
         let leader = leader_of_all_but(cluster, None).await;
@@ -95,7 +96,8 @@ fn a_value_that_nobody_confirmed_is_out_of_order() {
     });
 }
 
-/// A leader that was another node's follower in between proposes an entry that it stamped before.
+/// A leader transfers leadership away and back, and then proposes an entry under its first
+/// leadership.
 async fn stamped_before(cluster: &Arc<Cluster>) -> Result<(), Violation> {
     let leader = leader_of_all_but(cluster, None).await;
     let asked = cluster.ask(leader, Duration::from_secs(60), |raft| async move {

@@ -74,7 +74,8 @@ async fn drain(cluster: &Cluster, leader: usize, deadline: Duration) -> Duration
 fn a_drain_with_a_short_deadline_is_answered_within_it() {
     Scene::near(3, 3).play(async |cluster| {
         let leader = leader_without_an_heir_that_wins(cluster).await;
-        // The leader connects again, and has not missed the pings of the others yet.
+        // By now the leader has reconnected, but has not yet noticed that the others' pings are
+        // missing.
         sleep(Duration::from_secs(1)).await;
         let short = Duration::from_millis(500);
         let took = drain(cluster, leader, short).await;
@@ -109,8 +110,8 @@ async fn move_leader(cluster: &Cluster, from: usize, to: usize) {
     assert!(matches!(moved, Some(Ok(_))), "{moved:?}");
 }
 
-/// A request waits for a leader for a time that counts from the last contact with a quorum, not
-/// from the last message of the leader before the own leadership.
+/// The time for which a request waits for a leader is counted from the last contact with a quorum,
+/// not from the last message of the leader before this node's own leadership.
 #[test]
 fn a_node_that_gave_up_a_long_leadership_refuses_no_request() {
     let scene = Scene::near(3, 2);
@@ -118,7 +119,8 @@ fn a_node_that_gave_up_a_long_leadership_refuses_no_request() {
         let first = leader_of_all_but(cluster, None).await;
         let (leader, third) = ((first + 1) % 3, (first + 2) % 3);
         move_leader(cluster, first, leader).await;
-        // The next leader needs the vote of this one, which gives it long before the first message.
+        // The next leader needs this leader's vote, which is given long before the next leader's
+        // first message arrives.
         for (from, to, link) in [(first, third, LATE), (first, leader, SLOW)] {
             cluster.net.set_link(from, to, link);
             cluster.net.set_link(to, from, link);

@@ -16,7 +16,7 @@ pub(super) struct Ids {
     minted: BTreeMap<u64, (usize, u64)>,
     /// The last ID of each lease.
     last: BTreeMap<u64, u64>,
-    /// By lease, with the highest fence that the lease had.
+    /// The window of each lease, with the highest fence that the lease had.
     windows: BTreeMap<u64, Window>,
 }
 

@@ -17,15 +17,15 @@ use crate::{MemberError, ProposeError};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Loss {
-    /// Its links carry nothing.
+    /// The node's links carry nothing.
     Cut,
-    /// The other nodes' messages do not reach it.
+    /// The other nodes' messages do not reach the node.
     Deaf,
-    /// Its process is paused, but has not ended.
+    /// The node's process is paused, but has not ended.
     Paused,
-    /// Its host has no power.
+    /// The node's host has no power.
     Dark,
-    /// Its process is killed. Its host refuses connections.
+    /// The node's process is killed. Its host refuses connections.
     Ended,
 }
 
@@ -250,7 +250,7 @@ fn a_transfer_to_a_silent_node_fails_and_delays_no_request() {
         let silent = (leader + 1) % 3;
         let term = raft(cluster, leader).status().term;
         lose(cluster, silent, Loss::Cut);
-        // By then, the missing answers of the silent node are noticed.
+        // By then, the leader has noticed that the silent node does not answer.
         sleep(Duration::from_secs(1)).await;
         let asked = Instant::now();
         let moved = cluster.ask(leader, Duration::from_secs(30), |raft| async move {

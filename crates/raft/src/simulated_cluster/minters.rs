@@ -1,9 +1,8 @@
-//! Each node mints with the generator of real nodes: it takes a worker once it is registered,
-//! requests a new fence after a third of the window, and mints meanwhile for as long as its window
-//! lasts.
+//! Each node mints with the generator of real nodes. It takes a worker once it is registered,
+//! requests a new fence after a third of the window, and mints for as long as its window lasts.
 //!
-//! This is a reduced `node::minting`. It lacks waiting requests, the guard of the clock and the
-//! stored mark, on which uniqueness does not depend, and the release at a clean stop.
+//! This is a reduced `node::minting`. It lacks the release at a clean stop, and also waiting
+//! requests, the clock guard and the stored mark, on which uniqueness does not depend.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,7 +38,7 @@ pub(super) fn fence_from(layout: &Layout, now: WallMs) -> Tick {
 pub(super) enum Minting {
     Nobody,
     AsNodesDo,
-    /// With a planted fault: mints up to a fence that is requested but not committed.
+    /// A planted fault: a node mints up to a fence that it has requested and that is not committed.
     BeforeCommit,
 }
 

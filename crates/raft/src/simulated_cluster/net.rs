@@ -184,9 +184,9 @@ impl Net {
         self.lock().is_dark.contains_key(&node)
     }
 
-    /// Returns whether bytes arrive. If not, the reader is woken when they may arrive again. If
-    /// only the reverse direction is cut, bytes arrive until the sender has waited too long for an
-    /// acknowledgement.
+    /// Returns whether bytes arrive. If they do not, the reader is woken when they may arrive
+    /// again. If only the reverse direction is cut, bytes arrive until the sender has waited too
+    /// long for an acknowledgement.
     pub(super) fn arrives(&self, from: usize, to: usize, reader: &Waker) -> bool {
         let mut state = self.lock();
         let is_unheard = |since: &Instant| since.elapsed() >= UNACKNOWLEDGED;

@@ -30,7 +30,7 @@ const DATA: &str = "/data";
 pub(super) struct Clock {
     began: Instant,
     off_ms: AtomicI64,
-    /// The rate by which it runs faster, in millionths.
+    /// The rate by which the clock runs faster, in millionths.
     drift_ppm: AtomicI64,
 }
 
@@ -58,7 +58,6 @@ impl WallClock for Clock {
     }
 }
 
-/// A running process.
 #[derive(Clone)]
 pub(super) struct Process {
     pub(super) scope: Arc<Scope>,
@@ -69,7 +68,7 @@ pub(super) struct Process {
 pub(super) struct Spot {
     disk: Mutex<SimulatedDisk>,
     process: Mutex<Option<Process>>,
-    /// Whether an error of its disk is planted, so that the node may stop because of it.
+    /// Whether an error of the node's disk is planted, so that the node may stop because of it.
     may_fail: AtomicBool,
     pub(super) clock: Arc<Clock>,
 }
@@ -206,7 +205,8 @@ impl Cluster {
     /// again.
     fn ended(&self, node: usize, stop: &crate::Stop) {
         let may_fail = self.spots[node].may_fail.load(Ordering::Relaxed);
-        // Only syncs of the log fail. A node that was just added opens its log while it runs.
+        // Only syncs of the log fail. A node that was just added opens its log only after its
+        // start.
         let what = stop.to_string();
         let of_the_log = ["the log could not be written", "cannot sync /data/wal/"];
         let of_the_log = of_the_log.iter().any(|begins| what.starts_with(begins));

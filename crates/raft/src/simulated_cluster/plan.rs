@@ -1,5 +1,5 @@
-//! The faults of a run, drawn from its seed. Each is carried out at its recorded time, so that some
-//! can be left out without changing the others.
+//! The faults of a run, drawn from its seed. Each fault has its own time, so some can be left out
+//! without a change of the others.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::nodes::Cluster;
 /// Length of the period with faults, milliseconds. It allows many elections, and keeps a run short.
 const FAULTS_MS: std::ops::Range<u64> = 5_000..15_000;
 
-/// The same for a long life, milliseconds. One seed in eight has one, for effects that take minutes
-/// to expire or accumulate.
+/// Length of the period with faults in a long life, milliseconds. One seed in eight has a long
+/// life, for effects that take minutes to expire or accumulate.
 const LONG_MS: std::ops::Range<u64> = 60_000..420_000;
 const LONG_EVERY: u64 = 8;
 
@@ -77,7 +77,7 @@ pub(super) enum Fault {
     Clock(usize, i64),
     SlowDisk(usize, Duration),
     HungDisk(usize),
-    /// A sync of the log fails after this many further ones, which ends the process.
+    /// After this many syncs of the log, the next one fails, which ends the process.
     FailingDisk(usize, u64),
     /// The process is killed. When it starts, its checkpoint is gone and its newest snapshot is
     /// damaged.

@@ -31,10 +31,8 @@ struct State {
     violation: Option<Violation>,
 }
 
-/// A violated check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
-    /// The name of the check.
     pub(super) check: &'static str,
     pub(super) what: String,
 }

@@ -261,7 +261,8 @@ pub(super) async fn equal_ends(cluster: &Arc<Cluster>) -> Result<BTreeMap<usize,
                 if let Some(record) = state.sequence_or_deleted(&clients::name(sequence)) {
                     let end = End {
                         next: record.next_index,
-                        // Only these lose no value without a request of unknown outcome.
+                        // Only these sequences skip no value, unless the outcome of a request is
+                        // unknown.
                         is_counted: sequence < ORDERED && sequence != STRICT - 1,
                     };
                     ends.insert(sequence, end);

@@ -150,8 +150,8 @@ fn an_empty_machine_in_the_place_of_a_removed_learner_waits_to_be_added_in_seeds
     }
 }
 
-/// The same next to a node that is cut off from a majority for longer than an empty node waits for
-/// a leader: the faults of seed 600144.
+/// The same case, next to a node that is cut off from a majority for longer than an empty node
+/// waits for a leader: the faults of seed 600144.
 #[test]
 fn an_empty_machine_beside_a_node_without_a_majority_waits_to_be_added() {
     let plan = Plan {
@@ -171,7 +171,7 @@ fn an_empty_machine_beside_a_node_without_a_majority_waits_to_be_added() {
 }
 
 /// A node that is being added opens its log long after its start. If a sync of the first segment
-/// fails, it refuses its ID or stops. It takes the ID when it is added again.
+/// fails, the node refuses its ID or stops. When it is added again, it takes the ID.
 #[test]
 fn a_node_whose_disk_fails_while_it_is_added_can_be_added_again() {
     for after in 0..4 {

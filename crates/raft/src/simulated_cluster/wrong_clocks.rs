@@ -65,7 +65,7 @@ fn standing(cluster: &Cluster, of: usize, seen_by: usize) -> Standing {
     clock.map_or(Standing::Unknown, |clock| clock.standing)
 }
 
-/// The number of milliseconds by which a node finds another's clock ahead, once it finds it wrong.
+/// Waits until a node finds another's clock wrong. Returns by how many milliseconds it is ahead.
 async fn named_by(cluster: &Cluster, wrong: usize, seen_by: usize, until: Instant) -> i64 {
     loop {
         if let Standing::Wrong { ahead_ms } = standing(cluster, wrong, seen_by) {
@@ -101,7 +101,7 @@ fn a_leader_whose_clock_is_set_hands_over_without_other_effects() {
                 let began = Instant::now();
                 let right = (wrong + 1) % nodes;
                 while leader_of_all_but(cluster, None).await == wrong {
-                    // It leads for a while, with the time of the majority.
+                    // The leader continues for a while with the time of the majority.
                     assert!(began.elapsed() < HANDED_OVER, "{step_ms} ms: it leads on");
                     let value = next(cluster, right).await;
                     assert!(matches!(value, Some(Ok(_))), "{value:?}");

@@ -61,7 +61,7 @@ pub(crate) enum Plant {
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
     pub(crate) seed: u64,
-    /// The round in which it was found, from 1.
+    /// The round in which the violation was found, from 1.
     pub(crate) round: u64,
     pub(crate) what: String,
     /// The steps of the workload since the cut before the last one.

@@ -111,7 +111,7 @@ impl LogStore {
         Arc::clone(&self.shared.synced)
     }
 
-    /// What this node has promised to leaders.
+    /// The promises of this node to leaders.
     pub(crate) fn promised(&self) -> Arc<Promised> {
         Arc::clone(&self.shared.promised)
     }
@@ -126,8 +126,9 @@ impl LogStore {
         self.memory().last
     }
 
-    /// Ignores the tail that an installed snapshot covers. openraft purges the log up to a snapshot
-    /// that is ahead of it by log ID; a tail of a later term would hide that.
+    /// Ignores the tail that an installed snapshot covers. openraft purges the log only if the
+    /// snapshot's log ID is greater than the last log ID, which is not the case for a tail of a
+    /// later term.
     pub(crate) fn leave_out_covered_tail(&self, installed: Option<LogId>) {
         let mut memory = self.memory();
         if reach(installed) > reach(memory.last) && installed < memory.last {

@@ -142,8 +142,8 @@ pub(crate) fn open_storage(
     let installing = installing(&mark, &kept, &log);
     let loaded = load(&place, &log, &kept, opened)?;
     check_complete(&loaded, &log, &kept, installing)?;
-    // The folder is accepted. Until here, nothing was changed in it that a later start would miss
-    // if the disk can be read again by then.
+    // The folder is accepted. Up to this point, nothing was changed that a later start would need
+    // if the disk were readable again by then.
     snapshot_file::set_aside(disk, &snapshots, &kept.bad)
         .map_err(|e| Stop::of_io("cannot set a snapshot aside", &e))?;
     if let (None, Some((index, _))) = (installing, mark.get()) {
@@ -187,8 +187,8 @@ pub(crate) fn open_storage(
     })
 }
 
-/// On a small disk, a segment of the log is at most the disk's size divided by this. Of the largest
-/// segments, the one in use and the one made ahead would take a sixth of a disk of 192 MiB.
+/// On a small disk, a segment of the log is at most the disk's size divided by this. Otherwise, the
+/// current segment and the prepared one would take a sixth of a disk of 192 MiB.
 const SEGMENT_PART_OF_DISK: u64 = 64;
 const LEAST_SEGMENT_BYTES: u64 = 1 << 20;
 

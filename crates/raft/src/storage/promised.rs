@@ -1,4 +1,4 @@
-//! The promises that a leader asks for while it confirms its leadership: the term of this node's
+//! The promises that a leader requests while it confirms its leadership: the term of this node's
 //! vote, and the voters that this node's log names.
 //!
 //! Invariants:
@@ -56,8 +56,8 @@ impl Promised {
         }
     }
 
-    /// Forgets a membership whose entry is cut off. A leader needs none from before its leadership,
-    /// because it has applied them.
+    /// Removes a membership whose entry is cut off. A leader needs no membership from before its
+    /// leadership, because it has applied all of them.
     pub(crate) fn truncate_after(&self, last: Option<u64>) {
         self.appended()
             .take_if(|(index, _)| last.is_none_or(|last| *index > last));

@@ -103,8 +103,8 @@ impl Unfinished {
             .ok_or_else(|| io::Error::other("nothing of the snapshot is kept"))
     }
 
-    /// Returns whether there is a part, and all its entries were applied. Never waits: a part that is
-    /// in use is needed.
+    /// Returns whether there is a part, and all its entries were applied. Never waits: if the part
+    /// is in use, it is not obsolete.
     pub(crate) fn is_obsolete(&self, applied: u64) -> bool {
         let part = self.part.try_lock();
         part.is_ok_and(|part| part.as_ref().is_some_and(|part| part.index <= applied))

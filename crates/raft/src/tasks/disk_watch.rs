@@ -1,4 +1,4 @@
-//! Detects a disk that hangs: it returns neither an error nor a result.
+//! Detects a disk that hangs, that is, a disk that returns neither an error nor a result.
 //!
 //! A leader whose own disk hangs can continue for a while, because the other nodes form a quorum.
 //! But it cannot store a vote, its own log does not count for a commit, and one more lost node

@@ -2,9 +2,9 @@
 //!
 //! openraft's own timer waits for the leader's lease and then for an election timeout. The shortest
 //! election timeout is the time limit of a vote, so this takes over a second with the defaults. The
-//! timer is therefore disabled, and the decision is made here: a leader that
-//! [`LeaderContact`](crate::contact::LeaderContact) counts as lost is replaced by the first voter
-//! in the order of IDs; the other voters follow in turns.
+//! timer is therefore disabled, and this task decides. Once
+//! [`LeaderContact`](crate::contact::LeaderContact) counts a leader as lost, the first voter in the
+//! order of IDs runs; the other voters follow in turns.
 //!
 //! Every attempt begins with a pre-vote. A voter supports it only if it has lost the leader, too
 //! ([`consensus`](crate::receive)). A single node with a broken link or a blocked path to the
@@ -21,12 +21,12 @@ use crate::replica::Replica;
 /// Time after which heartbeats that were sent together have reached all nodes or are lost.
 const SETTLED: Duration = Duration::from_millis(20);
 
-/// Turns between the lease and the longest election timeout: one for each follower of a cluster
-/// with five voters.
+/// Number of turns between the end of the lease and the longest election timeout: one for each
+/// follower of a cluster with five voters.
 const TURNS: u32 = 4;
 
-/// The time between two attempts is the shortest election timeout, which is the time limit of a
-/// vote, divided by this.
+/// The shortest election timeout, which is also the time limit of a vote, divided by this is the
+/// time between two attempts.
 const ATTEMPTS: u32 = 2;
 
 pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, replica: Arc<Replica>) {

@@ -1,6 +1,6 @@
 //! Transfers leadership away from a node that is being drained.
 //!
-//! If no other voter can lead, the node continues to lead, and the transfer follows as soon as one can.
+//! If no other voter can lead, the node continues to lead until one can.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,8 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
     }
 }
 
-/// The time until the next attempt. One that was not made interrupted nothing.
+/// The time until the next attempt. Only an attempt that was made interrupts commits, so only then
+/// does the time double.
 fn pause_after(pause: Duration, handed_over: &HandOver) -> Duration {
     match handed_over {
         HandOver::Tried => (pause * 2).min(SELDOM),

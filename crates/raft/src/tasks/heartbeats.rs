@@ -1,4 +1,5 @@
-//! Sends a leader's heartbeats at the configured interval, and records the last contact with a quorum.
+//! Sends a leader's heartbeats at the configured interval, and records the last contact with a
+//! quorum.
 //!
 //! openraft sends heartbeats as well, but aborts each one after its own heartbeat interval. The
 //! answers of a peer with a longer round trip would never arrive in time, and the leader would lose

@@ -1,6 +1,6 @@
 //! Keeps this node's own addresses in the membership equal to its configuration, at each start.
 //!
-//! Other nodes, people and programs use the addresses in the membership. An outdated one leads them
+//! Other nodes, people and programs use the addresses in the membership. An outdated address leads
 //! to another host, or to a port without TLS. A node changes only its own addresses. The leader
 //! accepts a new peer address only after it has reached this node there.
 

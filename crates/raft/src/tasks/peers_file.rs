@@ -1,8 +1,8 @@
 //! Keeps the file `peers` up to date with the table in memory.
 //!
-//! Writes are serialised, and each writes the table's current content, because a write that is in
-//! progress during a stop continues, and all writes use the same temporary name. A closed file is
-//! not written again, because another process may own the folder by then.
+//! Writes are serialised, because all of them use the same temporary name. Each writes the current
+//! content of the table, because a write in progress continues during a stop. A closed file is not
+//! written again, because another process may own the folder by then.
 
 use std::io;
 use std::sync::{Arc, PoisonError};

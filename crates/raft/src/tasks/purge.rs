@@ -35,9 +35,9 @@ const BEFORE_SNAPSHOT: u64 = 10_000;
 /// The amounts of log that are kept, in bytes of entries.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// A snapshot is due after this many bytes of log, or after as many bytes as the latest
-    /// snapshot has if that is more. The log therefore stays in proportion to the state however
-    /// large the entries are, and a large state is not written too often.
+    /// A snapshot is due after this many bytes of log or, if that is more, as many bytes as the
+    /// latest snapshot has. The log therefore stays in proportion to the state however large the
+    /// entries are, and a large state is not written too often.
     snapshot_after: u64,
     /// The most that is kept of the log before the latest snapshot.
     before_snapshot: u64,
@@ -45,7 +45,7 @@ struct Limits {
     /// write and install.
     cheap: u64,
     /// The upper limit: half a minute of the largest entries at the speed of a leader's disk. If
-    /// more was written while a snapshot was sent to a node, the node gets a newer snapshot.
+    /// the log grows by more while a node receives a snapshot, the node gets a newer snapshot.
     most: u64,
 }
 
@@ -56,8 +56,8 @@ const LIMITS: Limits = Limits {
     most: 512 << 20,
 };
 
-/// On a small disk, the log between two snapshots is at most the disk's size divided by the first,
-/// and the log that is kept before a snapshot the size divided by the second.
+/// On a small disk, the log between two snapshots is at most the disk's size divided by
+/// `AFTER_PART_OF_DISK`, and the log before a snapshot the size divided by `BEFORE_PART_OF_DISK`.
 const AFTER_PART_OF_DISK: u64 = 16;
 const BEFORE_PART_OF_DISK: u64 = 64;
 
@@ -104,10 +104,10 @@ struct Log {
 #[derive(Clone, Copy)]
 struct Follower {
     node: u64,
-    /// The last entry that it is known to have.
+    /// The last entry that the follower is known to have.
     matched: u64,
-    /// The index of the snapshot that is being sent to it, or that it has received but not caught
-    /// up from.
+    /// The index of the snapshot that is being sent to the follower, or that it has received but
+    /// not caught up from.
     sent: Option<u64>,
 }
 
@@ -203,14 +203,15 @@ fn look(replica: &Replica, snapshot_every: u64) -> (Log, Vec<Follower>) {
 }
 
 impl Follower {
-    /// The index up to which it needs no log, once it has the snapshot that is being sent to it.
+    /// The index up to which the follower needs no log once it has received the snapshot that is
+    /// being sent.
     fn has(&self) -> u64 {
         self.matched.max(self.sent.unwrap_or(0))
     }
 }
 
 /// The number of entries that are kept before the latest snapshot: the limit by count, halved until
-/// they fit by bytes.
+/// the entries fit into the limit by bytes.
 fn kept_before_snapshot(log: &Log, limits: Limits, bytes_behind: &dyn Fn(u64) -> u64) -> u64 {
     let mut before = BEFORE_SNAPSHOT.min(log.snapshot_every / 2);
     let behind = bytes_behind(log.snapshot);
@@ -242,7 +243,7 @@ fn purge_upto(
         } else {
             cheap
         };
-        // The entries that it lacks may be purged already.
+        // The entries that the follower lacks may already be purged.
         if (log.purged..upto).contains(&has) && bytes_behind(has) <= most {
             upto = has;
         }
@@ -366,7 +367,7 @@ mod tests {
         let others = [follower(509_000, None), follower(0, 400_000)];
         let kept = upto(&LOG, &others);
         assert_eq!(kept, Some(400_000), "purged behind a snapshot on its way");
-        // It has the snapshot and continues from there.
+        // The follower has the snapshot and continues after it.
         assert_eq!(upto(&LOG, &[follower(420_000, 400_000)]), Some(420_000));
         let heavy = |index| bytes_behind(index) << 3;
         let purged = purge_upto(&LOG, &others, LIMITS, &heavy);

@@ -19,17 +19,17 @@ use crate::replica::Replica;
 /// longer leads.
 ///
 /// No member is added meanwhile, because `adding_or_raising` is held. Across a change of leader,
-/// the log decides. A new leader has applied all entries of earlier leaders, so it checks a new
-/// member against an earlier raise, and its check for a raise includes members that were added
-/// earlier. A raise after a membership that its proposer had not applied is refused when it is
-/// applied.
+/// the order of the log decides. A new leader has applied all entries of earlier leaders, so it
+/// checks a new member against earlier raises, and checks a raise against all members that were
+/// added earlier. A raise that follows a membership that its proposer had not applied is refused by
+/// `apply`.
 pub(super) async fn raise(context: &NodeContext, replica: &Replica, leading: Leading) {
     // A change in progress delays the level, but not the leader's other duties.
     let Ok(_held) = replica.adding_or_raising.try_lock() else {
         return;
     };
-    // A new cluster is some levels below the one that its members support, and passes through all
-    // of them at once.
+    // A new cluster begins below the level that its members support, and passes through all levels
+    // in between at once.
     let mut last = None;
     while let Some(command) = due(context, replica) {
         let level = replica.applied.read().state.level();

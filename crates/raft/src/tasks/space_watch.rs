@@ -18,12 +18,14 @@ use crate::space::DiskSpace;
 /// Time between two checks. A fast disk fills a small part of the reserve meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Time between two looks at the disk while more is free than the fastest disks write meanwhile.
+/// Time between two reads of the free space while more is free than the fastest disk writes in this
+/// time.
 const LOOK_SELDOM: Duration = Duration::from_secs(1);
 const WRITTEN_MEANWHILE: u64 = 16 << 30;
 
-/// Time between two snapshots that are taken to make room, and its increase per MiB of the largest
-/// kept snapshot, so that a disk that stays full is not worn out with snapshots of a large state.
+/// Minimum time between two snapshots that are taken to make room, and its increase per MiB of the
+/// largest kept snapshot. A disk that stays full is therefore not worn out by snapshots of a large
+/// state.
 const RELIEVE_EVERY: Duration = Duration::from_secs(2);
 const RELIEVE_EVERY_PER_MIB: Duration = Duration::from_millis(50);
 
@@ -37,7 +39,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
         let lacks_voters = !has_voters_with_room(&context, &replica);
         context.disk.space.set_lacks_voters(lacks_voters);
         if context.disk.space.is_low() && replica.is_leader() {
-            // A voter with room then serves the writes that this node refuses.
+            // The next leader has room, and serves the writes that this node refuses.
             leader::transfer_to_best(&context, &replica).await;
         }
         if context.disk.space.is_low() && relieved.elapsed() >= relieve_every(&replica) {

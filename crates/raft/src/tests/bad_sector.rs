@@ -138,7 +138,7 @@ async fn a_snapshot_that_cannot_be_read_while_it_is_sent_is_set_aside_and_anothe
     wait("the bad one is set aside", || async {
         let aside = seqd_disk::sibling(&newest, ".bad").exists();
         if aside {
-            // From here on, a new file may have this name.
+            // The next snapshot may have the same name, and must be readable.
             middle.0.lock().unwrap().0 = None;
         }
         aside

@@ -284,7 +284,7 @@ async fn a_stop_answers_the_requests_of_peers() {
     let (mut cluster, leader, follower) = pair().await;
     let target = cluster.raft(leader).status().node_id.unwrap().0;
     let context = &cluster.raft(follower).node().context;
-    // Each is answered when the node stops, and not earlier.
+    // The node answers these requests when it stops, and not earlier.
     let asked = (0..50).map(|_| {
         let (context, addr) = (Arc::clone(context), cluster.spots[leader].addr.clone());
         tokio::spawn(async move {

@@ -58,8 +58,8 @@ async fn knows(cluster: &Cluster, at: usize, of: usize) {
     .await;
 }
 
-/// A copy of a running node's folder. The node has served requests since, and the other running
-/// nodes have recorded that.
+/// A copy of a running node's folder. Since the copy, the node has served requests, and the other
+/// running nodes have recorded its progress.
 async fn outgrown(cluster: &Cluster, at: usize) -> PathBuf {
     let kept = kept(cluster, at);
     work(cluster.raft(at)).await;
@@ -96,7 +96,7 @@ async fn peers_that_were_stopped_meanwhile_read_it_from_their_disks() {
         cluster.stop_all().await;
         std::fs::rename(&cluster.spots[victim].folder, &spare).unwrap();
         copy(&kept, &cluster.spots[victim].folder);
-        // One of them is enough, even while it still waits for an answer itself.
+        // One other node is enough, even while it still waits for an answer itself.
         cluster.start(others[0]).await.unwrap();
         assert_refused_for_good(&mut cluster, victim).await;
         std::fs::remove_dir_all(&cluster.spots[victim].folder).unwrap();

@@ -35,12 +35,12 @@ pub(crate) struct Spot {
     pub(crate) folder: PathBuf,
     pub(crate) addr: String,
     pub(crate) disk: Arc<dyn Disk>,
-    /// The levels that its program supports.
+    /// The levels that the node's program supports.
     pub(crate) levels: LevelRange,
     /// Entries between two snapshots.
     pub(crate) snapshot_every: u64,
     pub(crate) raft: Option<Raft>,
-    /// Carries its messages to the other nodes.
+    /// Carries the node's messages to the other nodes.
     pub(crate) transport: Arc<dyn Transport>,
 }
 

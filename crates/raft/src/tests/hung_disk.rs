@@ -15,7 +15,7 @@ use super::harness::{Cluster, next, wait};
 use crate::membership::leader;
 use crate::messages::Ping;
 
-/// Whether syncs of files are held, and a bell that rings when this changes.
+/// Whether file syncs are held, and a condition variable that signals a change.
 #[derive(Default)]
 struct Valve {
     held: Mutex<bool>,

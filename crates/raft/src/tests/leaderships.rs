@@ -1,6 +1,6 @@
-//! Invariants across a change of leaders: no entry of an earlier leadership is proposed, time
-//! continues, and a leader that leaves is replaced before it has stopped. A node that reaches no
-//! other node raises no term.
+//! Invariants across a change of leader: no entry of an earlier leadership is proposed, time
+//! continues, and a stopping leader is replaced before it has stopped. A node that reaches no other
+//! node raises no term.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Programs of other levels: the messages that a node refuses, and those that stop it.
+//! Programs of other levels: the messages that a node refuses, and the messages that stop the node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
         "{}",
         stop.message
     );
-    // Its folder is not refused. With the newer program, it continues.
+    // The follower's folder is not refused: with the newer program, the follower continues.
     cluster.stop(follower).await;
     cluster.start(follower).await.unwrap();
     cluster.ready().await;
@@ -281,7 +281,7 @@ async fn a_member_that_is_away_holds_the_level_also_if_it_supported_the_next_one
     restart(&mut cluster, 2, NEXT).await;
     reported(&cluster, "n3", NEXT).await;
     assert_no_raise_is_due(&cluster);
-    // It returns with the old program, and serves.
+    // The first learner returns with the old program, and serves.
     cluster.spots[1].levels = OLD;
     cluster.start(1).await.unwrap();
     reported(&cluster, "n2", OLD).await;
@@ -299,7 +299,8 @@ async fn a_report_of_an_earlier_start_of_a_member_does_not_raise_the_level() {
     stop_first_learner(&mut cluster).await;
     restart(&mut cluster, 2, NEXT).await;
     reported(&cluster, "n3", NEXT).await;
-    // Its next start is an old program that has sent a hello and an answer, but no ping.
+    // The first learner starts with an old program, which has sent a hello and an answer, but no
+    // ping.
     let context = &cluster.raft(0).node().context;
     let learner = cluster.raft(0).status().members[1].id.0;
     let (rows, _) = context.peers.rows();

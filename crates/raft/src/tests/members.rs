@@ -97,7 +97,7 @@ async fn a_removal_counts_the_voters_that_answer_now() {
     let (silent, other) = ((at + 1) % 3, (at + 2) % 3);
     let addr = cluster.spots[silent].addr.clone();
     silence(&cut, &addr, &leader, id_of(cluster.raft(silent))).await;
-    // It answered pings a moment ago, and still counts as reachable.
+    // The silent node answered pings a moment ago, and still counts as reachable.
     let name = cluster.spots[other].name.clone();
     let removed = leader.member_remove(name.clone(), deadline()).await;
     let Err(MemberError::Unsafe { detail }) = removed else {
@@ -123,7 +123,7 @@ async fn a_demoted_voter_is_a_learner_and_a_leader_moves_leadership_first() {
     assert_eq!(demoted.unwrap().role, Role::Learner);
     let leader = cluster.leader().expect("there is a leader");
     assert_ne!(leader, at);
-    // It keeps its ID and its data, serves, and can be promoted again.
+    // The demoted node keeps its ID and its data, serves, and can be promoted again.
     assert_eq!(next(cluster.raft(at), "orders").await, Some(1));
     let again = through.member_demote(name.clone(), deadline()).await;
     assert_eq!(again.unwrap().role, Role::Learner);
@@ -260,7 +260,7 @@ async fn a_change_that_lost_its_majority_continues_once_enough_voters_respond() 
     let (mut cluster, cut, leader, learner, addr) = with_a_learner().await;
     let at = cluster.leader().expect("there is a leader");
     let (one, other) = ((at + 1) % 3, (at + 2) % 3);
-    // The learner and a voter are lost in the moment after they were found to answer.
+    // The learner and a voter are lost right after they were found to answer.
     cut.lock()
         .unwrap()
         .extend([addr, cluster.spots[one].addr.clone()]);
@@ -287,7 +287,7 @@ async fn a_change_that_lost_its_majority_continues_once_enough_voters_respond() 
         ),
         "{refused:?}"
     );
-    // With the voter, two of three and three of four are present.
+    // Once the voter is back, two of three and three of four voters are present.
     cut.lock().unwrap().remove(&cluster.spots[one].addr);
     wait("the change is finished", || async {
         let raft = cluster.raft(other);

@@ -1,4 +1,4 @@
-//! Tests of properties that hold only when all parts work together.
+//! Tests of properties that depend on several parts together.
 
 mod addresses;
 mod adds;

@@ -126,7 +126,7 @@ fn an_installed_snapshot_that_is_bad_is_done_without_where_the_checkpoint_holds_
     let (_dir, root) = folder(20, None);
     let snap = root.join("snap");
     let disk: Arc<dyn Disk> = Arc::new(OsDisk);
-    // Its installation has progressed to the checkpoint. The log is still to be purged.
+    // The snapshot's installation has progressed to the checkpoint. The log is still to be purged.
     let without = open(Arc::clone(&disk), &root).err().unwrap();
     assert!(
         without.message.contains("the log was lost or is older"),
@@ -164,7 +164,7 @@ async fn an_installed_snapshot_may_cover_a_tail_of_a_later_term() {
     let storage = open(disk, &root).unwrap();
     let (mut log, position) = (storage.log, log_id(1, HELD));
     assert_eq!(storage.loaded.position, Some(position));
-    // From this, openraft concludes that the log must be purged.
+    // From this comparison, openraft concludes that the log must be purged.
     assert!(log.last() < storage.loaded.position);
     log.purge(position).await.unwrap();
     let next = [Entry::new_blank(log_id(3, HELD + 1))];

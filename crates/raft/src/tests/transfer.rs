@@ -1,5 +1,5 @@
-//! An interrupted transfer of a snapshot starts again without harm, and a transfer without room is
-//! refused without harm.
+//! An interrupted transfer of a snapshot is repeated, and a transfer without room is refused.
+//! Neither does harm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ use crate::messages::SnapshotHead;
 use crate::records::ToRecord;
 use crate::replica::Replica;
 
-/// Only a snapshot is so large that this many bytes pass through one connection.
+/// More bytes than any message except a snapshot sends through one connection.
 const CUT_AFTER_BYTES: usize = 64 << 10;
 
 /// A route to a node that breaks in the middle of the first large transfers.
@@ -261,7 +261,7 @@ async fn a_snapshot_without_room_is_refused_and_its_receiver_keeps_running() {
     assert!(refused.detail.contains("bytes free"), "{refused}");
     let snapshots = cluster.spots[follower].folder.join("snap");
     assert_eq!(std::fs::read_dir(snapshots).unwrap().count(), 0);
-    // It accepts the leader's entries, without which there is no quorum.
+    // The follower still accepts the leader's entries, without which there is no quorum.
     assert_eq!(next(cluster.raft(follower), "orders").await, Some(1));
     cluster.stop_all().await;
 }

@@ -1,12 +1,12 @@
-//! Checks the numbers of all clients: none repeats, and where it is promised, a number that was
-//! answered before another request was sent is smaller than each number of that request.
+//! Checks the numbers of all clients: none repeats and, where an order is promised, a number that
+//! was returned before a request was sent is smaller than each number of that request.
 //!
-//! The check for order is exact and needs one number of memory: all clients run on one thread, so
-//! the largest number answered before a request was sent is known when it is sent.
+//! The check of the order is exact and stores only one number. All clients run on one thread, so
+//! the largest number that was returned before a request is known when the request is sent.
 //!
 //! The check for repeats stores runs of numbers. Numbers of a sequence, and IDs of one tick, merge
-//! to one run each. Above [`RUNS`] runs it stops, and the findings state how many numbers it
-//! compared. It runs on a thread of its own.
+//! to one run each. Above [`RUNS`] runs the check stops, and the findings state how many numbers
+//! were compared. It runs on a thread of its own.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -22,8 +22,8 @@ pub(crate) const RUNS: usize = 4 << 20;
 /// wake-ups of the other thread.
 const GATHERED: usize = 32 << 10;
 
-/// The gathered batches that may wait for the other thread: 8 MiB. If it falls behind further,
-/// numbers are not compared, because the measurement must not wait.
+/// The gathered batches that may wait for the other thread: 8 MiB. If that thread falls further
+/// behind, numbers are dropped without a comparison, because the measurement must not wait.
 const BATCHES: usize = 16;
 
 /// The numbers that a message quotes.
@@ -34,13 +34,13 @@ const EXAMPLES: usize = 5;
 pub(crate) struct Findings {
     /// Numbers that were compared.
     pub(crate) checked: u64,
-    /// Numbers that were not compared, because the bound was reached.
+    /// Numbers that were not compared, because a limit was reached.
     pub(crate) unchecked: u64,
     /// Numbers that had been returned before.
     pub(crate) repeats: u64,
     pub(crate) repeat_examples: Vec<String>,
-    /// Responses with a number that does not follow all numbers answered before its request.
-    /// `None` if no order is promised.
+    /// Responses with a number that does not follow all numbers returned before the request. `None`
+    /// if no order is promised.
     pub(crate) order_violations: Option<u64>,
     pub(crate) order_examples: Vec<String>,
 }
@@ -52,7 +52,7 @@ impl Findings {
     }
 }
 
-/// The largest number answered before a request was sent.
+/// The largest number that was returned before a request was sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before(Option<i64>);
 
@@ -91,7 +91,7 @@ impl Order {
     }
 }
 
-/// The stored runs, and those that were not merged with them yet.
+/// The stored runs, and the runs that are not merged with them yet.
 #[derive(Debug)]
 struct Repeats {
     /// The distance of two neighbours: runs at this distance merge.

@@ -110,7 +110,7 @@ impl Server {
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     tls: Arc<ClientConfig>,
-    /// The longest time of connecting, and that of a request.
+    /// The time limit for connecting, and for a request.
     pub(crate) timeout: Duration,
 }
 
@@ -144,7 +144,7 @@ async fn shake(
 ) -> std::io::Result<SendRequest<Full<Bytes>>> {
     let shaken = http1::handshake(TokioIo::new(stream)).await;
     let (sender, connection) = shaken.map_err(std::io::Error::other)?;
-    // Its error is also the error of the request that it was serving.
+    // The connection's error is also returned by the request that it was serving.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }

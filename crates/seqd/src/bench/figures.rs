@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// The smallest and the largest latency that the histogram tells apart, in nanoseconds. Longer ones
-/// count as the largest.
+/// The range of latencies that the histogram distinguishes, in nanoseconds. Longer latencies count
+/// as the largest.
 const BOUNDS: (u64, u64) = (100, 600_000_000_000);
 
-/// Three significant digits.
+/// The number of significant digits of the histogram.
 const DIGITS: u8 = 3;
 
-/// What is counted.
+/// The counts and latencies of a target, of one or several rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     /// Successful actions.
@@ -48,7 +48,7 @@ impl Figures {
         self.actions += 1;
         self.numbers += numbers;
         if self.latencies.is_none() {
-            // The bounds are valid, so that it cannot fail.
+            // Cannot fail, because the bounds are valid.
             self.latencies = Histogram::new_with_bounds(BOUNDS.0, BOUNDS.1, DIGITS).ok();
         }
         if let Some(histogram) = &mut self.latencies {

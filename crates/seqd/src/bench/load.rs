@@ -140,7 +140,7 @@ impl Round {
 }
 
 impl Running<'_> {
-    /// Repeats the action of one client until the round is over.
+    /// Repeats the action of one client until the round ends.
     async fn repeat(&self, client: &mut Client) {
         while let Some(index) = self.claim() {
             let Some(due) = self.due(index).await else {
@@ -189,7 +189,8 @@ impl Running<'_> {
         self.pulse.0.set(self.pulse.0.get() + 1);
     }
 
-    /// Counts the actions that were due and that no client was free to carry out.
+    /// Returns the figures. Actions that were due but not started, because no client was free,
+    /// count as failed.
     fn finish(self) -> Figures {
         let mut figures = self.figures.into_inner();
         if self.pacer.is_some() && !self.halt.is_set() {

@@ -1,8 +1,8 @@
 //! A load generator that measures requests for numbers, and checks the numbers.
 //!
-//! It runs on the calling thread, with one task for each client, so that a machine with two cores
-//! keeps one for the server. Two more threads work little: one gives the start signals of an open
-//! loop, one compares numbers.
+//! All clients run on the calling thread, with one task for each, so that a machine with two cores
+//! keeps one for the server. Two further threads need little processor time: one gives the start
+//! signals of an open loop, the other compares numbers.
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!

@@ -1,4 +1,4 @@
-//! The times of an open loop: requests are due at a fixed rate, whatever the server does.
+//! The times of an open loop: requests are due at a fixed rate, independent of the responses.
 //!
 //! The latency of a request counts from the time at which it was due, so a stall of the server
 //! counts for every request that it delayed (coordinated omission: Gil Tene). A thread of its own
@@ -27,7 +27,7 @@ impl Schedule {
         Self { per_second }
     }
 
-    /// The time from the begin at which the request with this index is due.
+    /// The time from the start of the round at which the request with this index is due.
     pub(crate) fn due(self, index: u64) -> Duration {
         let nanos = (u128::from(index) * NANOS).div_ceil(u128::from(self.per_second.max(1)));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -88,7 +88,7 @@ fn pace(
             return;
         }
         let due = schedule.due_by(begin.elapsed()).min(total);
-        // The semaphore's limit: what does not fit now follows after the next sleep.
+        // Permits above the semaphore's limit are added after a later sleep.
         let room = Semaphore::MAX_PERMITS - permits.available_permits();
         let more = usize::try_from(due - given).unwrap_or(usize::MAX).min(room);
         permits.add_permits(more);

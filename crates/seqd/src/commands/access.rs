@@ -195,7 +195,7 @@ async fn list(session: &Session) -> Result<u8, Failure> {
 }
 
 async fn revoke(id: &str, session: &Session) -> Result<u8, Failure> {
-    // The server checks the request and words its effect.
+    // The server checks the request and describes its effect.
     let plan = session.client.dry_run().revoke_token(id).await?;
     if let Some(code) = session.agreed(&plan)? {
         return Ok(code);

@@ -84,8 +84,8 @@ impl ConfigSource {
     }
 }
 
-/// A configuration has a few kilobytes. A larger file, or a device without an end, is not a
-/// configuration.
+/// The largest configuration file. A configuration has a few kilobytes, and a path may name an
+/// endless device.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 fn read_file(path: &Path) -> io::Result<String> {
@@ -101,8 +101,9 @@ fn read_file(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Reads the certificates, keys and tokens that the configuration names, and refuses a
-/// node that would be open to everybody. Exceptions that the configuration permits become warnings.
+/// Reads the certificates, keys and tokens that the configuration names, and refuses a node that
+/// others could use without authentication. If the configuration permits this, it becomes a
+/// warning.
 pub(crate) fn check_access(resolved: &mut Resolved) -> Result<(), Failure> {
     let config = &resolved.config;
     Tls::load(config, &OsClock).map_err(refused)?;
@@ -139,7 +140,7 @@ fn check_data_dir(folder: &Path) -> Result<(), Failure> {
     match folder.metadata() {
         Ok(found) if found.is_dir() => return Ok(()),
         Ok(_) => return Err(unfit(folder, "it is a file: set a path of a folder")),
-        // It may exist.
+        // The folder may exist without being visible to this user.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
         Err(_) => {}
     }

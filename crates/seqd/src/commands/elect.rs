@@ -58,7 +58,7 @@ fn print(lock: &Lock, session: &Session) -> Result<Reader, Failure> {
     write_stdout(&report.text(session.format))
 }
 
-/// The token of the hold, 0 if nobody is elected.
+/// The token of the hold, or 0 if no candidate is elected.
 fn token_of(lock: &Lock) -> u64 {
     lock.holders.first().map_or(0, |holder| holder.token)
 }

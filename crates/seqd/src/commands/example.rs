@@ -1,5 +1,5 @@
-//! The worked example of `docs/internals/EXTENDING.md`, in the tests' build alone: `seqd example` shows
-//! the version of the node that answers.
+//! The worked example of `docs/internals/EXTENDING.md`, compiled only for tests: `seqd example`
+//! prints the version of the answering node.
 
 use clap::Args;
 

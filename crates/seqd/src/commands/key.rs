@@ -234,7 +234,7 @@ async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Fai
 }
 
 async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
-    // The server checks the request and words its effect.
+    // The server checks the request and describes its effect.
     let plan = session.client.dry_run().delete_key(name).await?;
     if let Some(code) = session.agreed(&plan)? {
         return Ok(code);

@@ -176,7 +176,7 @@ fn report(held: &HeldLock, session: &Session) -> Result<u8, Failure> {
 
 async fn break_holds(name: &str, token: Option<u64>, session: &Session) -> Result<u8, Failure> {
     let request = BreakLockRequest { token };
-    // The server checks the request and words its effect.
+    // The server checks the request and describes its effect.
     let plan = session.client.dry_run().break_lock(name, &request).await?;
     if let Some(code) = session.agreed(&plan)? {
         return Ok(code);

@@ -47,8 +47,8 @@ pub(super) fn note_cut(is_cut: bool, limit: u64, session: &Session) {
     }
 }
 
-/// Prints a created object for programs. A person has read the note about it, and stdout stays free
-/// for the values of the next command.
+/// Prints a created object for programs. For people, the note on stderr suffices, and stdout stays
+/// free for the values of the next command.
 pub(super) fn print_created(created: &Report, session: &Session) -> Result<u8, Failure> {
     if session.format.is_json() || session.format == Format::Csv {
         created.print(session.format)?;

@@ -15,12 +15,12 @@ use crate::session::Session;
 use crate::signals::Signals;
 use crate::supervise::{Ends, OnLost, Supervised};
 
-/// The variables of the command: the name of the lock, and the fencing token for the protected
-/// resource.
+/// The environment variables that are set for the command: the name of the lock, and the fencing
+/// token for the protected resource.
 pub(crate) const VARIABLES: [&str; 2] = ["SEQD_LOCK_NAME", "SEQD_LOCK_TOKEN"];
 
-/// The longest duration of the release after the command has ended. If it fails, the lock expires
-/// by itself.
+/// The time limit of the release after the command has ended. If the release fails, the lock
+/// expires by itself.
 const RELEASED: Duration = Duration::from_secs(5);
 
 /// The options of the hold, and the command.
@@ -257,7 +257,7 @@ impl Run {
                         lost = Some(why);
                     }
                 },
-                // A guardian that is stopped by a signal ends nothing.
+                // A guardian that is suspended by a signal does not end the command.
                 () = sleep_until(ends.killed), if !is_killed => {
                     running.kill();
                     is_killed = true;

@@ -145,7 +145,7 @@ fn check_id(text: &str) -> Result<(), Failure> {
 
 async fn delete(id: &str, session: &Session) -> Result<u8, Failure> {
     check_id(id)?;
-    // The server checks the request and words its effect.
+    // The server checks the request and describes its effect.
     let plan = session.client.dry_run().delete_one_time(id).await?;
     if let Some(code) = session.agreed(&plan)? {
         return Ok(code);

@@ -1,7 +1,7 @@
 //! The ports and files of the demo's nodes.
 //!
 //! A preferred port is replaced if another process listens on it. The ports are stored in the
-//! folder, because the addresses with which a cluster was founded identify its nodes for ever.
+//! folder, because the addresses with which a cluster was founded identify its nodes permanently.
 
 use std::fs::File;
 use std::io;
@@ -34,8 +34,8 @@ pub(crate) struct NodePlan {
     pub(crate) http: SocketAddr,
     /// The address for peers.
     pub(crate) peer: SocketAddr,
-    /// The ports of the Redis and memcached protocols. They are no part of the membership, so they
-    /// are chosen at each start.
+    /// The ports of the Redis and memcached protocols. They are not part of the membership, and are
+    /// therefore chosen at each start.
     #[serde(skip)]
     pub(crate) redis: u16,
     #[serde(skip)]

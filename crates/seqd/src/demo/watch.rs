@@ -15,8 +15,7 @@ use crate::failure::Failure;
 use crate::output::write_stderr;
 use crate::session::PATIENCE;
 
-/// The longest start of three nodes on a slow machine. After this time something is wrong with
-/// them.
+/// The longest start of three nodes on a slow machine. A start that takes longer has failed.
 const READY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The polling interval, which is short compared with an election.

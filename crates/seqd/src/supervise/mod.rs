@@ -1,10 +1,10 @@
 //! Runs a command only while a lock is held.
 //!
-//! There are three processes. This one is the holder: it renews the lock and sends each new end of
-//! the hold to the [guardian], its child, which starts the command and ends it in time. The command
-//! therefore ends before the hold does, even if this process is stopped or killed or cannot reach
-//! the cluster. If the guardian is killed, this process ends the command. Only if both are killed
-//! does the command continue, and the fencing token distinguishes it from the next one.
+//! There are three processes. This process is the holder: it renews the lock and sends each new end
+//! of the hold to its child, the [guardian], which starts the command and ends it in time. The
+//! command therefore ends before the hold does, even if this process is stopped or killed or cannot
+//! reach the cluster. If the guardian is killed, this process ends the command. Only if both are
+//! killed does the command continue, and the fencing token distinguishes it from the next one.
 
 mod control;
 pub(crate) mod guardian;

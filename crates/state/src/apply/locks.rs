@@ -40,7 +40,7 @@ impl Expiring for LockRecord {
     }
 }
 
-/// The locks and what belongs to them, while an entry is applied.
+/// The locks, with the counter, the deadlines and the tally, while an entry is applied.
 pub(crate) struct Locks<'a> {
     table: &'a mut Table<LockRecord>,
     counter: &'a mut Table<Counter>,
@@ -160,7 +160,8 @@ impl<'a> Locks<'a> {
         if let Some(record) = self.table.get(name)
             && let Some(claim) = record.claim(&asked.owner, asked.nonce)
         {
-            // Its holder enters the lock by each request, so that none may be lost.
+            // Each request of a secret owner enters the lock once, so each one must be
+            // distinguished.
             let is_full = asked.nonce.has_secret_owner() && claim.is_full(asked.attempt);
             if is_full || !record.has_terms(claim, asked) {
                 let name = name.clone();
@@ -213,8 +214,8 @@ impl<'a> Locks<'a> {
         })?
     }
 
-    /// Wakes the request of a grant. The node that made it may learn the outcome from the leader
-    /// before it applies the entry.
+    /// Wakes the request that waits for this claim. The request's node may receive the outcome from
+    /// the leader before it applies the entry.
     fn wake(&mut self, asked: &AcquireLock) {
         let (name, nonce) = (asked.name.clone(), asked.nonce);
         self.tally.ended.push(Wait::Lock { name, nonce });

@@ -35,7 +35,7 @@ impl NodeRecord {
     }
 }
 
-/// From the request that allocated the added node's ID.
+/// The data of the request that allocated the added node's ID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddedNode {
     pub peer: String,

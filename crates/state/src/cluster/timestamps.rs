@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::commands::ClusterOutcome;
 use crate::table::{Table, singleton};
 
-/// How far ahead of the cluster's judged clock a timestamp may be.
+/// The maximum number of milliseconds by which a timestamp may be ahead of a majority's clocks.
 pub(crate) const MAX_TIMESTAMPS_AHEAD_MS: u64 = 1000;
 
 /// The last millisecond of which timestamps were granted to a leader.

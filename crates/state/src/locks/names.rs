@@ -36,8 +36,8 @@ const SECRET_OWNER: u128 = 0x7365_6372_6574_0001;
 pub struct Nonce(pub u128);
 
 impl Nonce {
-    /// Derives the nonce from an owner and its name for the request, so that requests of two owners
-    /// are distinct.
+    /// Derives the nonce from an owner and the owner's name for the request, so that requests of
+    /// two owners are distinct.
     #[must_use]
     pub fn of(owner: &str, request: &str) -> Self {
         let length = owner.len() as u64;
@@ -65,13 +65,14 @@ impl Nonce {
     }
 }
 
-/// One request for a claim, drawn at random by the node that serves it. No node draws 0.
+/// Identifies one request for a claim. The node that serves the request draws it at random, but
+/// never draws 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Attempt(pub u64);
 
 impl Attempt {
-    /// An attempt of no request, so that no withdrawal ends its claim.
+    /// An attempt that belongs to no request. No withdrawal ends a claim with it.
     pub(crate) const NOBODY: Self = Self(0);
 }
 

@@ -42,7 +42,7 @@ const _: () = assert!(
     "the largest lock fits a row"
 );
 
-/// The bytes of the hash that stands for a secret owner: enough to tell holders apart.
+/// The bytes of the hash that is shown in place of a secret owner: enough to distinguish holders.
 const SHOWN_HASH_BYTES: usize = 4;
 
 /// A request for a lock: its owner and its terms.
@@ -57,7 +57,8 @@ pub struct Claim {
     /// The lifetime of a hold of this claim.
     pub ttl_ms: u64,
     pub shared: bool,
-    /// The time after the expiry of its hold during which the lock is granted to no client.
+    /// The time after the expiry of this claim's hold during which the lock is granted to no
+    /// client.
     pub lock_delay_ms: u64,
 }
 
@@ -88,7 +89,8 @@ impl Claim {
         }
     }
 
-    /// Returns the owner if it is a secret of the holder: the value of a lock of the Redis protocol.
+    /// Returns the owner if it is a secret of the holder: the value of a lock of the Redis
+    /// protocol.
     #[must_use]
     pub fn secret_owner(&self) -> Option<&str> {
         let is_secret = self.nonce.has_secret_owner();
@@ -157,7 +159,7 @@ impl std::ops::Deref for LockHolder {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockWaiter {
     pub claim: Claim,
-    /// The time at which it stops waiting.
+    /// The time at which the claim stops waiting.
     pub until: ClusterMs,
 }
 
@@ -174,9 +176,9 @@ impl std::ops::Deref for LockWaiter {
 pub struct LockRecord {
     /// The maximum number of concurrent holders.
     pub permits: u32,
-    /// In the order of tokens.
+    /// The holders, in the order of tokens.
     pub(crate) holders: Vec<LockHolder>,
-    /// In order of arrival.
+    /// The waiters, in order of arrival.
     pub(crate) waiters: VecDeque<LockWaiter>,
     /// Until this time the lock is granted to no client. 0 if there is no delay.
     pub(crate) delayed_until: ClusterMs,

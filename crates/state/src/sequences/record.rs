@@ -110,8 +110,8 @@ impl Table<SequenceRecord> {
         self.get(name).filter(|record| !record.deleted)
     }
 
-    /// Returns the sequence for a change. A refusal after this call encodes the row once more for
-    /// nothing.
+    /// Returns the sequence for a change. If the change is then refused, the row is encoded again
+    /// without need.
     pub(crate) fn existing_mut(
         &mut self,
         name: &SequenceName,

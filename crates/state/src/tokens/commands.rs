@@ -15,12 +15,12 @@ use crate::newtypes::ClusterMs;
 use crate::table::Table;
 use crate::tenant::Tenant;
 
-/// The maximum number of tokens that one command issues: applied in a few milliseconds.
+/// The maximum number of tokens that one command issues. Applying it takes a few milliseconds.
 pub const MAX_ISSUED: usize = 1000;
 
 /// The maximum number of one-time tokens, used and expired ones included. At about 160 bytes each,
-/// including the index, they take 640 MB of a node's memory. A node's own limit (`limits.tokens`) is
-/// far lower.
+/// including the index, they take 640 MB of a node's memory. A node's own limit (`limits.tokens`)
+/// is far lower.
 pub const MAX_ONE_TIME: usize = 4_000_000;
 
 /// A change of the one-time tokens.

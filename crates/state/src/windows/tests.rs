@@ -1,4 +1,4 @@
-//! Draws from windows, extensions, returns, and what voids a window.
+//! Draws from windows, extensions, returns, and events that void a window.
 
 use super::*;
 use crate::domains::Outcome;
@@ -142,7 +142,7 @@ fn windows_of_an_earlier_term_are_dropped_and_a_later_one_stays() {
     let drawn = story.try_draw(&draw_of(1)).unwrap();
     assert_eq!(drawn, DrawResult::Short, "windows outlive their term");
     assert!(!story.windows.begin(TERM), "an earlier term began again");
-    // A grant that was proposed in the earlier term belongs to nobody.
+    // A grant that was proposed in the earlier term is ignored.
     let times = (story.now, ClusterMs(0));
     let command = story
         .windows
@@ -212,7 +212,7 @@ fn a_returned_window_leaves_no_gap_and_an_older_return_changes_nothing() {
     };
     story.apply(give_back.clone());
     assert_eq!(story.values(1), (11, 11));
-    // The same return again, after values beyond it were granted.
+    // The return is repeated after values beyond it were granted.
     story.apply(give_back.clone());
     assert_eq!(story.values(1), (12, 12));
 }

@@ -128,7 +128,7 @@ impl PastLease {
     }
 }
 
-/// The past leases and what belongs to them, while an entry is applied.
+/// The past leases, with their index and their beginning, while an entry is applied.
 pub(crate) struct Past<'a> {
     pub(crate) leases: &'a mut Table<PastLease>,
     pub(crate) start: &'a mut Table<PastStart>,

@@ -45,9 +45,13 @@ pub(crate) fn check(file: &str, lines: &Lines) {
     }
     let golden = std::fs::read_to_string(&path).unwrap();
     for (written, golden) in written.lines().zip(golden.lines()) {
-        assert_eq!(written, golden, "{file}: these bytes are fixed for ever");
+        assert_eq!(
+            written, golden,
+            "{file}: written bytes stay as they are; new lines go to the end"
+        );
     }
-    assert_eq!(written.lines().count(), golden.lines().count(), "{file}");
+    let (now, kept) = (written.lines().count(), golden.lines().count());
+    assert_eq!(now, kept, "{file}: samples and golden lines");
 }
 
 pub(crate) fn lines_of(golden: &str) -> Vec<(&str, Vec<u8>)> {

@@ -23,7 +23,7 @@ pub(crate) struct Claim {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Lock {
     pub(crate) permits: u32,
-    /// In order of arrival.
+    /// The claims, in order of arrival.
     pub(crate) claims: Vec<Claim>,
     pub(crate) delayed_until: u64,
 }
@@ -84,7 +84,7 @@ impl Hold {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SeenLock {
     pub(crate) holders: Vec<Hold>,
-    /// With the ends of their waits.
+    /// The waiters, with the ends of their waits.
     pub(crate) waiters: Vec<(u8, u64)>,
 }
 

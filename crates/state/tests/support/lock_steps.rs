@@ -22,7 +22,7 @@ pub(crate) enum Step {
         /// Uses the terms of the claim with this nonce, if there is one: the request is a retry.
         as_before: bool,
     },
-    /// With a token that was granted before.
+    /// Renews a hold with a token that was granted before.
     Renew(Index, u64),
     Release(Index),
     /// Breaks one hold, or all.

@@ -10,7 +10,6 @@ use std::io;
 use super::record::{seal, unseal};
 use super::{Change, Checkpoint};
 
-/// Encodes a checkpoint.
 pub fn encode(changes: &[Change], applied: &Checkpoint) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     put(&mut bytes, &[&seal(applied)?]);

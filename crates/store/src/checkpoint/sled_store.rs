@@ -36,8 +36,8 @@ const STATE: u8 = b's';
 const PART: u8 = b'v';
 
 /// The value of a row is stored in parts of this size. sled splits a page only by the number of its
-/// items, and reads and writes it as a whole: with sixteen results of 16 KiB in one page, each
-/// change of one of them would read and write 256 KiB, in a file of its own.
+/// items, and reads and writes each page as a whole. With sixteen results of 16 KiB in one page, a
+/// change of one result would read 256 KiB and write them to a separate file.
 ///
 /// A smaller value has no further parts.
 const PART_BYTES: usize = 2048;

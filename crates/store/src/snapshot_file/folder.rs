@@ -43,7 +43,7 @@ impl Recovered {
 /// A snapshot that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
-    /// The index and term in its name.
+    /// The index and term in the name of the file.
     pub of: (u64, u64),
     pub path: PathBuf,
     pub why: String,
@@ -129,7 +129,7 @@ pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
     for summary in summaries(disk, dir)? {
         match summary {
             Ok(file) => listed.push(file),
-            // It was removed after its name was read.
+            // The file was removed after its name was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, "a snapshot cannot be used"),
         }
@@ -137,7 +137,7 @@ pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
     Ok(listed)
 }
 
-/// Checks whether headers and footers are readable. It fails like [`recover`], without reading the
+/// Checks whether headers and footers are readable. Fails like [`recover`], but does not read the
 /// blocks.
 pub fn check_readable(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     summaries(disk, dir).map(drop)
@@ -160,7 +160,7 @@ pub fn keep_two(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     keep(disk, dir, KEPT)
 }
 
-/// Removes all but the newest snapshot: on a full disk, the other one takes the space for the next.
+/// Removes all but the newest snapshot, because a full disk needs the space for the next one.
 pub fn keep_newest(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     keep(disk, dir, 1)
 }

@@ -63,7 +63,7 @@ pub fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
         .map_err(|_| invalid(path, "it is too short"))?;
     reader.fill(&mut footer)?;
     let footer = reader.decode(&footer).map_err(|error| {
-        // Its checksum was not verified, so its version is not reliable.
+        // The footer's checksum was not verified, so its version is not reliable.
         if is_newer(&error) {
             invalid(
                 path,

@@ -12,8 +12,8 @@ use seqd_guards::is_out;
 /// the disk, whether the node takes it, an operator requests it or a leader sends it.
 const LEFT_FREE: u64 = 64 << 20;
 
-/// The reserve is at most this fraction of the disk. Otherwise a small disk would have no space for
-/// any snapshot.
+/// `LEFT_FREE` is limited to the disk's size divided by this. Otherwise a small disk would have no
+/// space for any snapshot.
 const PART_OF_DISK: u64 = 8;
 
 /// Returns the bytes below which a node on a disk of this size takes no entries.
@@ -31,7 +31,8 @@ pub fn check_room(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> 
     check(disk, folder, bytes, |total| left_free(total) / 2)
 }
 
-/// Like [`check_room`], for a file that makes no room: it leaves all of these bytes free.
+/// Like [`check_room`], for a file that does not help to free space: it must leave all of
+/// [`left_free`].
 pub fn check_room_to_export(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> {
     check(disk, folder, bytes, left_free)
 }

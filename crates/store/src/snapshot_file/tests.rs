@@ -183,7 +183,7 @@ fn each_flipped_byte_of_a_small_file_is_found() {
                 "byte {position}: {error}"
             );
             assert!(read(&file.path).is_err(), "byte {position}");
-            // It is set aside, and does not prevent a start.
+            // Such a file is set aside, and does not prevent a start.
             check_readable(&OsDisk, dir.path()).unwrap();
         }
     }

@@ -1,5 +1,4 @@
-//! The queued calls, and the log after them. This file only keeps records; [`super::Shared`] has
-//! the lock and the waits.
+//! The queued calls, and the log after them. [`super::Shared`] has the lock and the waits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

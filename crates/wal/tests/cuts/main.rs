@@ -82,8 +82,7 @@ fn the_same_seed_makes_the_same_operations() {
     }
 }
 
-/// The number of worlds within which a planted fault must be caught. The simulation cannot detect a
-/// fault that is not caught by then.
+/// The number of worlds within which a planted fault must be caught.
 const WORLDS: u64 = 200;
 
 #[track_caller]

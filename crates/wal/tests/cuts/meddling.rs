@@ -8,7 +8,6 @@ use std::sync::Arc;
 use seqd_disk::simulated::SimulatedDisk;
 use seqd_disk::{Disk, DiskFile, Tap, Tapped};
 
-/// The fault.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Wrong {
     /// A failed sync is retried, and its `Ok` is trusted.

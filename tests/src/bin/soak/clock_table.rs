@@ -27,10 +27,9 @@ const STEPS: [(&str, i64); 4] = [
     ("10 years", 10 * 365 * 86_400_000),
 ];
 
-/// The duration of a short fault.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// The interval of the views.
+/// The time between two looks at the members' views.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The load before a fault and after it.
@@ -42,7 +41,6 @@ const REFUSED: Duration = Duration::from_millis(250);
 /// The time limit for IDs of a corrected node, and of a restored one.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// One fault.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     size: &'static str,

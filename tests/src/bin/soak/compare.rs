@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     let this = || started(None, false);
     match arguments.text("--with").map(Path::new) {
         Some(other) => compared(&this(), &started(Some(other), false), rounds).verdict(),
-        // With TLS against without: the cost is printed, and is no violation.
+        // A comparison with and without TLS prints the cost, which is no violation.
         None if arguments.flag("--tls") => {
             compared(&started(None, true), &this(), rounds);
             Ok(())

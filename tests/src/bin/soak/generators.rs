@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     Ok(())
 }
 
-/// One number of generators.
+/// One step of the run, with its number of generators.
 struct Step {
     count: usize,
     measured: Duration,

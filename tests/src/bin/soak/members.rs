@@ -1,6 +1,6 @@
-//! Changes of members under load, with TLS, access tokens, and clients that use every endpoint: two
-//! nodes are added, the leader is removed, a dead node is replaced by a command that is killed
-//! half-way, and the cluster shrinks to one node and grows to three again.
+//! Changes of members under load, with TLS, access tokens, and clients that use every endpoint. Two
+//! nodes are added, the leader is removed, and a dead node is replaced by a command that is killed
+//! half-way. Then the cluster shrinks to one node and grows to three again.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
 //! Millions of draws from a segment sequence while refills are slow or fail, and nodes are killed.
-//! Strict values beside them show how long one entry of the log takes, which is what a refill needs.
+//! Concurrent strict values show how long one entry of the log takes, which is the time that a
+//! refill needs.
 
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ const STRETCHES: u64 = 12;
 
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How much longer than an entry of the log a draw may wait, for a busy machine.
+/// The margin for a busy machine: a draw may take this much longer than one entry of the log.
 const MARGIN: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(draws: u64) -> Result<(), Violation> {
@@ -93,7 +94,7 @@ pub(crate) fn run(draws: u64) -> Result<(), Violation> {
     report.verdict()
 }
 
-/// The longest time that a request of this period took.
+/// The longest duration of a request within this period.
 fn longest(history: &History<Values>, from: At, to: At) -> Duration {
     let within = history.iter().filter(|op| from <= op.call && op.back <= to);
     let times = within.map(|op| op.back.since(op.call));

@@ -83,13 +83,13 @@ impl Etcd {
     }
 }
 
-/// When a Redis syncs its log.
+/// The times at which a Redis server syncs its log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Log {
     /// Before each response.
     Always,
     EverySecond,
-    /// It has no log.
+    /// The server has no log.
     Never,
 }
 

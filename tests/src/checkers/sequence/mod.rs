@@ -1,10 +1,13 @@
 //! A strict sequence is linearizable in all of its operations: values, reads, advances, deletion
 //! and creation; ascending and descending, with any increment, and cycling.
 //!
-//! Each value is converted to its position, the number of values before it. The checks are: the
-//! values belong to the sequence, and each response has as many as requested; no position is
-//! granted twice; there is one order that agrees with real time; every position that no response
-//! contains has a reason; and no request is served while the sequence is deleted.
+//! Each value is converted to its position, the number of values before it. The checks are:
+//!
+//! - The values belong to the sequence, and each response has as many as requested.
+//! - No position is granted twice.
+//! - There is one order that agrees with real time.
+//! - Every position that no response contains has a reason.
+//! - No request is served while the sequence is deleted.
 
 mod definition;
 mod existence;

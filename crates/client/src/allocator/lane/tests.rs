@@ -173,7 +173,7 @@ fn no_interleaving_of_draws_and_installs_repeats_a_value() {
         });
         let mut drawn: Vec<i64> = Vec::new();
         let mut former = 2;
-        // So many that the slot of the first segment is reused.
+        // Enough segments to reuse the slot of the first one.
         for first in [11, 21, 31, 41, 51] {
             drawn.extend(lane.draw(1).iter().flat_map(all));
             let taken = lane.install(values(first, 1), 0, former);

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::file;
 
-/// The file apart from the wrong lines, which replace lines with the same keys.
+/// The lines of a valid file. A wrong line replaces the line with the same key.
 const RIGHT: [(&str, &str); 4] = [
     ("node.name", "\"n1\""),
     ("http.listen", "\"127.0.0.1:7400\""),
@@ -65,7 +65,7 @@ fn settings_that_work_but_are_unwise_pass_with_a_warning() {
     ] {
         assert!(unlisted.contains(part), "{part}: {unlisted}");
     }
-    // The file of a node that joins, and of one that has joined.
+    // The file of a joining node, and of a node that has joined.
     assert_eq!(warnings(members, "peer.advertise = \"h4:1\""), "");
     let own = "\"n1=h1:1\", \"n3=h3:1\", \"n4=h4:1\"";
     assert_eq!(warnings(own, ""), "");
@@ -87,7 +87,7 @@ fn settings_that_work_but_are_unwise_pass_with_a_warning() {
     );
     let unused = warnings(own, "compat.tinyid_tokens = \"/tokens\"");
     assert!(unused.contains("does not contain tinyid"), "{unused}");
-    // The list of a node that joins is no list of voters.
+    // The list of a joining node is not a list of voters.
     let joins = warnings("\"n1=h1:1\", \"n2=h2:1\"", "peer.advertise = \"h4:1\"");
     assert_eq!(joins, "");
     let even = warnings("\"n1=h1:1\", \"n4=h4:1\"", "");

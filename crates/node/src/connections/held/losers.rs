@@ -1,4 +1,4 @@
-//! Which connections are closed in favour of others.
+//! Selects the connections that are closed to make room for new ones.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -9,11 +9,11 @@ use seqd_state::Tenant;
 /// of the usual size have fewer.
 pub(super) const FEW: usize = 16;
 
-/// The order in which the connections of a tenant are closed: first those without a request,
-/// beginning with those that have no unsent bytes and never had a request; then those whose requests
-/// wait; then new ones, whose first request may be on its way, since a tenant that always loses its
-/// latest connection is not served at all; finally those with a request in service. Among equal
-/// ones, the one with the earliest event is first.
+/// The order in which the connections of a tenant are closed. Connections without a request are
+/// first, beginning with those that have no unsent bytes and never had a request. Connections whose
+/// requests wait are second. New connections are third: their first request may be on its way, and
+/// a tenant that always loses its latest connection is never served. Connections with a request in
+/// service are last. Among equals, the connection with the earliest event is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     pub(super) is_served: bool,
@@ -34,7 +34,7 @@ pub(super) struct Candidate {
 /// The connections of a tenant that are not closed yet.
 struct Load {
     tenant: Tenant,
-    /// The first to be closed is the last.
+    /// In reverse order: the last element is closed first.
     connections: Vec<Candidate>,
     /// The connections at rest that are not new.
     old: usize,
@@ -58,8 +58,8 @@ impl Load {
         }
     }
 
-    /// The connections at rest that count in the comparison of tenants. A few new ones, of a client
-    /// that is about to ask, do not count like those that others have left idle.
+    /// The connections at rest that count in the comparison of tenants. The first [`FEW`] new
+    /// connections do not count, because their client may be about to send a request.
     fn idle(&self) -> usize {
         self.old + self.new.saturating_sub(FEW)
     }
@@ -68,7 +68,7 @@ impl Load {
         self.tenant != Tenant::OPERATOR
     }
 
-    /// The number of connections. The operator's count only if there are no others.
+    /// The number of connections. Those of the operator do not count.
     fn count(&self) -> usize {
         if self.is_client() {
             self.connections.len()
@@ -90,9 +90,9 @@ impl Load {
     }
 }
 
-/// All tenants together.
+/// Totals over all tenants.
 struct Crowd {
-    /// The connections of the client with the most.
+    /// The largest number of connections of one client.
     most: usize,
     /// The connections at rest of all clients.
     at_rest: usize,
@@ -122,15 +122,15 @@ impl Crowd {
     ///
     /// A tenant with less than half as many connections as the largest tenant loses none to it,
     /// unless the connections at rest of all tenants together are as many as those of the largest.
-    /// Connections at rest then fill the port, whatever their addresses, and no connection with a
-    /// request in service is closed for them.
+    /// In that case, connections at rest fill the port, whatever their addresses, and one of them
+    /// is closed instead of a connection with a request in service.
     fn may_take_from(&self, load: &Load) -> bool {
         2 * load.count() >= self.most || self.most < FEW || self.at_rest >= self.most
     }
 
-    /// The tenant with the most idle connections loses one of these. If there are none, the tenant
-    /// with the most new ones loses one; else the tenant with the most connections loses one with a
-    /// request in service.
+    /// The tenant with the most idle connections loses an idle one. If no tenant has any, the
+    /// tenant with the most new connections loses a new one. Otherwise, the tenant with the most
+    /// connections loses one with a request in service.
     fn turn(&self, load: &Load) -> Turn {
         let (kind, number) = match (self.may_take_from(load), load.idle(), load.new) {
             (true, idle @ 1.., _) => (Kind::Idle, idle),
@@ -149,8 +149,8 @@ impl Crowd {
     }
 }
 
-/// The connections that are closed for the next `most` new ones, in this order; fewer if no more can
-/// be closed.
+/// Returns the connections to close for the next `most` new ones, in order. Returns fewer if no
+/// more can be closed.
 pub(super) fn losers(
     connections: impl Iterator<Item = (Tenant, Candidate)>,
     most: usize,
@@ -161,7 +161,7 @@ pub(super) fn losers(
     }
     let loads = of_tenant.into_iter();
     let mut loads: Vec<Load> = loads.map(|(tenant, all)| Load::new(tenant, all)).collect();
-    // So few are closed that this remains true.
+    // Computed once: too few connections are closed to change the totals noticeably.
     let crowd = Crowd::of(&loads);
     let turns = loads.iter().enumerate();
     let mut turns: BinaryHeap<_> = turns.map(|(at, load)| (crowd.turn(load), at)).collect();

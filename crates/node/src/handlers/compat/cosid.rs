@@ -16,7 +16,8 @@ use crate::http::{Foreign, Response};
 use crate::problems::invalid;
 use crate::services::{MachinePool, Services, sequence_name};
 
-/// The longest hold of a machine number: that of a lock. A stable instance always gets it.
+/// The longest hold of a machine number, which is that of a lock. A stable instance always gets
+/// this time.
 const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// An error in the form of CosId.
@@ -33,7 +34,7 @@ impl From<Problem> for Refused {
     }
 }
 
-/// An instance of an application.
+/// An instance of an application, as a request names it.
 struct Instance {
     id: String,
     is_stable: bool,
@@ -234,7 +235,7 @@ async fn created(node: &Services, from: &Foreign) -> Result<(), Problem> {
             .await
     });
     match created.await {
-        // Another instance has created it meanwhile.
+        // Another instance has created the sequence meanwhile.
         Err(problem) if !problem.is(ErrorCode::AlreadyExists) => Err(problem),
         _ => Ok(()),
     }

@@ -9,7 +9,7 @@ use super::{JSON, mint, response, spring};
 use crate::http::{Foreign, Response};
 use crate::services::{Services, sequence_name};
 
-/// The results of Leaf that are no IDs.
+/// The results with which Leaf reports errors.
 const UNKNOWN_KEY: i8 = -2;
 const FAILED: i8 = -3;
 

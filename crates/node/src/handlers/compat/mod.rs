@@ -1,7 +1,7 @@
 //! The HTTP routes of Leaf, TinyID, CosId and katsubushi: their paths, parameters and responses,
 //! over the services.
 //!
-//! Each system has a file, which decides nothing but the form. `compat.routes` enables them one by
+//! Each system has a file, which only translates between forms. `compat.routes` enables them one by
 //! one; a route that is not enabled does not exist.
 
 mod cosid;

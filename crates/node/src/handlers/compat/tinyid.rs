@@ -19,14 +19,14 @@ use crate::services::{Services, sequence_name};
 /// The most IDs of one request.
 const MOST: i32 = 100_000;
 
-/// The values of a segment if the sequence is not of the mode segment: all of them pass through the
-/// log together.
+/// The number of values of a segment if the mode of the sequence is not `segment`. All of them pass
+/// through the log together.
 const OF_OTHER_MODES: u64 = 1000;
 
 /// TinyID's client loads the next segment when this part of one is used.
 const LOADING_PERCENT: i64 = 20;
 
-/// A request that has shown a token of TinyID, which permits it.
+/// The operation of a request that a token of TinyID permits.
 static WITH_OWN_TOKEN: Operation = Operation::local(Need::Nothing);
 
 /// An error in the form of TinyID.
@@ -82,9 +82,9 @@ pub(super) async fn segment_simple(node: Arc<Services>, from: Foreign) -> Respon
 }
 
 impl Run {
-    /// The value before the first one, the value from which on the next segment is loaded, the last
-    /// value, the increment, and the remainder. The client uses the values above the first of these
-    /// that have the remainder.
+    /// The value before the first one, the value at which the client loads the next segment, the
+    /// last value, the increment, and the remainder. The client uses the values that have this
+    /// remainder, beginning above the first field.
     fn fields(self) -> [i64; 5] {
         let Run {
             first,
@@ -93,7 +93,7 @@ impl Run {
         } = self;
         let current = first.saturating_sub(1);
         let length = last.saturating_sub(current);
-        // The product of a length of up to 2^63 does not fit.
+        // The product of a length of up to 2^63 does not fit into 64 bits.
         let loading = (i128::from(length) * i128::from(LOADING_PERCENT) / 100) as i64;
         let loading = current.saturating_add(loading);
         [
@@ -225,7 +225,7 @@ async fn run(node: &Services, from: &Foreign) -> Result<Run, Refused> {
     served.await
 }
 
-/// Carries out a request of a caller with a token, of TinyID or of the cluster.
+/// Serves a request of a caller with a token of TinyID or of the cluster.
 async fn serve<T>(
     node: &Services,
     from: &Foreign,

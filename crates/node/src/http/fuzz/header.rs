@@ -27,8 +27,8 @@ use crate::replica::{self, Progress, Replica};
 
 /// Tests the headers that a node reads, one per line; the first byte of a line selects the header.
 ///
-/// An accepted host must be a name or an address of the node. An origin that may change something
-/// must be the requested host. An admitted token must be in force. Each refusal must have a
+/// An accepted host must be a name or an address of the node. An origin that may make changes must
+/// be that of the requested host. An admitted token must be in force. Each refusal must have a
 /// message.
 pub fn node_header(input: &[u8]) {
     let mut headers = HeaderMap::new();

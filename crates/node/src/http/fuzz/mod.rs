@@ -38,10 +38,10 @@ pub use header::node_header;
 /// The buffer of a connection, larger than the responses to any input.
 const BUFFER: usize = 8 << 20;
 
-/// The longest time for which the server may hold a finished connection: no longer than a stop.
+/// The time limit of one connection, which is that of a node's stop.
 const MOST_WAIT: Duration = Duration::from_secs(10);
 
-/// A time within which all complete requests of an input are answered.
+/// The time within which all complete requests of an input are answered.
 const ANSWERED: Duration = Duration::from_secs(4);
 
 /// The greatest length of the detail of a refusal, which quotes the request.
@@ -128,10 +128,10 @@ impl Listen for One {
 /// Tests a connection of a client. The first byte is the size of the pieces in which the client
 /// sends the rest.
 ///
-/// The responses must be the same whether the requests are read by hyper or, where possible, as hot
-/// ones. The connection must end with its bytes. The responses must be HTTP/1.1 with statuses of the
-/// contract, none of them an internal error. A handler's refusal must be a problem with the same
-/// status.
+/// The responses must be the same whether hyper reads all requests or hot requests are read without
+/// it. After the last complete response, the connection must contain no further bytes. The
+/// responses must be HTTP/1.1 with statuses of the contract, none of them an internal error. A
+/// handler's refusal must be a problem with the same status.
 pub fn node_http(input: &[u8]) {
     let Some((piece, bytes)) = input.split_first() else {
         return;
@@ -163,13 +163,13 @@ pub fn node_http(input: &[u8]) {
     assert!(rest.is_empty(), "{:?}", String::from_utf8_lossy(rest));
 }
 
-/// Here, a request for any path may be hot.
+/// Treats requests for every path as hot.
 fn is_hot(_: &http::Method, _: &str) -> bool {
     true
 }
 
-/// The responses without the headers that differ in each, and without that to an unreadable head:
-/// whether hyper sends one depends on the reads in which the head arrived.
+/// The responses without the headers that always differ, and without the response to an unreadable
+/// head: whether hyper sends that one depends on how the head was split into reads.
 fn comparable(answers: &[u8]) -> String {
     let text = String::from_utf8_lossy(answers);
     let readable = match text.rfind("HTTP/1.1 ") {
@@ -214,8 +214,8 @@ async fn client(stream: DuplexStream, bytes: &[u8], piece: usize) -> Vec<u8> {
         }
         tokio::task::yield_now().await;
     }
-    // A refusal that is held back is lost if its client disconnects, at a time that depends on the
-    // bytes that were read with the request.
+    // Waits before it disconnects: a delayed refusal is lost if its client disconnects first, and
+    // the delay depends on the bytes that were read with the request.
     tokio::time::sleep(ANSWERED).await;
     let _ = write.shutdown().await;
     let mut answers = Vec::new();

@@ -93,7 +93,7 @@ impl Drop for Open<'_> {
     }
 }
 
-/// The answer to a request, before it has a form.
+/// The response to a request, before it is encoded in a form.
 enum Answer {
     Ids(Vec<Bytes>, Minted),
     Version,

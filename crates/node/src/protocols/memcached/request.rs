@@ -3,25 +3,26 @@
 use bytes::Bytes;
 use seqd_api::{ErrorCode, Problem};
 
-/// The limit of the memcached server.
+/// The longest key, as in the memcached server.
 pub(super) const MAX_KEY_BYTES: usize = 250;
 
-/// Ten times the keys that clients ask for together, and a tenth of the IDs of an HTTP request.
+/// The most keys of a get: ten times as many as clients request together, and a tenth of the IDs of
+/// an HTTP request.
 pub(super) const MAX_KEYS: usize = 1000;
 
 /// The longest data that is discarded: the largest item of a memcached server with its defaults.
 pub(super) const MAX_DATA_BYTES: u64 = 1 << 20;
 
-/// What a client asks for.
+/// The content of a request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Asked {
     /// A fresh ID for each key.
     Ids(Vec<Bytes>),
-    /// A get that is refused.
+    /// A get that exceeds a limit.
     Refused(Problem),
     Version,
     Stats,
-    /// A request that only has its response, after those before it.
+    /// A no-op: the response only marks that all earlier requests were answered.
     Nothing,
     /// A command that is not supported.
     Unknown,
@@ -39,11 +40,11 @@ pub(super) enum Form {
 pub(super) struct Request {
     pub(super) asked: Asked,
     pub(super) form: Form,
-    /// Whether the client does not expect a response.
+    /// True if the client does not expect a response.
     pub(super) is_silent: bool,
-    /// Whether nothing after it can be read.
+    /// True if the connection ends after this request.
     pub(super) is_last: bool,
-    /// The bytes after it that are discarded.
+    /// The number of bytes after the request to discard.
     pub(super) data_bytes: u64,
 }
 
@@ -79,7 +80,7 @@ impl Request {
     }
 }
 
-/// The IDs of some keys, or the refusal of a get with these keys.
+/// A get of these keys, or its refusal if a limit is exceeded.
 pub(super) fn ids(keys: Vec<Bytes>) -> Asked {
     if keys.len() > MAX_KEYS {
         let detail = format!("a get takes at most {MAX_KEYS} keys");

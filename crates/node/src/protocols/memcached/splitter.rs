@@ -1,4 +1,4 @@
-//! The splitting of a connection's bytes into requests.
+//! Splits the bytes of a connection into requests.
 //!
 //! The data of a storage command is discarded as it arrives. A request whose end cannot be found
 //! is the last one of its connection.
@@ -12,9 +12,9 @@ use super::{binary, text};
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     is_binary: Option<bool>,
-    /// The bytes that are still to be discarded.
+    /// The number of bytes that are still to be discarded.
     data_bytes: u64,
-    /// The bytes of an incomplete line that have no line end.
+    /// The number of bytes of an incomplete line that were searched for a line end.
     searched: usize,
 }
 
@@ -37,7 +37,7 @@ impl Splitter {
         Some(request)
     }
 
-    /// The form of a response without a request.
+    /// The form of a response that belongs to no request.
     pub(super) fn form(&self) -> Form {
         match self.is_binary {
             Some(true) => binary::NO_REQUEST,

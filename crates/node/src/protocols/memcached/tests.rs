@@ -1,4 +1,4 @@
-//! Requests and responses, byte for byte, in whatever pieces they arrive.
+//! Requests and responses, byte for byte, for every division into pieces.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -22,14 +22,14 @@ pub(super) struct Subscriptions(Vec<Subscription>);
 
 struct Subscription {
     channel: Bytes,
-    /// An item each time the lock is free: whether the client may still know it.
+    /// Yields an item each time the lock becomes free: whether the client still has access.
     freed: Pin<Box<dyn Stream<Item = bool> + Send + Sync>>,
 }
 
-/// What a subscription brings.
+/// A message that a subscription sends to the client.
 pub(super) enum Push {
     Message(Bytes),
-    /// The client's token no longer permits it.
+    /// The client's token no longer permits the subscription.
     Ended,
 }
 
@@ -84,7 +84,7 @@ impl Subscriptions {
     }
 }
 
-/// A message for each time that the lock is free while the client has access.
+/// Yields an item each time the lock becomes free: `true` while the client has access.
 fn freed(watch: HolderWatch, right: Right) -> impl Stream<Item = bool> + Send + Sync {
     stream::unfold((watch, right), |(watch, right)| async move {
         watch.freed().await;

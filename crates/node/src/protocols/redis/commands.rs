@@ -7,7 +7,7 @@ use super::connection::Client;
 use super::errors::{shown, wrong_arguments};
 use super::reply::Reply;
 
-/// How a command is carried out.
+/// The implementation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Run {
     Incr,
@@ -118,8 +118,7 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Row> {
     COMMANDS.iter().find(is_it)
 }
 
-/// The command of a request that is served together with others of the same command that follow it:
-/// `INCR NAME` or `SEQD.ID`.
+/// Returns the command if consecutive requests of it are served together: `INCR NAME` or `SEQD.ID`.
 pub(super) fn joined(request: &[Bytes]) -> Option<Run> {
     let row = find(request.first()?)?;
     let is_joined = match row.run {
@@ -140,7 +139,7 @@ impl Row {
     }
 }
 
-/// Carries out a request, which is not empty.
+/// Executes a request, which is not empty.
 pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
     if is_of_transaction(client, &request[0]) {
         return client
@@ -189,7 +188,7 @@ pub(super) async fn execute(client: &mut Client, request: &[Bytes]) -> Reply {
     }
 }
 
-/// Returns whether a connection of version 2 with channels serves a command.
+/// Returns whether a subscribed connection of protocol version 2 may use a command.
 fn is_of_subscriber(run: Run) -> bool {
     matches!(
         run,
@@ -204,8 +203,9 @@ fn is_of_subscriber(run: Run) -> bool {
 const NO_TRANSACTIONS: &str =
     "ERR no transactions: each command is carried out at once and for itself";
 
-/// Returns whether a request is refused as a part of a transaction. Most clients send a transaction
-/// as a whole, and nothing of it must have an effect; others go on after the refusal.
+/// Returns whether a request is refused as part of a transaction. Most clients send a transaction
+/// as a whole, so none of its commands may have an effect. Other clients continue after the
+/// refusal.
 fn is_of_transaction(client: &mut Client, name: &[u8]) -> bool {
     let is = |words: &[&str]| {
         let mut words = words.iter();
@@ -219,8 +219,8 @@ fn is_of_transaction(client: &mut Client, name: &[u8]) -> bool {
     client.in_refused || is(&["exec", "discard", "watch", "unwatch"])
 }
 
-/// Returns whether a command is a line of a web page's request, which may be sent from any site. The
-/// connection then ends, so that nothing of what follows has an effect.
+/// Returns whether a command is a line of an HTTP request, which a web page of any site can make a
+/// browser send. The connection then ends, so that the rest of the request has no effect.
 fn is_of_web_page(name: &[u8]) -> bool {
     [&b"post"[..], b"host:"]
         .iter()

@@ -26,8 +26,8 @@ use crate::protocols::{Protocol, Session};
 /// The most requests that are served together.
 const MOST_TOGETHER: usize = 128;
 
-/// The requests after which other connections get their turn, and the bytes that count as one:
-/// empty requests have one byte.
+/// After this many requests, the task yields to other connections. Each [`TURN_BYTES`] bytes also
+/// count as a request, because an empty request has a single byte.
 const IN_TURN: usize = 32;
 const TURN_BYTES: usize = 256;
 
@@ -39,12 +39,12 @@ pub(super) struct Client {
     pub(super) session: Session,
     pub(super) scripts: Arc<Remembered>,
     pub(super) version: Version,
-    /// The name that the client has given itself.
+    /// The name that the client has set.
     pub(super) name: String,
     pub(super) id: u64,
     /// The connection ends after the next reply.
     pub(super) is_over: bool,
-    /// A transaction was refused, and the rest of it may follow.
+    /// A transaction was refused, and its remaining commands may follow.
     pub(super) in_refused: bool,
     pub(super) subscriptions: Subscriptions,
 }
@@ -55,7 +55,7 @@ impl Client {
         of_problem(problem, self.session.connection().is_reserved())
     }
 
-    /// The reply to a request that only concerns this node.
+    /// The reply to a request that needs only this node.
     pub(super) async fn local(
         &self,
         command: &'static str,
@@ -78,7 +78,8 @@ impl Client {
         (sender, count, None)
     }
 
-    /// Admits one request, which counts once towards the rate of its token however many keys it has.
+    /// Admits one request, which counts once towards the rate of its token, regardless of its
+    /// number of keys.
     ///
     /// # Errors
     /// The reply to a request that is refused.
@@ -93,7 +94,7 @@ impl Client {
         }
     }
 
-    /// Adds the replies to those of `count` requests that were refused.
+    /// Adds a reply for each of the `count` requests that has none yet, if there is a refusal.
     pub(super) async fn refuse(
         &self,
         command: &'static str,
@@ -203,7 +204,7 @@ async fn exchange(
 const NO_MEMORY: &str = "TRYAGAIN overloaded: incomplete requests take all the memory that there \
                          is for them";
 
-/// What the received bytes begin with.
+/// The beginning of the received bytes.
 enum Next {
     /// A request, or several that are served together.
     Requests(Vec<Vec<Bytes>>),
@@ -211,9 +212,9 @@ enum Next {
     Invalid(String),
 }
 
-/// Takes the next request, and those after it that are served together with it, unless `alone`. No
-/// more requests than that are parsed, because parsed ones take ten times the memory of their bytes.
-/// `ahead` is what was parsed after the last of them.
+/// Takes the next request and, unless `alone` is set, the following requests that are served
+/// together with it. Parses at most one request more, which is kept in `ahead`, because a parsed
+/// request takes ten times the memory of its bytes.
 fn next(bytes: &mut BytesMut, ahead: &mut Option<Parsed>, alone: bool) -> Next {
     let (mut requests, mut first) = (Vec::new(), None);
     loop {

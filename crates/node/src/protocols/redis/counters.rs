@@ -24,8 +24,8 @@ const IDS: Call<'_> = Call {
 };
 
 impl Client {
-    /// Carries out several requests `INCR NAME`, which need not have one name. Those of one name
-    /// take their values together.
+    /// Executes several requests `INCR NAME`. Requests with the same name take their values
+    /// together.
     pub(super) async fn increment_all(&self, requests: &[Vec<Bytes>]) -> Vec<Reply> {
         let mut places: HashMap<&Bytes, Vec<usize>> = HashMap::new();
         for (at, request) in requests.iter().enumerate() {
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// `INCRBY NAME COUNT`: the last of so many contiguous values.
+    /// `INCRBY NAME COUNT`: takes COUNT contiguous values and returns the last one.
     pub(super) async fn increment_by(&self, arguments: &[Bytes]) -> Reply {
         let Some(count) = number(&arguments[1]) else {
             return not_an_integer();
@@ -124,7 +124,7 @@ impl Client {
         }
     }
 
-    /// `SEQD.NEXT NAME COUNT`: ranges.
+    /// `SEQD.NEXT NAME COUNT`: takes COUNT values and returns their ranges.
     pub(super) async fn next_ranges(&self, arguments: &[Bytes]) -> Reply {
         let Some(count) = number(&arguments[1]) else {
             return not_an_integer();
@@ -193,8 +193,8 @@ impl Client {
         }
     }
 
-    /// Creates a sequence for a counter, which may begin at a value of its own. Returns `false` if it
-    /// exists.
+    /// Creates a sequence for a counter, with the default first value or with `start`. Returns
+    /// `false` if the sequence exists.
     pub(super) async fn create(
         &self,
         name: &SequenceName,

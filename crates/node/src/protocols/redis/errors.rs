@@ -37,7 +37,7 @@ pub(super) fn syntax() -> Reply {
     Reply::error("ERR syntax error")
 }
 
-/// A text of a client for a message: printable, and not long.
+/// Converts a client's text for use in a message: printable, and at most 128 bytes of it.
 pub(super) fn shown(bytes: &[u8]) -> String {
     bytes
         .iter()

@@ -1,4 +1,4 @@
-//! Keys: a held lock, or else a sequence.
+//! Commands on keys. A key is a held lock or, if there is none of that name, a sequence.
 
 use bytes::Bytes;
 use seqd_api::{AdvanceRequest, ErrorCode, Problem, Sequence, Typed as _, op};
@@ -16,7 +16,7 @@ use crate::services::{
     RequestError, SecretHold, SecretHolder, SequenceError, ServiceError, sequence_name,
 };
 
-/// What a key is.
+/// The object that a key names.
 pub(super) enum Kept {
     Lock(SecretHolder),
     Sequence(Box<Sequence>),
@@ -29,7 +29,7 @@ const NO_EXPIRY: &str =
     "a counter does not expire: use a name for each period, as in order:2026-11-26";
 
 impl Client {
-    /// What a key is, with everything that was acknowledged before the call.
+    /// Looks up the object that a key names, by a linearizable read.
     async fn kept(&self, name: &str, admitted: &Admitted) -> Result<Kept, ServiceError> {
         let services = self.session.services();
         let (tenant, deadline) = (admitted.tenant, admitted.deadline);
@@ -41,7 +41,7 @@ impl Client {
 
     /// A sequence as this node has applied it.
     async fn sequence(&self, name: &str, deadline: Instant) -> Result<Kept, ServiceError> {
-        // A name that no sequence can have may still be that of a lock.
+        // A name that is invalid for a sequence may be that of a lock.
         let Ok(sequence) = sequence_name(name) else {
             return Ok(Kept::Nothing);
         };
@@ -157,7 +157,7 @@ impl Client {
     }
 
     /// The hold of a key that the caller may change without its value; `None` if there is none.
-    /// `of_sequence` is the refusal of the key of a sequence.
+    /// `of_sequence` is the error message for a key that names a sequence.
     async fn own_hold(
         &self,
         name: &str,
@@ -194,8 +194,8 @@ impl Client {
         }
     }
 
-    /// Looks at each key, then releases the locks by one proposal. All have the deadline of the
-    /// first.
+    /// Reads each key, then releases the locks in one proposal. The deadline of the first key
+    /// applies to all.
     async fn deleted(
         &self,
         command: &'static str,
@@ -271,8 +271,8 @@ impl Client {
         }
     }
 
-    /// `SET NAME INTEGER`: moves a sequence forward, so that the next value follows this one. One
-    /// that does not exist is created, as by `INCR`, with the same scope.
+    /// `SET NAME INTEGER`: moves a sequence forward, so that the next value follows this one. A
+    /// missing sequence is created, as by `INCR` and with the same scope.
     pub(super) async fn set_counter(&self, name: &Bytes, value: i64) -> Reply {
         let name = text(name);
         let call = |operation| Call {
@@ -300,7 +300,7 @@ impl Client {
         }
     }
 
-    /// Creates a sequence whose last value is this one. Returns `false` if it exists.
+    /// Creates a sequence that continues after this value. Returns `false` if it exists.
     async fn set_new(
         &self,
         name: &str,
@@ -336,7 +336,7 @@ impl Client {
     ) -> Result<(), ServiceError> {
         let sequences = &self.session.services().sequences;
         let sequence = sequence_name(name)?;
-        // Another node may have created it a moment ago.
+        // Another node may have created the sequence a moment ago.
         let definition = sequences.get(&sequence, false, admitted.deadline).await?;
         let to = value.checked_add(definition.increment.signum());
         let request = AdvanceRequest {

@@ -136,8 +136,8 @@ impl Client {
         sequence_name(name).is_ok_and(|name| sequences.is_known(&name))
     }
 
-    /// Acquires a lock. Returns `false` if it is held, or if its name is that of a sequence: a key
-    /// that exists is not set.
+    /// Acquires a lock. Returns `false` if the lock is held or its name is that of a sequence,
+    /// because `NX` does not set an existing key.
     pub(super) async fn acquire(
         &self,
         name: &str,

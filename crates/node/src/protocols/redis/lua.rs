@@ -1,4 +1,4 @@
-//! The normal form of a Lua script: what remains when nothing but its meaning counts.
+//! The normal form of a Lua script. Scripts that differ only in their spelling have the same form.
 //!
 //! Comments and blanks are dropped, strings have one kind of quote, names of Redis commands are in
 //! capitals, and local names are numbered in the order of their appearance.
@@ -12,10 +12,11 @@ const KNOWN: [&str; 33] = [
     "pcall", "KEYS", "ARGV", "tonumber", "string", "table", "ipairs", "unpack", "sub", "insert",
 ];
 
-/// Names whose only meaning is that of another one.
+/// Names that are replaced by another name with the same meaning.
 const SAME: [(&str, &str); 2] = [("pcall", "call"), ("UNLINK", "DEL")];
 
-/// The normal form of a script; `None` if it is not made of words that the known scripts have.
+/// The normal form of a script; `None` if it cannot be split into tokens. No known script has such
+/// text.
 pub(super) fn normal_form(script: &str) -> Option<String> {
     let mut normal = String::new();
     let mut locals: HashMap<&str, usize> = HashMap::new();

@@ -1,9 +1,10 @@
 //! The Redis protocol: counters are sequences, and `SET NX PX` acquires a lock.
 //!
-//! [`request`] and [`reply`] are the bytes, [`commands`] is the table of commands, which [`counters`],
-//! [`keys`], [`locks`] and [`scripting`] carry out over the services, and [`server`] has those that
-//! describe the server to a client. [`scripts`] recognises the scripts of lock libraries by their
-//! normal form ([`lua`]). [`redisson`] and [`subscriptions`] are for Redisson's locks.
+//! [`request`] and [`reply`] read and write the protocol. [`commands`] is the table of commands.
+//! [`counters`], [`keys`], [`locks`] and [`scripting`] implement them on the services, and
+//! [`server`] implements the commands about the server itself. [`scripts`] recognises the scripts
+//! of lock libraries by their normal form ([`lua`]). [`redisson`] and [`subscriptions`] implement
+//! Redisson's locks.
 
 mod channels;
 mod commands;

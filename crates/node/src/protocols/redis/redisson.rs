@@ -1,7 +1,7 @@
-//! Redisson's locks, which their holder may enter again.
+//! Redisson's reentrant locks.
 //!
-//! Redisson keeps such a lock as a hash of the holder's name and the number of its entries, and
-//! publishes a message on the lock's channel when it is free.
+//! Redisson stores a lock as a hash that maps the holder to its number of entries, and publishes a
+//! message on the lock's channel when the lock becomes free.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn wrong_type() -> Reply {
 }
 
 impl Client {
-    /// `HGET NAME VALUE`: how often the holder with this value has entered the lock.
+    /// `HGET NAME VALUE`: the number of times that the holder with this value has entered the lock.
     pub(super) async fn depth(&self, arguments: &[Bytes]) -> Reply {
         let reply = |depth: usize| match depth {
             0 => Reply::Null,
@@ -57,7 +57,7 @@ impl Client {
         self.read(command, &arguments[0], of_kept).await
     }
 
-    /// Carries out a script of Redisson.
+    /// Executes a script of Redisson.
     pub(super) async fn run_redisson(
         &self,
         command: &'static str,
@@ -95,7 +95,7 @@ impl Client {
         done.unwrap_or_else(|problem| self.failed(&problem))
     }
 
-    /// Extends several holds by one request. One that cannot be extended delays none of the others.
+    /// Extends several holds. A failure for one hold does not prevent the extension of the others.
     async fn keep_all(
         &self,
         command: &'static str,
@@ -217,11 +217,11 @@ impl Client {
     }
 }
 
-/// The pause before a repetition.
+/// The pause before a retry.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Returns, after a pause, whether work that may be done again is repeated: its outcome is unknown,
-/// and its deadline has not come. Redisson takes each error of a renewal for the end of the hold.
+/// Returns whether an idempotent operation is retried, after a pause: its outcome is unknown, and
+/// its deadline has not passed. Redisson treats every error of a renewal as the end of the hold.
 async fn is_repeated(error: Option<&ServiceError>, deadline: Instant) -> bool {
     let is_unknown = error.is_some_and(|error| error.code() == ErrorCode::OutcomeUnknown);
     let is_repeated = is_unknown && Instant::now() + AGAIN < deadline;
@@ -231,7 +231,7 @@ async fn is_repeated(error: Option<&ServiceError>, deadline: Instant) -> bool {
     is_repeated
 }
 
-/// The argument with this number, counted from 1, as the value of a holder.
+/// The argument at this position, counted from 1, as the value of a holder.
 fn value_at(arguments: &[Bytes], at: usize) -> Result<String, ServiceError> {
     value_of(arguments.get(at - 1).ok_or_else(too_few)?)
 }

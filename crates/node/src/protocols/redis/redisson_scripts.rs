@@ -1,6 +1,6 @@
-//! What Redisson sends: the scripts of its locks, and the names of their channels and records.
+//! The scripts of Redisson's locks, and the names of their channels and records.
 
-/// What a script of Redisson does with the lock `KEYS[1]`.
+/// The effect of a script of Redisson on the lock `KEYS[1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reentrant {
     /// Enters it for the time `ARGV[1]`, as `ARGV[2]`. The result is the remaining time of another
@@ -9,20 +9,21 @@ pub(super) enum Reentrant {
     Exit(ExitForm),
     /// Extends the hold of `ARGV[2]` to at least `ARGV[1]` from now.
     Keep,
-    /// Likewise for each key, with the argument that follows those of the keys before it.
+    /// Extends the hold of each key; the arguments after `ARGV[1]` are the values, in the order of
+    /// the keys.
     KeepAll,
-    /// Ends the hold, whoever has it.
+    /// Ends the hold of any holder.
     Break,
     /// Reads two keys, and returns nothing.
     Probe,
 }
 
-/// Where a script that ends an entry has its arguments, counted from 1.
+/// The positions of the arguments of a script that exits a lock, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ExitForm {
     pub(super) ttl: usize,
     pub(super) value: usize,
-    /// The lifetime of the record of this exit, which is named by the last key.
+    /// The lifetime of the record of this exit. The last key is the name of the record.
     pub(super) record: Option<usize>,
 }
 
@@ -30,8 +31,8 @@ const fn exit(ttl: usize, value: usize, record: Option<usize>) -> Reentrant {
     Reentrant::Exit(ExitForm { ttl, value, record })
 }
 
-/// The first half of the SHA-256 of a script's normal form, its meaning, and the versions that send
-/// it, as far as they were read: 3.16 to 4.7.
+/// The first half of the SHA-256 of a script's normal form, and its meaning. The comments name the
+/// versions that send the script; versions 3.16 to 4.7 were examined.
 pub(super) const REDISSON: &[(&str, Reentrant)] = &[
     // lock, 3.16; spin lock of all.
     ("ee46877edfeba63b81d3a379da445b34", Reentrant::Enter),

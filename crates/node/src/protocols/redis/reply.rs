@@ -23,7 +23,7 @@ pub(super) enum Reply {
     Array(Vec<Reply>),
     /// In version 2, an array of keys and values.
     Map(Vec<(&'static str, Reply)>),
-    /// What a subscription brings; in version 2, an array.
+    /// A message of a subscription; in version 2, an array.
     Push(Vec<Reply>),
     /// Several replies to one request.
     Several(Vec<Reply>),

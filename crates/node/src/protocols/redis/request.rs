@@ -113,7 +113,8 @@ fn length(bytes: &[u8], at: usize, invalid: &str) -> Result<Option<(i64, usize)>
     let digits = rest[..end].strip_suffix(b"\r");
     let digits = digits.filter(|digits| digits.len() <= MOST_DIGITS);
     let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-    // A sign is no part of a length that a client writes, except for an array without elements.
+    // `parse` accepts a plus sign, which Redis rejects. A minus sign is valid: -1 is the length of
+    // a null array.
     let number = digits.filter(|digits| !digits.starts_with('+'));
     let number = number.and_then(|digits| digits.parse().ok());
     number

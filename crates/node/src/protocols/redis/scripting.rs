@@ -16,7 +16,7 @@ use crate::services::{Found, HoldChange, RequestError, ServiceError};
 
 /// The result of an action.
 enum Done {
-    /// Done, with the remaining time if it was asked for.
+    /// Done, with the remaining time if the script returns it.
     Own(u64),
     Other,
     Free,
@@ -82,7 +82,7 @@ impl Client {
         ))
     }
 
-    /// Carries out a script. The arguments are the number of keys, the keys, and the rest.
+    /// Executes a script. The arguments are the number of keys, the keys, and the rest.
     async fn run_script(
         &self,
         command: &'static str,
@@ -223,7 +223,7 @@ pub(super) fn too_few() -> ServiceError {
     RequestError::Invalid("the script has too few arguments".to_owned()).into()
 }
 
-/// The argument with this number, counted from 1, as a time.
+/// The argument at this position, counted from 1, as a time.
 pub(super) fn time_of(arguments: &[Bytes], at: usize) -> Result<u64, ServiceError> {
     let argument = arguments.get(at - 1).ok_or_else(too_few)?;
     let time = number(argument).and_then(|time| u64::try_from(time).ok());

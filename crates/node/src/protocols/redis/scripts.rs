@@ -1,4 +1,4 @@
-//! The scripts of lock libraries. This node runs no Lua: it recognises what a script means.
+//! The scripts of lock libraries. This node runs no Lua: it recognises known scripts.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,20 +12,20 @@ use super::redisson_scripts::{REDISSON, Reentrant};
 /// The longest script; the longest known one has less than 1.5 KiB.
 const MOST_BYTES: usize = 8 * 1024;
 
-/// The most scripts whose SHA-1 is remembered: clients send a script again that is forgotten.
+/// The most scripts whose SHA-1 is stored. A client sends a script again if its SHA-1 is unknown.
 const MOST_REMEMBERED: usize = 1024;
 
-/// What a script does with the lock `KEYS[1]` and the value `ARGV[1]`.
+/// The effect of a script on the lock `KEYS[1]` with the value `ARGV[1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Releases the lock if it has the value.
     Release,
     /// Extends the hold if it has the value, to at least `ARGV[2]` from now.
     Extend(Unit),
-    /// Likewise, by `ARGV[2]` if `ARGV[3]` is 0.
+    /// Like `Extend`, or by `ARGV[2]` if `ARGV[3]` is 0.
     ExtendBy,
     /// Acquires the lock for a time, or extends the hold if it has the value. The time is the
-    /// argument with this number.
+    /// argument at this position.
     Obtain { ttl: usize },
     /// Acquires the lock for the time `ARGV[2]`.
     Create,
@@ -56,7 +56,7 @@ pub(super) enum Script {
     Redisson(Reentrant),
 }
 
-/// What a script with one key and a value means.
+/// The meaning of a script with one key and a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     pub(super) action: Action,
@@ -85,7 +85,7 @@ const ONE: Answer = Integer(1);
 const ZERO: Answer = Integer(0);
 
 /// The first half of the SHA-256 of a script's normal form, its meaning, and the clients that send
-/// it. A test with the clients' packages holds that none is missing.
+/// it. A test with the clients' packages checks that none is missing.
 const SCRIPTS: &[(&str, Form)] = &[
     // the common compare and delete: redlock-py, redislock 0.9, go-zero, ShedLock, pottery.
     (
@@ -218,7 +218,7 @@ pub(super) fn recognise(script: &str) -> Option<Script> {
     })
 }
 
-/// The name of a script in the table.
+/// The key of a script in the table.
 fn fingerprint(script: &str) -> Option<String> {
     let hash = Sha256::digest(normal_form(script)?);
     Some(hex(&hash[..16]))
@@ -228,12 +228,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The scripts that clients of a port have sent, by the SHA-1 by which they repeat them.
+/// The scripts that clients of a port have sent, by their SHA-1, which `EVALSHA` names.
 #[derive(Debug, Default)]
 pub(super) struct Remembered(Mutex<HashMap<String, Script>>);
 
 impl Remembered {
-    /// Remembers a script and returns its SHA-1.
+    /// Stores a script and returns its SHA-1.
     pub(super) fn add(&self, script: &str, meaning: Script) -> String {
         let name = hex(&Sha1::digest(script));
         let mut scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,7 +13,8 @@ use super::request::number;
 /// The version of Redis whose commands clients may expect.
 const REDIS_VERSION: &str = "7.4.0";
 
-/// The configuration that clients ask for. Every acknowledged change is on the disks of a majority.
+/// The configuration that clients read. It states that writes are durable, because every
+/// acknowledged change is on the disks of a majority.
 const CONFIGURATION: [(&str, &str); 6] = [
     ("appendfsync", "always"),
     ("appendonly", "yes"),
@@ -23,7 +24,7 @@ const CONFIGURATION: [(&str, &str); 6] = [
     ("timeout", "0"),
 ];
 
-/// The longest name that a client may give itself.
+/// The longest name that a client may set.
 const MOST_NAME: usize = 128;
 
 impl Client {
@@ -86,7 +87,7 @@ impl Client {
         ])
     }
 
-    /// `AUTH [user] token`: presents an access token. The user does not count.
+    /// `AUTH [user] token`: presents an access token. The user name is ignored.
     pub(super) async fn auth(&mut self, arguments: &[Bytes]) -> Reply {
         let (user, token) = match arguments {
             [token] => (None, token),
@@ -108,7 +109,7 @@ impl Client {
         }
     }
 
-    /// `RESET`: the connection as it was when it began.
+    /// `RESET`: returns the connection to its initial state.
     pub(super) async fn reset(&mut self) -> Reply {
         let reset = self.local("reset", || Reply::Simple("RESET".into())).await;
         self.session.present(None);
@@ -118,7 +119,8 @@ impl Client {
         reset
     }
 
-    /// The commands that read and change nothing of the cluster. They need a token, if any does.
+    /// The commands that neither read nor change the cluster's state. They need a token if callers
+    /// need tokens.
     pub(super) async fn describe(
         &mut self,
         name: &'static str,
@@ -152,7 +154,7 @@ impl Client {
             ServerCommand::Command => describe_commands(arguments),
             ServerCommand::Client => self.client(arguments),
             ServerCommand::Config => config(arguments),
-            // There are no replicas to wait for: what is acknowledged is on a majority.
+            // There are no replicas to wait for: every acknowledged write is on a majority.
             ServerCommand::Wait => match (number(&arguments[0]), number(&arguments[1])) {
                 (Some(_), Some(..0)) => Reply::error("ERR timeout is negative"),
                 (Some(_), Some(_)) => Reply::Integer(0),

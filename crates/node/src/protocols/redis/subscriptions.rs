@@ -1,4 +1,4 @@
-//! `SUBSCRIBE` to the channels of Redisson's locks: a message comes when the lock is free.
+//! `SUBSCRIBE` to the channels of Redisson's locks: a message is sent when the lock becomes free.
 
 use bytes::Bytes;
 use seqd_api::{Typed as _, op};
@@ -14,12 +14,13 @@ use crate::protocols::Call;
 use crate::services::{ServiceError, lock_name};
 
 impl Client {
-    /// Returns whether the client has channels, and a connection of version 2 is for them alone.
+    /// Returns whether the connection accepts only commands for subscriptions: in version 2 of the
+    /// protocol, as soon as the client has subscribed.
     pub(super) fn is_subscribed(&self) -> bool {
         self.version == Version::Two && !self.subscriptions.is_empty()
     }
 
-    /// The reply to nothing that was asked.
+    /// The reply that sends a message of a subscription, without a request.
     pub(super) fn push(&mut self, push: Push) -> Reply {
         match push {
             Push::Message(channel) => Reply::Push(vec![
@@ -89,7 +90,7 @@ impl Client {
         Ok(())
     }
 
-    /// `UNSUBSCRIBE [CHANNEL...]`; of all channels, if none is named.
+    /// `UNSUBSCRIBE [CHANNEL...]`; without an argument, from all channels.
     pub(super) async fn unsubscribe(&mut self, channels: &[Bytes]) -> Reply {
         let allowed = self.session.local("unsubscribe", || ()).await;
         if let Err(refused) = allowed {

@@ -2,8 +2,8 @@
 //!
 //! The wait is registered before the claim is proposed, so that the claim's turn is not missed.
 //! When the turn comes, the claim is read again. If the wait ends first, this node stops, or it
-//! cannot confirm a grant, the claim is withdrawn before the client receives the answer that it
-//! does not hold the lock. If the withdrawal fails, the answer is that the outcome is unknown. If
+//! cannot confirm a grant, the claim is withdrawn before the response states that the client does
+//! not hold the lock. If the withdrawal fails, the response states that the outcome is unknown. If
 //! the client disconnects, the claim is withdrawn as soon as this node detects that.
 
 use std::time::Duration;
@@ -226,8 +226,7 @@ impl LockService {
     }
 
     /// Refuses a new claim that would exceed its tenant's share. Holds and waits count as parts of
-    /// `limits.locks`. If there are more of them than that limit, tenants that hold little still
-    /// have room.
+    /// `limits.locks`. Above that limit, tenants that hold little still have room.
     fn check_share(&self, asked: &AcquireLock) -> Result<(), ServiceError> {
         let limit = u64::from(self.limits.locks);
         let held = peek(&*self.replica, |state| {
@@ -259,8 +258,8 @@ impl LockService {
             if is_applied && matches!(seen, Seen::Held { .. }) {
                 return Ok(seen);
             }
-            // The leader's answer arrives just before the message with which this node applies the
-            // entry.
+            // The leader's response arrives just before the message with which this node applies
+            // the entry.
             if timeout_at(entry_until, turn.came()).await.is_err() {
                 break;
             }
@@ -270,9 +269,9 @@ impl LockService {
         Ok(self.look(mine, Some(time)).0)
     }
 
-    /// Waits for the turn of a claim until the first of the two times; reads of the cluster then
-    /// have until the second. The result comes from a linearizable read: the remaining time of a
-    /// hold counts from the response, and the time that this node has applied may lag.
+    /// Waits for the turn of a claim until the first of the two times. The second is the deadline
+    /// of the reads. The result comes from a linearizable read: the remaining time of a hold counts
+    /// from the response, and the time that this node has applied may lag.
     async fn wait(
         &self,
         turn: &Turn,
@@ -348,19 +347,19 @@ impl LockService {
     }
 }
 
-/// Time for which a node waits for the entry of a grant whose outcome it has. A node that is farther
-/// behind has the leader tell it how far it must apply.
+/// The time for which a node waits for the entry of a grant after its outcome. After that, the node
+/// reads the required index from the leader.
 const ENTRY_FOLLOWS: Duration = Duration::from_millis(20);
 
-/// Requests of all tenants that may wait for locks at the same time: as many as a node has
-/// connections. A tenant's share is smaller, since each costs the cluster a claim, and a withdrawal
-/// if its client disconnects.
+/// The most requests of all tenants that wait for locks at the same time: as many as a node has
+/// connections. A tenant's share is smaller, since each request costs the cluster a claim, and a
+/// withdrawal if its client disconnects.
 pub(super) const MOST_WAITS: u64 = CLIENTS as u64;
 
 /// The time limit for withdrawing a claim whose client receives an error, or the request's deadline
-/// if that is later. At a node that stops this limit alone applies: it is less than the grace
+/// if that is later. At a stopping node, only this limit applies: it is shorter than the grace
 /// period of requests. A node that stops because of a failure has a shorter grace period; the
-/// connection then ends without an answer.
+/// connection then ends without a response.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(3);
 
 fn asked(name: &str, request: AcquireRequest, tenant: Tenant) -> Result<AcquireLock, ServiceError> {

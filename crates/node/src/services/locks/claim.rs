@@ -1,4 +1,4 @@
-//! A claim that this node proposed for a client, until the client has its answer.
+//! A claim that this node proposed for a client, until the client has its response.
 //!
 //! If the client disconnects first, its claim is withdrawn as soon as this node detects that. The
 //! withdrawal is proposed after the claim's proposal has ended, so that it does not precede the
@@ -75,8 +75,8 @@ impl ClaimGuard {
         })
     }
 
-    /// Keeps the claim: the client receives the answer that it holds the lock, or there is no
-    /// claim.
+    /// Prevents the withdrawal: the client receives a response that it holds the lock, or there is
+    /// no claim.
     pub(super) fn keep(mut self) {
         self.is_kept = true;
     }

@@ -10,11 +10,11 @@ use super::{LockService, full};
 use crate::replica::{Replica, peek};
 use crate::services::error::{ServiceError, on_state};
 
-/// The watches of locks at this node, by requests that wait and by subscriptions. Each takes about
-/// half a kilobyte.
+/// The most watches of locks at this node, of waiting requests and of subscriptions. Each takes
+/// about half a kilobyte.
 pub(super) const MOST_WATCHES: u64 = 8192;
 
-/// A watch of the first holder of a lock, for as long as it exists.
+/// Watches the first holder of a lock until dropped.
 pub(crate) struct HolderWatch {
     replica: Arc<dyn Replica>,
     name: LockName,
@@ -61,12 +61,12 @@ impl HolderWatch {
         })
     }
 
-    /// Returns once the first holder may be another one. A further call waits for the next change.
+    /// Waits until the first holder may have changed. A further call waits for the next change.
     pub(crate) async fn changed(&self) {
         self.turn.came().await;
     }
 
-    /// Returns once the lock has lost its holder and nobody else holds it.
+    /// Waits until the lock becomes free.
     pub(crate) async fn freed(&self) {
         loop {
             self.changed().await;

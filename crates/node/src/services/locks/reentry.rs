@@ -1,8 +1,8 @@
-//! Locks that their holder may enter again, as Redisson's are.
+//! Reentrant locks, such as those of Redisson.
 //!
 //! Each entry is a request of the holder's claim: the lock is free once all of them are withdrawn.
-//! An exit is recorded before it is carried out, as a lock of its own whose value names the entry
-//! that ends. A repeated exit finds the record and ends the same entry, at any node.
+//! Before an exit takes effect, it is recorded: the record is a lock of its own, whose value names
+//! the entry that ends. A retried exit finds the record at any node and ends the same entry.
 
 use seqd_guards::is_out;
 use seqd_state::{
@@ -40,9 +40,9 @@ pub(crate) enum Exit {
 /// An exit of the holder with this value.
 pub(crate) struct Unlock<'a> {
     pub(crate) value: &'a str,
-    /// The least time that is left to the hold if the caller is still inside.
+    /// The hold is extended to at least this time if the caller is still inside.
     pub(crate) ttl_ms: u64,
-    /// The name of the record that makes a repeated exit harmless, and its lifetime.
+    /// The name and the lifetime of the record that makes a retried exit idempotent.
     pub(crate) record: Option<(&'a str, u64)>,
 }
 
@@ -57,7 +57,7 @@ fn too_often() -> ServiceError {
 }
 
 impl LockService {
-    /// Enters a lock: acquires it, or enters the hold with this value once more and extends it.
+    /// Enters a lock: acquires it, or enters the hold with this value again and extends it.
     pub(crate) async fn enter(
         &self,
         name: &str,
@@ -66,8 +66,8 @@ impl LockService {
         deadline: Instant,
     ) -> Result<Entry, ServiceError> {
         let lock = lock_name(name)?;
-        // What this node has applied shows nearly always whether the caller holds the lock. If it
-        // does not, the refusal shows the holder.
+        // This node's applied state nearly always shows whether the caller holds the lock. If the
+        // state lags, the refusal contains the holder.
         let mut own = self.first_holder(&lock, None, tenant);
         loop {
             own = own.filter(|holder| holder.has(value));
@@ -77,7 +77,8 @@ impl LockService {
             if own.as_ref().is_some_and(is_full) {
                 return Err(too_often());
             }
-            // Before the entry: an extension alone does no harm if the entry fails.
+            // Extended before the entry, because an extension alone does no harm if the entry
+            // fails.
             if let Some(holder) = &own {
                 let change = HoldChange::Extend { ttl_ms };
                 let token = holder.token;
@@ -104,7 +105,8 @@ impl LockService {
                         });
                     }
                 }
-                // The terms are those of the claim, so that it has the most requests.
+                // The terms are those of the claim, so the refusal means that the claim has the
+                // most requests that are permitted.
                 Err(ServiceError::Refused(Refusal::Locks(LockRefusal::TermsDiffer { .. }))) => {
                     return Err(too_often());
                 }
@@ -140,7 +142,7 @@ impl LockService {
             return Ok(Exit::NotHeld);
         };
         if let Some(holder) = own {
-            // Before the withdrawal, after which an error would be untrue.
+            // Extended before the withdrawal, because an error after the withdrawal would be false.
             let change = HoldChange::Extend {
                 ttl_ms: unlock.ttl_ms,
             };
@@ -153,7 +155,7 @@ impl LockService {
         Ok(if is_free { Exit::Free } else { Exit::Inside })
     }
 
-    /// The hold with this value, with everything that was acknowledged before the call.
+    /// Finds the hold with this value, by a linearizable read.
     async fn own(
         &self,
         name: &str,
@@ -166,8 +168,8 @@ impl LockService {
         })
     }
 
-    /// Records which entry an exit ends, and whether the lock is free then. Returns what an equal
-    /// earlier exit recorded.
+    /// Records which entry an exit ends, and whether the lock is then free. If an earlier attempt
+    /// of the same exit has recorded this, returns the earlier record.
     async fn record(
         &self,
         (record, ttl_ms): (&str, u64),
@@ -185,7 +187,7 @@ impl LockService {
         Ok(earlier.unwrap_or((is_free, entry)))
     }
 
-    /// What an exit recorded.
+    /// The entry that a recorded exit ends, and whether the lock is then free.
     async fn recorded(
         &self,
         record: &str,

@@ -1,7 +1,8 @@
-//! Locks whose owner is a secret of the holder, as the value of a lock of the Redis protocol is.
+//! Locks whose owner is a secret of the holder, such as the value of a lock in the Redis protocol.
 //!
-//! Whoever knows the value may release or extend the hold, if no access token or the same one made
-//! it. Holds with a public owner need their lease.
+//! A caller that presents the value may release or extend the hold, provided that the hold was
+//! acquired without an access token or with the same one. Changes of a hold with a public owner
+//! require its lease.
 
 use seqd_api::HeldLock;
 use seqd_guards::is_out;
@@ -23,7 +24,8 @@ pub(crate) struct SecretHolder {
     pub(crate) token: FencingToken,
     pub(crate) left_ms: u64,
     pub(crate) owner: SecretHold,
-    /// The number of times that the holder has entered the lock: once by each request of its claim.
+    /// The number of times that the holder has entered the lock, which is the number of requests of
+    /// its claim.
     pub(crate) depth: usize,
     /// The last of these requests.
     pub(super) last: Option<Attempt>,
@@ -36,8 +38,8 @@ pub(crate) struct SecretHolder {
 pub(crate) enum SecretHold {
     /// The secret.
     Own(String),
-    /// The public form of an owner: of a hold that another access token made, or of one with a
-    /// lease.
+    /// The public form of an owner, if the hold has a lease or was acquired with another access
+    /// token.
     Other(String),
 }
 
@@ -45,13 +47,13 @@ pub(crate) enum SecretHold {
 #[derive(Clone, Copy)]
 pub(crate) enum HoldChange {
     Release,
-    /// To at least this time from now; a hold is never shortened.
+    /// Extends the hold to at least this time from now; a hold is never shortened.
     Extend {
         ttl_ms: u64,
     },
 }
 
-/// Who holds a lock.
+/// The holder of a lock, relative to the caller.
 pub(crate) enum Found {
     Own(SecretHolder),
     Other,
@@ -115,7 +117,7 @@ impl LockService {
         }
     }
 
-    /// The first holder of a lock, with everything that was acknowledged before the call.
+    /// The first holder of a lock, by a linearizable read.
     pub(crate) async fn holder(
         &self,
         name: &str,
@@ -127,7 +129,7 @@ impl LockService {
         Ok(self.first_holder(&name, Some(time), caller))
     }
 
-    /// The hold of a lock with this value, with everything that was acknowledged before the call.
+    /// Finds the hold of a lock with this value, by a linearizable read.
     pub(crate) async fn find_secret(
         &self,
         name: &str,
@@ -149,8 +151,7 @@ impl LockService {
         (caller, deadline): (Tenant, Instant),
     ) -> Result<Found, ServiceError> {
         let lock = lock_name(name)?;
-        // The state that this node has applied has the hold nearly always, and no token is granted
-        // twice.
+        // This node's applied state nearly always contains the hold, and no token is granted twice.
         let known = self.first_holder(&lock, None, caller);
         if let Some(holder) = known.filter(|holder| holder.has(value))
             && self
@@ -216,7 +217,8 @@ impl LockService {
         Ok(outcomes.iter().filter(is_released).count() as u64)
     }
 
-    /// The first holder as this node has applied it; with the time of a read, a live one.
+    /// The first live holder in this node's applied state. Without `time`, the applied time decides
+    /// which holds are live.
     pub(super) fn first_holder(
         &self,
         name: &LockName,

@@ -221,7 +221,7 @@ async fn a_hold_that_runs_out_makes_way_and_is_not_renewed() {
     );
     let second = story.wait("b").await;
     sleep(Duration::from_millis(20_100)).await;
-    // An entry that carries the time, like the one that the leader proposes at a deadline.
+    // An entry that advances the time, as the leader proposes it at a deadline.
     story.replica.apply(Vec::new());
     let second = second.await.unwrap().unwrap();
     assert_eq!(second.expires_in_ms, 10_000);

@@ -15,12 +15,12 @@ use crate::services::page::PageRequest;
 /// The longest wait of a reader; proxies end connections that are silent for a minute.
 const MOST_WATCH_MS: u64 = 60_000;
 
-/// The most waiters that an answer lists.
+/// The most waiters that a response lists.
 const SHOWN_WAITERS: usize = 100;
 
 impl LockService {
-    /// Returns a lock, with everything that was acknowledged before the call; with `stale`, as this
-    /// node has applied it. With a wait, returns once its first holder is another one.
+    /// Returns a lock, by a linearizable read or, with `stale`, as this node has applied it. With a
+    /// wait, returns once its first holder has changed.
     pub(crate) async fn get(
         &self,
         name: &str,
@@ -40,7 +40,7 @@ impl LockService {
         self.seen(&name, time)
     }
 
-    /// Returns once the first holder is another one than that with this token, or at `until`.
+    /// Waits until the first holder has another token than this one, or until `until`.
     async fn wait_for_other(
         &self,
         name: &LockName,

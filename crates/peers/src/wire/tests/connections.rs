@@ -144,7 +144,7 @@ async fn without_credit_no_more_than_the_window_is_sent() {
         }
     }
     assert!(cost <= Link::Log.window() && cost > Link::Log.window() / 2);
-    // Each returned byte of credit lets one more byte be sent.
+    // Each byte of returned credit permits another byte.
     let bytes = 40 << 10;
     far.write(&Frame::Credit { call: 1, bytes }).await;
     let mut more = 0;
@@ -191,7 +191,7 @@ async fn an_unsent_message_is_distinguished_from_one_that_may_have_been_read() {
     assert!(matches!(third, Err(CallError::Refused)), "{third:?}");
     network.wires.refuses.store(false, Ordering::SeqCst);
 
-    // A peer that accepts none of it.
+    // A peer that closes before the connection has accepted anything.
     network.wires.is_closed.store(true, Ordering::SeqCst);
     let lost = one("z".into()).await.unwrap();
     assert!(matches!(lost, Err(CallError::Unsent(_))), "{lost:?}");

@@ -35,7 +35,7 @@ impl Listen for Arrivals {
     }
 }
 
-/// Opens a connection that is served: of a member, or of a stranger that introduces itself.
+/// Opens a connection that is served, from a member or from a stranger that introduces itself.
 async fn open(arrivals: &mpsc::UnboundedSender<Accepted>, from: IpAddr, route: Route) -> Far {
     let (near, far) = duplex(4 << 10);
     let arrived = Accepted {

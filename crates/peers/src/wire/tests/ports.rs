@@ -308,7 +308,7 @@ async fn bytes_that_are_held_for_all_connections_are_bounded() {
         Some(Frame::Rejection { call: 1, .. })
     ));
     far.write(&call(4, Route::Ping, true, bytes)).await;
-    // Its handler returned the bytes that it did not take.
+    // The handler of the first call returned the bytes that it did not take.
     assert!(matches!(
         far.read().await,
         Some(Frame::Credit { call: 1, .. })
@@ -383,7 +383,7 @@ async fn idle_strangers_keep_no_member_out() {
     }
     assert_eq!(ping(member).await, "x");
     assert_eq!(ping(peer_transport()).await, "x");
-    // The first of them was closed.
+    // The first idle connection was closed.
     let mut byte = [0];
     let closed = timeout(30 * SECOND, idle[0].read(&mut byte)).await;
     assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{closed:?}");

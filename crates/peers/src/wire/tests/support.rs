@@ -199,10 +199,17 @@ pub(super) async fn post(
         .await
 }
 
-/// Responds to `Ping` with its body, to `Watch` once `gate` has a permit, to `Append` after as many
-/// milliseconds as its body has bytes, to `Prepare` with its body twice, to `Snapshot` with the
-/// length of a body that it reads slowly, and to `Vote` with a rejection. It never responds to
-/// `Forward` and reads nothing of it. Strangers may send `Hello`, `Forward` and `Vote`.
+/// Responds to the routes in different ways:
+///
+/// - `Ping`: with the body.
+/// - `Watch`: once `gate` has a permit.
+/// - `Append`: after as many milliseconds as the body has bytes.
+/// - `Prepare`: with the body twice.
+/// - `Snapshot`: with the length of the body, which it reads slowly.
+/// - `Vote`: with a rejection.
+/// - `Forward`: never, and it reads nothing of the body.
+///
+/// Strangers may send `Hello`, `Forward` and `Vote`.
 pub(super) struct TestHandler {
     pub(super) gate: Semaphore,
     pub(super) events: Mutex<Vec<String>>,

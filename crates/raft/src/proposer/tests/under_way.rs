@@ -53,8 +53,8 @@ async fn a_stopping_leader_answers_groups_in_progress_before_it_hands_over() {
     );
     cut.lock().unwrap().clear();
     stopping.await.unwrap();
-    // It was acknowledged or its outcome is unknown, because a busy machine may take longer than
-    // the drain.
+    // The proposal was acknowledged or its outcome is unknown, because a busy machine may take
+    // longer than the drain.
     let answer = asked.await.unwrap();
     assert!(
         matches!(answer, Ok(_) | Err(ProposeError::OutcomeUnknown { .. })),

@@ -119,8 +119,8 @@ impl Bench {
         }
     }
 
-    /// Its worker. While a snapshot is read, it applies one entry for each element of `meanwhile`,
-    /// with that many sequences.
+    /// The worker of the folder. While it reads a snapshot, it applies one entry for each element
+    /// of `meanwhile`, with that many sequences.
     pub(super) fn worker(
         &self,
         store: Box<dyn StateStore>,
@@ -278,7 +278,7 @@ fn the_error_that_lost_changes_is_reported_ever_after() {
     let mut worker = bench.worker(store, vec![1]);
     let built = worker.build().unwrap_err();
     assert_eq!(built.kind(), io::ErrorKind::StorageFull, "{built}");
-    // This ends the node, with this message.
+    // Each later checkpoint fails with this error, which ends the node.
     for _ in 0..2 {
         let later = worker.checkpoint().unwrap_err();
         assert_eq!(later.kind(), io::ErrorKind::StorageFull, "{later}");

@@ -26,11 +26,12 @@ use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile, Snapshot
 /// Time between two checkpoints. Balances the replay after a crash against the writes to the disk.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Upper bound of the same time while nothing is applied. Each idle check doubles the time.
+/// Upper bound of the time between two checkpoints while nothing is applied. Each idle check
+/// doubles the time.
 const IDLE_AT_MOST: Duration = Duration::from_millis(200);
 
-/// The thread's nice value, a tenth of the weight of another thread. Requests wait for other
-/// threads, and nothing waits while a checkpoint is written.
+/// The thread's nice value, which gives it a tenth of the weight of another thread. Requests wait
+/// for other threads, but never for a checkpoint.
 const NICE: i32 = 10;
 
 /// Time between two measurements of the store's folder for a metric. Each measurement walks the
@@ -46,7 +47,8 @@ const SYNC_WAIT: Duration = Duration::from_millis(500);
 const STORE_PER_ROW: u64 = 2 * snapshot_file::FRESH_STORE_PER_ROW;
 const STORE_BESIDE: u64 = 64 << 20;
 
-/// The addition is at most the disk's size divided by this, because a small disk needs the space.
+/// `STORE_BESIDE` is limited to the disk's size divided by this, because a small disk needs the
+/// space.
 const STORE_PART_OF_DISK: u64 = 32;
 
 /// Returns whether a store on a disk of `disk_bytes` has grown out of proportion to its rows, which

@@ -133,14 +133,14 @@ pub(crate) struct UrlArgs {
     load: LoadArgs,
 }
 
-/// The clients by default in a closed and in an open loop. In an open loop there must be a free one
-/// whenever a request is due.
+/// The default number of clients in a closed and in an open loop. In an open loop, a client must be
+/// free whenever a request is due.
 const CLIENTS: (u16, u16) = (16, 128);
 
 /// The time to measure by default.
 const DURATION: Duration = Duration::from_secs(10);
 
-/// The most rounds of each target, each of which leaves three ratios.
+/// The most rounds of each target. Each pair of rounds leaves three ratios in memory.
 const MOST_ROUNDS: u128 = 100_000;
 
 impl LoadArgs {
@@ -350,7 +350,7 @@ async fn rounds(
     };
     if !load.warm_up.is_zero() {
         for target in &mut *targets {
-            // The figures of the warm-up do not count, its numbers do.
+            // The figures of the warm-up are discarded, but its numbers are checked.
             round(Some(load.warm_up)).run(target, pulse, halt).await;
         }
     }
@@ -366,7 +366,7 @@ async fn rounds(
     }
     for at in 0..load.rounds() {
         let mut pair = [Figures::default(), Figures::default()];
-        // Each target is the first of a pair in turn.
+        // The targets take turns as the first of a pair.
         let first = usize::from(at % 2 == 1);
         for which in [first, 1 - first] {
             pair[which] = round(Some(load.round))

@@ -26,7 +26,7 @@ const COLUMNS: [&str; 14] = [
     "order_violations",
 ];
 
-/// The columns for people: the findings follow in words.
+/// The columns for people. The findings follow as sentences.
 const SHOWN: [&str; 10] = [
     "target", "requests", "errors", "rate/s", "values/s", "p50_ms", "p90_ms", "p99_ms", "p99.9_ms",
     "max_ms",

@@ -1,4 +1,4 @@
-//! The targets of a measurement: what is requested where, and which order is promised.
+//! The targets of a measurement: the endpoints, their requests, and the promised order of numbers.
 
 use std::time::Duration;
 
@@ -259,7 +259,7 @@ fn check_of(sequence: &Sequence) -> Result<(i64, bool), String> {
     Ok((sequence.increment, sequence.mode != Mode::Segment))
 }
 
-/// A name that nothing else has.
+/// A unique name.
 fn drawn_name() -> Result<String, Failure> {
     let mut random = [0_u8; 8];
     let drawn = getrandom::fill(&mut random);

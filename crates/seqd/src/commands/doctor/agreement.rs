@@ -1,4 +1,4 @@
-//! Checks of what the nodes must have in common: the program, the settings and the operator's token.
+//! Checks that the nodes agree on the program, the settings and the operator's token.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,8 @@ pub(super) fn versions(facts: &Facts) -> Check {
     .unless(alone(facts))
 }
 
-/// The keys on which the nodes must agree, or the cluster behaves differently after each election.
+/// The keys on which the nodes must agree. Otherwise, the cluster's behaviour depends on its
+/// leader.
 const MUST_AGREE: &[&str] = &[
     "raft.heartbeat",
     "raft.election",
@@ -49,7 +50,8 @@ const MUST_AGREE: &[&str] = &[
     "auth.enabled",
 ];
 
-/// The keys on which they should agree, or clients see other limits at each node.
+/// The keys on which the nodes should agree. Otherwise, clients observe different limits at each
+/// node.
 const SHOULD_AGREE: &[&str] = &[
     "http.max_count",
     "http.request_timeout",
@@ -119,7 +121,8 @@ pub(super) fn configuration(facts: &Facts) -> Check {
     .unless(alone(facts))
 }
 
-/// Operator's tokens that differ. A node of an older program sends no fingerprint.
+/// Checks that the operator's token is the same on all nodes. A node of an older program sends no
+/// fingerprint.
 fn tokens(facts: &Facts) -> Option<Finding> {
     let mut by_token: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in &facts.nodes {

@@ -1,4 +1,5 @@
-//! Checks of what runs out: time fields and workers of layouts, sequences, and the limits.
+//! Checks of everything that can run out: time fields and workers of layouts, sequences, and
+//! limits.
 
 use jiff::Timestamp;
 use seqd_client::api::{Facts, LayoutLife, SequenceLeft};
@@ -6,15 +7,16 @@ use seqd_client::api::{Facts, LayoutLife, SequenceLeft};
 use super::check::{Check, Finding, either};
 use crate::display::{SECONDS_PER_DAY, seconds_to};
 
-/// The days before a layout's time field is full. Clients need months to change their columns.
+/// The thresholds for the time until a layout's time field is full, in days. Clients need months to
+/// change their columns.
 const LAYOUT_WARNS: i64 = 365;
 const LAYOUT_FAILS: i64 = 30;
 
-/// The days before no worker is left, by the growth of the last day.
+/// The thresholds for the time until the workers run out at the last day's growth, in days.
 const WORKERS_WARN: i64 = 30;
 const WORKERS_FAIL: i64 = 2;
 
-/// The used part of the workers, and of a limit.
+/// The thresholds for the used part of the workers, and of a limit.
 const MOST_WORKERS: f64 = 0.9;
 const NEAR_LIMIT: f64 = 0.8;
 const AT_LIMIT: f64 = 0.95;

@@ -33,13 +33,13 @@ pub(super) struct Check {
     pub(super) result: Outcome,
     /// The finding.
     pub(super) detail: String,
-    /// The reason why it matters.
+    /// The reason why the check matters.
     pub(super) why: &'static str,
     /// The remedy; what to watch if the check is `ok`.
     pub(super) what_to_do: String,
 }
 
-/// Something that is not as it should be.
+/// A problem that a check found.
 #[derive(Debug)]
 pub(super) struct Finding {
     outcome: Outcome,

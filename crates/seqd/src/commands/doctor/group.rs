@@ -284,12 +284,12 @@ impl Links<'_> {
         link.is_some_and(|link| link.round_trip_ms.is_some())
     }
 
-    /// Returns whether messages of `from` arrive at `to`, by either end.
+    /// Returns whether messages of `from` arrive at `to`, according to either node.
     fn arrives(&self, from: &str, to: &str) -> bool {
         self.answered(from, to) || self.link(to, from).is_some_and(|link| link.receives)
     }
 
-    /// Returns whether any node reaches it, or it sent its facts.
+    /// Returns whether any node reaches this member, or the member sent its facts.
     fn is_up(&self, name: &str) -> bool {
         self.nodes.contains_key(name) || self.nodes.keys().any(|from| self.answered(from, name))
     }

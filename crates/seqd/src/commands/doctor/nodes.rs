@@ -8,13 +8,14 @@ use super::check::{Check, Finding, either, fail, warn};
 use super::settings::{duration_ms, election_ms};
 use crate::display::{self, SECONDS_PER_DAY, seconds_to};
 
-/// The used parts of a disk from which it is nearly full. A disk with this much room is not.
+/// The used parts of a disk from which the check warns and fails. A disk with at least
+/// [`MUCH_ROOM`] free bytes does not count as full.
 const NEARLY_FULL: f64 = 0.85;
 const FULL: f64 = 0.95;
 const MUCH_ROOM: u64 = 64 << 30;
 
-/// Fewer descriptors leave connections for one or two pools of clients, and fewer than this many
-/// limit the number of clients at all.
+/// With fewer than [`FEW_DESCRIPTORS`], one or two pools of clients use up all connections. With at
+/// least [`ENOUGH_DESCRIPTORS`], descriptors do not limit the number of clients.
 const FEW_DESCRIPTORS: u64 = 2_048;
 const ENOUGH_DESCRIPTORS: u64 = 6_144;
 
@@ -27,10 +28,10 @@ const MAX_DRIFT_PPM: f64 = 500.0;
 /// The age of a write, in election timeouts, above which the disk may hang.
 const STALLED: f64 = 1.25;
 
-/// The syncs whose 99th percentile counts.
+/// The least number of syncs for which the 99th percentile counts.
 const ENOUGH_FOR_P99: u64 = 100;
 
-/// The days before the end of a certificate.
+/// The thresholds for the time until a certificate expires, in days.
 const CERTIFICATE_WARNS: i64 = 30;
 const CERTIFICATE_FAILS: i64 = 7;
 

@@ -63,7 +63,7 @@ fn a_healthy_cluster_passes_every_check() {
 /// A change that makes one thing wrong.
 type Wrong = fn(&mut Facts);
 
-/// What is wrong, the check that names it, its outcome, and a part of the detail.
+/// Each change, the check that detects it, the outcome, and a part of the detail.
 const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
     (
         |it| it.cluster.members[2].clock_ahead_ms = Some(2_000.0),

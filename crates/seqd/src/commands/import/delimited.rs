@@ -1,6 +1,7 @@
 //! CSV as RFC 4180 defines it, and the TSV that `mysql --batch` prints. Pure.
 //!
-//! The parser is strict: readers that repair broken quotes would import a row that nobody wrote.
+//! The parser is strict: a parser that repaired broken quotes would import rows that the file does
+//! not contain.
 
 use super::table::{Cell, Refusal, Row, Table, push};
 

@@ -36,7 +36,7 @@ use table::Refusal;
 const IN_FLIGHT: usize = 64;
 
 /// The number of times that a step is planned again because its outcome is unknown or the cluster
-/// could not carry it out. No step goes back, so it can be repeated.
+/// was unavailable. No step moves a sequence back, so every step can be repeated.
 const MAX_REPEATS: u32 = 8;
 
 /// The number of times that a step is planned again because values were allocated after its plan.
@@ -305,7 +305,7 @@ async fn import(
     }
 }
 
-/// Returns whether a step may have failed for the moment only, or may have been carried out.
+/// Returns whether a step may have failed temporarily, or may have taken effect.
 fn is_open(failure: &Failure) -> bool {
     matches!(failure.exit, exit::UNAVAILABLE | exit::OUTCOME_UNKNOWN)
 }

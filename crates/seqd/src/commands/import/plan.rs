@@ -1,5 +1,5 @@
-//! From the rows of an old system to sequences: where each begins, and what it takes to get there.
-//! Pure.
+//! Plans an import: from the rows of an old system, derives where each sequence begins and the step
+//! that takes it there. Pure.
 
 use std::collections::BTreeMap;
 
@@ -208,14 +208,14 @@ fn first_above(last: i128, delta: i64, remainder: i64) -> i128 {
     first + (i128::from(remainder) - first).rem_euclid(i128::from(delta))
 }
 
-/// What an import does for one sequence.
+/// The step of an import for one sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Create,
     /// Advance to the start.
     Advance,
-    /// Advance to the next value, which is beyond the start already: it makes the ranges void that
-    /// nodes may hold below the start.
+    /// Advance to the next value, which is beyond the start already. This voids the ranges below
+    /// the start that nodes may hold.
     Discard(i64),
     Equal,
     Refuse(String),
@@ -252,8 +252,9 @@ pub(super) fn step(target: &Target, found: Option<&Sequence>, mode: Option<Mode>
         _ if start > found.max => refuse(format!("ends at {}, below {start}", found.max)),
         None => Step::Equal,
         Some(next) if next < start => Step::Advance,
-        // Only strict values are all issued through the log. A segment of a node, or the run of
-        // the leader that issues ordered values, may still contain values below the start.
+        // Only the values of a strict sequence are all issued through the log. A segment of a node,
+        // or the run of the leader that issues ordered values, may still contain values below the
+        // start.
         Some(next) if found.start < start && found.mode != Mode::Strict => Step::Discard(next),
         Some(_) => Step::Equal,
     }

@@ -2,7 +2,7 @@
 
 use super::table::Refusal;
 
-/// A token. Comments, conditional ones included, are none.
+/// A token. Comments, including conditional ones, are skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
     /// A keyword, a bare name or a number.

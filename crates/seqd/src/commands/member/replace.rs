@@ -71,7 +71,8 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// The next step. The new node may have replaced the given address by that of its
-    /// configuration: if the leader finds it at the given address too, its recorded one is used.
+    /// configuration. If the leader reaches the node at the given address too, the recorded address
+    /// is used.
     async fn step(&mut self, cluster: &Cluster) -> Result<Step, Failure> {
         let planned = self.replacement.step(cluster, self.seen);
         if let Err(Misfit::NewElsewhere { new, at, peer }) = &planned

@@ -1,15 +1,15 @@
-//! The plan of `member replace`, as a function of the membership alone: an interrupted command that
-//! is repeated with the same arguments continues where it was.
+//! The plan of `member replace`. It depends on the membership alone, so that an interrupted command
+//! that is repeated with the same arguments continues where it stopped.
 //!
 //! Invariants:
 //! - The old node is removed only while the new one votes and is ready.
-//! - A node replaces only members with a smaller ID. Members that were added have IDs in that order;
-//!   those of founders have no order.
+//! - A node replaces only members with a smaller ID. Added members have IDs in the order of their
+//!   addition; the IDs of founders have no order.
 //! - The leader refuses each step that would cost the quorum.
-//! - A run that has not seen the new node without a vote removes the old one only if the cluster can
-//!   lose as many nodes after that as before. With an odd number of voters before, an interrupted
-//!   replacement leaves an even number, and the removal lowers nothing. If the removal would lower
-//!   it, the names are taken to be wrong.
+//! - A run that finds the new node already a voter removes the old node only if the cluster can
+//!   then lose as many nodes as before. An interrupted replacement of one of an odd number of
+//!   voters leaves an even number, which satisfies this. Otherwise, the names are assumed to be
+//!   wrong.
 
 use seqd_client::api::{Cluster, Member, MemberState, Quorum, Role};
 
@@ -21,10 +21,10 @@ pub(super) struct Replacement {
     pub(super) peer: String,
 }
 
-/// What a run has seen and done before its next step.
+/// The progress of a run before its next step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Progress {
-    /// The new node was no voter.
+    /// The run has observed that the new node was not a voter.
     pub(super) joins: bool,
     /// The removal of the old node was requested. The answering node may not have recorded it yet.
     pub(super) removes: bool,
@@ -120,7 +120,8 @@ impl Replacement {
         })
     }
 
-    /// Refuses a removal that lowers the number of nodes that the cluster can lose while all run.
+    /// Refuses a removal that lowers the number of nodes that the cluster can lose when all nodes
+    /// run.
     fn check_removal(&self, cluster: &Cluster) -> Result<(), Misfit> {
         let voters = cluster.members.iter().filter(|it| it.role != Role::Learner);
         let voters = u32::try_from(voters.count()).unwrap_or(u32::MAX);

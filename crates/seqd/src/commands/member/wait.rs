@@ -1,5 +1,5 @@
-//! `--wait`: polls the cluster until a change is complete, and shows what is awaited: a progress bar
-//! on a terminal, a line every few seconds elsewhere.
+//! `--wait`: polls the cluster until a change is complete. Shows the progress by a bar on a
+//! terminal, and otherwise by a line every few seconds.
 
 use std::fmt;
 use std::time::Duration;

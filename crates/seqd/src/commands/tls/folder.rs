@@ -70,8 +70,8 @@ impl Folder {
         made.map_err(|error| cannot("make", &self.0, &error))
     }
 
-    /// Writes a certificate and its key. The key is written first, so that the key of every
-    /// certificate in the folder is there.
+    /// Writes a certificate and its key. The key is written first, so that every certificate in the
+    /// folder has its key.
     pub(crate) fn put(&self, name: &str, issued: &Issued) -> Result<(), Failure> {
         write(&self.key(name), &issued.key, 0o600)?;
         write(&self.cert(name), &issued.cert, 0o644)

@@ -88,8 +88,8 @@ pub(super) fn run(args: &RenewArgs, format: Format) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Refuses a certificate of another node or client than the one that its file and the options name:
-/// a new one would give that name's machine the identity of the other.
+/// Refuses a certificate that belongs to another node or client than its file name and the options
+/// state. Otherwise, the renewed certificate would give one machine the identity of another.
 fn check_owner(
     args: &RenewArgs,
     folder: &Folder,

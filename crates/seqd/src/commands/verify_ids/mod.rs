@@ -205,7 +205,7 @@ fn report(summary: &Summary) -> Result<Report, Failure> {
             };
             format!("{} ({place})", example.id)
         });
-        // Findings that are in order need no examples.
+        // A finding without a problem needs no examples.
         let examples = match finding.finding {
             "held" => String::new(),
             _ => examples.collect::<Vec<_>>().join(", "),

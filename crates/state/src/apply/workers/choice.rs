@@ -15,7 +15,7 @@ use crate::workers::record::{WorkerKey, WorkerRecord, ms_until_free};
 /// a millisecond.
 const MAX_WORKERS_KNOWN: usize = 1 << 14;
 
-/// Returns how many of so many workers are reserved for the nodes and the operator: an eighth, and
+/// Returns the number of workers that are reserved for the nodes and the operator: an eighth, and
 /// at least 3, so that each node of a typical cluster gets one. A layout of 4 to 7 workers reserves
 /// 1, because 3 would leave hardly any for clients. A layout of 3 or fewer reserves none.
 pub(super) const fn reserve(workers: u32) -> u32 {
@@ -31,7 +31,7 @@ pub(super) const fn reserve(workers: u32) -> u32 {
 struct KnownWorker<'a> {
     worker: u32,
     record: &'a WorkerRecord,
-    /// Milliseconds until it can be granted; 0 if it is free.
+    /// Milliseconds until the worker can be granted; 0 if it is free.
     wait_ms: u64,
 }
 
@@ -40,7 +40,7 @@ impl KnownWorker<'_> {
         self.wait_ms == 0
     }
 
-    /// Returns its latest use, in the order of all uses.
+    /// Returns a key that orders workers by their latest use.
     fn latest_use(&self) -> (ClusterMs, LeaseId) {
         (self.record.used_ms, self.record.lease)
     }
@@ -50,7 +50,7 @@ impl KnownWorker<'_> {
     }
 }
 
-/// A group of workers of which clients leave some to the nodes: the workers of a datacenter, or of
+/// A group of workers, some of which are reserved for the nodes: the workers of a datacenter, or of
 /// a layout without datacenters.
 struct Group<'a> {
     first: u32,

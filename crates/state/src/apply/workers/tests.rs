@@ -1,4 +1,4 @@
-//! Tests of the workers that clients leave to the nodes.
+//! Tests of the workers that are reserved for the nodes.
 
 use seqd_idgen::{Tick, WallMs};
 

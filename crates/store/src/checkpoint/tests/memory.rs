@@ -1,4 +1,4 @@
-//! What sled keeps in memory is bounded, however many rows there are.
+//! sled's memory use is bounded, however many rows there are.
 //!
 //! A process has one collector, and a thread of another test that is inside an epoch blocks it for
 //! that time. Each test therefore runs in a process of its own.
@@ -27,11 +27,11 @@ const BATCHES: u32 = 64;
 /// Set in the process that runs only one test, to a folder that it may use.
 const ALONE: &str = "SEQD_TEST_ALONE";
 
-/// The bytes of a row, and the rows, of a store that is scanned: 64 MB.
+/// The bytes per row and the number of rows of the scanned store: 64 MB.
 const SCANNED_BYTES: usize = 1_600;
 const SCANNED_ROWS: u32 = 40_000;
 
-/// The most memory that a scan of it may add.
+/// The most memory that a scan of this store may add.
 const SCAN_MEMORY: u64 = 40 << 20;
 
 struct Counted(Arc<AtomicUsize>);
@@ -67,7 +67,7 @@ fn what_batches_leave_behind_is_freed_after_them() {
 #[test]
 fn a_scan_keeps_few_of_the_rows_in_memory() {
     let temp = temp();
-    // Filled here, because memory that was used once would hide what the scan adds.
+    // Filled by the parent process: memory that the child reuses would hide the growth by the scan.
     if std::env::var_os(ALONE).is_none() {
         fill(temp.path());
     }
@@ -78,7 +78,7 @@ fn a_scan_keeps_few_of_the_rows_in_memory() {
 fn batches_are_freed(folder: &Path) {
     let mut store = create_empty(&place(folder)).unwrap();
     let freed = Arc::<AtomicUsize>::default();
-    // As for the nodes that sled replaces: deferred by the thread that writes.
+    // Like the nodes that sled replaces, these objects are deferred by the writing thread.
     let guard = crossbeam_epoch::pin();
     for _ in 0..LEFT {
         let counted = Counted(Arc::clone(&freed));

@@ -53,7 +53,7 @@ impl Synced {
                 fs::create_dir(&left).unwrap();
                 self.leave(&path, &left);
             } else if name.starts_with("snap.") {
-                // sled syncs its own page tables before it names them.
+                // sled syncs its page tables before it renames them to their final names.
                 fs::copy(&path, &left).unwrap();
             } else {
                 let bytes = self.contents.lock().unwrap().get(&path).cloned();

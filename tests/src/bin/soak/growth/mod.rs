@@ -18,16 +18,16 @@ use self::plots::Plot;
 use crate::arguments::Arguments;
 use crate::scale::{create, with_room};
 
-/// The sequences of a cluster, in order.
+/// The numbers of sequences of a cluster, in ascending order.
 const SEQUENCES: [u64; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
 
-/// The connections to all nodes of a cluster of three, each of which permits 4,096.
+/// The numbers of connections to all nodes of a cluster of three, each of which permits 4,096.
 const CONNECTIONS: [usize; 5] = [1, 10, 100, 1_000, 10_000];
 
 const NODES: [usize; 3] = [1, 3, 5];
 const THREADS: [usize; 4] = [1, 2, 3, 4];
 
-/// The clients of a load whose number of connections is not the quantity that grows.
+/// The clients of a load, unless the number of connections is the quantity that grows.
 const CLIENTS: usize = 64;
 
 /// The most memory that one further sequence may use on a node, bytes.
@@ -36,7 +36,7 @@ const OF_A_SEQUENCE: f64 = 500.0;
 /// The figure of a plot for [`resident_mb`].
 const MEMORY: &str = "memory of a node, MB";
 
-/// A request to any of these addresses.
+/// Creates a target with requests to any of these addresses.
 type Asked = fn(Vec<String>) -> Target;
 
 /// The loads that are measured.
@@ -48,7 +48,6 @@ const LOADS: [(&str, Asked); 3] = [
     ("strict values", Target::order),
 ];
 
-/// What one run measures.
 struct Growth {
     length: Duration,
     report: Report,

@@ -2,8 +2,8 @@
 //! ports. Meanwhile a health checker sends it ten requests per second, each on a new connection,
 //! and clients of the other two nodes request values and IDs.
 //!
-//! The attackers run in a process of their own, which gets the processor only when it is idle: on
-//! other machines they would not take it from the node either.
+//! The attackers run in a separate process with the scheduling class `idle`, so that they take no
+//! processor time from the nodes: real attackers would run on other machines.
 
 mod attacks;
 

@@ -39,7 +39,7 @@ pub(super) struct Client {
 
 enum Wire {
     Seqd(Connection),
-    /// With the lease of its holds.
+    /// A connection, and the lease with which the client holds locks.
     Etcd(Connection, String),
     Redis(TcpStream),
 }

@@ -1,6 +1,6 @@
-//! Cycles of acquiring and releasing locks over HTTP and over the Redis protocol, compared in one
-//! run with three etcd nodes and with one Redis that syncs each write: each client on a lock of its
-//! own, then sixteen on one.
+//! Cycles of acquiring and releasing locks over HTTP and over the Redis protocol, first with a lock
+//! for each client, then with sixteen clients on one lock. The same run measures three etcd nodes
+//! and one Redis that syncs each write.
 
 mod client;
 

@@ -1,10 +1,10 @@
 //! Two tenants on one cluster: an honest one that sends an even mix at a fixed rate, and a hostile
 //! one that uses every means of attack at the same time, with full scopes for its own names.
 //!
-//! The attackers run in processes of their own. The process that sends requests gets the processor
-//! only when it is idle: on other machines it would not take it from the nodes either. The process
-//! that only occupies places needs little processor time, but promptly, since a node closes a
-//! connection that sends nothing.
+//! The attackers run in separate processes. The process that sends requests has the scheduling
+//! class `idle`, so that it takes no processor time from the nodes: real attackers would run on
+//! other machines. The process that only occupies places needs little processor time, but needs it
+//! promptly, since a node closes a connection that sends nothing.
 
 mod attacks;
 mod guesses;
@@ -32,9 +32,9 @@ use honest::{Endpoints, KINDS};
 /// The time for which the honest tenant runs alone, to measure its undisturbed times.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// The permitted ratio of the 99th percentile under attack to the undisturbed one, which counts as
-/// at least `FLOOR`: below that, a single sync of a shared disk or a single turn of the scheduler
-/// decides.
+/// The permitted ratio of the 99th percentile under attack to the undisturbed one. The latter
+/// counts as at least `FLOOR`, because a single sync of a shared disk or a single turn of the
+/// scheduler may take as long.
 const TIMES: u32 = 5;
 const FLOOR: Duration = Duration::from_millis(5);
 

@@ -25,7 +25,7 @@ async fn exit(story: &Story, value: &str, record: Option<(&str, u64)>) -> Exit {
     exited.unwrap()
 }
 
-/// How often the holder has entered the lock, and the time that is left.
+/// The number of times that the holder has entered the lock, and the remaining time.
 async fn inside(story: &Story, tenant: Tenant) -> Option<(usize, u64)> {
     let holder = story.locks.holder(NAME, tenant, soon()).await.unwrap();
     holder.map(|holder| (holder.depth, holder.left_ms))
@@ -70,7 +70,7 @@ async fn a_repeated_exit_ends_one_entry() {
         assert_eq!(exit(&story, "a", last).await, Exit::Free);
         assert_eq!(inside(&story, Tenant::OPERATOR).await, None);
     }
-    // The holder is inside again before the last repetition arrives.
+    // The holder enters again before the last retry arrives.
     enter(&story, "a", 10_000).await.unwrap();
     assert_eq!(exit(&story, "a", last).await, Exit::Free);
     let depth = inside(&story, Tenant::OPERATOR).await.map(|it| it.0);
@@ -91,7 +91,7 @@ async fn a_holder_enters_a_lock_so_often_and_is_refused_then() {
     }
 }
 
-/// Two entries that are under way together must not pass the limit: no exit could end the last one.
+/// Two concurrent entries must not exceed the limit, because no exit could end the last one.
 #[tokio::test(start_paused = true)]
 async fn entries_under_way_together_do_not_pass_the_limit() {
     let story = Story::begin();

@@ -1,4 +1,4 @@
-//! Every interruption of a replacement, with a model of the cluster: a command that is killed
+//! Checks every interruption of a replacement with a model of the cluster. A command that is killed
 //! before or after any request, or that reads an outdated membership, and is then repeated, reaches
 //! the same membership and never leaves fewer reachable voters than a quorum.
 
@@ -112,7 +112,7 @@ impl World {
     }
 }
 
-/// What happens at one request.
+/// The fate of the command at one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Carried,
@@ -122,8 +122,8 @@ enum Fate {
     KilledAfter,
 }
 
-/// A moment of a run: the cluster, the membership that a node which is behind would show, and
-/// what the running command has seen.
+/// A moment of a run: the cluster, the membership that a lagging node would return, and the
+/// progress of the running command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment {
     now: World,
@@ -131,7 +131,7 @@ struct Moment {
     seen: Progress,
 }
 
-/// The moments that were explored, with the number of faults that were left.
+/// The explored moments, each with the number of faults that were still permitted.
 #[derive(Default)]
 struct Explored {
     moments: BTreeSet<(Moment, u32)>,
@@ -151,7 +151,7 @@ impl Explored {
             };
             let step = match replacement().step(&shown.view(), moment.seen) {
                 Ok(step) => step,
-                // Of an even number of voters: the added voter could be one of them.
+                // With an even number of voters, the added voter could be one of them.
                 Err(Misfit::OnlyRemoves { .. }) if expected.len().is_multiple_of(2) => {
                     assert_eq!(shown.counts().1, expected.len() + 1);
                     continue;
@@ -228,7 +228,7 @@ fn a_replacement_that_does_not_fit_is_refused() {
     };
     let unknown = refused(&world, &named("n7", "n9", PEER));
     assert_eq!(unknown, "no member is named n7; members: n1, n2, n3");
-    // A voter of long standing is no replacement, whether the old name is a typing error or not.
+    // An existing voter is not a replacement, whether the old name is a typing error or not.
     let typing_error = refused(&world, &named("n11", "n2", "n2.example:7401"));
     assert_eq!(typing_error, "no member is named n11; members: n1, n2, n3");
     let older = refused(&world, &named("n3", "n2", "n2.example:7401"));
@@ -247,14 +247,14 @@ fn a_replacement_that_does_not_fit_is_refused() {
     learning.nodes.get_mut("n1").unwrap().votes = false;
     let learner = refused(&learning, &replacement());
     assert_eq!(learner, "n1 is a learner; only a voter can be replaced");
-    // It was removed by hand while the new node still learns.
+    // The old node was removed by hand while the new node is still a learner.
     learning.nodes.remove("n1");
     learning.removed.push("n1".to_owned());
     let gone = refused(&learning, &replacement());
     assert_eq!(gone, "no member is named n1; members: n2, n3, n9");
 }
 
-/// Whether a first run of `replace n1 nN`, of which both vote, is refused.
+/// A first run of `replace n1 nN`, where both nodes vote, is refused for an odd number of voters.
 #[test]
 fn a_voter_of_an_odd_number_is_no_replacement() {
     for (voters, is_refused) in [(2, false), (3, true), (4, false), (5, true), (6, false)] {
