@@ -129,7 +129,7 @@ func (g *IDGenerator) IDs(ctx context.Context, count int) ([]int64, error) {
 // Status returns the current state.
 func (g *IDGenerator) Status() GeneratorStatus { return g.keeper.status() }
 
-// Close stops minting for good, then releases the worker with the last used tick. It fails with not-released if no node
+// Close permanently stops minting, then releases the worker with the last used tick. It fails with not-released if no node
 // confirmed that in time: the worker is then free after its window.
 func (g *IDGenerator) Close(ctx context.Context) error { return g.keeper.close(ctx) }
 

@@ -218,7 +218,7 @@ func (r *Ranges) failed(failed *Error, after string) time.Duration {
 	return r.pace.after(r.permanent, failed.RetryAfter)
 }
 
-// Close stops draws for good, and returns unused values, so that they are granted again.
+// Close permanently stops draws, and returns unused values, so that they are granted again.
 func (r *Ranges) Close(ctx context.Context) ClosedRanges {
 	r.cancel()
 	r.changed.wake()

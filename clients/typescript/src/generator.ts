@@ -226,7 +226,7 @@ export class IdGenerator {
     await this.#client.call("release_worker", [this.#request.layout, lease.id], fields);
   }
 
-  /** Ends the minting for good, then releases the worker with its last tick. Returns whether that
+  /** Permanently ends the minting, then releases the worker with its last tick. Returns whether that
    * was confirmed; otherwise the worker stays taken until its window ends. */
   async close(): Promise<boolean> {
     this.#minter.close();

@@ -20,7 +20,7 @@ pub fn command_of(hint: &str) -> &str {
 
 /// The condition for recovering the quorum from the remaining nodes, which loses all data that only
 /// the missing voters had.
-pub const LOST_MAJORITY: &str = "only if a majority and its disks are lost for good, see \
+pub const LOST_MAJORITY: &str = "only if a majority and its disks are permanently lost, see \
      the page RECOVERY of the documentation, A lost majority (seqd data recover-quorum)";
 
 /// After this time, a lost quorum may not return by itself. A restart of a host takes minutes, so

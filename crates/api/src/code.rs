@@ -70,7 +70,7 @@ error_codes! {
         "a field or a query key is unknown",
         "the hint suggests the nearest known name";
     CountTooLarge = "count-too-large", 400, USAGE, false, "The count exceeds the limit",
-        "the request asks for more than one request may take",
+        "the request exceeds the limit of one request",
         "split it into several requests; the response contains the limit";
     MethodNotAllowed = "method-not-allowed", 405, USAGE, false, "The path does not support this method",
         "the path supports only the methods in `Allow`; HEAD is rejected where a GET would \
@@ -116,7 +116,7 @@ error_codes! {
     LayoutExhausted = "layout-exhausted", 409, CONFLICT, false, "The time field of the layout is full",
         "the time field of the layout is full: its IDs can only be decoded",
         "use another layout";
-    LeaseLost = "lease-lost", 409, CONFLICT, false, "The caller no longer holds it",
+    LeaseLost = "lease-lost", 409, CONFLICT, false, "The lease, lock or claim was lost",
         "the caller no longer has the worker lease, the lock, or the claim on the idempotency key",
         "stop the work that depends on it; then lease another worker, acquire the lock again, or \
          begin the key again to see whether another caller has completed it";
@@ -127,7 +127,7 @@ error_codes! {
     TokenUsed = "token-used", 409, CONFLICT, false, "The token was already used",
         "another request consumed the one-time token",
         "do not perform the action of the token: the other request performs it";
-    UnsafeMemberRemoval = "unsafe-member-removal", 409, CONFLICT, false, "The removal would cost the quorum",
+    UnsafeMemberRemoval = "unsafe-member-removal", 409, CONFLICT, false, "The removal would break the quorum",
         "the cluster would lose its quorum",
         "bring a node back, or add one first";
     LockHeld = "lock-held", 409, CONFLICT, true, "The lock has a holder",
@@ -190,7 +190,7 @@ error_codes! {
         "use another node, and check this node's clock: chronyc tracking";
     Draining = "draining", 503, UNAVAILABLE, true, "The node is stopping or drained",
         "the node is stopping, or (in `/readyz`) it is being drained",
-        "ask another node";
+        "use another node";
     Overloaded = "overloaded", 503, UNAVAILABLE, true, "The node is overloaded",
         "a queue, the connections or the memory for bodies are exhausted, all IDs of a tick are \
          used, a limit in `limits` or a tenant's share of it is reached, two snapshots are already \
@@ -198,7 +198,7 @@ error_codes! {
         "retry in a moment, or use another node";
     NodeRemoved = "node-removed", 503, UNAVAILABLE, true, "The node was removed from the cluster",
         "the node was removed from the cluster and is about to stop",
-        "ask another node";
+        "use another node";
     OutcomeUnknown = "outcome-unknown", 504, OUTCOME_UNKNOWN, false, "The request may or may not have taken effect",
         "the command was proposed and its outcome was lost: it may or may not have taken effect",
         "check whether it took effect before you retry; for sequence values a retry costs at most \
@@ -239,7 +239,7 @@ impl FromStr for ErrorCode {
 
 /// A code that is unknown to this version. A newer server may send one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this version does not know the error code")]
+#[error("unknown error code")]
 pub struct UnknownCode;
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ const ACTIONS = {
   },
   remove: {
     label: () => "Remove",
-    title: ({ name }) => `Remove ${name} for good`,
+    title: ({ name }) => `Permanently remove ${name}`,
     method: "DELETE",
     path: "/v1/cluster/members/{name}",
     command: ({ name }) => `seqd member remove ${name}`,

@@ -151,7 +151,7 @@ impl Metrics {
         );
         registry.register(
             "sequence_allocated",
-            "Sequence values given to clients by this node",
+            "Sequence values issued to clients by this node",
             self.allocated.clone(),
         );
         registry.register(

@@ -114,7 +114,11 @@ impl Node {
             let minters = Arc::new(Minters::start(keeper, default_layout(&raft)?));
             let folder = config.node.data_dir.clone();
             let marks = LastTickWriter::start(disk, folder, Arc::clone(&minters), before).map_err(
-                |error| start_failed(format!("no thread for the clock's mark: {error}")),
+                |error| {
+                    start_failed(format!(
+                        "cannot start the thread that writes the last tick: {error}"
+                    ))
+                },
             )?;
 
             // Serving: the segment buffers, the services, then HTTP.

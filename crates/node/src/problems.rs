@@ -87,7 +87,7 @@ impl From<ServiceError> for Problem {
 const NO_QUORUM: &str = "start the members that are down, or repair the network to them: `seqd \
     status` lists them; IDs stay available while /readyz?for=ids returns 200";
 
-const OTHER_NODE: &str = "ask another node";
+const OTHER_NODE: &str = "use another node";
 
 const ALL_TOKENS: &str = "GET /v1/access lists all tokens | `seqd access list` lists all tokens";
 

@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<u8, Failure> {
     variables::check(&Cli::command(), std::env::vars_os())?;
     if cli.global.dry_run && !cli.command.has_dry_run() {
-        let detail = "this command has no dry run, and was not carried out";
+        let detail = "this command does not support --dry-run; nothing was done";
         return Err(Failure::usage(detail).with_hint("omit --dry-run, or unset SEQD_DRY_RUN"));
     }
     match cli.command {

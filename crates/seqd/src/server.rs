@@ -256,8 +256,9 @@ fn runtime_of_consensus() -> io::Result<Runtime> {
 fn die_with(parent: i32) -> Result<(), Failure> {
     use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|error| Failure::failed(format!("cannot follow the parent: {error}")))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| {
+        Failure::failed(format!("cannot tie this process to its parent: {error}"))
+    })?;
     // The parent may have ended before the call, and another process has adopted this one.
     if getppid().map(Pid::as_raw_pid) == Some(parent) {
         Ok(())

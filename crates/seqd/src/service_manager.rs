@@ -47,6 +47,6 @@ pub(crate) fn stopping(patience: Duration) {
 
 fn send(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!("no message to systemd (NOTIFY_SOCKET): {error}");
+        tracing::warn!("cannot notify systemd (NOTIFY_SOCKET): {error}");
     }
 }

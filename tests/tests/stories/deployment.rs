@@ -25,7 +25,7 @@ const WITHOUT_SERIES: [(&str, &str, &str); 3] = [
     (
         "seqd_clock_drift_ratio",
         "peer",
-        "How fast a peer's clock gains on this node's, in seconds a second; absent in the first \
+        "Drift of a peer's clock relative to this node's, in seconds a second; absent in the first \
          minute",
     ),
     (

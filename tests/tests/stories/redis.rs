@@ -249,7 +249,7 @@ fn a_lock_has_one_holder_and_its_value_is_the_key_to_it() {
     assert_eq!(one.call("GET jobs"), Value::Nil);
 
     for (words, begin) in [
-        ("SET jobs v NX", "ERR a lock needs a time"),
+        ("SET jobs v NX", "ERR a lock needs an expiry time"),
         ("SET jobs v PX 1000", "ERR a lock is set with NX"),
         ("SET jobs v", "ERR only an integer is set without NX and PX"),
         (

@@ -269,7 +269,7 @@ class IdGenerator:
                      refused.code not in ("closed", "forked", "layout-exhausted"))
 
     def close(self) -> bool:
-        """Ends the minting for good, then releases the worker with its last tick. Returns whether
+        """Permanently ends the minting, then releases the worker with its last tick. Returns whether
         that was confirmed; otherwise the worker stays taken until its window ends."""
         core = self._core
         with self._mutex:

@@ -128,7 +128,7 @@ requests! {
     }
 }
 
-/// A computed ID, which is allocated to nobody, with the bounds of its tick. A scan of all IDs in a
+/// A computed ID, which is not allocated, with the bounds of its tick. A scan of all IDs in a
 /// time range starts at the first ID of its first tick and ends at the last ID of its last tick.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Encoded {

@@ -25,8 +25,8 @@ requests! {
         permits: u32 as "Lenient",
         /// If true, the hold is shared with other shared holds.
         shared: bool as "Flag",
-        /// The delay in milliseconds after this hold expires, during which the lock is granted to
-        /// nobody: up to 60000, 0 by default.
+        /// The delay in milliseconds after this hold expires, during which the lock is not granted:
+        /// up to 60000, 0 by default.
         lock_delay_ms: u64 as "Lenient",
     }
 

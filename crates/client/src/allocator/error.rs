@@ -43,7 +43,7 @@ pub enum AllocateError {
         hint: &'static str,
     },
     /// This process is a fork of the process that created the allocator. It must create its own.
-    #[error("this process is a fork of the one that made this allocator: make another")]
+    #[error("this process is a fork of the one that created this allocator: create another")]
     Forked,
     /// The allocator was closed. This is permanent.
     #[error("the allocator is closed")]

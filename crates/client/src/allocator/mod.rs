@@ -197,7 +197,7 @@ impl SequenceAllocator {
             Closed {
                 returned: 0,
                 lost: tail.unused + tail.lost,
-                why: Some("no answer within the patience".to_owned()),
+                why: Some("no response within the patience".to_owned()),
             }
         })
     }

@@ -42,7 +42,7 @@ impl Closing {
         if self.began() {
             let detail = "this node is stopping";
             let problem = Problem::new(ErrorCode::Draining, detail);
-            return Err(problem.with_hint("ask another node"));
+            return Err(problem.with_hint("use another node"));
         }
         Ok(())
     }

@@ -229,9 +229,9 @@ pub(crate) async fn come(
     let _pause = connection.map(ClientConnection::pause);
     let come = timeout_at(deadline, turn).await;
     come.map(Result::ok).map_err(|_| {
-        let detail = "this node is busy, and other requests of this client came first";
+        let detail = "this node is busy, and earlier requests of this client are still waiting";
         Problem::new(ErrorCode::Overloaded, detail)
-            .with_hint("ask another node, or send fewer requests at once")
+            .with_hint("use another node, or send fewer requests at once")
     })
 }
 

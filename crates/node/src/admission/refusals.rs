@@ -36,8 +36,8 @@ pub(crate) fn refusal(why: NotLetIn) -> Problem {
         }
         NotLetIn::NotCurrent => {
             let detail =
-                "this node is not in touch with its cluster, so it cannot know which tokens count";
-            Problem::new(code, detail).with_hint("ask another node, or this one in a moment")
+                "this node has no contact with its cluster, so it cannot check access tokens";
+            Problem::new(code, detail).with_hint("use another node, or retry in a moment")
         }
         NotLetIn::TooMany { per_second, wait } => {
             let detail = format!("this token serves {per_second} requests a second on each node");
@@ -60,9 +60,9 @@ pub(crate) fn has_place(access: &Access, sender: &Sender) -> Result<(), Problem>
     if access.may_use_reserve(*caller, connection.is_first()) {
         return Ok(());
     }
-    let detail = "all connections of this node are being answered";
+    let detail = "every connection of this node has a request in progress";
     let problem = Problem::new(ErrorCode::Overloaded, detail);
-    Err(problem.with_hint("ask another node, or again on fewer connections"))
+    Err(problem.with_hint("use another node, or retry with fewer connections"))
 }
 
 /// Refuses a request that the caller's token does not permit; `name` is the name in its path.
@@ -92,8 +92,8 @@ pub(crate) async fn confirm(
 ) -> Result<(), Problem> {
     let confirmed = access.confirm(caller, deadline).await;
     confirmed.map_err(|error| {
-        let detail = format!("whether the token still counts was not confirmed: {error}");
-        Problem::new(ErrorCode::NoQuorum, detail).with_hint("ask another node")
+        let detail = format!("the access token could not be verified: {error}");
+        Problem::new(ErrorCode::NoQuorum, detail).with_hint("use another node")
     })
 }
 

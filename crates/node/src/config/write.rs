@@ -33,7 +33,7 @@ pub fn show(entries: &[Entry], origin: bool) -> String {
         let line = match &entry.value {
             // A file with both this key and the name derived from it would be rejected.
             Some(value) if entry.key.name == "node.name_from" => {
-                format!("# {name} = {value} gave the name")
+                format!("# name derived from {name} = {value}")
             }
             Some(value) => format!("{name} = {value}"),
             None => format!("# {name} is not set"),

@@ -25,7 +25,7 @@ use super::limits::{Bounds, Unreadable};
 /// this, hyper would close the connection without a response.
 const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n";
 const NO_HTTP_2: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\n\
-    content-type: text/plain; charset=utf-8\r\ncontent-length: 32\r\n\r\nHTTP/1.1 is what is spoken here\n";
+    content-type: text/plain; charset=utf-8\r\ncontent-length: 33\r\n\r\nthis port supports only HTTP/1.1\n";
 
 /// A part of the head of a response without a body.
 const NO_BODY: &[u8] = b"\r\ncontent-length: 0\r\n";
@@ -129,7 +129,7 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
         let wait = self.write_wait;
         let blocked = self.blocked.get_or_insert_with(|| Box::pin(sleep(wait)));
         ready!(blocked.as_mut().poll(cx));
-        Poll::Ready(Err(timed_out("the client takes no answer")))
+        Poll::Ready(Err(timed_out("the client does not read its response")))
     }
 
     fn poll_write_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -59,7 +59,7 @@ impl Port {
         let served = serve(acceptor, bounds, unreadable, connection, grace);
         let task = tokio::spawn(async move {
             if !served.await {
-                tracing::warn!("requests in flight were cut");
+                tracing::warn!("requests in progress were aborted");
             }
         });
         Ok(Port { stop, task, addr })

@@ -53,7 +53,7 @@ pub(crate) fn only_new(headers: &HeaderMap) -> Result<bool, Problem> {
         Some(["*"]) => Ok(true),
         Some(_) => Err(Problem::new(
             ErrorCode::InvalidArgument,
-            "If-None-Match of a PUT is *: only if there is none",
+            "If-None-Match of a PUT must be *",
         )),
     }
 }
@@ -75,7 +75,7 @@ pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let revision = bare.split_once('-').map_or(bare, |(revision, _)| revision);
     revision.parse().map(Some).map_err(|_| {
         let tag: String = tag.chars().take(80).collect();
-        let detail = format!("{tag:?} is no revision of this sequence");
+        let detail = format!("{tag:?} is not a revision of this sequence");
         Problem::new(ErrorCode::PreconditionFailed, detail)
             .with_hint("If-Match takes the ETag of a GET")
     })

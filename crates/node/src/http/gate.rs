@@ -48,8 +48,7 @@ pub(crate) fn check(
         return Err(Problem::new(ErrorCode::Forbidden, detail));
     }
     if !takes_key && headers.contains_key(IDEMPOTENCY_KEY) {
-        let detail =
-            "the Idempotency-Key header is not supported here, so it is not ignored either";
+        let detail = "this request does not support the Idempotency-Key header";
         return Err(Problem::new(ErrorCode::InvalidArgument, detail).with_hint(
             "leave the header out; it is for /v1/id, /v1/ids, and next and segments of a sequence",
         ));
@@ -72,7 +71,7 @@ pub(super) fn check_site(headers: &HeaderMap) -> Result<(), Problem> {
     if matches!(site, None | Some(b"same-origin" | b"none")) {
         return Ok(());
     }
-    let detail = "a page of another site may not take anything here";
+    let detail = "a page of another site may not allocate values here";
     Err(Problem::new(ErrorCode::Forbidden, detail))
 }
 

@@ -54,10 +54,10 @@ impl Hosts {
         {
             if !self.is_open && !self.allows(host) {
                 let host: String = host.chars().take(255).collect();
-                let detail = format!("this node is not asked as {host:?}");
+                let detail = format!("{host:?} is not a name of this node");
                 return Err(
                     Problem::new(ErrorCode::UnknownHost, detail).with_hint(format!(
-                        "ask {}, or add the name to http.hosts",
+                        "use {}, or add the name to http.hosts",
                         self.names.first().map_or("localhost", String::as_str)
                     )),
                 );

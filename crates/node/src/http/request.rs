@@ -49,8 +49,8 @@ impl Bodies {
 }
 
 fn no_room() -> Problem {
-    let detail = "the bodies of other requests of this client, or of all clients, take all the \
-                  memory that there is for them";
+    let detail = "the bodies of other requests of this client, or of all clients, use up the \
+                  memory for request bodies";
     Problem::new(ErrorCode::Overloaded, detail).with_hint("send fewer large bodies at once")
 }
 
@@ -274,13 +274,13 @@ async fn read_body(
 ) -> Result<(Bytes, Option<Part>), Problem> {
     let (body, held) = receive(headers, body, held).await?;
     if !body.is_empty() && headers.contains_key(CONTENT_ENCODING) {
-        let detail = "a body is sent as it is, without a Content-Encoding";
+        let detail = "a request body must not have a Content-Encoding";
         return Err(Problem::new(ErrorCode::UnsupportedMediaType, detail));
     }
     if !body.is_empty() && !is_json(headers) {
         return Err(Problem::new(
             ErrorCode::UnsupportedMediaType,
-            "a body has to be application/json",
+            "the content type of a body must be application/json",
         )
         .with_hint("curl -H 'content-type: application/json'"));
     }

@@ -147,7 +147,7 @@ where
             return Response::problem(&problem);
         }
         let detail = format!("there is no path {}", request.uri().path());
-        let hint = "GET /v1/cluster and /v1/id are good places to begin";
+        let hint = "see GET /v1/cluster and GET /v1/id, or /docs for all paths";
         Response::problem(&Problem::new(ErrorCode::NotFound, detail).with_hint(hint))
     }))
 }

@@ -21,7 +21,7 @@ const TIME_MASK: u64 = (1 << 48) - 1;
 
 /// The operating system provided no random bytes.
 #[derive(Debug, thiserror::Error)]
-#[error("the operating system gave no random bytes: {0}")]
+#[error("the operating system returned no random bytes: {0}")]
 pub(crate) struct NoRandom(getrandom::Error);
 
 #[derive(Clone, Copy, Debug)]

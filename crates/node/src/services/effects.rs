@@ -49,7 +49,7 @@ pub(super) fn effect(cluster: &Cluster, change: ChangeOfMembers, leader: Option<
         ChangeOfMembers::Remove { name } => {
             let leads = leads(&name).unwrap_or_default();
             format!(
-                "removes {name} for good{leads}: {}",
+                "permanently removes {name}{leads}: {}",
                 quorum(None, Some(&name))
             )
         }

@@ -120,7 +120,12 @@ impl FactsService {
         deadline: Instant,
     ) -> Result<Facts, ServiceError> {
         let alone = timeout_at(deadline, self.gathering.lock()).await;
-        let busy = |_| ServiceError::overloaded("others gather the facts of this cluster", 1000);
+        let busy = |_| {
+            ServiceError::overloaded(
+                "other requests are gathering the facts of this cluster",
+                1000,
+            )
+        };
         let _alone = alone.map_err(busy)?;
         let me = Arc::clone(self);
         let own = tokio::task::spawn_blocking(move || {

@@ -38,7 +38,9 @@ impl MachinePool {
     pub(crate) fn new(namespace: &str) -> Result<MachinePool, ServiceError> {
         let prefix = Self::prefix(namespace);
         if namespace.is_empty() || namespace.contains('/') {
-            let detail = format!("a namespace has no / and is not empty: {namespace:?}");
+            let detail = format!(
+                "{namespace:?} is not a namespace: it must not be empty, and must contain no /"
+            );
             return Err(RequestError::Invalid(detail).into());
         }
         LockName::new(format!("{prefix}00000000")).map_err(RequestError::invalid)?;

@@ -142,7 +142,7 @@ pub(super) fn rule(share: Share) -> &'static str {
     if share.is_fixed() {
         "permits no more"
     } else {
-        "is for a client alone, and becomes less as others hold more"
+        "is the share of one client, and decreases as others hold more"
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
         let words = refused.to_string();
         for part in [
             "holds 250 of the 250 keys and may hold at most 250 now",
-            "limits.tenant_share (25%) of limits.keys (1000) is for a client alone",
+            "limits.tenant_share (25%) of limits.keys (1000) is the share of one client",
         ] {
             assert!(words.contains(part), "{words}");
         }

@@ -254,7 +254,7 @@ fn raft(node: &MetricsService, scrape: &mut Scrape) {
     );
     scrape.count(
         "raft_leader_changes",
-        "Changes of the leader that this node saw",
+        "Changes of the leader that this node observed",
         status.leader_changes,
     );
     let others = || others(&status);
@@ -313,7 +313,7 @@ fn clocks(status: &Status, scrape: &mut Scrape) {
         .filter_map(|member| Some((peer(&member.name), clock_of(member)?.drift_ppm? / 1e6)));
     scrape.by_label(
         "clock_drift_ratio",
-        "How fast a peer's clock gains on this node's, in seconds a second; absent in the first \
+        "Drift of a peer's clock relative to this node's, in seconds a second; absent in the first \
          minute",
         drifts,
     );

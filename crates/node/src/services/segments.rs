@@ -54,7 +54,7 @@ impl SegmentService {
     ) -> Result<Returned, ServiceError> {
         let unused = request.unused.filter(|unused| *unused > 0);
         let unused = unused.ok_or_else(|| {
-            RequestError::invalid("unused says how many of the last values come back")
+            RequestError::invalid("unused is missing: the number of values to return")
         })?;
         let key = secret(&*self.sequences.replica, deadline).await?;
         let token = opened(&key, &name, grant)?;

@@ -92,8 +92,8 @@ pub(crate) struct AcquireArgs {
     /// Share the lock with other shared holders
     #[arg(long)]
     shared: bool,
-    /// Time for which nobody is granted the lock after this hold expires without a release, at most
-    /// 1m; 0s by default
+    /// Time for which the lock is not granted after this hold expires without a release, at most 1m;
+    /// 0s by default
     #[arg(long, value_parser = arguments::duration)]
     lock_delay: Option<Duration>,
 }

@@ -38,8 +38,7 @@ pub(crate) struct RunArgs {
     /// Time to wait for the lock; 0s means no wait; unlimited by default
     #[arg(long, value_name = "TIME", value_parser = arguments::duration_or_zero)]
     wait: Option<Duration>,
-    /// Time for which nobody is granted the lock after this hold expires without a release, at most
-    /// 1m
+    /// Time for which the lock is not granted after this hold expires without a release, at most 1m
     #[arg(long, value_name = "TIME", default_value = "0s")]
     #[arg(value_parser = arguments::duration_or_zero)]
     lock_delay: Duration,

@@ -344,7 +344,7 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
         lines.push(("time", given.to_owned()));
     }
     lines.push(("tokens", tokens.to_owned()));
-    let access = "all access tokens are gone: make each again with the operator's token (seqd access \
+    let access = "all access tokens are lost: create them again with the operator's token (seqd access \
         create)";
     lines.push(("access", access.to_owned()));
     lines.push(("sequences", guarantee(sequences)));

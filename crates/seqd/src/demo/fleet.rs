@@ -89,7 +89,7 @@ impl Fleet {
         }
         self.led_by(name);
         Some(format!(
-            "{name} leads (term {term}, seen after {} ms)",
+            "{name} leads (term {term}, detected after {} ms)",
             took.as_millis()
         ))
     }

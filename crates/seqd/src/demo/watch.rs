@@ -92,7 +92,7 @@ async fn first_end(fleet: &Fleet, inbox: &mut mpsc::Receiver<Event>) -> Failure 
         match inbox.recv().await {
             Some(Event::Ended(ended)) => return Failure::failed(fleet.why(&ended)),
             Some(_) => {}
-            None => return Failure::failed("the nodes cannot be watched"),
+            None => return Failure::failed("the nodes cannot be monitored"),
         }
     }
 }

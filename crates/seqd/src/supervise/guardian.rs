@@ -154,7 +154,7 @@ impl Guard {
                 ended = child.wait() => {
                     self.end_rest().await;
                     return ended.map(code_of).map_err(|error| {
-                        Failure::failed(format!("the command cannot be watched: {error}"))
+                        Failure::failed(format!("the command cannot be monitored: {error}"))
                     });
                 }
                 line = control.next(), if has_holder => match line {

@@ -125,11 +125,11 @@ fn a_change_that_is_not_answered_is_unknown_and_an_id_is_not() {
 #[test]
 fn a_destructive_command_prints_its_effect_and_needs_a_yes() {
     // The response to the dry run and to the removal.
-    let change = r#"{"dry_run":true,"effect":"removes n3 for good: quorum 3/3 -> 2/2, can lose 0 nodes",
+    let change = r#"{"dry_run":true,"effect":"permanently removes n3: quorum 3/3 -> 2/2, can lose 0 nodes",
         "name":"n3","id":"3","role":null,"quorum":{"voters":2,"reachable":2,"can_lose":0}}"#;
     let route = "DELETE /v1/cluster/members/n3";
     let stub = Stub::new(vec![(route, 200, change.to_owned())]);
-    let effect = "removes n3 for good: quorum 3/3 -> 2/2, can lose 0 nodes\n";
+    let effect = "permanently removes n3: quorum 3/3 -> 2/2, can lose 0 nodes\n";
     let is_asked = || stub.asked().contains(&route.to_owned());
     let (code, _, stderr) = run(&stub, &["member", "remove", "n3"]);
     assert!(code == 2 && stderr.starts_with(effect), "{code} {stderr}");
@@ -145,13 +145,13 @@ fn a_destructive_command_prints_its_effect_and_needs_a_yes() {
 
 #[test]
 fn a_dry_run_only_requests_the_check_of_the_server() {
-    let plan = r#"{"dry_run":true,"effect":"removes n3 for good","sequence":null}"#;
+    let plan = r#"{"dry_run":true,"effect":"permanently removes n3","sequence":null}"#;
     let route = "DELETE /v1/cluster/members/n3";
     let stub = Stub::new(vec![(route, 200, plan.to_owned())]);
     let (code, stdout, stderr) = run(&stub, &["member", "remove", "n3", "--dry-run"]);
     assert_eq!(
         (code, stdout.as_str()),
-        (0, "removes n3 for good\n"),
+        (0, "permanently removes n3\n"),
         "{stderr}"
     );
     assert_eq!(stub.asked(), [format!("{route}?dry_run=1")]);

@@ -201,8 +201,7 @@ async fn exchange(
     }
 }
 
-const NO_MEMORY: &str = "TRYAGAIN overloaded: incomplete requests take all the memory that there \
-                         is for them";
+const NO_MEMORY: &str = "TRYAGAIN overloaded: the memory for incomplete requests is used up";
 
 /// The beginning of the received bytes.
 enum Next {

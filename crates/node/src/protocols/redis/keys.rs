@@ -24,7 +24,7 @@ pub(super) enum Kept {
 }
 
 const NOT_DELETED: &str = "a sequence is not deleted here, because its values would begin again: \
-                           `seqd seq delete` keeps its mark";
+                           use `seqd seq delete`, which keeps its high-water mark";
 const NO_EXPIRY: &str =
     "a counter does not expire: use a name for each period, as in order:2026-11-26";
 
@@ -366,7 +366,7 @@ fn release_of<'a>(command: &'static str, name: &'a str) -> Call<'a> {
 }
 
 fn no_next(name: &str, value: i64) -> ServiceError {
-    RequestError::Invalid(format!("{value} leaves no value for {name}")).into()
+    RequestError::Invalid(format!("{name} would have no value after {value}")).into()
 }
 
 /// The last value of a sequence; before its first one, the value that would precede it.

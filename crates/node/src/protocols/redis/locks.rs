@@ -101,8 +101,7 @@ impl Client {
         match (options.only_new, options.ttl_ms, number(value)) {
             (true, Some(ttl_ms), _) => self.set_lock(name, value, ttl_ms).await,
             (true, None, _) => Reply::error(
-                "ERR a lock needs a time, after which it is free if its holder is gone: add PX \
-                 milliseconds (100 to 86400000)",
+                "ERR a lock needs an expiry time: add PX milliseconds (100 to 86400000)",
             ),
             (false, Some(_), _) => Reply::error(
                 "ERR a lock is set with NX, so that it has one holder: SET name value NX PX \

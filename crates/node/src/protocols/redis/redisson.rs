@@ -132,8 +132,8 @@ impl Client {
         let lock = (&*value_at(arguments, 2)?, lifetime(time_of(arguments, 1)?)?);
         if name.len() > MOST_NAME || !has_own_channel(name) {
             let detail = format!(
-                "a lock of Redisson has a name of at most {MOST_NAME} characters, and not one in \
-                 one pair of braces"
+                "the name of a lock of Redisson has at most {MOST_NAME} characters, and is not \
+                 enclosed in braces"
             );
             return Err(RequestError::Invalid(detail).into());
         }

@@ -77,7 +77,7 @@ impl Client {
             .collect();
         let begin = shown(script.trim().as_bytes());
         Reply::error(format!(
-            "ERR unknown script {sha1}: the scripts of lock libraries are known, and no others \
+            "ERR unknown script {sha1}: only scripts of known lock libraries are supported \
                  (it begins with: {begin})"
         ))
     }

@@ -265,7 +265,7 @@ fn config(arguments: &[Bytes]) -> Reply {
     let (subcommand, names) = arguments.split_at(1);
     if !subcommand[0].eq_ignore_ascii_case(b"get") || names.is_empty() {
         return Reply::error(
-            "ERR the configuration is that of the node: CONFIG GET name is all there is here",
+            "ERR only CONFIG GET is supported: the configuration of the node is not changed here",
         );
     }
     let is_named = |known: &str| {

@@ -65,8 +65,7 @@ pub(super) fn check(endpoints: &[Endpoint]) -> Check {
     let findings = endpoints.iter().filter_map(finding);
     Check::of(
         "endpoints",
-        "clients try the endpoints in turn, and take the answer of any of them for that of their \
-         cluster",
+        "clients try the endpoints in turn, and accept a response from any of them",
         findings.chain(different_clusters(endpoints)),
         format!("all {} given endpoints answer", endpoints.len()),
     )
@@ -114,7 +113,7 @@ fn different_clusters(endpoints: &[Endpoint]) -> Option<Finding> {
             ),
             "find out with `seqd status -e ENDPOINT` and `seqd seq list -e ENDPOINT` which cluster \
              holds your data, and remove the endpoints of the other one from the list of every \
-             client at once: both give out the same values",
+             client at once: both issue the same values",
         )
     })
 }

@@ -157,7 +157,7 @@ pub(super) fn leader(facts: &Facts) -> Check {
     if let Some(changes) = changes.filter(|changes| *changes >= FLAPPING) {
         findings.push(warn(
             format!("{changes} leader changes in ten minutes"),
-            "see fsync and links: a slow disk or a lossy network makes the voters elect again",
+            "see fsync and links: a slow disk or a lossy network causes elections",
         ));
     }
     let name = leaders.first().copied().unwrap_or_default();

@@ -374,7 +374,7 @@ pub(super) fn windows(facts: &Facts) -> Check {
     let least = all().map(|(_, window)| window.left_ms).min();
     Check::of(
         "window",
-        "a node issues IDs without the cluster until the end of its window, and none after that",
+        "without the cluster, a node issues IDs only until the end of its window",
         findings,
         least.map_or_else(
             || "no node has a window".to_owned(),

@@ -49,7 +49,7 @@ pub(crate) enum MemberCommand {
         #[arg(long)]
         wait: bool,
     },
-    /// Remove a member for good; a leader transfers leadership first
+    /// Remove a member permanently; a leader transfers leadership first
     Remove {
         /// Name of the member
         name: String,

@@ -180,7 +180,7 @@ impl Replacement {
             ));
         }
         lines.push(format!(
-            "removes {old} for good{leads}: {}",
+            "permanently removes {old}{leads}: {}",
             between.change_to(after)
         ));
         lines.join("\n  ")

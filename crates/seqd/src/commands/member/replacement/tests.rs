@@ -314,7 +314,7 @@ fn the_effect_lists_the_remaining_steps() {
         "replaces n1 by n9 at n9.example:7401: quorum 2/3 -> 3/3, can lose 1 node\n  \
          adds n9 as a learner\n  \
          makes n9 a voter when it is ready: quorum 2/3 -> 3/4, can lose 0 nodes\n  \
-         removes n1 for good: quorum 3/4 -> 3/3, can lose 1 node"
+         permanently removes n1: quorum 3/4 -> 3/3, can lose 1 node"
     );
     for step in [Step::Add, Step::Wait, Step::Promote] {
         world.carry_out(step);
@@ -322,6 +322,6 @@ fn the_effect_lists_the_remaining_steps() {
     assert_eq!(
         replacement().effect(&world.view()),
         "replaces n1 by n9 at n9.example:7401: quorum 3/4 -> 3/3, can lose 1 node\n  \
-         removes n1 for good: quorum 3/4 -> 3/3, can lose 1 node"
+         permanently removes n1: quorum 3/4 -> 3/3, can lose 1 node"
     );
 }

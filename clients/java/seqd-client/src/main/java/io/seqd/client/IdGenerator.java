@@ -93,7 +93,7 @@ public final class IdGenerator implements AutoCloseable {
     }
 
     /**
-     * Stops minting for good, then releases the worker with the last used tick. Throws {@code not-released} if no node
+     * Permanently stops minting, then releases the worker with the last used tick. Throws {@code not-released} if no node
      * confirmed that in time: the worker is then free after its window.
      */
     @Override

@@ -241,7 +241,7 @@ public final class Ranges implements AutoCloseable {
         }
     }
 
-    /** Stops draws for good, and returns unused values, so that they are granted again. */
+    /** Permanently stops draws, and returns unused values, so that they are granted again. */
     public Closed end() {
         long deadline = System.nanoTime() + patience.toNanos();
         lock.lock();
