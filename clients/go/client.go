@@ -42,7 +42,7 @@ func WithTimeout(timeout time.Duration) Option { return func(o *options) { o.tim
 func WithCA(file string) Option { return func(o *options) { o.ca = file } }
 
 // WithCertificate sets the PEM files of this client's certificate and key, for nodes that require one. Empty names use
-// none.
+// none. It implies https.
 func WithCertificate(cert, key string) Option {
 	return func(o *options) { o.cert, o.certKey = cert, key }
 }
@@ -73,7 +73,7 @@ func New(endpoints string, opts ...Option) (*Client, error) {
 		return nil, invalid("a token has printable ASCII characters only, and this one has others: " +
 			"remove the line break of a file with strings.TrimSpace")
 	}
-	list, err := parseEndpoints(endpoints, o.ca != "")
+	list, err := parseEndpoints(endpoints, o.ca != "" || o.cert != "")
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +127,8 @@ func (c *Client) callWithin(ctx context.Context, limit time.Duration, o Operatio
 	nonce, _ := fields["nonce"].(string)
 	isRepeatable := key != "" || o.repeat == harmless || o.repeat == withNonce && nonce != ""
 	request := call{method: o.method, path: path, key: key, changes: !isRepeatable, query: url.Values{}}
-	if wait, ok := fields["wait_ms"].(int64); ok && o.waits {
-		request.wait = time.Duration(wait) * time.Millisecond
+	if o.waits {
+		request.wait = waitOf(fields["wait_ms"])
 	}
 	sent := Fields{}
 	for name, value := range fields {
@@ -152,6 +152,16 @@ func (c *Client) callWithin(ctx context.Context, limit time.Duration, o Operatio
 		return invalid("the request cannot be written as JSON: %v", err)
 	}
 	return c.transport.send(ctx, request, limit, out)
+}
+
+// waitOf returns the wait that the node reads in a field of any type.
+func waitOf(field any) time.Duration {
+	var ms integer
+	if text, err := json.Marshal(field); err == nil {
+		_ = json.Unmarshal(text, &ms)
+	}
+	// A node refuses a longer one.
+	return min(time.Duration(max(ms, 0)), longestRound/time.Millisecond) * time.Millisecond
 }
 
 // integer is a number that nodes send as a JSON string, because it may exceed 2^53.

@@ -210,7 +210,7 @@ func (r *Ranges) failed(failed *Error, after string) time.Duration {
 		r.abandoned += r.size
 	}
 	if !isTransient && after != "" && r.latest != "" {
-		// A restored cluster does not accept the grants of its predecessor: once more without it.
+		// A restored cluster does not accept the grants of its predecessor.
 		r.latest = ""
 		return 0
 	}
@@ -267,7 +267,7 @@ func (r *Ranges) giveBack() ClosedRanges {
 			_ = sleep(ctx, again)
 			continue
 		}
-		// The segment before may belong to another run, which only the cluster can decide.
+		// The previous segment may belong to another run. Only the cluster can decide this.
 		if unused == ofGrant {
 			break
 		}

@@ -110,19 +110,22 @@ func (t *transport) attempt(ctx context.Context, round *round, c call, at, left 
 	out any) (bool, error) {
 	mayWait := c.wait > 0
 	if (c.changes || mayWait && left > 1) && !t.endpoints.answeredLately(at) {
-		limit := silence(time.Until(until)/time.Duration(left+1), left)
+		// /livez is answered without the wait.
+		limit := silence(min(time.Until(until), t.whole)/time.Duration(left+1), left)
 		if !t.signOfLife(ctx, round, at, limit) {
 			return false, nil
 		}
 	}
 	rest := time.Until(until)
-	share := rest / time.Duration(left)
+	// Each node may use up the whole wait.
+	wait := min(c.wait, max(rest, 0))
+	share := (rest-wait)/time.Duration(left) + wait
 	limit := silence(share, left)
 	switch {
 	// Only one node is tried with a request that must not be repeated: it has all of the time.
 	case c.changes:
 		limit = rest
-	// A deadline of the user, and a requested wait, are divided without the limit on silence.
+	// A deadline of the user is divided without the limit on silence, and so is the time of a request that waits.
 	case mayWait || t.hasTimeout:
 		limit = share
 	}

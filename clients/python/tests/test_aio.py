@@ -1,6 +1,8 @@
 """The library for asyncio against the cluster that `clients/run` starts."""
 
 import asyncio
+import threading
+import time
 import unittest
 
 from tests.support import on_cluster
@@ -66,6 +68,21 @@ class Asyncio(unittest.TestCase):
                     asyncio.gather(*(client.once(key, work, wait=20) for _ in range(6))), 30)
                 self.assertEqual(len(set(results)), 1)
                 self.assertEqual(await client.once(fresh("once"), lambda: 7), 7)
+
+        asyncio.run(story())
+
+    def test_a_cancelled_wait_leaves_the_queue(self):
+        async def story():
+            async with seqd.aio.Client() as client:
+                async with client.lock(fresh("lock"), ttl=10) as held:
+                    for _ in range(10):
+                        with self.assertRaises(asyncio.TimeoutError):
+                            await asyncio.wait_for(client.lock(held.name).acquire(), 0.2)
+                    until = time.monotonic() + 5
+                    while (await client.call("lock", held.name))["waiters"] or any(
+                            thread.name == "seqd-wait" for thread in threading.enumerate()):
+                        self.assertLess(time.monotonic(), until)
+                        await asyncio.sleep(0.05)
 
         asyncio.run(story())
 

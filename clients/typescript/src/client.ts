@@ -256,8 +256,8 @@ export class Client {
   async #begin(key: string, options: OnceOptions): Promise<Json> {
     const until = performance.now() + (options.wait ?? 60) * 1000;
     const fields = {
-      ttl_ms: (options.ttl ?? 86_400) * 1000,
-      claim_ttl_ms: (options.claimTtl ?? 60) * 1000,
+      ttl_ms: Math.floor((options.ttl ?? 86_400) * 1000),
+      claim_ttl_ms: Math.floor((options.claimTtl ?? 60) * 1000),
       fingerprint: options.fingerprint ?? "",
       nonce: crypto.randomUUID(),
     };
@@ -306,7 +306,8 @@ export class Client {
         if (error.code === "lease-lost") {
           throw new SeqdError("lease-lost", `${done} its claim had expired: ${error.message}`);
         }
-        if (error.status && error.status < 500 && !error.retryable) return error;
+        const status = error.status ?? 0;
+        if (status >= 400 && status < 500 && !error.retryable) return error;
         if (attempt === MOST_ATTEMPTS) {
           const detail = `${done} it is unknown whether its result was stored: ${error.message}`;
           throw new SeqdError("outcome-unknown", detail);
@@ -317,7 +318,8 @@ export class Client {
   }
 
   issueTokens(count = 1, ttl?: number): Promise<Json> {
-    return this.call("issue_tokens", [], { count, ttl_ms: ttl === undefined ? undefined : ttl * 1000 });
+    const ttlMs = ttl === undefined ? undefined : Math.floor(ttl * 1000);
+    return this.call("issue_tokens", [], { count, ttl_ms: ttlMs });
   }
 
   /** Throws `token-used` unless this call, or one with the same nonce, is the first. */

@@ -9,11 +9,14 @@
 
 import type { Client } from "./client.js";
 import { LockLost, SeqdError, type Json, type Reason } from "./errors.js";
-import { Alarm, asError, bootMs, mayPass, sleep } from "./time.js";
+import { Alarm, asError, bootMs, mayPass, sleep, within } from "./time.js";
 
 /** The longest wait of one request that the cluster accepts. */
 const ROUND_MS = 600_000;
 const AGAIN_MS = 300;
+/** A request that has waited this long is sent again, and ends when the node has received the
+ * second one. Node's `fetch` ends a request without a response after 300 s. Tests use less. */
+export const REPEAT = { afterMs: 240_000, overlapMs: 30_000 };
 /** Timers stand still while the machine is suspended, so the clock is read this often. */
 const LOOK_EVERY_MS = 100;
 /** Requests of one acquisition whose responses are lost: one per node of a cluster. */
@@ -147,22 +150,10 @@ export class Lock {
 
   async #request(nonce: string, waitMs: number): Promise<[Json, number]> {
     const until = performance.now() + waitMs;
+    const { signal } = this.#options;
     for (let request = 1; ; request++) {
-      const left = Math.max(until - performance.now(), 0);
-      const { owner, permits, shared, lockDelay, signal } = this.#options;
-      const fields = {
-        owner: owner ?? this.#client.owner,
-        ttl_ms: this.#ttlMs,
-        wait_ms: Math.floor(left),
-        nonce,
-        permits,
-        shared,
-        lock_delay_ms: lockDelay === undefined ? undefined : Math.floor(lockDelay * 1000),
-      };
-      const sentMs = bootMs();
       try {
-        const wait = left / 1000;
-        return [await this.#client.call("acquire_lock", [this.name], fields, { wait, signal }), sentMs];
+        return await this.#wait(nonce, until, signal ? [signal] : []);
       } catch (failed) {
         // The same nonce finds its place in the queue, or its hold.
         const error = asError(failed);
@@ -170,6 +161,44 @@ export class Lock {
         if (!isLost || signal?.aborted || request === MOST_REQUESTS) throw error;
       }
     }
+  }
+
+  /** One request. A long one is repeated with the same nonce before it ends, so that it keeps its
+   * place in the queue. */
+  async #wait(nonce: string, until: number, signals: AbortSignal[]): Promise<[Json, number]> {
+    const [own, next] = [new AbortController(), new AbortController()];
+    const answer = this.#send(nonce, until, AbortSignal.any([own.signal, ...signals]));
+    if (await within(answer, REPEAT.afterMs)) return answer;
+    const repeated = this.#wait(nonce, until, [next.signal, ...signals]);
+    const timer = setTimeout(() => own.abort(), REPEAT.overlapMs);
+    // The first request still has its place if the other one fails.
+    repeated.catch(() => clearTimeout(timer));
+    try {
+      return await Promise.any([answer, repeated]);
+    } catch (failed) {
+      throw (failed as AggregateError).errors[1];
+    } finally {
+      clearTimeout(timer);
+      own.abort();
+      next.abort();
+    }
+  }
+
+  async #send(nonce: string, until: number, signal: AbortSignal): Promise<[Json, number]> {
+    const left = Math.max(until - performance.now(), 0);
+    const { owner, permits, shared, lockDelay } = this.#options;
+    const fields = {
+      owner: owner ?? this.#client.owner,
+      ttl_ms: this.#ttlMs,
+      wait_ms: Math.floor(left),
+      nonce,
+      permits,
+      shared,
+      lock_delay_ms: lockDelay === undefined ? undefined : Math.floor(lockDelay * 1000),
+    };
+    const sentMs = bootMs();
+    const options = { wait: left / 1000, signal };
+    return [await this.#client.call("acquire_lock", [this.name], fields, options), sentMs];
   }
 
   /** Takes the grant. After a wait it is renewed first, because the known time is counted from

@@ -21,12 +21,17 @@ interface Range {
 export class Ranges {
   readonly #ranges: Range[] = [];
   readonly #pace = new Pace();
+  /** The last grant, which returns unused values. */
   #grant: string | null = null;
+  /** The grant that the next one extends. */
+  #after: string | null = null;
   /** The last granted value, beyond which the next range must be. */
   #last: bigint | null = null;
   #ofGrant = 0;
   #held = 0;
   #error: SeqdError | null = null;
+  /** The end of the pause after a permanent refusal. */
+  #pausedUntil = -Infinity;
   #isClosed = false;
   #fetching: Promise<void> | null = null;
 
@@ -41,13 +46,15 @@ export class Ranges {
 
   /** The next value, if no wait is needed. */
   tryNext(): bigint | null {
+    if (this.#isClosed) return null;
     const range = this.#ranges[0];
-    if (!range) return null;
-    const value = range.next;
-    range.next += range.step;
-    range.left -= 1;
-    this.#held -= 1;
-    if (range.left === 0) this.#ranges.shift();
+    const value = range ? range.next : null;
+    if (range) {
+      range.next += range.step;
+      range.left -= 1;
+      this.#held -= 1;
+      if (range.left === 0) this.#ranges.shift();
+    }
     // The next range is fetched once a tenth of the last one is used.
     if (this.#held < this.size - this.size / 10) this.#fetch();
     return value;
@@ -64,33 +71,30 @@ export class Ranges {
       throw new RangeError(`the count must be 1 to ${MAX_TAKE}, not ${count}`);
     }
     const until = performance.now() + this.patience * 1000;
-    const values: bigint[] = [];
-    while (values.length < count) {
+    // Values stay in memory until there are enough, so that a failed call takes none of them.
+    while (this.#isClosed || this.#held < count) {
       if (this.#isClosed) throw new SeqdError("closed", "the ranges are closed");
-      const value = this.tryNext();
-      if (value !== null) {
-        values.push(value);
-        continue;
-      }
-      const left = until - performance.now();
-      if (left <= 0 || (this.#error && isForGood(this.#error))) {
+      const now = performance.now();
+      if (until <= now || now < this.#pausedUntil) {
         throw this.#error ?? new SeqdError("no-answer", "no range arrived in time", null, true);
       }
-      await within(this.#fetch(), left);
+      await within(this.#fetch(), until - now);
     }
-    return values;
+    return Array.from({ length: count }, () => this.tryNext()!);
   }
 
-  /** Fetches a range, unless that is already on its way. Ends after the pause of a failure. */
+  /** Fetches a range, unless that is already on its way, or permanently refused. Ends after the
+   * pause of another failure. */
   #fetch(): Promise<void> {
-    if (this.#isClosed) return Promise.resolve();
-    this.#fetching ??= this.#grantOne().finally(() => (this.#fetching = null));
+    if (this.#fetching) return this.#fetching;
+    if (this.#isClosed || performance.now() < this.#pausedUntil) return Promise.resolve();
+    this.#fetching = this.#grantOne().finally(() => (this.#fetching = null));
     return this.#fetching;
   }
 
   async #grantOne(): Promise<void> {
     try {
-      const fields = { size: String(this.size), after: this.#grant };
+      const fields = { size: String(this.size), after: this.#after };
       const grant = await this.client.call("grant_segment", [this.name], fields);
       const [first, last, step] = [grant.first, grant.last, grant.increment].map(BigInt) as
         [bigint, bigint, bigint];
@@ -99,20 +103,22 @@ export class Ranges {
         throw new SeqdError("sequence-cycled", detail);
       }
       this.#ranges.push({ next: first, step, left: grant.count });
-      [this.#grant, this.#last, this.#ofGrant] = [grant.grant, last, grant.count];
+      this.#grant = this.#after = grant.grant;
+      [this.#last, this.#ofGrant] = [last, grant.count];
       this.#held += grant.count;
       this.#error = null;
       this.#pace.afterSuccess(0);
     } catch (failed) {
       const error = asError(failed);
-      if (isForGood(error) && error.status && this.#grant) {
+      if (isForGood(error) && error.status && this.#after) {
         // A restored cluster does not accept the grants of its predecessor.
-        this.#grant = null;
+        this.#after = null;
         return;
       }
       this.#error = error;
-      if (isForGood(error)) return;
-      await sleep(this.#pace.after(error));
+      const pauseMs = this.#pace.after(error);
+      if (isForGood(error)) this.#pausedUntil = performance.now() + pauseMs;
+      else await sleep(pauseMs);
     }
   }
 

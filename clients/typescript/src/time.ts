@@ -14,12 +14,13 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Waits for work to end, for a limited time. Its timer does not outlast the work. */
-export async function within(work: Promise<unknown> | null, ms: number): Promise<void> {
+/** Waits for work to end, for a limited time. Returns whether it ended. The timer does not outlast
+ * the work. */
+export async function within(work: Promise<unknown> | null, ms: number): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)));
+  const late = new Promise<boolean>((resolve) => (timer = setTimeout(resolve, ms, false)));
   try {
-    await Promise.race([work, late]);
+    return await Promise.race([Promise.resolve(work).then(() => true), late]);
   } finally {
     clearTimeout(timer);
   }
@@ -42,18 +43,23 @@ export class Alarm {
   }
 }
 
+/** A lead of the wall clock from which it is a suspension: more than its resolution, and less than
+ * any suspension. */
+const SUSPENDED_MS = 20;
+let suspendedMs = 0;
+/** The least difference of the wall and the monotonic clock since the last suspension. */
+let offsetMs = Date.now() - performance.now();
 /**
- * A clock that includes suspensions of the machine: it advances by the larger difference of the
- * monotonic and the wall clock. A wall clock that is set ahead makes it early, never late.
+ * A clock that includes suspensions of the machine: the monotonic clock, and what the wall clock
+ * has advanced more. A wall clock that is set ahead makes it early, never late.
  */
-let boot = 0;
-let lastMonotonic = performance.now();
-let lastWall = Date.now();
 export function bootMs(): number {
-  const [monotonic, wall] = [performance.now(), Date.now()];
-  boot += Math.max(monotonic - lastMonotonic, wall - lastWall, 0);
-  [lastMonotonic, lastWall] = [monotonic, wall];
-  return boot;
+  const monotonic = performance.now();
+  const offset = Date.now() - monotonic;
+  const ahead = offset - offsetMs;
+  if (ahead > SUSPENDED_MS) suspendedMs += ahead;
+  if (ahead > SUSPENDED_MS || ahead < 0) offsetMs = offset;
+  return monotonic + suspendedMs;
 }
 
 const FIRST_MS = 300;

@@ -105,10 +105,11 @@ export class Transport {
       if (rest <= 0 || (tried && sent.signal?.aborted)) break;
       try {
         if (!sent.repeatable || (waitMs && left > 1)) {
-          await this.#signOfLife(endpoint, rest / (left + 1));
+          await this.#signOfLife(endpoint, spareOf(rest, waitMs) / (left + 1));
           rest = until - performance.now();
         }
-        const share = sent.repeatable ? rest / left : rest;
+        const spare = spareOf(rest, waitMs);
+        const share = sent.repeatable ? rest - spare + spare / left : rest;
         return await this.#one(endpoint, sent, share, Math.min(share - waitMs, whole));
       } catch (error) {
         if (error instanceof SeqdError) {
@@ -202,6 +203,11 @@ export class Transport {
     if (status >= 500) throw new NotSent(`status ${status} for /livez`);
     endpoint.answered = performance.now();
   }
+}
+
+/** The time that is divided by the endpoints: without the wait, if that can still be served. */
+function spareOf(restMs: number, waitMs: number): number {
+  return restMs > waitMs ? restMs - waitMs : restMs;
 }
 
 async function textOf(response: Response): Promise<string> {

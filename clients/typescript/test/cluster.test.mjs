@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 
 import { Client, decode, IdGenerator, LockLost } from "../dist/index.js";
+import { REPEAT } from "../dist/lock.js";
 import { client as connect, connectOptions, control, fresh, SHORT, skip } from "./support.mjs";
 
 const COUNT = SHORT ? 200_000 : 1_000_000;
@@ -186,6 +187,26 @@ test("a lock excludes and its token grows", { skip }, async () => {
   assert.throws(() => one.check(), LockLost);
   await waiting.release();
   assert.ok(waiting.lost.aborted);
+});
+
+test("a wait for a lock that is sent again keeps its place", { skip }, async (t) => {
+  const usual = { ...REPEAT };
+  t.after(() => Object.assign(REPEAT, usual));
+  Object.assign(REPEAT, { afterMs: 500, overlapMs: 500 });
+  const held = await client.lock(fresh("lock"), { ttl: 10 }).acquire();
+  const waiters = async () => (await client.call("lock", [held.name])).waiters.map((one) => one.owner);
+  const order = [];
+  const wait = (owner) => client.lock(held.name, { ttl: 5, owner }).run(() => order.push(owner));
+  const first = wait("one");
+  while ((await waiters()).length < 1) await sleep(20);
+  const second = wait("two");
+  while ((await waiters()).length < 2) await sleep(20);
+  for (const until = Date.now() + 2500; Date.now() < until; await sleep(20)) {
+    assert.deepEqual(await waiters(), ["one", "two"]);
+  }
+  await held.release();
+  await Promise.all([first, second]);
+  assert.deepEqual(order, ["one", "two"]);
 });
 
 test("a lost lock is noticed in time", { skip }, async () => {

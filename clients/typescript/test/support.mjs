@@ -1,6 +1,7 @@
 /** What the tests share: the vectors, stub nodes, and the cluster that `clients/run` started. */
 
 import { readFileSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 
 import { Client } from "../dist/index.js";
@@ -58,4 +59,30 @@ function http(status, headers, body) {
   const all = { "content-length": Buffer.byteLength(body), connection: "close", ...headers };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
   return [`HTTP/1.1 ${status} X`, ...lines, "", body].join("\r\n");
+}
+
+/** The URL of a stub whose responses a function computes: a status, and JSON, a text, or null for a
+ * response that ends early. `gone` ends when the client disconnects. */
+export async function stub(t, answer) {
+  const server = createHttpServer(async (request, response) => {
+    const { pathname: path, searchParams: query } = new URL(request.url, "http://stub");
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    const gone = new Promise((resolve) => response.once("close", resolve));
+    const of = { method: request.method, path, query, body: text && JSON.parse(text), gone };
+    const [status, body] = path === "/livez" ? [200, {}] : await answer(of);
+    response.statusCode = status;
+    if (body === null) {
+      response.setHeader("content-length", 100);
+      response.write('{"id": "7", ', () => response.destroy());
+    } else {
+      response.end(typeof body === "string" ? body : JSON.stringify(body));
+    }
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return `http://127.0.0.1:${server.address().port}`;
 }

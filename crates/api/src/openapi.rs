@@ -182,6 +182,15 @@ impl Described<'_> {
                 "schema": { "type": "string", "pattern": "^[!-~]{1,255}$" },
             }));
         }
+        parameters.extend(row.conditions.iter().map(|name| {
+            let description = match *name {
+                "If-Match" => "The ETag of a GET: only a sequence with its revision matches.",
+                _ => "Only `*`: the sequence is created, or the request fails.",
+            };
+            let schema = json!({ "type": "string" });
+            json!({ "name": name, "in": "header", "required": false, "description": description,
+                "schema": schema })
+        }));
         parameters
     }
 

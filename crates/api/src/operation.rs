@@ -99,6 +99,8 @@ pub struct Operation {
     pub has_dry_run: bool,
     /// True if a request with an `Idempotency-Key` is served once.
     pub takes_key: bool,
+    /// The conditional headers that a change evaluates.
+    pub conditions: &'static [&'static str],
     /// True if `wait_ms` can delay the response beyond the deadline.
     pub waits: bool,
     /// The rule for retrying it after its response was lost.
@@ -151,6 +153,7 @@ impl Operation {
             allocates: false,
             has_dry_run: false,
             takes_key: false,
+            conditions: &[],
             waits: false,
             repeat: Repeat::Harmless,
             own_codes: &[],
@@ -208,6 +211,13 @@ impl Operation {
     #[must_use]
     pub const fn keyed(mut self) -> Self {
         self.takes_key = true;
+        self
+    }
+
+    /// Sets the conditional headers.
+    #[must_use]
+    pub const fn conditions(mut self, conditions: &'static [&'static str]) -> Self {
+        self.conditions = conditions;
         self
     }
 

@@ -64,6 +64,16 @@ const LEASING: &[E] = &[
     E::LeaseLost,
     E::NoWorkerYet,
     E::WorkersExhausted,
+    E::ClockBehind,
+    E::ClockSkewed,
+];
+/// The error codes of one-time tokens, whose numbers are IDs of the default layout.
+const ISSUING: &[E] = &[
+    E::CountTooLarge,
+    E::LayoutExhausted,
+    E::NoWorkerYet,
+    E::WorkersExhausted,
+    E::ClockBehind,
     E::ClockSkewed,
 ];
 /// The reasons why a node is not ready.
@@ -140,20 +150,22 @@ macro_rules! for_each_operation {
     [plain] GetSequence sequence(name: &str) Get "/v1/sequences/{name}",
         GetSequenceQuery => Sequence,
         Operation::read(READ_NAMED).statuses(&[200, 304]).codes_of(FIND);
-    /// Creates a sequence. If an equal sequence exists, it is returned.
+    /// Creates a sequence. If an equal sequence exists, it is returned. With `If-Match`, none is
+    /// created.
     [custom dry] PutSequence create_sequence(name: &str) Put "/v1/sequences/{name}",
         SequenceSpec => Sequence,
         Operation::change(ADMIN_NAMED).statuses(&[201, 200]).dry_run()
+            .conditions(&["If-Match", "If-None-Match"])
             .codes_of(&[E::AlreadyExists, E::PreconditionFailed]);
     /// Changes the description, the segments or the limit of a sequence. With `If-Match`, only a
     /// definition with that revision is changed.
     [custom] PatchSequence update_sequence(name: &str) Patch "/v1/sequences/{name}",
         SequenceSpec => Sequence,
-        Operation::change(ADMIN_NAMED).dry_run().codes_of(DEFINED);
+        Operation::change(ADMIN_NAMED).dry_run().conditions(&["If-Match"]).codes_of(DEFINED);
     /// Deletes a sequence. Its definition and its high-water mark are kept.
     [plain dry] DeleteSequence delete_sequence(name: &str) Delete "/v1/sequences/{name}",
         NoFields => Deleted,
-        Operation::change(ADMIN_NAMED).dry_run().codes_of(DEFINED);
+        Operation::change(ADMIN_NAMED).dry_run().conditions(&["If-Match"]).codes_of(DEFINED);
     /// Returns the next values of a sequence.
     [call] NextValues next(name: &str) Post "/v1/sequences/{name}/next",
         NextRequest => Next,
@@ -162,7 +174,7 @@ macro_rules! for_each_operation {
     [call dry] AdvanceSequence advance(name: &str) Post "/v1/sequences/{name}/advance",
         AdvanceRequest => Advanced,
         Operation::change(ADMIN_NAMED).dry_run()
-            .codes_of(&[E::NotFound, E::WouldGoBackwards, E::SequenceExhausted]);
+            .codes_of(&[E::NotFound, E::WouldGoBackwards]);
     /// Grants a range of a segment sequence to an allocator in the client.
     [call] GrantSegment grant_segment(name: &str) Post "/v1/sequences/{name}/segments",
         GrantRequest => Grant,
@@ -211,7 +223,7 @@ macro_rules! for_each_operation {
     /// Issues one-time tokens.
     [call] IssueOneTimeTokens issue_tokens() Post "/v1/tokens",
         IssueTokens => TokensIssued,
-        Operation::change(ALLOCATE_ALL).repeat(Repeat::Harmless).codes_of(&[E::CountTooLarge]);
+        Operation::change(ALLOCATE_ALL).repeat(Repeat::Harmless).codes_of(ISSUING);
     /// Deletes a page of the one-time tokens of a tenant.
     [call dry] DeleteOneTimeTokens delete_all_one_time() Delete "/v1/tokens",
         TokensQuery => DeletedPage,

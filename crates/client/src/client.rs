@@ -272,14 +272,18 @@ impl Client {
         let may_wait = !call.wait.is_zero();
         let needs_sign = call.changes || (may_wait && left > 1);
         if needs_sign && !self.endpoints.answered_lately(at) {
-            let limit = silence(share(budget.rest(), left + 1), left);
+            // `/livez` is answered without the wait.
+            let rest = budget.rest().min(self.whole);
+            let limit = silence(share(rest, left + 1), left);
             self.sign_of_life(at, limit).await?;
             budget.look();
         }
-        let limit = match share(budget.rest(), left) {
+        // Each node may use up the whole wait.
+        let wait = call.wait.min(budget.rest());
+        let limit = match share(budget.rest() - wait, left) + wait {
             _ if call.changes => budget.rest(),
-            // A deadline set by the user, and a requested wait, are divided without the limit on
-            // silence.
+            // A deadline set by the user is divided without the limit on silence, and so is the
+            // time of a request that waits.
             share if may_wait || self.timeout.is_some() => share,
             share => silence(share, left),
         };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use seqd_api::{BeginKey, ErrorCode, JsonText, KeyState, Problem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::client::Client;
@@ -14,6 +15,13 @@ use crate::nonce;
 
 /// The pause before a failed request is retried.
 const AGAIN: Duration = Duration::from_millis(300);
+
+/// The only field of the result of a key whose work was done, but whose result cannot be stored.
+/// The libraries of all languages write and read it.
+const NOT_KEPT: &str = "seqd_result_not_kept";
+
+/// The longest reason of [`NOT_KEPT`], in characters. Each key reserves 256 bytes for its result.
+const LONGEST_REASON: usize = 100;
 
 /// The options for beginning a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,15 +80,32 @@ pub enum OnceError<E> {
     /// The work was performed but took longer than its claim. Another caller received a claim too.
     #[error("the work was done, but its claim had expired: {0}")]
     TookTooLong(Box<Problem>),
+    /// The work was performed, but its result is not JSON or was refused. Later callers get this
+    /// error too, unless the key is still open.
+    #[error("the work was done, but its result {reason}; {}", after_not_kept(*is_open))]
+    NotKept {
+        /// Continues "the result", such as "is not JSON: key must be a string".
+        reason: String,
+        /// `true` if the key could not be completed either.
+        is_open: bool,
+    },
     /// The work was performed, but it is unknown whether its result was stored.
     #[error("the work was done, but it is unknown whether its result was stored: {0}")]
-    NotKept(Error),
-    /// The result cannot be written as JSON, or the stored result cannot be read as this type.
-    #[error("cannot encode or decode the result: {0}")]
+    OutcomeUnknown(Error),
+    /// The stored result cannot be read as this type. This call did not perform the work.
+    #[error("cannot decode the result: {0}")]
     Result(String),
     /// The cluster refused, or could not be reached. This call did not perform the work.
     #[error(transparent)]
     Request(Error),
+}
+
+fn after_not_kept(is_open: bool) -> &'static str {
+    if is_open {
+        "its key is still open: another caller begins when the claim expires"
+    } else {
+        "later callers get this error too: return JSON of at most 16 KiB"
+    }
 }
 
 impl Client {
@@ -106,7 +131,11 @@ impl Client {
         let (turn, claim) = match self.turn(key, options).await? {
             Told::First(turn, claim) => (turn, claim),
             Told::Done(text) => {
-                let value = serde_json::from_str(text.as_str());
+                if let Some(reason) = reason_not_kept(&text) {
+                    let is_open = false;
+                    return Err(OnceError::NotKept { reason, is_open });
+                }
+                let value = serde_json::from_str(&text);
                 let value = value.map_err(|error| OnceError::Result(error.to_string()))?;
                 return Ok(Once {
                     value,
@@ -148,8 +177,11 @@ impl Client {
                     };
                     return match (begun.state, begun.claim, begun.result) {
                         (KeyState::First, Some(claim), _) => Ok(Told::First(turn, claim)),
-                        (KeyState::Done, _, Some(result)) => Ok(Told::Done(result)),
-                        _ => Err(OnceError::Result("the response has none".to_owned())),
+                        // A result of null is read as none.
+                        (KeyState::Done, _, result) => Ok(Told::Done(
+                            result.as_ref().map_or("null", JsonText::as_str).to_owned(),
+                        )),
+                        _ => Err(OnceError::Result("the response has no claim".to_owned())),
                     };
                 }
                 Err(error) => error,
@@ -177,8 +209,8 @@ impl Client {
         }
     }
 
-    /// Completes the key. The request is safe to retry, so it is sent again if the response is
-    /// lost.
+    /// Stores the result. A key whose result cannot be stored is completed nevertheless, because
+    /// its work must not be done again.
     async fn keep<T: Serialize, E>(
         &self,
         key: &str,
@@ -186,29 +218,65 @@ impl Client {
         value: &T,
     ) -> Result<(), OnceError<E>> {
         let written = serde_json::to_string(value).map_err(|error| error.to_string());
-        let result = written
-            .and_then(|text| JsonText::new(text).map_err(|error| error.to_string()))
-            .map_err(OnceError::Result)?;
+        let reason = match written.and_then(json_text) {
+            Ok(result) => match self.store(key, claim, &result).await? {
+                None => return Ok(()),
+                Some(refusal) => format!("was refused: {}", refusal.detail),
+            },
+            Err(error) => format!("is not JSON: {error}"),
+        };
+        let start: String = reason.chars().take(LONGEST_REASON).collect();
+        let marker =
+            json_text(json!({ NOT_KEPT: start }).to_string()).map_err(OnceError::Result)?;
+        // The cluster always has room for a short result, but the token may have been revoked.
+        let is_open = self.store(key, claim, &marker).await?.is_some();
+        Err(OnceError::NotKept { reason, is_open })
+    }
+
+    /// Completes the key, or returns the refusal of the result. The request is safe to retry, so it
+    /// is sent again if the response is lost.
+    async fn store<E>(
+        &self,
+        key: &str,
+        claim: &str,
+        result: &JsonText,
+    ) -> Result<Option<Box<Problem>>, OnceError<E>> {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let error = match self.complete_key(key, claim, &result).await {
-                Ok(_) => return Ok(()),
+            let error = match self.complete_key(key, claim, result).await {
+                Ok(_) => return Ok(None),
                 Err(error) => error,
             };
             match error {
-                Error::Problem(problem) if problem.error_code() == Some(ErrorCode::LeaseLost) => {
+                Error::Problem(problem) if problem.is(ErrorCode::LeaseLost) => {
                     return Err(OnceError::TookTooLong(problem));
                 }
+                Error::Problem(problem)
+                    if (400..500).contains(&problem.status) && !problem.retryable =>
+                {
+                    return Ok(Some(problem));
+                }
                 _ if attempts < 5 => sleep(AGAIN).await,
-                error => return Err(OnceError::NotKept(error)),
+                error => return Err(OnceError::OutcomeUnknown(error)),
             }
         }
     }
 }
 
+fn json_text(text: String) -> Result<JsonText, String> {
+    JsonText::new(text).map_err(|error| error.to_string())
+}
+
+/// Returns the reason if this is the result of a key whose result was not kept.
+fn reason_not_kept(result: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(result).ok()?;
+    value.get(NOT_KEPT)?.as_str().map(str::to_owned)
+}
+
 enum Told {
     /// This caller is the first: its turn and its claim.
     First(Turn, String),
-    Done(JsonText),
+    /// The work was done: its result as JSON.
+    Done(String),
 }

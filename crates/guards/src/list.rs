@@ -225,6 +225,8 @@ guards! {
     SecretsApart,
     /// A repeated exit from a lock ends the entry that the first one ended.
     ExitRecorded,
+    /// A hold that its owner can find by a later request is not withdrawn.
+    UnansweredKept,
     /// A request ends when its caller's token is revoked or expires.
     ServedWhileAccess,
     /// No tenant holds more than its share of the waiting requests.
@@ -251,6 +253,8 @@ guards! {
     NoResumption,
     /// A grant or lease from a client carries the cluster's authentication code.
     GrantSealed,
+    /// The values of a grant that a key returns again are granted to nobody else.
+    GrantOfKeyKept,
     /// A tenant takes no more than its share of a bounded resource.
     ShareOfTenant,
     /// A refusal that a client causes itself is delayed.

@@ -91,7 +91,8 @@ const OTHER_NODE: &str = "use another node";
 
 const ALL_TOKENS: &str = "GET /v1/access lists all tokens | `seqd access list` lists all tokens";
 
-const LEASE_LOST: &str = "stop minting with this worker and lease another: POST /v1/workers";
+const LEASE_LOST: &str = "stop minting with this worker and lease another: POST /v1/workers | stop \
+    minting with this worker and lease another: `seqd worker lease`";
 
 const NOT_HELD: &str = "stop the work that the lock protects; another holder may have begun it";
 
@@ -233,9 +234,9 @@ fn member(problem: Problem, error: &MemberError) -> Problem {
 
 fn snapshot(problem: Problem, error: &SnapshotError) -> Problem {
     match error {
-        SnapshotError::Propose(ProposeError::NoQuorum { .. }) => {
-            problem.with_hint("?stale=1 returns the state of this node")
-        }
+        SnapshotError::Propose(ProposeError::NoQuorum { .. }) => problem.with_hint(
+            "?stale=1 returns the state of this node | `--stale` saves the state of this node",
+        ),
         SnapshotError::Propose(error) => propose(problem, error),
         SnapshotError::Busy { .. } | SnapshotError::Disk { .. } => problem,
     }
@@ -273,8 +274,10 @@ fn sequence(problem: Problem, error: &SequenceError) -> Problem {
         SequenceError::CreatedUnread(_)
         | SequenceError::ChangedUnread(_)
         | SequenceError::Exists { .. }
+        | SequenceError::NothingToMatch { .. }
         | SequenceError::MoreThanGranted { .. }
-        | SequenceError::UnknownGrant { .. } => problem,
+        | SequenceError::UnknownGrant { .. }
+        | SequenceError::GrantOfKey { .. } => problem,
     }
 }
 

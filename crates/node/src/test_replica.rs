@@ -54,6 +54,8 @@ pub(crate) struct TestReplica {
     /// True if the node has a state, which is missing at the beginning of a start.
     pub(crate) has_state: AtomicBool,
     pub(crate) proposals: AtomicU64,
+    /// Committed commands that this node applies at its next read.
+    unapplied: Mutex<Vec<Command>>,
     /// The other members; none, unless a test sets some.
     pub(crate) progress: Mutex<Progress>,
     pub(crate) turns: Arc<Turns>,
@@ -73,6 +75,7 @@ impl TestReplica {
             can_read: AtomicBool::new(true),
             has_state: AtomicBool::new(true),
             proposals: AtomicU64::new(0),
+            unapplied: Mutex::default(),
             progress: Mutex::default(),
             turns: Arc::default(),
             windows: Mutex::default(),
@@ -110,6 +113,11 @@ impl TestReplica {
         let outcomes = state.apply(&Entry { stamp, commands }, None);
         self.turns.wake(state.ended_waits());
         outcomes
+    }
+
+    /// Commits a command that was proposed at another node. This node applies it at its next read.
+    pub(crate) fn commit_unapplied(&self, command: Command) {
+        self.unapplied.lock().unwrap().push(command);
     }
 
     /// Replaces the state by that of another cluster, like the restore of a backup.
@@ -171,6 +179,8 @@ impl Replica for TestReplica {
     fn read(&self, _: Instant) -> Answer<'_, ClusterMs> {
         Box::pin(async move {
             if self.has_quorum.load(Ordering::SeqCst) && self.can_read.load(Ordering::SeqCst) {
+                let unapplied = std::mem::take(&mut *self.unapplied.lock().unwrap());
+                self.apply(unapplied);
                 return Ok(ClusterMs(self.started.elapsed().as_millis() as u64));
             }
             Err(ProposeError::NoQuorum {

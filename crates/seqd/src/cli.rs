@@ -6,8 +6,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     access, bench, completions, config, data, decode, drain, elect, id, import, key, layout,
-    leader, lock, man, member, seq, snapshot, status, timestamp, tls, token, uuid, verify_ids,
-    worker,
+    leader, lock, man, member, run_held, seq, snapshot, status, timestamp, tls, token, uuid,
+    verify_ids, worker,
 };
 use crate::session::Global;
 use crate::supervise::guardian;
@@ -46,6 +46,7 @@ Global options (--help-all describes them):
 /// global options only in short, because they are the same for every command.
 pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut line: Vec<OsString> = line.collect();
+    run_held::join_on_lost(&mut line);
     // The words after `--` belong to another program.
     let own = line.iter().take_while(|word| *word != "--");
     let asks_for_all = own.clone().position(|word| word == HELP_ALL);
@@ -305,7 +306,7 @@ mod tests {
         "seqd lock acquire jobs --owner pod-7 --shared --lease 12",
         "seqd lock break jobs/nightly --token 12 --yes",
         "seqd lock run jobs --permits 3 --on-lost kill --owner a -- true",
-        "seqd lock run jobs --on-lost run stop.sh --grace 2s -- sleep 5",
+        "seqd lock run jobs --on-lost 'run stop.sh' --grace 2s -- sleep 5",
         "seqd elect run boss --ttl 10s --once -- serve",
         "seqd lock get jobs/nightly -o json",
         "seqd verify-ids",

@@ -144,6 +144,11 @@ fn advice(attempts: &[Attempt]) -> String {
     }
     let hint = if has("not signed by a CA that is trusted here") {
         "name the CA of the cluster with --cacert ca.crt (SEQD_CACERT)"
+    } else if has("this side's certificate") {
+        "use a client certificate of the CA of the cluster that has not expired: seqd tls renew \
+         --client NAME makes one"
+    } else if has("certificate expired") || has("its certificate has expired") {
+        "the certificate of the node has expired: renew it there (seqd tls renew)"
     } else if has("requires a client's certificate") {
         "present a certificate with --cert client.crt --key client.key (seqd tls add --client \
          NAME makes one); a port for the other nodes (peer.listen, 7401) serves no clients"
@@ -189,13 +194,7 @@ impl From<OfflineError> for Failure {
 /// Reports an error of the command-line parser. Help and version are not failures.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && wants_json(std::env::args_os()) {
-        let text = error.to_string();
-        let detail = text
-            .trim_start_matches("error: ")
-            .lines()
-            .next()
-            .unwrap_or_default();
-        return Failure::usage(detail).report(Format::Json);
+        return of_parser(&error.to_string()).report(Format::Json);
     }
     // An error is ignored: the streams are closed.
     let _ = error.print();
@@ -204,6 +203,20 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     } else {
         exit::OK
     })
+}
+
+/// The failure that an error text of the parser describes, without the usage lines.
+fn of_parser(text: &str) -> Failure {
+    let text = text.trim_start_matches("error: ");
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines.take_while(|line| !line.starts_with("Usage:"));
+    let lines = lines.take_while(|line| !line.starts_with("For more information"));
+    let (tips, detail): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("tip:"));
+    let failure = Failure::usage(detail.join(" "));
+    match tips.first() {
+        Some(tip) => failure.with_hint(tip.trim_start_matches("tip:").trim()),
+        None => failure,
+    }
 }
 
 /// Returns whether the user requested JSON, for a command line that does not parse as a whole.

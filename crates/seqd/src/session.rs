@@ -54,7 +54,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "SEQD_KEY", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// File with the access token, of mode 0600 or stricter; a file of root may be readable by its
-    /// group (0640)
+    /// group (0640). Without it, the token itself may be in SEQD_TOKEN
     #[arg(long, global = true, env = "SEQD_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Deadline of each request, such as 3s or 500ms; 5s by default
@@ -75,6 +75,9 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = FalseyValueParser::new())]
     pub(crate) dry_run: bool,
 }
+
+/// The variable with an access token, which the client libraries read, too.
+pub(crate) const TOKEN: &str = "SEQD_TOKEN";
 
 /// Prints a request of `--verbose`: endpoint, request, result and time.
 fn print_attempt(traced: &Traced<'_>) {
@@ -113,7 +116,12 @@ impl Session {
             key: global.key.clone(),
         };
         let endpoints = parse_endpoints(&global.endpoints, tls.is_given())?;
-        let token = global.token_file.as_deref().map(Token::read).transpose();
+        let token = match (&global.token_file, std::env::var(TOKEN)) {
+            (Some(file), _) => Some(Token::read(file)),
+            (None, Ok(token)) => Some(Token::parse(&token)),
+            (None, Err(_)) => None,
+        };
+        let token = token.transpose();
         let token = token.map_err(|error| Failure::usage(error.to_string()))?;
         let options = Options {
             endpoints,

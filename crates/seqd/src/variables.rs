@@ -7,13 +7,15 @@ use clap::Command;
 use seqd_client::api::nearest;
 
 use crate::failure::Failure;
+use crate::session::TOKEN;
 
 /// The prefix of all variables of the program.
 const OWN: &str = "SEQD_";
 
-/// Variables that seqd sets for programs that run under a lock or a worker lease, since such a
-/// program may run seqd.
-const GIVEN: [&str; 6] = [
+/// Variables that no option reads: the access token, and those that seqd sets for programs that run
+/// under a lock or a worker lease, since such a program may run seqd.
+const GIVEN: [&str; 7] = [
+    TOKEN,
     "SEQD_LOCK_NAME",
     "SEQD_LOCK_TOKEN",
     "SEQD_PID",

@@ -100,6 +100,7 @@ fn a_machine_number_is_free_after_its_window() {
     assert_eq!(number(&ask(&cluster, 0, "POST", &short)), 0);
     let stable = "/machines/shop?instanceId=s&stable=true&machineBit=1&safeGuardDuration=PT1S";
     assert_eq!(number(&ask(&cluster, 0, "POST", stable)), 1);
+    assert_eq!(ask(&cluster, 0, "DELETE", stable).status, 200);
     let other = machine("shop", "b", 1, "PT5M");
     assert_eq!(refusal(&ask(&cluster, 0, "POST", &other)), "M-01");
     let freed = wait::until("the end of the window", PATIENCE, || {

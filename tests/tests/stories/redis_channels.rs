@@ -51,6 +51,12 @@ fn every_node_sends_a_message_when_a_lock_is_free_again() {
     let first = &mut subscribers[0];
     let refused = first.call("GET jobs");
     assert!(refused.error().starts_with("ERR Can't execute 'get': "));
+    first.write(b"INCR x\r\nINCR x\r\nSEQD.ID\r\n").unwrap();
+    for name in ["incr", "incr", "seqd.id"] {
+        let refused = first.reply().expect("a reply");
+        let begin = format!("ERR Can't execute '{name}': ");
+        assert!(refused.error().starts_with(&begin), "{refused:?}");
+    }
     let pong = Value::Array(vec![Value::bulk("pong"), Value::bulk("")]);
     assert_eq!(first.call("PING"), pong);
     let too_many = first.call("PING a b");

@@ -195,7 +195,7 @@ class Lock:
         try:
             await self._client._wait(sync.acquire, undo=lambda lock: lock._give_up())
         except asyncio.CancelledError:
-            sync._cancelled = True
+            sync._stop.set()
             raise
         self.sync, self.lost = sync, sync.lost
         return self

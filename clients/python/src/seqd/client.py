@@ -17,7 +17,7 @@ from .lock import Lock
 from .operations import Operations
 from .ranges import Ranges
 from .routes import ROUTES
-from .transport import Transport
+from .transport import Stop, Transport
 
 T = TypeVar("T")
 
@@ -61,10 +61,11 @@ class Client(Operations):
     def call(
         self, operation: str, *path: Any, wait: float = 0.0, limit: Optional[float] = None,
         idempotency_key: Optional[str] = None, if_match: Optional[str] = None, dry_run: bool = False,
-        **fields: Any,
+        stop: Optional[Stop] = None, **fields: Any,
     ) -> Any:
         """Any operation of the table in `seqd.routes`, with its path parameters and fields. Fields
-        that are None are left out. `limit` is the longest time of all attempts in seconds."""
+        that are None are left out. `limit` is the longest time of all attempts in seconds. `stop`
+        ends the request from another thread."""
         route = ROUTES[operation]
         target = route.path
         for part in path:
@@ -87,7 +88,7 @@ class Client(Operations):
         _, answer = self._transport.send(
             route.method, target, query, body if route.body else None,
             repeatable=route.repeat != "never" or idempotency_key is not None,
-            wait=wait, limit=limit, headers=headers)
+            wait=wait, limit=limit, headers=headers, stop=stop)
         return answer
 
     def id(self, layout: Optional[str] = None) -> int:

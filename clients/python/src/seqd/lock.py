@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from . import fork
 from .errors import Error, LockLost
+from .transport import Stop
 
 if TYPE_CHECKING:
     from .client import Client
@@ -111,8 +112,8 @@ class Lock:
             "owner": owner or client.owner, "ttl_ms": self._ttl_ms, "permits": permits,
             "shared": shared, "lock_delay_ms": int(lock_delay * 1000),
         }
-        self._cancelled = False
-        """Nobody waits for `acquire` any more."""
+        self._stop = Stop()
+        """Is set once nobody waits for `acquire` any more."""
         self._clear()
         fork.watch(self)
 
@@ -129,6 +130,7 @@ class Lock:
     def _after_fork(self) -> None:
         if self._state is None:
             self._state = "forked"
+        self._stop = Stop()
         self._thread, self._ended, self.lost = None, threading.Event(), LostEvent(self)
 
     def _lost_reason(self) -> Optional[str]:
@@ -166,7 +168,7 @@ class Lock:
                 nonce = secrets.token_hex(16)
                 continue
             except Error as error:
-                is_over = self._cancelled or until is not None and time.monotonic() >= until
+                is_over = self._stop.is_set or until is not None and time.monotonic() >= until
                 if error.code == "lock-held":
                     # The wait of one request has ended, and with it the place in the queue.
                     nonce = secrets.token_hex(16)
@@ -189,14 +191,19 @@ class Lock:
     def _request_lock(self, nonce: str, wait: float) -> Any:
         until = time.monotonic() + wait
         for request in range(MOST_REQUESTS):
-            left = max(until - time.monotonic(), 0.0)
+            # A grant whose response was cut off by the stop is found without a wait.
+            is_stopped = self._stop.is_set
+            left = 0.0 if is_stopped else max(until - time.monotonic(), 0.0)
+            stop = None if is_stopped else self._stop
             fields = {**self._request, "nonce": nonce, "wait_ms": int(left * 1000)}
             sent_ms = boot_ms()
             try:
-                return self._client.call("acquire_lock", self.name, wait=left, **fields), sent_ms
+                return self._client.call(
+                    "acquire_lock", self.name, wait=left, stop=stop, **fields), sent_ms
             except Error as error:
                 # The same nonce finds its place in the queue, or its hold.
-                if error.code != "outcome-unknown" or error.status or request + 1 == MOST_REQUESTS:
+                is_last = is_stopped or request + 1 == MOST_REQUESTS
+                if error.code != "outcome-unknown" or error.status or is_last:
                     raise
         raise AssertionError("the loop returns or raises")
 

@@ -82,7 +82,7 @@ def _store(client: "Client", key: str, claim: str, result: Any) -> Optional[Erro
             if error.code == "lease-lost":
                 raise Error("lease-lost", f"the work was done, but its claim had expired: {error}",
                             status=error.status) from error
-            if error.status and error.status < 500 and not error.retryable:
+            if error.status and 400 <= error.status < 500 and not error.retryable:
                 return error
             if attempt == MOST_ATTEMPTS:
                 raise Error("outcome-unknown", "the work was done, but it is unknown whether its"

@@ -30,8 +30,12 @@ class _Stock:
         self.client, self.name, self.size = client, name, size
         self.changed = threading.Condition(threading.Lock())
         self.ranges: Deque[range] = deque()
-        self.wanted = size
+        self.waiting = 0
+        """The values that calls wait for."""
         self.grant: Optional[str] = None
+        """The last grant, which returns unused values."""
+        self.after: Optional[str] = None
+        """The grant that the next one extends."""
         self.last: Optional[int] = None
         """The last granted value, beyond which the next range must be."""
         self.of_grant = 0
@@ -41,16 +45,19 @@ class _Stock:
     def held(self) -> int:
         return sum(len(one) for one in self.ranges)
 
+    def is_due(self) -> bool:
+        """The next range is fetched once a tenth of the last one is used, or calls wait for it."""
+        return self.held() < max(self.size - self.size // 10, self.waiting)
+
     def keep(self) -> None:
         pace = Pace()
         while True:
             with self.changed:
-                # At most the current range and the next one, or what one call waits for.
-                self.changed.wait_for(lambda: self.closed or self.held() < self.wanted)
+                self.changed.wait_for(lambda: self.closed or self.is_due())
                 if self.closed:
                     return
-                size, after = str(self.size), self.grant
-            wait, error = 0.0, None
+                size, after = str(self.size), self.after
+            error: Optional[Error] = None
             try:
                 self._granted(self.client.call("grant_segment", self.name, size=size, after=after))
                 pace.after_success(0)
@@ -59,16 +66,16 @@ class _Stock:
             except Exception as failed:  # a response of another form must not end the thread
                 error = Error("bad-answer", f"the cluster's response cannot be used: {failed!r}")
             with self.changed:
+                if error and is_for_good(error) and error.status and self.after:
+                    # A restored cluster does not accept the grants of its predecessor.
+                    self.after = None
+                    continue
                 self.error = error
-                if error:
-                    if is_for_good(error) and error.status and self.grant:
-                        # A restored cluster does not accept the grants of its predecessor.
-                        self.grant = None
-                        continue
-                    wait = pace.after(error)
                 self.changed.notify_all()
-                if wait:
-                    self.changed.wait_for(lambda: self.closed, wait)
+                if error:
+                    self.changed.wait_for(lambda: self.closed, pace.after(error))
+                    if is_for_good(error):
+                        self.error = None  # calls wait for the next response
 
     def _granted(self, grant: Any) -> None:
         first, last, step = int(grant["first"]), int(grant["last"]), int(grant["increment"])
@@ -77,7 +84,8 @@ class _Stock:
                 raise Error("sequence-cycled", f"the sequence {self.name} has cycled: {first} does"
                             f" not follow {self.last}")
             self.ranges.append(range(first, last + (1 if step > 0 else -1), step))
-            self.grant, self.last, self.of_grant = grant["grant"], last, grant["count"]
+            self.grant = self.after = grant["grant"]
+            self.last, self.of_grant = last, grant["count"]
             self.changed.notify_all()
 
     def stop(self) -> None:
@@ -120,7 +128,7 @@ class Ranges:
                 if len(current) > 1:
                     stock.ranges[0] = current[1:]
                     if len(stock.ranges) == 1 and len(current) == stock.size // 10 * 9:
-                        self._want(1)
+                        stock.changed.notify_all()
                     return current[0]
         return None
 
@@ -132,30 +140,34 @@ class Ranges:
         values: List[int] = []
         until = time.monotonic() + self._patience
         with stock.changed:
+            # Values stay in stock until there are enough, so that a failed call takes none of them.
+            self._wait_for(count, until)
             while len(values) < count:
+                current = stock.ranges.popleft()
+                missing = count - len(values)
+                values.extend(current[:missing])
+                if missing < len(current):
+                    stock.ranges.appendleft(current[missing:])
+            stock.changed.notify_all()
+        return values
+
+    def _wait_for(self, count: int, until: float) -> None:
+        """Waits until `count` values are in stock."""
+        stock = self._stock
+        stock.waiting += count
+        stock.changed.notify_all()
+        try:
+            while stock.closed or stock.held() < count:
                 if stock.closed:
                     hint = "create other ranges here" if stock.closed == "forked" else None
                     raise Error(stock.closed, "the ranges are closed", hint)
-                while stock.ranges and len(values) < count:
-                    current = stock.ranges.popleft()
-                    missing = count - len(values)
-                    values.extend(current[:missing])
-                    if missing < len(current):
-                        stock.ranges.appendleft(current[missing:])
-                self._want(count - len(values))
-                if len(values) < count:
-                    left = until - time.monotonic()
-                    if left <= 0 or (stock.error and is_for_good(stock.error)):
-                        raise stock.error or Error(
-                            "no-answer", "no range arrived in time", retryable=True)
-                    stock.changed.wait(left)
-        return values
-
-    def _want(self, missing: int) -> None:
-        """The next range is fetched once a tenth of the last one is used."""
-        stock = self._stock
-        stock.wanted = max(stock.size - stock.size // 10, missing)
-        stock.changed.notify_all()
+                left = until - time.monotonic()
+                if left <= 0 or (stock.error and is_for_good(stock.error)):
+                    raise stock.error or Error(
+                        "no-answer", "no range arrived in time", retryable=True)
+                stock.changed.wait(left)
+        finally:
+            stock.waiting -= count
 
     def __iter__(self) -> "Ranges":
         return self

@@ -38,6 +38,32 @@ class NotSent(Exception):
     """No part of the request was processed."""
 
 
+class Stop:
+    """Ends the request of another thread, which then counts as one without a response."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._lock = threading.Lock()
+        self._connection: Optional[http.client.HTTPConnection] = None
+
+    def set(self) -> None:
+        with self._lock:
+            self.is_set = True
+            sock = self._connection and self._connection.sock
+            try:
+                # Not the method of a TLS socket, which would detach TLS while the other thread reads.
+                sock and socket.socket.shutdown(sock, socket.SHUT_RDWR)
+            except OSError:
+                pass  # the connection has ended
+
+    def watch(self, connection: Optional[http.client.HTTPConnection]) -> None:
+        """Sets the connection of the request: None once the request has ended."""
+        with self._lock:
+            self._connection = connection
+            if connection and self.is_set:
+                raise OSError("stopped by the caller")
+
+
 class Endpoint:
     """One node, and its idle connections."""
 
@@ -82,12 +108,15 @@ class Endpoint:
         return connection
 
     def exchange(
-        self, method: str, target: str, body: Optional[bytes], headers: Dict[str, str], limit: float
+        self, method: str, target: str, body: Optional[bytes], headers: Dict[str, str], limit: float,
+        stop: Optional[Stop] = None,
     ) -> Tuple[int, bytes]:
         """One request and its response. Raises NotSent, or OSError if no response arrived."""
         until = time.monotonic() + limit
         connection = self.open(limit)
         try:
+            if stop:
+                stop.watch(connection)
             connection.request(method, target, body, headers)
             response = connection.getresponse()
             chunks, size = [], 0
@@ -95,6 +124,8 @@ class Endpoint:
                 connection.sock and connection.sock.settimeout(max(until - time.monotonic(), 0.001))
                 chunk = response.read(1 << 16)
                 if not chunk:
+                    if response.length:  # `read` reports no end before the announced length
+                        raise OSError("the response ended early")
                     break
                 chunks.append(chunk)
                 size += len(chunk)
@@ -104,6 +135,9 @@ class Endpoint:
                 # A node that rejects the certificate of this client has processed nothing.
                 raise NotSent(_reason(error)) from None
             raise OSError(_reason(error)) from None
+        finally:
+            if stop:
+                stop.watch(None)
         if response.isclosed() and not response.will_close and len(self.idle) < MAX_IDLE:
             self.idle.append(connection)
         else:
@@ -176,9 +210,10 @@ class Transport:
         wait: float = 0.0,
         limit: Optional[float] = None,
         headers: Optional[Dict[str, str]] = None,
+        stop: Optional[Stop] = None,
     ) -> Answer:
         """The status and the JSON of the response. `wait` is how long the node may wait before it
-        responds, and `limit` the longest time of all attempts."""
+        responds, and `limit` the longest time of all attempts. `stop` ends the request early."""
         whole = min(self.whole, limit) if limit is not None else self.whole
         until = time.monotonic() + whole + wait
         order = [e for e in [self.good] if e] + [e for e in self.endpoints if e is not self.good]
@@ -192,11 +227,12 @@ class Transport:
                 break
             try:
                 if not repeatable or (wait and left > 1):
-                    self._sign_of_life(endpoint, rest / (left + 1))
+                    self._sign_of_life(endpoint, _spare(rest, wait) / (left + 1))
                     rest = until - time.monotonic()
-                share = rest / left if repeatable else rest
+                spare = _spare(rest, wait)
+                share = rest - spare + spare / left if repeatable else rest
                 target = self._target(path, query, share - wait, whole)
-                return self._one(endpoint, method, target, body, headers, share, repeatable)
+                return self._one(endpoint, method, target, body, headers, share, repeatable, stop)
             except NotSent as error:
                 self._was_silent(endpoint)
                 attempts.append(f"{endpoint.name} ({error})")
@@ -223,7 +259,7 @@ class Transport:
 
     def _one(
         self, endpoint: Endpoint, method: str, target: str, body: Any,
-        headers: Optional[Dict[str, str]], limit: float, repeatable: bool,
+        headers: Optional[Dict[str, str]], limit: float, repeatable: bool, stop: Optional[Stop],
     ) -> Answer:
         sent = {"accept": "application/json, application/problem+json", **(headers or {})}
         if self.token:
@@ -232,7 +268,7 @@ class Transport:
         if body is not None:
             data = json.dumps(body).encode()
             sent["content-type"] = "application/json"
-        status, text = endpoint.exchange(method, target, data, sent, limit)
+        status, text = endpoint.exchange(method, target, data, sent, limit, stop)
         endpoint.answered = time.monotonic()
         if status < 500:
             self.good = endpoint
@@ -275,6 +311,11 @@ class Transport:
         endpoint.answered = None
         if self.good is endpoint:
             self.good = None
+
+
+def _spare(rest: float, wait: float) -> float:
+    """The time that is divided by the endpoints: without the wait, if that can still be served."""
+    return rest - wait if rest > wait else rest
 
 
 def _text(value: Any) -> str:

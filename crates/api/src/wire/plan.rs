@@ -18,6 +18,9 @@ pub struct Plan {
     /// The resulting layout. Null for other requests.
     #[serde(default)]
     pub layout: Option<Layout>,
+    /// True if the request deletes one page of the selected objects, and others may remain.
+    #[serde(default)]
+    pub more: bool,
 }
 
 impl Plan {
@@ -29,6 +32,7 @@ impl Plan {
             effect,
             sequence,
             layout: None,
+            more: false,
         }
     }
 }

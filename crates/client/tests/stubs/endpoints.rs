@@ -7,14 +7,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use seqd_client::Error;
-use seqd_client::api::{IdQuery, NextRequest, exit};
+use seqd_client::api::{IdQuery, LockQuery, NextRequest, exit};
 
-use super::{BUSY, Stub, answer, answers, client, counted, hung, nobody, stub};
+use super::{BUSY, Stub, answer, answers, client, counted, hung, nobody, response, stub};
 
 const TIMEOUT: Option<Duration> = Some(Duration::from_secs(2));
 const ID: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","news":true}"#;
 const NEXT: &str =
     r#"{"ranges":[],"first":"1","last":"2","count":2,"increment":"1","mode":"strict"}"#;
+const LOCK: &str = r#"{"name":"a","permits":null,"holders":[],"held":0,"waiting":0}"#;
 const MISSING: &str = r#"{"status":404,"code":"not-found","detail":"none","retryable":false}"#;
 
 async fn id(addresses: &[SocketAddr]) -> Result<String, Error> {
@@ -123,6 +124,24 @@ async fn a_node_that_hangs_leaves_time_for_the_next_and_is_sent_nothing_that_cha
     assert!(matches!(error, Error::Unreachable(_)), "{error}");
     let text = error.to_string();
     assert!(text.contains("(/livez timed out)"), "{text}");
+}
+
+#[tokio::test]
+async fn each_endpoint_gets_the_whole_wait_that_the_node_may_use_up() {
+    const WAIT: Duration = Duration::from_millis(1500);
+    let lock = || response(200, "", LOCK.len(), LOCK.as_bytes());
+    let late = || counted(Stub::SendAfter(WAIT, lock()));
+    let waits = LockQuery {
+        wait_ms: Some(1500),
+        ..LockQuery::default()
+    };
+    let ((first, _), (second, asked)) = (late(), late());
+    let three = client(&[first, second, second], Some(Duration::from_secs(1)));
+    three.lock("a", &waits).await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    let (silent, _listener) = hung();
+    let last = client(&[silent, silent, first], Some(Duration::from_secs(1)));
+    last.lock("a", &waits).await.unwrap();
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 mod download;
 mod endpoints;
+mod once;
 mod routes;
 
 use std::io::{Read, Write};
@@ -21,6 +22,7 @@ const BUSY: &str = r#"{"status":503,"code":"overloaded","detail":"full","retryab
 /// The handling of a connection after its request was read.
 enum Stub {
     Send(Vec<u8>),
+    SendAfter(Duration, Vec<u8>),
     Hang,
     Close,
 }
@@ -49,6 +51,10 @@ fn counted(what: Stub) -> (SocketAddr, Arc<AtomicUsize>) {
             count.fetch_add(1, Ordering::SeqCst);
             match &what {
                 Stub::Send(answer) => stream.write_all(answer).unwrap(),
+                Stub::SendAfter(wait, answer) => {
+                    thread::sleep(*wait);
+                    let _ = stream.write_all(answer);
+                }
                 Stub::Hang => thread::sleep(Duration::from_secs(60)),
                 Stub::Close => {}
             }
@@ -65,10 +71,14 @@ fn hung() -> (SocketAddr, TcpListener) {
 
 /// A response that announces this many bytes and has this body.
 fn answer(status: u16, head: &str, announced: usize, body: &[u8]) -> Stub {
+    Stub::Send(response(status, head, announced, body))
+}
+
+fn response(status: u16, head: &str, announced: usize, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 {status} X\r\n{head}content-length: {announced}\r\nconnection: close\r\n\r\n"
     );
-    Stub::Send([head.as_bytes(), body].concat())
+    [head.as_bytes(), body].concat()
 }
 
 fn answers(status: u16, body: &str) -> SocketAddr {

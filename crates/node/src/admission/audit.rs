@@ -73,19 +73,24 @@ impl Drop for Audit {
     }
 }
 
-/// The paths of one-time tokens name a token by its first characters. Anything after these
-/// characters in a request may be the secret of a token.
-const ONE_TIME: &str = "/v1/tokens/";
-const PUBLIC_CHARACTERS: usize = 11;
+/// The paths that name a token by its ID, the number of characters of an ID, and how many of a
+/// longer text are public: a one-time token begins with its ID, an access token does not.
+const OF_TOKENS: [(&str, usize, usize); 2] = [("/v1/tokens/", 11, 11), ("/v1/access/", 16, 0)];
 
-/// The target without text that may be the secret of a one-time token.
+/// The target without text that may be the secret of a token.
 fn without_secret(target: &str) -> Cow<'_, str> {
-    let Some(named) = target.strip_prefix(ONE_TIME) else {
+    let of_token = OF_TOKENS
+        .into_iter()
+        .find_map(|(path, characters, public)| {
+            Some((path, target.strip_prefix(path)?, characters, public))
+        });
+    let Some((path, named, characters, public)) = of_token else {
         return Cow::Borrowed(target);
     };
-    match named.char_indices().nth(PUBLIC_CHARACTERS) {
-        Some((end, behind)) if !matches!(behind, '/' | '?') => {
-            Cow::Owned(format!("{ONE_TIME}{}...", &named[..end]))
+    match named.chars().nth(characters) {
+        Some(next) if !matches!(next, '/' | '?') => {
+            let public: String = named.chars().take(public).collect();
+            Cow::Owned(format!("{path}{public}..."))
         }
         _ => Cow::Borrowed(target),
     }
@@ -110,10 +115,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_has_no_whole_one_time_token() {
+    fn a_target_has_no_secret_of_a_token() {
         let whole = "/v1/tokens/1A2b3C4d5E6secretsecretsecretsecr?dry=1";
         assert_eq!(without_secret(whole), "/v1/tokens/1A2b3C4d5E6...");
+        let whole = "/v1/access/seqd_0123456789abcdef_secret?dry_run=1";
+        assert_eq!(without_secret(whole), "/v1/access/...");
         for target in [
+            "/v1/access/0123456789abcdef?dry_run=1",
+            "/v1/access/0123456789abcdef",
             "/v1/tokens/1A2b3C4d5E6?a=b",
             "/v1/tokens?limit=1",
             "/v1/locks/a/break",

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use seqd_api::{GetSequenceQuery, Media, Next, NextRequest, Problem, Sequence};
-use seqd_state::Tenant;
+use axum::http::header::IF_MATCH;
+use seqd_api::{GetSequenceQuery, Media, Next, NextRequest, Problem, Sequence, SequenceSpec};
+use seqd_state::{SequenceName, Tenant};
 
 use super::costly;
 use super::keyed::few_with_key;
 use crate::http::{ETag, Request, Response, etag};
 use crate::places::Places;
-use crate::services::{SequenceError, ServiceError, Services, sequence_name};
+use crate::services::{SequenceError, ServiceError, Services, plan_of_equal, sequence_name};
 
 pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: GetSequenceQuery = request.decode()?;
@@ -37,6 +38,9 @@ pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Respons
     let spec = request.decode()?;
     let name = sequence_name(request.name())?;
     let only_new = etag::only_new(&request.headers)?;
+    if request.headers.contains_key(IF_MATCH) {
+        return confirm(&node, &name, spec, only_new, &request).await;
+    }
     if request.is_dry_run {
         let plan =
             node.sequences
@@ -58,6 +62,29 @@ pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Respons
     Ok(Response::json(&created.sequence)?
         .with_status(status)
         .with_etag(tag(&created.sequence)))
+}
+
+/// A PUT with `If-Match`, which creates nothing.
+async fn confirm(
+    node: &Services,
+    name: &SequenceName,
+    spec: SequenceSpec,
+    only_new: bool,
+    request: &Request,
+) -> Result<Response, Problem> {
+    let if_revision = etag::if_match(&request.headers)?;
+    let confirmed = node
+        .sequences
+        .confirm(name, spec, if_revision, request.deadline);
+    let sequence = confirmed.await?;
+    if only_new {
+        let name = name.clone();
+        return Err(ServiceError::from(SequenceError::Exists { name }).into());
+    }
+    if request.is_dry_run {
+        return Response::json(&plan_of_equal(sequence));
+    }
+    Ok(Response::json(&sequence)?.with_etag(tag(&sequence)))
 }
 
 pub(super) async fn patch(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
@@ -93,7 +120,10 @@ pub(super) async fn next(node: Arc<Services>, request: Request) -> Result<Respon
 pub(super) async fn grant(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted = request.decode()?;
     let name = sequence_name(request.name())?;
-    let grant = node.segments.grant(name, &wanted, request.deadline);
+    let has_key = request.key.is_some();
+    let grant = node
+        .segments
+        .grant(name, &wanted, has_key, request.deadline);
     Response::json(&grant.await?)
 }
 

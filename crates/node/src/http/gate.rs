@@ -1,6 +1,6 @@
 //! Checks before a request is read: its origin and its cluster.
 
-use axum::http::header::{HOST, ORIGIN};
+use axum::http::header::{HOST, IF_MATCH, IF_NONE_MATCH, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use seqd_api::{ErrorCode, IDEMPOTENCY_KEY_HEADER, Problem};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +60,28 @@ pub(crate) fn check(
             let detail = format!("this node's cluster is {own}");
             return Err(Problem::new(ErrorCode::WrongCluster, detail)
                 .with_hint("check the endpoints: they lead to another cluster"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a change with a condition that the operation does not evaluate. A GET may have any:
+/// browsers and proxies add them.
+pub(super) fn check_conditions(
+    method: &Method,
+    headers: &HeaderMap,
+    evaluated: &[&str],
+) -> Result<(), Problem> {
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    for (header, name) in [(IF_MATCH, "If-Match"), (IF_NONE_MATCH, "If-None-Match")] {
+        if headers.contains_key(header) && !evaluated.contains(&name) {
+            let detail = format!("this request does not support the {name} header");
+            return Err(Problem::new(ErrorCode::InvalidArgument, detail).with_hint(
+                "leave the header out; PUT, PATCH and DELETE of a sequence take If-Match, and PUT \
+                 takes If-None-Match: *",
+            ));
         }
     }
     Ok(())
@@ -183,6 +205,23 @@ mod tests {
         assert_eq!(key.as_deref(), Some("invalid-argument"));
         let headers = headers(&[(IDEMPOTENCY_KEY, "a")]);
         assert!(check(&Method::POST, &headers, true, || None).is_ok());
+    }
+
+    #[test]
+    fn a_condition_that_would_be_ignored_is_refused_in_a_change_and_in_no_read() {
+        let refused = |method: Method, (header, value), evaluated: &[&str]| {
+            check_conditions(&method, &headers(&[(header, value)]), evaluated).is_err()
+        };
+        let (match_, none_match) = ((IF_MATCH, "\"3\""), (IF_NONE_MATCH, "*"));
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            assert!(refused(method.clone(), match_.clone(), &[]));
+            assert!(refused(method.clone(), none_match.clone(), &["If-Match"]));
+            assert!(!refused(method, match_.clone(), &["If-Match"]));
+        }
+        for method in [Method::GET, Method::HEAD] {
+            assert!(!refused(method.clone(), match_.clone(), &[]));
+            assert!(!refused(method, none_match.clone(), &[]));
+        }
     }
 
     #[test]

@@ -402,6 +402,7 @@ impl<S> Endpoint<S> {
         let takes_key = self.operation.takes_key;
         let (method, headers) = (request.method(), request.headers());
         gate::check(method, headers, takes_key, &context.cluster)?;
+        gate::check_conditions(method, headers, self.operation.conditions)?;
         let media = choose(request.headers(), self.operation.media)?;
         let is_get = matches!(*request.method(), http::Method::GET | http::Method::HEAD);
         let (timeout, bodies) = (admission.timeout, &context.bodies);

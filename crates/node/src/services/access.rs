@@ -165,10 +165,12 @@ impl AccessService {
     }
 }
 
-/// The ID in a path. An invalid ID is reported as a missing token.
+/// The ID in a path. An invalid ID is reported as a missing token, without the text, which may be
+/// the secret of a token.
 fn read_id(text: &str) -> Result<AccessId, ServiceError> {
-    let shown = || ServiceError::NoToken(text.chars().take(80).collect());
-    AccessId::parse(text).ok_or_else(shown)
+    let missing =
+        || ServiceError::NoToken("with this ID: an ID has 16 hexadecimal digits".to_owned());
+    AccessId::parse(text).ok_or_else(missing)
 }
 
 /// The record of a creation that this node has not applied yet.

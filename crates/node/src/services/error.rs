@@ -98,6 +98,8 @@ pub(crate) enum SequenceError {
     StartMissing { name: SequenceName },
     #[error("the sequence {name} already exists with this definition")]
     Exists { name: SequenceName },
+    #[error("there is no sequence {name}, and a PUT with If-Match creates none")]
+    NothingToMatch { name: SequenceName },
     #[error("the sequence exists, but could not be read: {0}")]
     CreatedUnread(Box<ServiceError>),
     #[error("the sequence was changed, but could not be read: {0}")]
@@ -108,6 +110,11 @@ pub(crate) enum SequenceError {
     MoreThanGranted { unused: u64, name: SequenceName },
     #[error("{grant} is not a grant of {name} that was made over HTTP in this cluster")]
     UnknownGrant { name: SequenceName, grant: u128 },
+    #[error(
+        "the grant of {name} was made with an Idempotency-Key: later requests with that key get the \
+         same values, so they cannot be returned"
+    )]
+    GrantOfKey { name: SequenceName },
     #[error("this node's range of {name} is used up, and it received no other: {detail}")]
     NoRefill { name: SequenceName, detail: String },
 }
@@ -207,12 +214,16 @@ impl ServiceError {
             Self::Member { change, error } => codes::of_member(*change, error),
             Self::Snapshot(error) => codes::of_snapshot(error),
             Self::Internal(_) | Self::Key(KeyError::NotAnAnswer { .. }) => ErrorCode::Internal,
-            Self::Sequence(SequenceError::Exists { .. }) => ErrorCode::PreconditionFailed,
+            Self::Sequence(SequenceError::Exists { .. } | SequenceError::NothingToMatch { .. }) => {
+                ErrorCode::PreconditionFailed
+            }
             Self::Sequence(SequenceError::CreatedUnread(_) | SequenceError::ChangedUnread(_))
             | Self::Lock(LockError::NotWithdrawn(_)) => ErrorCode::OutcomeUnknown,
             Self::Sequence(SequenceError::NotTogether) => ErrorCode::SequenceExhausted,
             Self::Sequence(
-                SequenceError::MoreThanGranted { .. } | SequenceError::UnknownGrant { .. },
+                SequenceError::MoreThanGranted { .. }
+                | SequenceError::UnknownGrant { .. }
+                | SequenceError::GrantOfKey { .. },
             ) => ErrorCode::GrantSuperseded,
             Self::Lease(LeaseError::NotGranted { .. } | LeaseError::Over { .. })
             | Self::Lock(LockError::NotTheHolder { .. }) => ErrorCode::LeaseLost,

@@ -6,13 +6,14 @@ use std::ops::Bound;
 
 use seqd_api::{DeletedPage, KeyDeleted, KeyState, KeysQuery, ListedKey, Page, Plan};
 use seqd_state::{
-    ClusterMs, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeySpace, Outcome, State, Tenant,
+    ClusterMs, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeyRefusal, KeySpace, Outcome, State,
+    Tenant,
 };
 use tokio::time::Instant;
 
 use super::error::{KeyError, RequestError, ServiceError, on_state, propose, read, unexpected};
 use super::keys::{KeyService, users};
-use super::page::{self, PageRequest};
+use super::page::{self, PageDeletion, PageRequest};
 use crate::replica::ReadTime;
 
 /// The keys that a query selects.
@@ -167,7 +168,7 @@ impl KeyService {
         })
     }
 
-    /// The effect that [`KeyService::delete_matching`] would have, page by page.
+    /// The effect that [`KeyService::delete_matching`] would have.
     pub(crate) async fn plan_delete_matching(
         &self,
         query: &KeysQuery,
@@ -178,17 +179,15 @@ impl KeyService {
         let found = on_state(&*self.replica, |state| {
             wanted.collect(state, usize::MAX, |_, record| record.result.is_none())
         });
-        let (unfinished, next) = found?;
-        let count = unfinished.len();
-        let unfinished = unfinished.into_iter().filter(|open| *open).count();
-        let more = if next.is_some() { " or more" } else { "" };
-        Ok(Plan::new(
-            format!(
-                "deletes {count}{more} keys, {unfinished} of them without a result: a caller that \
-                 begins one of them again gets a claim, even if the work was already done"
-            ),
-            None,
-        ))
+        let (found, next) = found?;
+        let page = PageDeletion {
+            found,
+            limit: wanted.limit,
+            is_cut: next.is_some(),
+        };
+        let consequence = "a caller that begins a deleted key again gets a claim, even if the work \
+            was already done";
+        Ok(page.plan("keys", "without a result", consequence))
     }
 
     /// Deletes a user's key.
@@ -212,9 +211,13 @@ impl KeyService {
         key: &str,
         deadline: Instant,
     ) -> Result<Plan, ServiceError> {
+        let name = users(key);
+        if !name.is_valid() {
+            return Err(ServiceError::Refused(KeyRefusal::InvalidKey.into()));
+        }
         let time = read(&*self.replica, deadline).await?;
         let (record, now, _) = self
-            .look(&users(key))
+            .look(&name)
             .ok_or_else(|| KeyError::NotFound(key.to_owned()))?;
         let effect = format!(
             "deletes the key {key} ({}, for another {} ms): a caller that begins it again gets a \

@@ -6,7 +6,6 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use seqd_api::AcquireRequest;
 use seqd_state::{FencingToken, LockHolder, LockName, LockRefusal, Refusal, State, Tenant};
 use tokio::time::Instant;
 
@@ -149,15 +148,9 @@ impl LockService {
             let Some(number) = free else {
                 return Ok(None);
             };
-            let request = AcquireRequest {
-                owner: Some(instance.to_owned()),
-                ttl_ms: Some(ttl_ms),
-                ..AcquireRequest::default()
-            };
-            match self
-                .acquire(&pool.lock(number), request, by, deadline)
-                .await
-            {
+            let lock = pool.lock(number);
+            let taken = self.acquire_for(&lock, (instance, ttl_ms), by, deadline);
+            match taken.await {
                 Ok(_) => return Ok(Some(number)),
                 Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Held { .. }))) => {}
                 Err(error) => return Err(error),

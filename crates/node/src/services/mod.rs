@@ -66,9 +66,10 @@ pub(crate) use locks::{
 };
 pub(crate) use machines::MachinePool;
 pub(crate) use one_time::OneTimeService;
+pub(crate) use plans::plan_of_equal;
 pub(crate) use scrape::MetricsService;
 pub(crate) use segments::SegmentService;
-pub(crate) use sequences::SequenceService;
+pub(crate) use sequences::{SequenceService, last_value};
 pub(crate) use snapshot::SnapshotService;
 pub(crate) use timestamps::TimestampService;
 pub(crate) use uuids::UuidService;

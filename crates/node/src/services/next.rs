@@ -8,7 +8,7 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
-use super::error::{SequenceError, ServiceError, count_within, unexpected};
+use super::error::{RequestError, SequenceError, ServiceError, count_within, unexpected};
 use super::missing::Advice;
 use super::sequences::{SequenceService, mode_of};
 use crate::replica::peek;
@@ -36,6 +36,20 @@ impl DrawLimits {
             segment_max: definition.segment.max,
         }
     }
+
+    /// Refuses more values than a request may take.
+    fn check(&self, count: u64, contiguous: bool) -> Result<(), RequestError> {
+        // A range cannot span two passes or two segments.
+        let mut range = self.longest_pass;
+        if self.mode == SequenceMode::Segment {
+            range = range.min(self.segment_max);
+            count_within(Some(count), range.saturating_mul(MAX_RANGES))?;
+        }
+        if contiguous {
+            count_within(Some(count), range)?;
+        }
+        Ok(())
+    }
 }
 
 impl SequenceService {
@@ -58,21 +72,16 @@ impl SequenceService {
         let local = peek(&*self.replica, |state| {
             state.sequence(name).map(DrawLimits::of)
         });
-        let drawn = match local.flatten() {
-            Some(drawn) => drawn,
-            // The sequence may have been created a moment ago through another node.
-            None => DrawLimits::of(&self.current(name, deadline).await?),
+        let permits = |drawn: &DrawLimits| drawn.check(count, contiguous).is_ok();
+        let mode = match local.flatten().filter(permits) {
+            Some(drawn) => drawn.mode,
+            // The sequence may have been created or changed a moment ago through another node.
+            None => {
+                let drawn = DrawLimits::of(&self.current(name, deadline).await?);
+                drawn.check(count, contiguous)?;
+                drawn.mode
+            }
         };
-        let mode = drawn.mode;
-        // A range cannot span two passes or two segments.
-        let mut range = drawn.longest_pass;
-        if mode == SequenceMode::Segment {
-            range = range.min(drawn.segment_max);
-            count_within(Some(count), range.saturating_mul(MAX_RANGES))?;
-        }
-        if contiguous {
-            count_within(Some(count), range)?;
-        }
         let (ranges, increment) = match mode {
             SequenceMode::Strict => self.next_strict(name, count, contiguous, deadline).await?,
             SequenceMode::Segment => self.next_segment(name, count, contiguous, deadline).await?,

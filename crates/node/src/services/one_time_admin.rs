@@ -14,7 +14,7 @@ use super::error::{OneTimeError, RequestError, ServiceError, on_state, propose, 
 use super::key_admin::tenant_of;
 use super::one_time::OneTimeService;
 use super::one_time_text::{id_text, read_id};
-use super::page::{self, PageRequest};
+use super::page::{self, PageDeletion, PageRequest};
 use crate::replica::ReadTime;
 
 /// The tokens that a query selects.
@@ -102,7 +102,7 @@ impl OneTimeService {
         })
     }
 
-    /// The effect that [`OneTimeService::delete_matching`] would have, page by page.
+    /// The effect that [`OneTimeService::delete_matching`] would have.
     pub(crate) async fn plan_delete_matching(
         &self,
         query: &TokensQuery,
@@ -113,17 +113,14 @@ impl OneTimeService {
         let found = on_state(&*self.replica, |state| {
             wanted.collect(state, usize::MAX, |_, record| record.used.is_none())
         });
-        let (unused, next) = found?;
-        let count = unused.len();
-        let unused = unused.into_iter().filter(|unused| *unused).count();
-        let more = if next.is_some() { " or more" } else { "" };
-        Ok(Plan::new(
-            format!(
-                "deletes {count}{more} one-time tokens, {unused} of them unused: they can no \
-                 longer be consumed"
-            ),
-            None,
-        ))
+        let (found, next) = found?;
+        let page = PageDeletion {
+            found,
+            limit: wanted.limit,
+            is_cut: next.is_some(),
+        };
+        let consequence = "deleted tokens can no longer be consumed";
+        Ok(page.plan("one-time tokens", "unused", consequence))
     }
 
     /// Deletes the token with this ID.

@@ -1,6 +1,6 @@
 //! Pages of a list: limits, and the cursor, which is the place where a page ended.
 
-use seqd_api::{ListQuery, Page};
+use seqd_api::{ListQuery, Page, Plan};
 
 use super::error::RequestError;
 
@@ -87,6 +87,40 @@ pub(crate) fn collect<K, R, T>(
     (kept, None)
 }
 
+/// A deletion of the first `limit` of the found objects, for its plan.
+pub(crate) struct PageDeletion {
+    /// For each found object, whether it is unfinished or unused.
+    pub(crate) found: Vec<bool>,
+    pub(crate) limit: usize,
+    /// True if the scan ended before the last object.
+    pub(crate) is_cut: bool,
+}
+
+impl PageDeletion {
+    /// The plan, with the number of the objects, and of those that are `open`.
+    pub(crate) fn plan(&self, what: &str, open: &str, consequence: &str) -> Plan {
+        let (page, rest) = self.found.split_at(self.limit.min(self.found.len()));
+        let count_open = |found: &[bool]| found.iter().filter(|is_open| **is_open).count();
+        let remaining = match (rest.len(), self.is_cut) {
+            (0, false) => String::new(),
+            (0, true) => ", and more may remain".to_owned(),
+            (more, is_cut) => {
+                let at_least = if is_cut { "at least " } else { "" };
+                let open_count = count_open(rest);
+                format!(", and {at_least}{more} more remain, {open_count} of them {open}")
+            }
+        };
+        let (count, open_count) = (page.len(), count_open(page));
+        let effect = format!(
+            "deletes {count} {what}, {open_count} of them {open}{remaining}: {consequence}"
+        );
+        Plan {
+            more: !remaining.is_empty(),
+            ..Plan::new(effect, None)
+        }
+    }
+}
+
 /// The longer of two prefixes, if it begins with the other: the prefix of all names that begin with
 /// both.
 fn narrower<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
@@ -136,6 +170,34 @@ mod tests {
         assert_eq!(collect(records(5), 4, even), (vec![0, 2, 4], None));
         let (none, at) = collect(records(MOST_LOOKED_AT + 1), 1, |_, ()| None::<()>);
         assert_eq!((none, at), (Vec::new(), Some(MOST_LOOKED_AT - 1)));
+    }
+
+    #[test]
+    fn the_plan_of_a_deletion_describes_one_page_and_what_remains() {
+        for (limit, is_cut, words) in [
+            (3, false, "3 keys, 2 of them open"),
+            (3, true, "3 keys, 2 of them open, and more may remain"),
+            (
+                2,
+                false,
+                "2 keys, 1 of them open, and 1 more remain, 1 of them open",
+            ),
+            (
+                1,
+                true,
+                "1 keys, 1 of them open, and at least 2 more remain, 1 of them open",
+            ),
+        ] {
+            let found = vec![true, false, true];
+            let page = PageDeletion {
+                found,
+                limit,
+                is_cut,
+            };
+            let plan = page.plan("keys", "open", "they end");
+            assert_eq!(plan.effect, format!("deletes {words}: they end"));
+            assert_eq!(plan.more, words.contains("remain"));
+        }
     }
 
     #[test]

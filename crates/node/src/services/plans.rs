@@ -1,14 +1,15 @@
 //! Plans of changes of a sequence: the state's own check of the same command, without its effect.
 
-use seqd_api::{AdvanceRequest, Plan, SequenceSpec};
+use seqd_api::{AdvanceRequest, Plan, Sequence, SequenceSpec};
 use seqd_state::{
-    Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome, State, Tenant,
+    Command, Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome, SequenceRefusal,
+    State, Tenant,
 };
 use tokio::time::Instant;
 
-use super::error::{SequenceError, ServiceError, try_out, unexpected};
+use super::error::{SequenceError, ServiceError, on_state, read, try_out, unexpected};
 use super::missing::Advice;
-use super::sequences::{SequenceService, to_api};
+use super::sequences::{SequenceService, differing, to_api};
 use super::updates::update;
 
 impl SequenceService {
@@ -27,8 +28,7 @@ impl SequenceService {
                 if only_new {
                     return Err(SequenceError::Exists { name: name.clone() }.into());
                 }
-                let effect = format!("nothing: {name} already exists with the same definition");
-                return Ok(Plan::new(effect, Some(to_api(name, &record))));
+                return Ok(plan_of_equal(to_api(name, &record)));
             }
         };
         let is_there = matches!(outcome, SequenceOutcome::Created { created: false, .. });
@@ -36,6 +36,43 @@ impl SequenceService {
             return Err(SequenceError::Exists { name: name.clone() }.into());
         }
         Ok(plan)
+    }
+
+    /// Returns an existing sequence with this definition and, if it is given, this revision. A PUT
+    /// with `If-Match` creates nothing, so it has no effect that a dry run would omit.
+    pub(crate) async fn confirm(
+        &self,
+        name: &SequenceName,
+        spec: SequenceSpec,
+        if_revision: Option<u64>,
+        deadline: Instant,
+    ) -> Result<Sequence, ServiceError> {
+        let definition = self.definition_of(spec)?;
+        let command = Command::from(SequenceCommand::Create {
+            name: name.clone(),
+            definition: definition.clone(),
+            tenant: Tenant::OPERATOR,
+        });
+        command.check().map_err(ServiceError::Refused)?;
+        read(&*self.replica, deadline).await?;
+        let found = on_state(&*self.replica, |state| state.sequence(name).cloned())?;
+        let missing = || SequenceError::NothingToMatch { name: name.clone() };
+        let record = found.ok_or_else(missing)?;
+        let other = if_revision
+            .map(Revision)
+            .filter(|it| *it != record.revision);
+        if let Some(expected) = other {
+            let refusal = SequenceRefusal::RevisionMismatch {
+                name: name.clone(),
+                expected,
+                actual: record.revision,
+            };
+            return Err(ServiceError::Refused(refusal.into()));
+        }
+        match differing(name, (&record, false), &definition) {
+            Some(differs) => Err(ServiceError::Differs(differs)),
+            None => Ok(to_api(name, &record)),
+        }
     }
 
     pub(crate) async fn plan_delete(
@@ -128,4 +165,11 @@ impl SequenceService {
         let sequence = after.map(|record| to_api(command.name(), &record));
         Ok((outcome, Plan::new(effect, sequence)))
     }
+}
+
+/// The plan of a PUT of a sequence that exists with the same definition.
+pub(crate) fn plan_of_equal(sequence: Sequence) -> Plan {
+    let name = &sequence.name;
+    let effect = format!("nothing: {name} already exists with the same definition");
+    Plan::new(effect, Some(sequence))
 }

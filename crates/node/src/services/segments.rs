@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use seqd_api::{Grant, GrantRequest, ReturnRequest, Returned};
+use seqd_guards::is_out;
 use seqd_state::{GrantToken, Outcome, SecretKey, SequenceCommand, SequenceName, SequenceOutcome};
 use tokio::time::Instant;
 
@@ -15,10 +16,13 @@ pub(crate) struct SegmentService {
 }
 
 impl SegmentService {
+    /// Grants a segment. With a key (`has_key`), later requests with the same key get the same
+    /// values.
     pub(crate) async fn grant(
         &self,
         name: SequenceName,
         request: &GrantRequest,
+        has_key: bool,
         deadline: Instant,
     ) -> Result<Grant, ServiceError> {
         let size = request.size.unwrap_or(GrantRequest::DEFAULT_SIZE);
@@ -26,8 +30,15 @@ impl SegmentService {
         // The secret is read before anything is granted: a grant that cannot be named would be
         // lost.
         let key = secret(&*self.sequences.replica, deadline).await?;
-        let after = request.after.map(|grant| opened(&key, &name, grant));
-        let after = after.transpose()?;
+        let after = match request.after {
+            Some(grant) => Opened::of(&key, &name, grant)?.returnable(),
+            None => None,
+        };
+        let seal = if has_key && !is_out!(GrantOfKeyKept) {
+            SEAL_OF_KEY
+        } else {
+            SEAL
+        };
         let command = SequenceCommand::GrantSegment {
             name: name.clone(),
             size,
@@ -35,7 +46,7 @@ impl SegmentService {
         };
         match self.sequences.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => Ok(Grant {
-                grant: SEAL.close(&key, &[name.as_str().as_bytes()], grant.token.0),
+                grant: seal.close(&key, &[name.as_str().as_bytes()], grant.token.0),
                 first: grant.first,
                 last: grant.last,
                 count: grant.count,
@@ -57,7 +68,8 @@ impl SegmentService {
             RequestError::invalid("unused is missing: the number of values to return")
         })?;
         let key = secret(&*self.sequences.replica, deadline).await?;
-        let token = opened(&key, &name, grant)?;
+        let token = Opened::of(&key, &name, grant)?.returnable();
+        let token = token.ok_or_else(|| SequenceError::GrantOfKey { name: name.clone() })?;
         let record = self.sequences.current(&name, deadline).await?;
         // The run ends at the high-water mark. If the mark moves meanwhile, the token is no longer
         // the latest.
@@ -81,13 +93,36 @@ impl SegmentService {
 /// The name is the last part, since its length is variable.
 const SEAL: Seal = Seal(b"seqd segment grant\0");
 
-/// The token of a grant that a client names.
-fn opened(key: &SecretKey, name: &SequenceName, grant: u128) -> Result<GrantToken, SequenceError> {
-    let token = SEAL.open(key, &[name.as_str().as_bytes()], grant);
-    token
-        .map(GrantToken)
-        .ok_or_else(|| SequenceError::UnknownGrant {
-            name: name.clone(),
-            grant,
-        })
+/// The seal of a grant whose request had an `Idempotency-Key`. Its values are never returned, and
+/// no later segment extends its run: another request with the key gets the same values.
+const SEAL_OF_KEY: Seal = Seal(b"seqd segment grant of a key\0");
+
+/// A grant that a client names.
+enum Opened {
+    Plain(GrantToken),
+    OfKey,
+}
+
+impl Opened {
+    fn of(key: &SecretKey, name: &SequenceName, grant: u128) -> Result<Self, SequenceError> {
+        let parts = &[name.as_str().as_bytes()];
+        if let Some(token) = SEAL.open(key, parts, grant) {
+            return Ok(Self::Plain(GrantToken(token)));
+        }
+        let of_key = SEAL_OF_KEY.open(key, parts, grant);
+        of_key
+            .map(|_| Self::OfKey)
+            .ok_or_else(|| SequenceError::UnknownGrant {
+                name: name.clone(),
+                grant,
+            })
+    }
+
+    /// The token, if values of the grant can be returned.
+    fn returnable(self) -> Option<GrantToken> {
+        match self {
+            Self::Plain(token) => Some(token),
+            Self::OfKey => None,
+        }
+    }
 }

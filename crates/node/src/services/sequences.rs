@@ -162,23 +162,11 @@ impl SequenceService {
             },
             _ => return Err(error),
         };
-        let mut asked = record.clone();
-        asked.definition = definition.clone();
-        let (have, asked) = (to_api(name, &record), to_api(name, &asked));
-        let mut fields = differences::between(&have, &asked, differences::OF_SEQUENCES);
-        if have.mode != asked.mode {
-            // Another mode has other segments, or none.
-            fields.retain(|it| !it.field.starts_with("segment"));
+        match differing(name, (&record, is_deleted), definition) {
+            Some(differs) => Err(ServiceError::Differs(differs)),
+            None if is_deleted => Err(error),
+            None => Ok(record),
         }
-        if fields.is_empty() {
-            return if is_deleted { Err(error) } else { Ok(record) };
-        }
-        Err(ServiceError::Differs(Differs {
-            what: "sequence",
-            name: name.as_str().to_owned(),
-            is_deleted,
-            fields,
-        }))
     }
 
     /// Returns a sequence after a committed change of its definition.
@@ -215,13 +203,18 @@ impl SequenceService {
         })
     }
 
-    /// Refuses a new name that would exceed this node's limits or its tenant's share.
+    /// Refuses a sequence that would exceed this node's limits or its tenant's share, if it is new
+    /// or is taken over from another tenant, which deleted it.
     fn check_room(&self, name: &SequenceName, tenant: Tenant) -> Result<(), ServiceError> {
         let held = peek(&*self.replica, |state| {
-            let is_new = state.sequence_or_deleted(name).is_none();
+            let known = state.sequence_or_deleted(name);
+            let is_charged = |known: &SequenceRecord| !known.deleted || known.tenant == tenant;
+            let is_new = !known.is_some_and(is_charged);
             let held = state.sequences_held();
+            // The other tenant releases the record.
+            let used = held.all().count.saturating_sub(u64::from(known.is_some()));
             let undrained = state.undrained(tenant);
-            is_new.then(|| (held.of(tenant).count, held.all().count, undrained))
+            is_new.then(|| (held.of(tenant).count, used, undrained))
         });
         let Some((held, used, undrained)) = held.flatten() else {
             return Ok(());
@@ -256,7 +249,10 @@ impl SequenceService {
     }
 
     /// The definition in a request, with this node's defaults for the missing sizes.
-    fn definition_of(&self, spec: SequenceSpec) -> Result<SequenceDefinition, ServiceError> {
+    pub(super) fn definition_of(
+        &self,
+        spec: SequenceSpec,
+    ) -> Result<SequenceDefinition, ServiceError> {
         let SequenceSpec {
             mode,
             start,
@@ -402,6 +398,30 @@ impl SequenceService {
     }
 }
 
+/// The differences between a record and a requested definition; `None` if they differ at most in
+/// their descriptions.
+pub(super) fn differing(
+    name: &SequenceName,
+    (record, is_deleted): (&SequenceRecord, bool),
+    definition: &SequenceDefinition,
+) -> Option<Differs> {
+    let mut asked = record.clone();
+    asked.definition = definition.clone();
+    let (have, asked) = (to_api(name, record), to_api(name, &asked));
+    let mut fields = differences::between(&have, &asked, differences::OF_SEQUENCES);
+    if is_deleted || have.mode != asked.mode {
+        // A deleted sequence may be created again with other segments. Another mode has other
+        // segments, or none.
+        fields.retain(|it| !it.field.starts_with("segment"));
+    }
+    (!fields.is_empty()).then(|| Differs {
+        what: "sequence",
+        name: name.as_str().to_owned(),
+        is_deleted,
+        fields,
+    })
+}
+
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -421,6 +441,24 @@ pub(super) fn mode_of(mode: SequenceMode) -> Mode {
         SequenceMode::Strict => Mode::Strict,
         SequenceMode::Ordered => Mode::Ordered,
     }
+}
+
+/// The last granted value of a sequence; before its first one, the value that would precede it.
+/// `None` if that is no 64-bit number.
+pub(crate) fn last_value(sequence: &Sequence) -> Option<i64> {
+    let Some(index) = sequence.allocated.unwrap_or_default().checked_sub(1) else {
+        return sequence.start.checked_sub(sequence.increment);
+    };
+    let Sequence {
+        start,
+        increment,
+        min,
+        max,
+        cycle,
+        ..
+    } = *sequence;
+    let progression = Progression::new(start, increment, min, max, cycle);
+    progression.ok()?.value_at(index)
 }
 
 pub(super) fn to_api(name: &SequenceName, record: &SequenceRecord) -> Sequence {

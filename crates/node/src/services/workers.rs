@@ -37,8 +37,10 @@ impl WorkerService {
             layouts::find(&*self.replica, layout)?;
         }
         let lists_past = query.past.unwrap_or(false);
-        let past_after = wanted.after.as_deref().filter(|_| lists_past);
-        let past_after = past_after.map(lease_of).transpose()?.unwrap_or(LeaseId(0));
+        let after = wanted.after.as_deref();
+        let past_after = after.filter(|_| lists_past).map(lease_of);
+        let past_after = past_after.transpose()?.unwrap_or(LeaseId(0));
+        let after = after.filter(|_| !lists_past).map(worker_of).transpose()?;
         if query.past.is_some() {
             read(&*self.replica, deadline).await?;
         }
@@ -56,16 +58,13 @@ impl WorkerService {
                     (name, to_api(state, (layout, worker), &holder, false))
                 }));
             }
-            let name = |view: &LeaseView<'_>| format!("{}/{:010}", view.layout, view.worker.0);
+            // Sorts like the leases: no name of a layout contains the separator, and every
+            // character of a name is greater.
+            let name = |view: &LeaseView<'_>| format!("{}\0{:010}", view.layout, view.worker.0);
             let leases = state.leases();
             let leases = leases.filter(|view| {
-                let is_behind = || {
-                    wanted
-                        .after
-                        .as_ref()
-                        .is_none_or(|after| name(view) > *after)
-                };
-                is_wanted(view.layout, &view.record.owner) && is_behind()
+                let is_behind = after.is_none_or(|after| (view.layout, view.worker) > after);
+                is_behind && is_wanted(view.layout, &view.record.owner)
             });
             wanted.cut(leases.map(|view| {
                 let holder = Holder::of(view.record);
@@ -79,7 +78,18 @@ impl WorkerService {
 /// The lease in the cursor of a list of past leases.
 fn lease_of(after: &str) -> Result<LeaseId, RequestError> {
     let lease = after.parse().map(LeaseId);
-    lease.map_err(|_| RequestError::invalid("cursor does not belong to this list"))
+    lease.map_err(|_| foreign())
+}
+
+/// The layout and the worker in the cursor of a list of leases.
+fn worker_of(after: &str) -> Result<(&str, WorkerId), RequestError> {
+    let (layout, worker) = after.split_once('\0').ok_or_else(foreign)?;
+    let worker = worker.parse().map(WorkerId);
+    Ok((layout, worker.map_err(|_| foreign())?))
+}
+
+fn foreign() -> RequestError {
+    RequestError::invalid("cursor does not belong to this list")
 }
 
 fn to_api(state: &State, (name, id): (&str, WorkerId), holder: &Holder, live: bool) -> Worker {

@@ -194,7 +194,35 @@ async fn list(session: &Session) -> Result<u8, Failure> {
     session.print(&report)
 }
 
+/// Number of hexadecimal digits of an ID.
+const ID_DIGITS: usize = 16;
+
+/// Refuses a text that is no ID. It may be a secret, so it is neither sent nor printed.
+fn check_id(text: &str) -> Result<(), Failure> {
+    let is_id = |text: &str| {
+        text.len() == ID_DIGITS
+            && text
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    if is_id(text) {
+        return Ok(());
+    }
+    let refused = Failure::usage(format!(
+        "the ID of a token is {ID_DIGITS} hexadecimal digits, and {} characters were given",
+        text.chars().count()
+    ));
+    let of_token = text
+        .strip_prefix("seqd_")
+        .and_then(|rest| rest.split_once('_'));
+    Err(match of_token {
+        Some((id, _)) if is_id(id) => refused.with_hint(format!("seqd access revoke {id}")),
+        _ => refused.with_hint("seqd access list"),
+    })
+}
+
 async fn revoke(id: &str, session: &Session) -> Result<u8, Failure> {
+    check_id(id)?;
     // The server checks the request and describes its effect.
     let plan = session.client.dry_run().revoke_token(id).await?;
     if let Some(code) = session.agreed(&plan)? {

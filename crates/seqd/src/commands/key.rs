@@ -58,11 +58,14 @@ pub(crate) enum KeyCommand {
     /// Delete keys as an operator: the next caller that begins one of them gets a claim
     Delete {
         /// Name of the key; without it, all keys that --prefix and --tenant select
-        #[arg(value_name = "KEY", conflicts_with_all = ["prefix", "tenant", "requests"],
-              required_unless_present_any = ["prefix", "tenant"])]
+        #[arg(value_name = "KEY", conflicts_with_all = ["prefix", "tenant", "requests", "all"],
+              required_unless_present_any = ["prefix", "tenant", "all"])]
         name: Option<String>,
         #[command(flatten)]
         which: WhichKeys,
+        /// The keys of all tenants, or all keys of --tenant
+        #[arg(long, conflicts_with = "prefix")]
+        all: bool,
     },
 }
 
@@ -82,6 +85,19 @@ pub(crate) struct WhichKeys {
 }
 
 impl WhichKeys {
+    /// Selects all keys, if that is asked for. An empty prefix does not ask for it: a script may
+    /// have lost its prefix.
+    fn or_all(mut self, all: bool) -> Result<Self, Failure> {
+        if self.prefix.as_deref() == Some("") {
+            let detail = "--prefix is empty, which selects all keys";
+            return Err(Failure::usage(detail).with_hint("add a prefix, or use --all instead"));
+        }
+        if all && self.tenant.is_none() {
+            self.prefix = Some(String::new());
+        }
+        Ok(self)
+    }
+
     fn query(self) -> KeysQuery {
         KeysQuery {
             prefix: self.prefix,
@@ -147,9 +163,9 @@ pub(crate) async fn run(command: KeyCommand, session: &Session) -> Result<u8, Fa
         }
         KeyCommand::Get { name, stale } => get(&name, stale, session).await,
         KeyCommand::List { which, limit } => list(which, limit, session).await,
-        KeyCommand::Delete { name, which } => match name {
+        KeyCommand::Delete { name, which, all } => match name {
             Some(name) => delete(&name, session).await,
-            None => delete_matching(which, session).await,
+            None => delete_matching(which.or_all(all)?, session).await,
         },
     }
 }
@@ -246,6 +262,7 @@ async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
 async fn delete_matching(which: WhichKeys, session: &Session) -> Result<u8, Failure> {
     let mut query = which.query();
     let plan = session.client.dry_run().delete_keys(&query).await?;
+    let plan = pages::plan_of_all(plan);
     if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }

@@ -1,7 +1,7 @@
 //! Lists and deletions that span several pages.
 
 use seqd_client::Error;
-use seqd_client::api::{DeletedPage, Page, exit};
+use seqd_client::api::{DeletedPage, Page, Plan, exit};
 
 use crate::failure::Failure;
 use crate::format::Format;
@@ -54,6 +54,15 @@ pub(super) fn print_created(created: &Report, session: &Session) -> Result<u8, F
         created.print(session.format)?;
     }
     Ok(exit::OK)
+}
+
+/// The plan of a command that deletes one page after another, from the plan of the first page.
+pub(super) fn plan_of_all(mut plan: Plan) -> Plan {
+    if plan.more {
+        plan.effect += "; this command deletes one page after another until none remain";
+        plan.more = false;
+    }
+    plan
 }
 
 /// Deletes one page after another and prints the number of deleted items, even if a later page
@@ -111,6 +120,15 @@ mod tests {
             deleted,
             next_cursor: (!is_last).then(|| "next".to_owned()),
         }
+    }
+
+    #[test]
+    fn the_plan_of_all_pages_announces_them() {
+        let mut page = Plan::new("deletes 2 keys, and 1 more remain".to_owned(), None);
+        assert_eq!(plan_of_all(page.clone()), page);
+        page.more = true;
+        let all = plan_of_all(page);
+        assert!(all.effect.ends_with("until none remain") && !all.more, "{all:?}");
     }
 
     #[tokio::test]

@@ -45,8 +45,8 @@ pub(crate) struct RunArgs {
     /// Action on the command when the lock is lost: `term` sends SIGTERM, and SIGKILL at the end of
     /// the hold; `kill` sends SIGKILL; `run CMD` runs a shell command with SEQD_PID set, and sends
     /// SIGKILL at the end of the hold
-    #[arg(long, value_name = "kill|term|run CMD", num_args = 1..=2, default_value = "term")]
-    on_lost: Vec<String>,
+    #[arg(long, value_name = "kill|term|run CMD", default_value = "term")]
+    on_lost: OnLost,
     /// Time from the action of --on-lost to SIGKILL, if the hold is not renewed, at most a third of
     /// --ttl; a sixth of it by default
     #[arg(long, value_name = "TIME", value_parser = arguments::duration_or_zero)]
@@ -167,7 +167,7 @@ impl Run {
                 lock_delay: args.lock_delay,
                 ..LockOptions::of_owner(owner)
             },
-            on_lost: on_lost(&args.on_lost)?,
+            on_lost: args.on_lost,
             grace,
             command: args.command,
         })
@@ -193,10 +193,13 @@ impl Run {
 
     /// Acquires the lock and runs the command once.
     async fn once(&self, session: &Session, signals: &mut Signals) -> Result<CommandEnd, Failure> {
+        let what = format!(
+            "waiting for the lock {}; --verbose prints each request",
+            self.name
+        );
+        let acquired = LockGuard::acquire(&session.client, &self.name, self.options.clone());
         let guard = tokio::select! {
-            guard = LockGuard::acquire(&session.client, &self.name, self.options.clone()) => {
-                guard.map_err(refused)?
-            }
+            guard = session.waiting(&what, acquired) => guard.map_err(refused)?,
             name = signals.next() => {
                 // The lock is not held: dropping the request withdraws it.
                 return Ok(CommandEnd::Itself(code_of(signal_of(name))));
@@ -273,14 +276,20 @@ impl Run {
     }
 }
 
-fn on_lost(words: &[String]) -> Result<OnLost, Failure> {
-    match words {
-        [word] if word == "kill" => Ok(OnLost::Kill),
-        [word] if word == "term" => Ok(OnLost::Term),
-        [word, command] if word == "run" => Ok(OnLost::Run(command.clone())),
-        _ => Err(Failure::usage(
-            "--on-lost must be `kill`, `term` or `run CMD`",
-        )),
+const ON_LOST: &str = "--on-lost";
+
+/// Joins the two words after `--on-lost` if the first is `run`. For clap, an option has a fixed
+/// number of words, and the name of the lock may follow.
+pub(crate) fn join_on_lost(line: &mut Vec<OsString>) {
+    let mut own = line.iter().take_while(|word| *word != "--");
+    let Some(at) = own.position(|word| word == ON_LOST) else {
+        return;
+    };
+    let has_command = own.next().is_some_and(|word| word == "run") && own.next().is_some();
+    if has_command {
+        let command = line.remove(at + 2);
+        line[at + 1].push(" ");
+        line[at + 1].push(command);
     }
 }
 

@@ -157,6 +157,7 @@ async fn delete(id: &str, session: &Session) -> Result<u8, Failure> {
 async fn delete_matching(tenant: Option<String>, session: &Session) -> Result<u8, Failure> {
     let mut query = query(tenant);
     let plan = session.client.dry_run().delete_all_one_time(&query).await?;
+    let plan = pages::plan_of_all(plan);
     if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }

@@ -43,7 +43,7 @@ pub(crate) struct GuardianArgs {
     killed: u64,
     /// Action that asks the command to end: kill, term or run CMD
     #[arg(long)]
-    on_lost: String,
+    on_lost: OnLost,
     /// The command has a process group of its own
     #[arg(long)]
     group: bool,
@@ -54,24 +54,11 @@ pub(crate) struct GuardianArgs {
 
 /// The options as the holder passes them.
 pub(super) fn options(on_lost: &OnLost, ends: Ends) -> Vec<String> {
-    let on_lost = match on_lost {
-        OnLost::Kill => "kill".to_owned(),
-        OnLost::Term => "term".to_owned(),
-        OnLost::Run(command) => format!("run {command}"),
-    };
     vec![
         format!("--asked={}", ends.asked.as_millis()),
         format!("--killed={}", ends.killed.as_millis()),
         format!("--on-lost={on_lost}"),
     ]
-}
-
-fn on_lost(text: &str) -> OnLost {
-    match text {
-        "kill" => OnLost::Kill,
-        "term" => OnLost::Term,
-        run => OnLost::Run(run.strip_prefix("run ").unwrap_or(run).to_owned()),
-    }
 }
 
 /// Runs the command and returns its exit code.
@@ -118,7 +105,7 @@ pub(crate) async fn run(args: GuardianArgs) -> Result<u8, Failure> {
             pid,
             has_group: args.group,
         },
-        on_lost: on_lost(&args.on_lost),
+        on_lost: args.on_lost,
         ends,
         is_stopping: false,
     };

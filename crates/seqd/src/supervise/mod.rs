@@ -10,9 +10,12 @@ mod control;
 pub(crate) mod guardian;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::process::{
@@ -35,6 +38,29 @@ pub(crate) enum OnLost {
     Term,
     /// This shell command with the process ID in `SEQD_PID`, then SIGKILL at the end of the hold.
     Run(String),
+}
+
+impl FromStr for OnLost {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match (text, text.strip_prefix("run ")) {
+            ("kill", _) => Ok(Self::Kill),
+            ("term", _) => Ok(Self::Term),
+            (_, Some(command)) => Ok(Self::Run(command.to_owned())),
+            _ => Err("it must be `kill`, `term` or `run CMD`"),
+        }
+    }
+}
+
+impl fmt::Display for OnLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill => f.write_str("kill"),
+            Self::Term => f.write_str("term"),
+            Self::Run(command) => write!(f, "run {command}"),
+        }
+    }
 }
 
 /// The times at which a command is asked to end and is killed.
@@ -84,6 +110,16 @@ impl Target {
     }
 }
 
+/// The program of this process. Its file may have been replaced since the start, by an upgrade: on
+/// Linux, the link still leads to the file that runs.
+fn own_program() -> std::io::Result<PathBuf> {
+    let link = Path::new("/proc/self/exe");
+    if link.exists() {
+        return Ok(link.to_owned());
+    }
+    std::env::current_exe()
+}
+
 impl Supervised {
     /// Starts the command with these environment variables.
     pub(crate) async fn start(
@@ -98,7 +134,7 @@ impl Supervised {
         let socket = folder.path().join("control");
         let listener = UnixListener::bind(&socket)
             .map_err(|error| failed("no socket for the guardian", error))?;
-        let program = std::env::current_exe().map_err(|error| failed("no path to seqd", error))?;
+        let program = own_program().map_err(|error| failed("no path to seqd", error))?;
         let has_group = !std::io::stdin().is_terminal();
         let mut guardian = Command::new(program);
         guardian

@@ -136,9 +136,14 @@ async fn revert(node: &Services, from: &Foreign) -> Result<String, Refused> {
     let prefix = MachinePool::prefix(from.param());
     let reverted = from.serve(op::ReleaseLock::ROW, &prefix, async |admitted| {
         let pool = MachinePool::new(from.param())?;
-        node.locks
-            .revert_machine(&pool, &instance.id, (admitted.tenant, admitted.deadline))
-            .await
+        let by = (admitted.tenant, admitted.deadline);
+        if instance.is_stable {
+            // It keeps its number while it is down.
+            let kept = (instance.id.as_str(), LONGEST_MS);
+            let kept = node.locks.guard_machine(&pool, kept, by).await?;
+            return Ok(kept.unwrap_or(false));
+        }
+        node.locks.revert_machine(&pool, &instance.id, by).await
     });
     if reverted.await? {
         return Ok(String::new());

@@ -187,7 +187,7 @@ async fn run(node: &Services, from: &Foreign) -> Result<Run, Refused> {
             };
             let run = if known.mode == Mode::Segment {
                 let grant = GrantRequest::default();
-                let grant = node.segments.grant(name, &grant, deadline).await?;
+                let grant = node.segments.grant(name, &grant, false, deadline).await?;
                 Run {
                     first: grant.first,
                     last: grant.last,

@@ -200,8 +200,7 @@ fn is_of_subscriber(run: Run) -> bool {
     )
 }
 
-const NO_TRANSACTIONS: &str =
-    "ERR no transactions: each command takes effect on its own";
+const NO_TRANSACTIONS: &str = "ERR no transactions: each command takes effect on its own";
 
 /// Returns whether a request is refused as part of a transaction. Most clients send a transaction
 /// as a whole, so none of its commands may have an effect. Other clients continue after the

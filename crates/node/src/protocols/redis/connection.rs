@@ -149,7 +149,7 @@ async fn exchange(
             yield_now().await;
         }
         let before = stream.bytes.len();
-        let alone = client.in_refused;
+        let alone = client.in_refused || client.is_subscribed();
         let next = next(&mut stream.bytes, &mut ahead, alone);
         served += (before - stream.bytes.len()) / TURN_BYTES;
         match next {

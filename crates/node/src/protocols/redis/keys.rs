@@ -13,7 +13,7 @@ use super::request::{number, text};
 use crate::admission::{Admitted, Sender};
 use crate::protocols::Call;
 use crate::services::{
-    RequestError, SecretHold, SecretHolder, SequenceError, ServiceError, sequence_name,
+    RequestError, SecretHold, SecretHolder, SequenceError, ServiceError, last_value, sequence_name,
 };
 
 /// The object that a key names.
@@ -79,7 +79,7 @@ impl Client {
             Kept::Lock(holder) => match holder.owner {
                 SecretHold::Own(owner) | SecretHold::Other(owner) => Reply::bulk(owner),
             },
-            Kept::Sequence(sequence) => last(&sequence).map_or(Reply::Null, Reply::bulk),
+            Kept::Sequence(sequence) => last_value(&sequence).map_or(Reply::Null, Reply::bulk),
             Kept::Nothing => Reply::Null,
         };
         self.read("get", name, reply).await
@@ -367,13 +367,4 @@ fn release_of<'a>(command: &'static str, name: &'a str) -> Call<'a> {
 
 fn no_next(name: &str, value: i64) -> ServiceError {
     RequestError::Invalid(format!("{name} would have no value after {value}")).into()
-}
-
-/// The last value of a sequence; before its first one, the value that would precede it.
-fn last(sequence: &Sequence) -> Option<i64> {
-    match sequence.next {
-        Some(next) => next.checked_sub(sequence.increment),
-        None if sequence.increment > 0 => Some(sequence.max),
-        None => Some(sequence.min),
-    }
 }

@@ -30,6 +30,15 @@ use crate::services::seals::secret;
 /// The most bytes of a client's nonce; a UUID has 36.
 const MAX_NONCE_BYTES: usize = 64;
 
+/// What becomes of a claim whose client does not get the answer that it holds the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// It is withdrawn. Only the client of this request knows it.
+    Withdrawn,
+    /// It remains until it expires: its owner may find it by a later request, and count on it.
+    Kept,
+}
+
 /// A claim in the applied state.
 enum Seen {
     Held { token: FencingToken, left_ms: u64 },
@@ -78,14 +87,33 @@ impl LockService {
                 ..held.await?
             });
         }
-        self.claim(asked(name, request, tenant)?, right, deadline)
+        let asked = asked(name, request, tenant)?;
+        self.claim(asked, Unanswered::Withdrawn, right, deadline)
             .await
+    }
+
+    /// Acquires a lock for an owner that may find the hold by a later request.
+    pub(crate) async fn acquire_for(
+        &self,
+        name: &str,
+        (owner, ttl_ms): (&str, u64),
+        (right, tenant): (&Right, Tenant),
+        deadline: Instant,
+    ) -> Result<HeldLock, ServiceError> {
+        let request = AcquireRequest {
+            owner: Some(owner.to_owned()),
+            ttl_ms: Some(ttl_ms),
+            ..AcquireRequest::default()
+        };
+        let asked = asked(name, request, tenant)?;
+        self.claim(asked, Unanswered::Kept, right, deadline).await
     }
 
     /// Makes a claim, and waits for its turn if it has a wait.
     pub(super) async fn claim(
         &self,
         asked: AcquireLock,
+        unanswered: Unanswered,
         right: &Right,
         deadline: Instant,
     ) -> Result<HeldLock, ServiceError> {
@@ -105,6 +133,7 @@ impl LockService {
         let turn = self.register(wait, deadline).await?;
         let waits_until = Instant::now() + Duration::from_millis(asked.wait_ms);
         let mut claim = ClaimGuard::propose(&self.replica, &self.withdrawals, asked, deadline);
+        claim.is_kept = unanswered == Unanswered::Kept && !is_out!(UnansweredKept);
         let outcome = match claim.outcome().await {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -147,6 +176,11 @@ impl LockService {
             Ok(Seen::Waiting | Seen::Gone) => None,
             Err(error) => Some(error),
         };
+        if claim.is_kept
+            && let Some(ServiceError::Propose(error) | ServiceError::Unread(error)) = error
+        {
+            return Err(LockError::NotWithdrawn(error).into());
+        }
         // After each of these answers the client assumes that it holds nothing, so the claim must
         // end first.
         let within = Instant::now() + WITHDRAW_WITHIN;

@@ -32,7 +32,8 @@ pub(super) struct ClaimGuard {
     nonce: Nonce,
     attempt: Attempt,
     proposing: Option<JoinHandle<Result<Outcome, ProposeError>>>,
-    is_kept: bool,
+    /// Whether the claim remains if this guard is dropped.
+    pub(super) is_kept: bool,
 }
 
 impl ClaimGuard {

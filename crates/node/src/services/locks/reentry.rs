@@ -11,6 +11,7 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
+use super::acquire::Unanswered;
 use super::secret::asked;
 use super::{Found, HoldChange, LockService, SecretHolder, lock_name};
 use crate::access::Right;
@@ -90,7 +91,8 @@ impl LockService {
             if let Some(holder) = &own {
                 (claim.nonce, claim.ttl_ms) = (holder.nonce, holder.ttl_ms);
             }
-            match self.claim(claim, right, deadline).await {
+            let entered = self.claim(claim, Unanswered::Withdrawn, right, deadline);
+            match entered.await {
                 Ok(_) => return Ok(Entry::Entered),
                 Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Held {
                     holder,

@@ -13,7 +13,7 @@ use seqd_state::{
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
-use super::acquire::draw;
+use super::acquire::{Unanswered, draw};
 use super::{LockService, lock_name};
 use crate::access::Right;
 use crate::replica::{ReadTime, peek};
@@ -99,7 +99,8 @@ impl LockService {
         peek(&*self.replica, |state| state.lock_counts().locks).unwrap_or(0)
     }
 
-    /// Acquires a lock without a wait. Returns `None` if it is held.
+    /// Acquires a lock without a wait. Returns `None` if it is held. After an error whose outcome is
+    /// unknown, and if the client disconnects, the caller may find its hold by the secret.
     pub(crate) async fn acquire_secret(
         &self,
         name: &str,
@@ -108,7 +109,7 @@ impl LockService {
         deadline: Instant,
     ) -> Result<Option<HeldLock>, ServiceError> {
         let asked = asked(lock_name(name)?, (secret, ttl_ms), tenant)?;
-        match self.claim(asked, right, deadline).await {
+        match self.claim(asked, Unanswered::Kept, right, deadline).await {
             Ok(held) => Ok(Some(held)),
             Err(ServiceError::Refused(Refusal::Locks(
                 LockRefusal::Held { .. } | LockRefusal::PermitsDiffer { .. },

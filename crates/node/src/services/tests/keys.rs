@@ -1,6 +1,6 @@
 //! Idempotency keys and one-time tokens through their services.
 
-use seqd_api::{AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, KeyState};
+use seqd_api::{AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, KeyState, KeysQuery};
 use seqd_state::{AccessId, KeyName, KeySpace, Share};
 
 use super::*;
@@ -316,4 +316,41 @@ async fn a_key_that_is_taken_over_is_charged_to_its_new_claimant() {
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     keys.begin("pay", begin("b"), second, soon()).await.unwrap();
     assert_eq!((held(first), held(second)), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_plan_of_a_deletion_is_that_of_the_same_page() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    for key in ["p1", "p2", "p3"] {
+        let begun = keys.begin(key, begin("a"), Tenant::OPERATOR, soon());
+        begun.await.unwrap();
+    }
+    let query = KeysQuery {
+        prefix: Some("p".to_owned()),
+        limit: Some(2),
+        ..KeysQuery::default()
+    };
+    for (count, remain) in [(2, ", and 1 more remain"), (1, "")] {
+        let plan = keys.plan_delete_matching(&query, soon()).await.unwrap();
+        let words = format!("deletes {count} keys, {count} of them without a result{remain}");
+        assert!(plan.effect.starts_with(&words), "{}", plan.effect);
+        assert_eq!(plan.more, !remain.is_empty());
+        let deleted = keys.delete_matching(&query, soon()).await.unwrap();
+        assert_eq!(deleted.deleted, count);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_plan_of_a_deletion_refuses_an_invalid_key_like_the_deletion() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    for (key, code) in [
+        ("\u{e9}", ErrorCode::InvalidArgument),
+        ("missing", ErrorCode::NotFound),
+    ] {
+        let planned = keys.plan_delete(key, soon()).await.unwrap_err();
+        let deleted = keys.delete(key, soon()).await.unwrap_err();
+        assert_eq!((planned.code(), deleted.code()), (code, code), "{key}");
+    }
 }

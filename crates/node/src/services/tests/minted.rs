@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use seqd_api::{IdPartsQuery, ListQuery, WorkersQuery};
+use seqd_api::{CreateLayout, IdPartsQuery, IssueTokens, LeaseRequest, ListQuery, WorkersQuery};
+use seqd_api::{Typed as _, op};
 use seqd_idgen::ClockPolicy;
 
 use super::*;
@@ -125,6 +126,105 @@ async fn the_workers_and_layouts_are_those_of_the_state() {
     let page = layouts.list(&first).unwrap();
     assert_eq!((&*page.items[0].name, page.items.len()), ("default", 1));
     assert!(page.next_cursor.is_some());
+}
+
+/// Leases of layouts whose names end with characters below and above `/`, in their order.
+async fn lease_in_many_layouts(story: &Story, workers: &WorkerService) -> Vec<(String, u32)> {
+    let mut leased = Vec::new();
+    for layout in ["pa", "pa-b", "pa.c", "pab"] {
+        let wanted = CreateLayout {
+            name: Some(layout.to_owned()),
+            ..CreateLayout::default()
+        };
+        story.layouts().create(wanted, soon()).await.unwrap();
+        for owner in ["one", "two"] {
+            let wanted = LeaseRequest {
+                layout: Some(layout.to_owned()),
+                owner: Some(owner.to_owned()),
+                datacenter: None,
+            };
+            let lease = workers.take(wanted, Tenant::OPERATOR, soon()).await.unwrap();
+            leased.push((layout.to_owned(), lease.id));
+        }
+    }
+    leased
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_of_workers_follow_each_other_without_a_gap_or_a_repetition() {
+    let story = Story::begin();
+    let workers = story.workers(&story.ids());
+    let leased = lease_in_many_layouts(&story, &workers).await;
+    for limit in 1..=9 {
+        let mut query = WorkersQuery {
+            limit: Some(limit),
+            ..WorkersQuery::default()
+        };
+        let mut listed = Vec::new();
+        loop {
+            let page = workers.list(&query, soon()).await.unwrap();
+            let items = page.items.into_iter();
+            listed.extend(items.map(|worker| (worker.layout, worker.id)));
+            query.cursor = page.next_cursor;
+            if query.cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, leased, "limit={limit}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_of_another_list_is_refused() {
+    let story = Story::begin();
+    let workers = story.workers(&story.ids());
+    lease_in_many_layouts(&story, &workers).await;
+    let of = |past: bool, cursor: Option<String>| WorkersQuery {
+        past: past.then_some(true),
+        cursor,
+        limit: Some(1),
+        ..WorkersQuery::default()
+    };
+    let page = workers.list(&of(false, None), soon()).await.unwrap();
+    let cursor = page.next_cursor.unwrap();
+    assert!(cursor.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    let lease = super::super::page::behind("00000000000000000007");
+    for query in [of(true, Some(cursor)), of(false, Some(lease))] {
+        let refused = workers.list(&query, soon()).await.unwrap_err();
+        assert_eq!(refused.to_string(), "cursor does not belong to this list");
+    }
+}
+
+/// A clock before the epoch of the layout refuses whatever needs an ID or a lease.
+#[tokio::test(start_paused = true)]
+async fn the_table_of_operations_has_the_codes_of_a_clock_that_is_behind() {
+    let story = Story::begin();
+    let clock = ClockWatch::alone(TestClock::at(0), ClockPolicy::default(), None);
+    let clock = Arc::new(clock);
+    let workers = WorkerService {
+        clock: Arc::clone(&clock),
+        ..story.workers(&story.ids())
+    };
+    let wanted = LeaseRequest {
+        owner: Some("one".to_owned()),
+        ..LeaseRequest::default()
+    };
+    let leased = workers.take(wanted, Tenant::OPERATOR, soon()).await;
+    let tokens = OneTimeService {
+        replica: story.replica.clone(),
+        minters: story.ids().minters,
+        clock,
+        limits: LIMITS,
+        issuing: Places::new(1),
+    };
+    let issued = tokens.issue(&IssueTokens::default(), Tenant::OPERATOR, soon());
+    for (row, error) in [
+        (op::LeaseWorker::ROW, leased.unwrap_err()),
+        (op::IssueOneTimeTokens::ROW, issued.await.unwrap_err()),
+    ] {
+        assert_eq!(error.code(), ErrorCode::ClockBehind, "{}", row.id);
+        assert!(row.codes().contains(&error.code()), "{}", row.id);
+    }
 }
 
 #[test]

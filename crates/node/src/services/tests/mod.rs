@@ -3,15 +3,14 @@
 mod keys;
 mod minted;
 mod one_time;
+mod segments;
+mod sequences;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use seqd_api::{
-    AdvanceRequest, ErrorCode, GrantRequest, Mode, NextRequest, ReturnRequest, SegmentSpec,
-    SequenceSpec,
-};
+use seqd_api::{AdvanceRequest, ErrorCode, Mode, NextRequest, SegmentSpec, SequenceSpec};
 use seqd_raft::ProposeError;
 use seqd_state::SequenceName;
 use tokio::time::Instant;
@@ -51,6 +50,10 @@ fn by_operator() -> (Tenant, Instant) {
 
 impl Story {
     fn begin() -> Story {
+        Story::with_limits(LIMITS)
+    }
+
+    fn with_limits(limits: LimitsSection) -> Story {
         let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
         let metrics = Arc::new(Metrics::new());
         let sequences = Arc::new(SequenceService {
@@ -62,7 +65,7 @@ impl Story {
                 min: 10,
                 max: 50,
             },
-            limits: LIMITS,
+            limits,
             max_count: MAX_COUNT,
         });
         Story {
@@ -435,46 +438,4 @@ async fn a_name_that_is_missing_comes_with_the_nearest_and_only_use_with_how_to_
             assert_eq!(*for_use, use_expected, "{error:?}");
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_unused_end_of_the_latest_grant_is_granted_again() {
-    let story = Story::begin();
-    story.create(SequenceSpec::default()).await.unwrap();
-    let wanted = GrantRequest {
-        size: Some(20),
-        after: None,
-    };
-    let grant = story.segments.grant(name(), &wanted, soon()).await.unwrap();
-    assert_eq!((grant.first, grant.last, grant.count), (1, 20, 20));
-    let back = |unused| {
-        let request = ReturnRequest { unused };
-        let segments = &story.segments;
-        async move {
-            segments
-                .give_back(name(), grant.grant, &request, soon())
-                .await
-        }
-    };
-    for unused in [None, Some(0)] {
-        let error = back(unused).await.unwrap_err();
-        assert!(error.to_string().starts_with("unused"), "{error}");
-    }
-    let too_many = back(Some(21)).await;
-    assert!(matches!(
-        too_many,
-        Err(ServiceError::Sequence(SequenceError::MoreThanGranted {
-            unused: 21,
-            ..
-        }))
-    ));
-    assert_eq!(back(Some(5)).await.unwrap().returned, 5);
-    let grant = story.segments.grant(name(), &wanted, soon()).await.unwrap();
-    assert_eq!(grant.first, 16);
-    let size = Some(GrantRequest::MAX_SIZE + 1);
-    let huge = GrantRequest { size, after: None };
-    assert!(matches!(
-        story.segments.grant(name(), &huge, soon()).await,
-        Err(ServiceError::Request(RequestError::TooMany { .. }))
-    ));
 }

@@ -1,6 +1,6 @@
 //! One-time tokens.
 
-use seqd_api::IssueTokens;
+use seqd_api::{IssueTokens, TokensQuery};
 use seqd_state::AccessId;
 
 use super::super::one_time::MOST_AT_ONCE;
@@ -65,4 +65,23 @@ async fn tenants_take_turns_to_issue_tokens() {
         names.push(name);
     }
     assert_eq!(names, ["first", "another tenant's", "second"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_plan_of_a_deletion_is_that_of_the_same_page() {
+    let service = service(10);
+    let issued = service.issue(&tokens(3), Tenant::OPERATOR, soon()).await;
+    issued.unwrap();
+    let query = TokensQuery {
+        tenant: Some("operator".to_owned()),
+        limit: Some(2),
+        cursor: None,
+    };
+    for (count, remain) in [(2, ", and 1 more remain"), (1, "")] {
+        let plan = service.plan_delete_matching(&query, soon()).await.unwrap();
+        let words = format!("deletes {count} one-time tokens, {count} of them unused{remain}");
+        assert!(plan.effect.starts_with(&words), "{}", plan.effect);
+        let deleted = service.delete_matching(&query, soon()).await.unwrap();
+        assert_eq!(deleted.deleted, count);
+    }
 }

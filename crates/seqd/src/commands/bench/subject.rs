@@ -225,6 +225,8 @@ async fn sequence(
         let name = drawn_name()?;
         let spec = SequenceSpec {
             mode: Some(mode),
+            // A restored cluster creates none without it. The name is new, so no value repeats.
+            start: Some(1),
             description: Some("created by seqd bench; can be deleted".to_owned()),
             ..SequenceSpec::default()
         };

@@ -3,6 +3,7 @@
 use futures_util::FutureExt as _;
 use seqd_state::{AccessId, MAX_ATTEMPTS};
 
+use super::super::acquire::Unanswered;
 use super::*;
 use crate::services::locks::secret;
 use crate::services::{Entry, Exit, Unlock, lock_name};
@@ -108,7 +109,11 @@ async fn entries_under_way_together_do_not_pass_the_limit() {
         }
     };
     let (one, two) = (asked().await, asked().await);
-    let claim = async |asked| story.locks.claim(asked, &Right::default(), soon()).await;
+    let claim = async |asked| {
+        let right = Right::default();
+        let claimed = (story.locks).claim(asked, Unanswered::Withdrawn, &right, soon());
+        claimed.await
+    };
     claim(one).await.unwrap();
     claim(two).await.unwrap_err();
     for left in (0..MAX_ATTEMPTS).rev() {

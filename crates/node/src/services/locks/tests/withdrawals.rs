@@ -1,5 +1,8 @@
 //! Withdrawals of many claims at once.
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use seqd_state::{AccessId, Share};
 
 use super::super::MOST_WITHDRAWALS;
@@ -44,4 +47,44 @@ async fn one_tenant_s_withdrawals_leave_places_for_those_of_others() {
     assert_eq!(story.waiting().await, 0, "no place for another tenant");
     gone_client(1, 1).await;
     assert_eq!(story.waiting().await, 1, "more places than its share");
+}
+
+/// Drops a request whose claim is proposed and whose client has gone.
+async fn disconnected<T>(request: impl Future<Output = T>) {
+    {
+        let mut request = pin!(request);
+        let polled = request
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Pending));
+    }
+    sleep(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_its_owner_may_find_is_not_withdrawn() {
+    let story = Story::begin();
+    let held = story.acquire("a", 0).await.unwrap();
+    story.release(&held).await.unwrap();
+    let (right, tenant) = (Right::default(), Tenant::OPERATOR);
+    let by = (&right, tenant);
+    // Only the client that has gone knows this hold.
+    disconnected(story.locks.acquire(NAME, asked("a", 0), by, soon())).await;
+    let free = story.locks.holder(NAME, tenant, soon()).await.unwrap();
+    assert!(free.is_none());
+    for attempt in 0..2 {
+        let name = format!("{NAME} {attempt}");
+        match attempt {
+            0 => {
+                let secret = ("v", 10_000);
+                disconnected(story.locks.acquire_secret(&name, secret, by, soon())).await;
+            }
+            _ => disconnected(story.locks.acquire_for(&name, ("v", 10_000), by, soon())).await,
+        }
+        let holder = story.locks.holder(&name, tenant, soon()).await.unwrap();
+        assert!(
+            holder.is_some(),
+            "{name}: a hold, which its owner counts on, was withdrawn"
+        );
+    }
 }

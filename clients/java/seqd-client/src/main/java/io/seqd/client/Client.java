@@ -9,7 +9,11 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.Executor;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /**
  * A client of one cluster. It is safe for use by many threads.
@@ -24,7 +28,8 @@ public final class Client {
     private final Transport transport;
 
     private Client(Builder builder) {
-        List<Endpoint> endpoints = Endpoint.parseList(builder.endpoints, builder.ca != null);
+        boolean isSecure = builder.ca != null || builder.certificate != null;
+        List<Endpoint> endpoints = Endpoint.parseList(builder.endpoints, isSecure);
         boolean anyTls = endpoints.stream().anyMatch(Endpoint::isHttps);
         this.transport = new Transport(endpoints, builder.timeout, builder.token,
                 anyTls ? Tls.context(builder.ca, builder.certificate, builder.key) : null);
@@ -106,7 +111,10 @@ public final class Client {
             return this;
         }
 
-        /** Sets the PEM files of this client's certificate and key (PKCS#8), for nodes that require one. */
+        /**
+         * Sets the PEM files of this client's certificate and key (PKCS#8), for nodes that require one. They imply
+         * https.
+         */
         public Builder certificate(Path certificate, Path key) {
             this.certificate = certificate;
             this.key = key;
@@ -255,8 +263,27 @@ public final class Client {
         return fields;
     }
 
+    /** Completes a call also on a thread that is interrupted, before the call or during it, and stays interrupted. */
+    static <T> T uninterrupted(Supplier<T> call) {
+        Executor other = task -> {
+            try {
+                new Thread(task, "seqd-completion").start();
+            } catch (OutOfMemoryError noThread) {
+                task.run();
+            }
+        };
+        try {
+            return CompletableFuture.supplyAsync(call, other).join();
+        } catch (CompletionException failed) {
+            if (failed.getCause() instanceof Error error) {
+                throw error;
+            }
+            throw failed.getCause() instanceof RuntimeException cause ? cause : failed;
+        }
+    }
+
     /** Reads a response. A missing or wrong field is an error of its own. */
-    static <T> T read(java.util.function.Supplier<T> reader) {
+    static <T> T read(Supplier<T> reader) {
         try {
             return reader.get();
         } catch (IllegalArgumentException unreadable) {

@@ -104,18 +104,14 @@ record Hold(long token, String lease, long untilMs) {
      * loss.
      */
     static void release(Locks locks, String name, String lease, boolean isLost) {
-        boolean wasInterrupted = Thread.interrupted();
-        try {
+        Client.uninterrupted(() -> {
             if (isLost) {
                 locks.release(name, lease, LEAST_LIMIT_MS);
             } else {
                 releaseWithRetries(locks, name, lease);
             }
-        } finally {
-            if (wasInterrupted) {
-                Thread.currentThread().interrupt();
-            }
-        }
+            return null;
+        });
     }
 
     private static void releaseWithRetries(Locks locks, String name, String lease) {

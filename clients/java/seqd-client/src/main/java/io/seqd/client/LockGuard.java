@@ -36,7 +36,7 @@ public final class LockGuard implements AutoCloseable {
     }
 
     static LockGuard acquire(Client client, String name, LockOptions options) {
-        return acquire(new Locks.OfCluster(client), name, options, new BootClock());
+        return acquire(new Locks.OfCluster(client), name, options, BootClock.SYSTEM);
     }
 
     static LockGuard acquire(Locks locks, String name, LockOptions options, LongSupplier clock) {
@@ -162,8 +162,10 @@ public final class LockGuard implements AutoCloseable {
                 throw new InterruptedException();
             }
             return state.refused(failed);
-        } catch (IllegalArgumentException unreadable) {
-            return state.refused(new SeqdException("bad-answer", unreadable.getMessage(), false, unreadable));
+        } catch (RuntimeException unreadable) {
+            // No response may end this thread.
+            return state.refused(new SeqdException("bad-answer", String.valueOf(unreadable.getMessage()), false,
+                    unreadable));
         }
     }
 }

@@ -3,7 +3,6 @@ package io.seqd.client;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Supplier;
 
 /** Work that is performed once per key, no matter how many callers request it and how often (docs/IDEMPOTENCY.md). */
 public final class Once {
@@ -83,25 +82,14 @@ public final class Once {
         } catch (Throwable failed) {
             // Otherwise the next caller would wait until the claim expires.
             try {
-                uninterrupted(() -> client.call(Operation.ABANDON_KEY, List.of(key), Client.fields("claim", claim)));
+                Client.uninterrupted(() -> client.call(Operation.ABANDON_KEY, List.of(key),
+                        Client.fields("claim", claim)));
             } catch (SeqdException unconfirmed) {
                 failed.addSuppressed(unconfirmed);
             }
             throw failed;
         }
-        return new Result(uninterrupted(() -> complete(client, key, claim, value)), false);
-    }
-
-    /** Stores the outcome of the work also on an interrupted thread. */
-    private static <T> T uninterrupted(Supplier<T> call) {
-        boolean wasInterrupted = Thread.interrupted();
-        try {
-            return call.get();
-        } finally {
-            if (wasInterrupted) {
-                Thread.currentThread().interrupt();
-            }
-        }
+        return new Result(Client.uninterrupted(() -> complete(client, key, claim, value)), false);
     }
 
     private static Answer begin(Client client, String key, Options options) {

@@ -101,9 +101,16 @@ public final class Ranges implements AutoCloseable {
     private void open() {
         long deadline = System.nanoTime() + patience.toNanos();
         try {
-            while (next == null || isClosing) {
+            // Another thread that waits may open the segment first.
+            while (drawn == current.count()) {
                 if (isClosing) {
                     throw new SeqdException("closed", "the ranges are closed", false);
+                }
+                if (next != null) {
+                    current = next;
+                    next = null;
+                    drawn = 0;
+                    return;
                 }
                 long left = deadline - System.nanoTime();
                 if (isPermanent) {
@@ -119,9 +126,6 @@ public final class Ranges implements AutoCloseable {
         } catch (InterruptedException interrupted) {
             throw IdGenerator.interrupted();
         }
-        current = next;
-        next = null;
-        drawn = 0;
     }
 
     /** Returns the current state. */

@@ -42,12 +42,7 @@ final class Transport {
 
     private final Endpoints endpoints;
     private final HttpClient http;
-    /** One thread for each request that waits; idle ones end after a minute. */
-    private final ExecutorService threads = Executors.newCachedThreadPool(task -> {
-        Thread thread = new Thread(task, "seqd-request");
-        thread.setDaemon(true);
-        return thread;
-    });
+    private final ExecutorService threads;
     private final String token;
     private final boolean hasTimeout;
     private final long wholeMs;
@@ -56,7 +51,17 @@ final class Transport {
     record Call(String method, String path, Map<String, String> query, String body, String idempotencyKey,
             boolean changes, long waitMs) {}
 
+    /** One thread for each request that waits; idle ones end after a minute. */
     Transport(List<Endpoint> endpoints, Duration timeout, String token, SSLContext tls) {
+        this(endpoints, timeout, token, tls, Executors.newCachedThreadPool(task -> {
+            Thread thread = new Thread(task, "seqd-request");
+            thread.setDaemon(true);
+            return thread;
+        }));
+    }
+
+    Transport(List<Endpoint> endpoints, Duration timeout, String token, SSLContext tls, ExecutorService threads) {
+        this.threads = threads;
         this.endpoints = new Endpoints(endpoints, () -> System.nanoTime() / 1_000_000);
         this.token = token;
         this.hasTimeout = timeout != null;
@@ -108,11 +113,7 @@ final class Transport {
                 return null;
             }
         }
-        long rest = leftMs(until);
-        long share = rest / left;
-        // Only one node is tried with a request that must not be repeated: it has all of the time. A deadline of the
-        // user, and a requested wait, are divided without the limit on silence.
-        long limit = call.changes() ? rest : mayWait || hasTimeout ? share : Endpoints.silence(share, left);
+        long limit = limit(call, leftMs(until), left);
         Endpoint endpoint = endpoints.at(index);
         HttpResponse<byte[]> response;
         try {
@@ -127,6 +128,20 @@ final class Transport {
         }
         endpoints.answered(index, response.statusCode() < 500);
         return round.answered(endpoint, response.statusCode(), response.body(), call.changes());
+    }
+
+    /** Returns the time for the response of one endpoint, of the rest of the time and with this many endpoints left. */
+    private long limit(Call call, long rest, int left) {
+        // Only one node is tried with a request that must not be repeated: it has all of the time.
+        if (call.changes()) {
+            return rest;
+        }
+        // Each node may wait for as long as requested. Only the time beyond that is divided.
+        if (call.waitMs() > 0) {
+            return Math.min(rest, (rest - call.waitMs()) / left + call.waitMs());
+        }
+        // A deadline of the user is divided without the limit on silence.
+        return hasTimeout ? rest / left : Endpoints.silence(rest / left, left);
     }
 
     /** Waits for any response of the node itself to {@code /livez}. Without one, nothing with an effect is sent. */
@@ -185,7 +200,13 @@ final class Transport {
      * sent as one that had no connection.
      */
     private HttpResponse<byte[]> exchange(HttpRequest request, long limitMs) throws IOException, InterruptedException {
-        Future<HttpResponse<byte[]>> exchange = threads.submit(() -> http.send(request, info -> new BoundedBody()));
+        Future<HttpResponse<byte[]>> exchange;
+        try {
+            exchange = threads.submit(() -> http.send(request, info -> new BoundedBody()));
+        } catch (OutOfMemoryError noThread) {
+            // The lack of a thread may pass, and this error would end the thread that renews a hold or a lease.
+            throw new ConnectException(noThread.getMessage());
+        }
         try {
             return exchange.get(Math.max(limitMs, 1), TimeUnit.MILLISECONDS);
         } catch (TimeoutException late) {

@@ -5,12 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** The guard with a cluster and a clock of a script. */
 class LockGuardTest {
@@ -22,6 +26,10 @@ class LockGuardTest {
     private RuntimeException onRelease;
 
     private LockGuard guard(RuntimeException onRenewal) {
+        return guard(onRenewal, now::get);
+    }
+
+    private LockGuard guard(RuntimeException onRenewal, LongSupplier clock) {
         Locks locks = new Locks() {
             private Answer held() {
                 return new Answer(Client.fields("token", "7", "lease", "secret", "expires_in_ms", TTL_MS));
@@ -49,7 +57,7 @@ class LockGuardTest {
                 }
             }
         };
-        return LockGuard.acquire(locks, "job", LockOptions.ofOwner("test").ttl(Duration.ofMillis(TTL_MS)), now::get);
+        return LockGuard.acquire(locks, "job", LockOptions.ofOwner("test").ttl(Duration.ofMillis(TTL_MS)), clock);
     }
 
     @Test
@@ -106,5 +114,44 @@ class LockGuardTest {
         guard.release();
         assertEquals(1, releases.get());
         assertEquals("ran-out", assertThrows(LockLostException.class, guard::check).code());
+    }
+
+    @Test
+    void aHoldIsRenewedAndEndsInTimeWhileTheBootClockCannotBeRead(@TempDir Path folder) throws Exception {
+        Path uptime = Files.writeString(folder.resolve("uptime"), "100.00 1.00\n");
+        LockGuard guard = guard(new SeqdException("no-answer", "silence", true), new BootClock(uptime));
+        Files.writeString(uptime, "");
+        assertEquals("ran-out", guard.lost().get(10, TimeUnit.SECONDS).code());
+        assertTrue(renewals.get() > 0);
+    }
+
+    @Test
+    void aReleaseIsSentWhileTheBootClockCannotBeRead(@TempDir Path folder) throws Exception {
+        Path uptime = Files.writeString(folder.resolve("uptime"), "100.00 1.00\n");
+        LockGuard guard = guard(null, new BootClock(uptime));
+        Files.writeString(uptime, "");
+        guard.release();
+        assertEquals(1, releases.get());
+    }
+
+    @Test
+    void anInterruptDuringAReleaseDoesNotEndIt() {
+        Thread caller = Thread.currentThread();
+        try (Stub node = new Stub(request -> {
+            if (!request.path().endsWith("/release")) {
+                return new Stub.Response(200, "{\"token\":\"7\",\"lease\":\"secret\",\"expires_in_ms\":60000}");
+            }
+            caller.interrupt();
+            return releases.incrementAndGet() == 1 ? Stub.problem(503, "no-quorum", true)
+                    : new Stub.Response(200, "{}");
+        })) {
+            LockOptions options = LockOptions.ofOwner("test").ttl(Duration.ofMinutes(1));
+            LockGuard guard = Client.builder(node.endpoint()).build().lock("job", options);
+            guard.release();
+            assertTrue(Thread.interrupted());
+            assertEquals(2, releases.get());
+        } finally {
+            Thread.interrupted();
+        }
     }
 }

@@ -73,6 +73,47 @@ class OnceTest {
         }
     }
 
+    /** A node that interrupts the caller, and responds later, to the request that stores or abandons. */
+    private static Stub interrupting(Thread caller) {
+        return new Stub(request -> {
+            if (request.path().endsWith("/begin")) {
+                return new Stub.Response(200, "{\"state\":\"first\",\"claim\":\"4\",\"attempt\":1,\"token\":\"3\"}");
+            }
+            caller.interrupt();
+            try {
+                Thread.sleep(200);
+            } catch (InterruptedException closed) {
+                Thread.currentThread().interrupt();
+            }
+            return new Stub.Response(200, "{}");
+        });
+    }
+
+    @Test
+    void anInterruptDuringTheStoringLosesNoResult() {
+        try (Stub node = interrupting(Thread.currentThread())) {
+            assertEquals("paid", once(node, "paid").value());
+            assertTrue(Thread.interrupted());
+        } finally {
+            Thread.interrupted();
+        }
+    }
+
+    @Test
+    void anInterruptDuringTheAbandoningDoesNotEndIt() {
+        try (Stub node = interrupting(Thread.currentThread())) {
+            Client client = Client.builder(node.endpoint()).build();
+            IllegalStateException failed = assertThrows(IllegalStateException.class,
+                    () -> client.once("key", Once.Options.of("f"), turn -> {
+                        throw new IllegalStateException("the work fails");
+                    }));
+            assertTrue(Thread.interrupted());
+            assertEquals(List.of(), List.of(failed.getSuppressed()));
+        } finally {
+            Thread.interrupted();
+        }
+    }
+
     @Test
     void theEnvironmentIsRead(@TempDir Path folder) throws IOException {
         Path file = Files.writeString(folder.resolve("token"), "secret\n");
@@ -87,6 +128,11 @@ class OnceTest {
                     () -> Client.fromEnvironment(Map.of(name, missing)).build());
             assertTrue(failed.getMessage().contains(missing), failed.getMessage());
         }
+        // A certificate implies https, also without a CA.
+        SeqdException failed = assertThrows(SeqdException.class,
+                () -> Client.fromEnvironment(Map.of("SEQD_CERT", missing, "SEQD_KEY", missing)).build());
+        assertTrue(failed.getMessage().contains(missing), failed.getMessage());
+        assertThrows(SeqdException.class, () -> Client.builder("n1").certificate(file, null).build());
         assertThrows(SeqdException.class, () -> Client.builder("n1").token("secret\n"));
     }
 }

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import org.junit.jupiter.api.Test;
 
 /** Which requests are sent again, and where. */
@@ -103,6 +105,36 @@ class RetriesTest {
             String query = silent.requests.get(0).query();
             assertTrue(query.contains("timeout_ms=400") || query.contains("timeout_ms=3"), query);
         }
+    }
+
+    @Test
+    void aNodeMayWaitAsLongAsRequestedAlsoIfOthersAreLeft() {
+        try (Stub waits = new Stub(request -> {
+            try {
+                Thread.sleep(2000);
+            } catch (InterruptedException closed) {
+                Thread.currentThread().interrupt();
+            }
+            return new Stub.Response(200, "{\"state\":\"free\"}");
+        }); Stub other = new Stub(request -> NEXT)) {
+            String endpoints = waits.endpoint() + "," + other.endpoint();
+            Client client = Client.builder(endpoints).timeout(Duration.ofSeconds(1)).build();
+            Answer lock = client.call(Operation.LOCK, List.of("job"), Map.of("wait_ms", 2000));
+            assertEquals("free", lock.text("state"));
+            assertEquals(0, other.requests.size());
+        }
+    }
+
+    @Test
+    void theLackOfAThreadIsRetryable() {
+        ExecutorService none = Executors.newCachedThreadPool(task -> {
+            throw new OutOfMemoryError("unable to create native thread");
+        });
+        Transport transport = new Transport(Endpoint.parseList("n1", false), null, null, null, none);
+        Transport.Call next = new Transport.Call("POST", "/v1/sequences/a/next", Map.of(), "{}", null, true, 0);
+        SeqdException failed = assertThrows(SeqdException.class, () -> transport.send(next));
+        assertEquals("unreachable", failed.code());
+        assertTrue(failed.retryable() && failed.getMessage().contains("native thread"), failed.getMessage());
     }
 
     @Test

@@ -1,0 +1,61 @@
+package io.seqd.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+
+/** Draws from the segments of a script. */
+class RangesTest {
+    private static final Stub.Response SEGMENT = new Stub.Response(200,
+            "{\"grant\":\"a\",\"first\":\"1\",\"last\":\"1000\",\"count\":1000,\"increment\":1}");
+
+    @Test
+    void waitingThreadsShareASegment() throws Exception {
+        CountDownLatch areWaiting = new CountDownLatch(1);
+        AtomicInteger grants = new AtomicInteger();
+        try (Stub node = new Stub(request -> {
+            if (request.method().equals("DELETE")) {
+                return new Stub.Response(200, "{\"returned\":\"996\"}");
+            }
+            await(areWaiting);
+            return grants.incrementAndGet() == 1 ? SEGMENT : Stub.problem(503, "no-quorum", true);
+        })) {
+            Client client = Client.builder(node.endpoint()).build();
+            Ranges ranges = new Ranges(client, "order", 1000, Duration.ofSeconds(3));
+            List<FutureTask<Long>> draws = new ArrayList<>();
+            for (int thread = 0; thread < 4; thread++) {
+                FutureTask<Long> draw = new FutureTask<>(ranges::next);
+                draws.add(draw);
+                Thread drawing = new Thread(draw);
+                drawing.start();
+                long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(2);
+                while (drawing.getState() != Thread.State.TIMED_WAITING && System.nanoTime() < until) {
+                    Thread.onSpinWait();
+                }
+            }
+            areWaiting.countDown();
+            List<Long> values = new ArrayList<>();
+            for (FutureTask<Long> draw : draws) {
+                values.add(draw.get(10, TimeUnit.SECONDS));
+            }
+            assertEquals(List.of(1L, 2L, 3L, 4L), values.stream().sorted().toList());
+            assertEquals(new Ranges.Closed(996, 0, null), ranges.end());
+        }
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            assertTrue(latch.await(10, TimeUnit.SECONDS));
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException(interrupted);
+        }
+    }
+}

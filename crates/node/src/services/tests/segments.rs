@@ -1,0 +1,90 @@
+//! Segments that clients hold, and the return of their unused values.
+
+use seqd_api::{Grant, GrantRequest, ReturnRequest, SequenceSpec};
+
+use super::super::error::{RequestError, SequenceError, ServiceError};
+use super::{Story, name, soon};
+
+#[tokio::test(start_paused = true)]
+async fn the_unused_end_of_the_latest_grant_is_granted_again() {
+    let story = Story::begin();
+    story.create(SequenceSpec::default()).await.unwrap();
+    let wanted = GrantRequest {
+        size: Some(20),
+        after: None,
+    };
+    let grant = story
+        .segments
+        .grant(name(), &wanted, false, soon())
+        .await
+        .unwrap();
+    assert_eq!((grant.first, grant.last, grant.count), (1, 20, 20));
+    let back = |unused| {
+        let request = ReturnRequest { unused };
+        let segments = &story.segments;
+        async move {
+            segments
+                .give_back(name(), grant.grant, &request, soon())
+                .await
+        }
+    };
+    for unused in [None, Some(0)] {
+        let error = back(unused).await.unwrap_err();
+        assert!(error.to_string().starts_with("unused"), "{error}");
+    }
+    let too_many = back(Some(21)).await;
+    assert!(matches!(
+        too_many,
+        Err(ServiceError::Sequence(SequenceError::MoreThanGranted {
+            unused: 21,
+            ..
+        }))
+    ));
+    assert_eq!(back(Some(5)).await.unwrap().returned, 5);
+    let grant = story
+        .segments
+        .grant(name(), &wanted, false, soon())
+        .await
+        .unwrap();
+    assert_eq!(grant.first, 16);
+    let size = Some(GrantRequest::MAX_SIZE + 1);
+    let huge = GrantRequest { size, after: None };
+    assert!(matches!(
+        story.segments.grant(name(), &huge, false, soon()).await,
+        Err(ServiceError::Request(RequestError::TooMany { .. }))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn values_that_a_key_returns_again_are_granted_to_nobody_else() {
+    let story = Story::begin();
+    story.create(SequenceSpec::default()).await.unwrap();
+    let grant = async |after, has_key| {
+        let size = Some(10);
+        let request = GrantRequest { size, after };
+        let granted = story.segments.grant(name(), &request, has_key, soon());
+        granted.await.unwrap()
+    };
+    let back = async |grant: &Grant, unused| {
+        let request = ReturnRequest {
+            unused: Some(unused),
+        };
+        let segments = &story.segments;
+        let returned = segments.give_back(name(), grant.grant, &request, soon());
+        returned.await
+    };
+    let of_key = grant(None, true).await;
+    let refused = back(&of_key, 3).await;
+    assert!(
+        matches!(
+            refused,
+            Err(ServiceError::Sequence(SequenceError::GrantOfKey { .. }))
+        ),
+        "the values of a key were returned: {refused:?}"
+    );
+    // A segment after it is not of its run, so that a return ends before the values of the key.
+    let next = grant(Some(of_key.grant), false).await;
+    assert_eq!((of_key.last, next.first), (10, 11));
+    assert!(back(&next, 11).await.is_err());
+    assert_eq!(back(&next, 10).await.unwrap().returned, 10);
+}

@@ -1,0 +1,135 @@
+//! Definitions that change or are created again: limits, shares and conditions.
+
+use seqd_api::{ErrorCode, NextRequest, Sequence};
+use seqd_state::{AccessId, DefinitionChange, SequenceCommand, Share};
+
+use super::super::error::{RequestError, ServiceError};
+use super::super::room::NoRoom;
+use super::*;
+
+fn ascending(max: i64) -> SequenceSpec {
+    SequenceSpec {
+        max: Some(max),
+        ..strict()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_was_raised_through_another_node_refuses_no_values() {
+    let story = Story::begin();
+    story.create(sizes(None, Some(50))).await.unwrap();
+    let change = DefinitionChange {
+        segment_max: Some(200),
+        ..DefinitionChange::default()
+    };
+    let update = SequenceCommand::Update {
+        name: name(),
+        change,
+        if_revision: None,
+    };
+    story.replica.commit_unapplied(update.into());
+    let contiguous = |count| NextRequest {
+        contiguous: Some(true),
+        ..of(count)
+    };
+    let served = story.next(contiguous(120), false).await.unwrap();
+    assert_eq!((served.ranges.len(), served.count), (1, 120));
+    let error = story.next(contiguous(201), false).await.unwrap_err();
+    let ServiceError::Request(RequestError::TooMany { limit, .. }) = error else {
+        panic!("{error}");
+    };
+    assert_eq!(limit, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_put_with_if_match_finds_an_equal_sequence_at_its_revision_and_creates_none() {
+    let story = Story::begin();
+    let confirm = async |spec: SequenceSpec, revision: Option<u64>| {
+        let confirmed = story.sequences.confirm(&name(), spec, revision, soon());
+        let confirmed: Result<Sequence, ServiceError> = confirmed.await;
+        confirmed.map_err(|error| error.code())
+    };
+    for revision in [None, Some(1)] {
+        let missing = confirm(ascending(9), revision).await;
+        assert_eq!(missing, Err(ErrorCode::PreconditionFailed));
+    }
+    assert_eq!(story.sequences.count(), 0);
+    let made = story.create(ascending(9)).await.unwrap().sequence;
+    for revision in [None, Some(1)] {
+        assert_eq!(confirm(ascending(9), revision).await, Ok(made.clone()));
+        let other = confirm(ascending(8), revision).await;
+        assert_eq!(other, Err(ErrorCode::AlreadyExists));
+    }
+    for spec in [ascending(9), ascending(8)] {
+        let other = confirm(spec, Some(2)).await;
+        assert_eq!(other, Err(ErrorCode::PreconditionFailed));
+    }
+    let invalid = SequenceSpec {
+        description: Some("x".repeat(10_000)),
+        ..ascending(9)
+    };
+    let invalid = confirm(invalid, Some(1)).await;
+    assert_eq!(invalid, Err(ErrorCode::InvalidArgument));
+    let deleted = story.sequences.delete(&name(), None, soon()).await;
+    deleted.unwrap();
+    let missing = confirm(ascending(9), Some(1)).await;
+    assert_eq!(missing, Err(ErrorCode::PreconditionFailed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_sequence_that_another_tenant_creates_again_counts_towards_its_share() {
+    let story = Story::with_limits(LimitsSection {
+        sequences: 4,
+        tenant_share: Share::of_percent(75).unwrap(),
+        ..LIMITS
+    });
+    let sequences = &story.sequences;
+    let [one, other] = [1, 2].map(|id| Tenant::of_token(AccessId(id)));
+    let create = async |name: &str, tenant| {
+        let name = SequenceName::new(name).unwrap();
+        let created = sequences.create(&name, strict(), (tenant, soon())).await;
+        created.map(|created| created.is_new)
+    };
+    let delete = async |name: &str| {
+        let name = SequenceName::new(name).unwrap();
+        sequences.delete(&name, None, soon()).await.unwrap();
+    };
+    for name in ["a1", "a2", "a3"] {
+        assert!(create(name, one).await.unwrap());
+    }
+    assert!(create("b", other).await.unwrap());
+    delete("b").await;
+    let refused = create("b", one).await;
+    assert!(
+        matches!(
+            refused,
+            Err(ServiceError::Full(NoRoom::Share { held: 3, .. }))
+        ),
+        "{refused:?}"
+    );
+    // The limit of all tenants is reached, and a sequence that is created again adds nothing to it.
+    assert!(create("b", Tenant::OPERATOR).await.unwrap());
+    delete("a1").await;
+    assert!(create("a1", one).await.unwrap());
+    assert!(!create("a1", other).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_sequence_differs_only_in_what_it_must_keep() {
+    let story = Story::begin();
+    let of_limit = |max, segment_max| SequenceSpec {
+        max: Some(max),
+        ..sizes(None, Some(segment_max))
+    };
+    story.create(of_limit(9, 50)).await.unwrap();
+    let deleted = story.sequences.delete(&name(), None, soon()).await;
+    deleted.unwrap();
+    let error = story.create(of_limit(8, 40)).await.unwrap_err();
+    let ServiceError::Differs(differs) = error else {
+        panic!("{error}");
+    };
+    let fields: Vec<&str> = differs.fields.iter().map(|it| &*it.field).collect();
+    assert_eq!(fields, ["max"]);
+    let made = story.create(of_limit(9, 40)).await.unwrap();
+    assert_eq!(made.sequence.segment.unwrap().max, 40);
+}
