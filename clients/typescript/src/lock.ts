@@ -14,8 +14,8 @@ import { Alarm, asError, bootMs, mayPass, sleep, within } from "./time.js";
 /** The longest wait of one request that the cluster accepts. */
 const ROUND_MS = 600_000;
 const AGAIN_MS = 300;
-/** A request that has waited this long is sent again, and ends when the node has received the
- * second one. Node's `fetch` ends a request without a response after 300 s. Tests use less. */
+/** A request that has waited for `afterMs` is sent again, and ends `overlapMs` later, when the node
+ * has received the second one. Node's `fetch` ends a request without a response after 300 s. */
 export const REPEAT = { afterMs: 240_000, overlapMs: 30_000 };
 /** Timers stand still while the machine is suspended, so the clock is read this often. */
 const LOOK_EVERY_MS = 100;

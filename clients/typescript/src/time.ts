@@ -43,15 +43,15 @@ export class Alarm {
   }
 }
 
-/** A lead of the wall clock from which it is a suspension: more than its resolution, and less than
- * any suspension. */
+/** A larger lead of the wall clock counts as a suspension. It is more than the clock's resolution,
+ * whose ticks must not count. */
 const SUSPENDED_MS = 20;
 let suspendedMs = 0;
 /** The least difference of the wall and the monotonic clock since the last suspension. */
 let offsetMs = Date.now() - performance.now();
 /**
- * A clock that includes suspensions of the machine: the monotonic clock, and what the wall clock
- * has advanced more. A wall clock that is set ahead makes it early, never late.
+ * A clock that includes suspensions of the machine: the monotonic clock, plus the leads of the
+ * wall clock. A wall clock that is set ahead makes it early, never late.
  */
 export function bootMs(): number {
   const monotonic = performance.now();

@@ -166,7 +166,7 @@ test("a long wait for a lock is sent again before its first request ends", async
   await lock.release();
 });
 
-/** A lead of the wall clock before the test, which its first suspension includes. */
+/** The largest lead of the wall clock before a test, which the next suspension includes. */
 const LEAD_MS = 21;
 
 test("the clock with suspensions does not count the ticks of the wall clock", async (t) => {

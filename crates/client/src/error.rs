@@ -31,6 +31,9 @@ pub enum Error {
     /// The TLS files cannot be used.
     #[error("{0}")]
     Tls(String),
+    /// A name that cannot be part of a URL's path. Nothing was sent.
+    #[error("a name must not be empty, `.` or `..`, because it is a part of a URL: {0:?}")]
+    Name(String),
     /// The client could not be created.
     #[error("cannot set up the HTTP client: {0}")]
     Setup(String),
@@ -75,7 +78,7 @@ impl Error {
     #[must_use]
     pub fn exit(&self) -> u8 {
         match self {
-            Self::Endpoint(_) | Self::Tls(_) => exit::USAGE,
+            Self::Endpoint(_) | Self::Name(_) | Self::Tls(_) => exit::USAGE,
             Self::Setup(_) | Self::Write(_) => exit::FAILURE,
             Self::Unreachable(_) | Self::NoAnswer(_) => exit::UNAVAILABLE,
             Self::Problem(problem) => problem.exit(),

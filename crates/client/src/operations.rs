@@ -30,7 +30,11 @@ pub(crate) fn call_of<O: Typed>(
     let row = O::ROW;
     let mut path = row.path.to_owned();
     for parameter in parameters {
-        path = api::paths::fill(&path, &parameter.to_string());
+        let name = parameter.to_string();
+        if matches!(name.as_str(), "" | "." | "..") {
+            return Err(Error::Name(name));
+        }
+        path = api::paths::fill(&path, &name);
     }
     let fields = serde_json::to_value(request).map_err(Error::setup)?;
     let is_repeatable = match row.repeat {

@@ -96,6 +96,12 @@ export function prepareActions(node, after) {
   dialog.confirm.addEventListener("click", () => carryOut());
 }
 
+/** This node as an endpoint of a command. Without the scheme, a command without --cacert uses http. */
+function endpoint() {
+  const port = location.protocol === "https:" ? ":443" : ":80";
+  return location.port ? location.origin : location.origin + port;
+}
+
 /** Shows the effect of a change, as the server computes it. */
 async function open(name, member) {
   const action = ACTIONS[name];
@@ -104,7 +110,7 @@ async function open(name, member) {
   const { pending } = dialog;
   setText(title, action.title(member));
   setText(effect, "The node computes the effect …");
-  setText(command, `${action.command(member)} -e ${location.host}`);
+  setText(command, `${action.command(member)} -e ${endpoint()}`);
   setText(problem, "");
   setText(dialog.confirm, action.label(member));
   setText(dialog.cancel, "Cancel");

@@ -213,6 +213,7 @@ fn mint(problem: Problem, error: &MintError) -> Problem {
         MintError::WindowBegins { ms }
         | MintError::TickFull { ms }
         | MintError::Crowded { ms, .. } => problem.with_retry_after_ms(millis(*ms)),
+        MintError::TooMany { limit, .. } => problem.with_extra("limit", *limit),
         MintError::LayoutFull { .. } => {
             problem.with_hint("its IDs can only be decoded; use another layout")
         }

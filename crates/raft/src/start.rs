@@ -25,6 +25,7 @@ use crate::export;
 use crate::handle::{Options, Phase, Stop, StopReason};
 use crate::handshake::admission::{self, Admission};
 use crate::membership::leader;
+use crate::messages::Stopping;
 use crate::node::Node;
 use crate::platform::{self, NodeTasks};
 use crate::proposer::ProposalBatcher;
@@ -112,15 +113,17 @@ pub(crate) async fn stop(started: &Started) {
     let context = &started.node.context;
     if let Some(replica) = started.node.replica() {
         stopping_together::wait_for_others(context, replica).await;
-        if replica.is_leader()
-            && let Some(target) = leader::best_transfer_target(context, replica)
-        {
-            if !is_out!(DrainedAtStop) {
+        if replica.is_leader() {
+            let target = leader::best_transfer_target(context, replica);
+            if target.is_some() && !is_out!(DrainedAtStop) {
                 started.batcher.drain(DRAIN).await;
             }
             round::give_back(context, replica).await;
-            leader::transfer_leadership(replica, target).await;
+            if let Some(target) = target {
+                leader::transfer_leadership(replica, target).await;
+            }
         }
+        context.set_stopping(Stopping::GaveBack);
         if let Err(error) = replica.stop().await {
             tracing::error!(%error, "the last checkpoint was not written");
         }

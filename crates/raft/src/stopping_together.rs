@@ -36,9 +36,14 @@ const ASK: Duration = Duration::from_millis(300);
 /// Pause before the members are polled again.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Waits, once this node has returned everything, until each other stopping node has done so.
+/// Waits, once this node has returned everything else, until each other stopping node has done so.
+/// A leader still has its windows to return, so the others wait for it.
 pub(crate) async fn wait_for_others(context: &NodeContext, replica: &Replica) {
-    let began = context.set_stopping(Stopping::GaveBack);
+    let began = context.set_stopping(if replica.is_leader() {
+        Stopping::Holds
+    } else {
+        Stopping::GaveBack
+    });
     let stays_until = Instant::now() + STAY;
     let mut logged = Others::Free;
     while !context.is_stopped() {

@@ -117,7 +117,7 @@ impl From<Error> for Failure {
                 }
                 failure
             }
-            Error::Endpoint(_) | Error::Tls(_) => Self::usage(detail),
+            Error::Endpoint(_) | Error::Name(_) | Error::Tls(_) => Self::usage(detail),
             Error::Setup(_) | Error::Write(_) => Self::failed(detail),
             Error::Unreachable(attempts) => {
                 Self::of(exit, "unreachable", detail).with_hint(advice(&attempts))

@@ -20,7 +20,7 @@ fn items(cluster: &Cluster, path: &str, fields: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// Sequences, members, leases, locks, tokens, layouts and leadership, for callers without a token.
+/// Sequences, members, leases, locks, tokens, keys, layouts and leadership, for callers without a token.
 pub(crate) fn all_that_counts(cluster: &Cluster) -> Value {
     let names = cluster.sequence_names(0);
     let sequence = |name: &String| cluster.get(0, &format!("/v1/sequences/{name}")).ok().json();
@@ -36,6 +36,8 @@ pub(crate) fn all_that_counts(cluster: &Cluster) -> Value {
         items(cluster, "/v1/workers", &["layout", "id", "lease", "owner"]),
         items(cluster, "/v1/locks", &[]),
         items(cluster, "/v1/access", &[]),
+        items(cluster, "/v1/tokens", &["id"]),
+        items(cluster, "/v1/idempotency", &["key", "state"]),
         items(cluster, "/v1/layouts", &["name"]),
         view["leader"],
         view["term"],

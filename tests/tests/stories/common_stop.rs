@@ -136,6 +136,24 @@ fn nodes_that_stop_together_all_release_their_workers_and_values() {
 }
 
 #[test]
+fn the_windows_of_a_leader_that_nobody_succeeds_are_returned() {
+    for count in [1, 3] {
+        let mut cluster = Cluster::started(count);
+        cluster.create_sequence(0, "ticket", &json!({"mode": "ordered"}));
+        let nodes: Vec<usize> = (0..count).collect();
+        for (round, apart) in APART.into_iter().enumerate() {
+            let first = 5 * i64::try_from(round).unwrap() + 1;
+            let drawn = cluster.next(round % count, "ticket", 5);
+            assert_eq!(drawn, (first, first + 4), "{count} nodes, round {round}");
+            stop_together(&mut cluster, &nodes, apart);
+            cluster.start_all();
+            cluster.wait_ready();
+        }
+        assert_eq!(cluster.next(0, "ticket", 1), (11, 11), "{count} nodes");
+    }
+}
+
+#[test]
 fn workers_of_nodes_that_stop_together_are_free_at_once() {
     let mut cluster = Cluster::started(3);
     let workers = |cluster: &Cluster| -> Vec<u64> {

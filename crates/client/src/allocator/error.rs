@@ -76,9 +76,11 @@ impl Failed {
                 Some(ErrorCode::OutcomeUnknown | ErrorCode::Internal) | None => Self::Abandoned,
                 Some(_) => Self::Permanent,
             },
-            Error::Endpoint(_) | Error::Tls(_) | Error::Setup(_) | Error::Write(_) => {
-                Self::Permanent
-            }
+            Error::Endpoint(_)
+            | Error::Name(_)
+            | Error::Tls(_)
+            | Error::Setup(_)
+            | Error::Write(_) => Self::Permanent,
         }
     }
 }

@@ -120,13 +120,14 @@ impl Request {
         let mut query = query_of(&parts)?;
         let timeout = timeout_of(&mut query, timeout)?;
         let is_dry_run = dry_run_of(&mut query)?;
-        let deadline = Instant::now() + timeout;
         let (body, held) = if is_without_body(&parts.headers) {
             (Bytes::new(), None)
         } else {
             let _pause = connection.as_ref().map(ClientConnection::pause);
             Box::pin(read_body(&parts.headers, body, bodies.begin(tenant))).await?
         };
+        // A body has a time limit of its own.
+        let deadline = Instant::now() + timeout;
         let key = RequestKey::of(&parts, &query, media, &body)?;
         Ok(Request {
             key,

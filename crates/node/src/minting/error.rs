@@ -49,6 +49,14 @@ pub(crate) enum MintError {
     TickFull { ms: u64 },
     #[error("other requests already wait for {ids} IDs of this layout, which takes about {ms} ms")]
     Crowded { ids: u64, ms: u64 },
+    /// The request alone asks for more IDs than are minted before its deadline.
+    #[error("{ids} IDs of this layout take about {ms} ms, longer than the deadline of the request")]
+    TooMany {
+        ids: u64,
+        ms: u64,
+        /// The number of IDs that are minted until then.
+        limit: u64,
+    },
     #[error("the layout's time field has been full since {}", rfc3339(*since))]
     LayoutFull { since: WallMs },
     #[error("the clock is before the layout's epoch")]
@@ -112,6 +120,7 @@ impl MintError {
             MintError::NoLeaseYet { .. } | MintError::WindowBegins { .. } => ErrorCode::NoWorkerYet,
             MintError::WindowEnded { .. } => ErrorCode::NoQuorum,
             MintError::TickFull { .. } | MintError::Crowded { .. } => ErrorCode::Overloaded,
+            MintError::TooMany { .. } => ErrorCode::CountTooLarge,
             MintError::LayoutFull { .. } => ErrorCode::LayoutExhausted,
             MintError::Stopping => ErrorCode::Draining,
         }

@@ -70,7 +70,10 @@ impl Line {
 
     /// The error for a queue that is too long.
     pub(super) fn crowded(&self) -> MintError {
-        let ids = self.waited_for();
+        self.crowded_by(self.waited_for())
+    }
+
+    fn crowded_by(&self, ids: u64) -> MintError {
         let ms = self.ms_of(ids);
         MintError::Crowded { ids, ms }
     }
@@ -81,10 +84,19 @@ impl Line {
         let ids = u64::from(count);
         let before = self.ids.fetch_add(ids, Ordering::Relaxed);
         let place = QueuePlace { line: self, ids };
-        let ms = self.ms_of(before + ids).saturating_sub(self.tick_ms);
-        if Instant::now() + Duration::from_millis(ms) > deadline {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let is_late = |ids| {
+            let ms = self.ms_of(ids).saturating_sub(self.tick_ms);
+            Duration::from_millis(ms) > left
+        };
+        if is_late(ids) {
+            let ticks = 1 + u64::try_from(left.as_millis()).unwrap_or(u64::MAX) / self.tick_ms;
+            let (ms, limit) = (self.ms_of(ids), ticks.saturating_mul(self.per_tick));
+            return Err(MintError::TooMany { ids, ms, limit });
+        }
+        if is_late(before + ids) {
             drop(place);
-            return Err(self.crowded());
+            return Err(self.crowded_by(before));
         }
         Ok(place)
     }

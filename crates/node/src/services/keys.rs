@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::error::{KeyError, RequestError, ServiceError, on_state, propose, read, unexpected};
 use super::key_admin::state_of;
+use super::locks::{NO_DOTS, is_dots};
 use super::room::Resource;
 use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
@@ -90,6 +91,9 @@ impl KeyService {
         tenant: Tenant,
         deadline: Instant,
     ) -> Result<KeyBegun, ServiceError> {
+        if is_dots(key) {
+            return Err(RequestError::invalid(NO_DOTS).into());
+        }
         let begin = seqd_state::BeginKey {
             name: users(key),
             tenant,

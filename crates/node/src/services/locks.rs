@@ -287,7 +287,18 @@ fn held(name: &LockName, owner: String, token: FencingToken, expires_in_ms: u64)
 /// # Errors
 /// No lock can have it.
 pub(crate) fn lock_name(text: &str) -> Result<LockName, RequestError> {
+    if is_dots(text) {
+        return Err(RequestError::invalid(NO_DOTS));
+    }
     LockName::new(text).map_err(RequestError::invalid)
+}
+
+/// Why `.` and `..` name neither a lock nor a key.
+pub(super) const NO_DOTS: &str =
+    "the name must not be . or .., because clients remove these from a URL";
+
+pub(super) fn is_dots(name: &str) -> bool {
+    matches!(name, "." | "..")
 }
 
 fn owner_of(owner: Option<String>) -> Result<String, RequestError> {

@@ -34,7 +34,7 @@ use crate::handle::ProposeError;
 use crate::messages::{DrawReply, DrawRequest, DrawResponse, ForwardRefusal};
 use crate::node::Node;
 use crate::pool::Pool;
-use crate::proposer::route::{RETRY, Route, route};
+use crate::proposer::route::{RETRY, Route, not_in_time, route};
 
 /// Largest number of draws that wait at one node: several times the number of its connections. With
 /// its name, each takes less than 1 KiB.
@@ -145,7 +145,7 @@ impl Draws {
                 Err(DrawError::Propose(ProposeError::Stopping))
             }
             // A draw whose deadline has passed is dropped.
-            Ok(Err(_)) | Err(_) => Err(DrawError::Propose(ProposeError::no_leader())),
+            Ok(Err(_)) | Err(_) => Err(DrawError::Propose(not_in_time(&self.shared.node))),
         }
     }
 

@@ -40,6 +40,7 @@ use tokio::time::{Instant, timeout_at};
 use self::entry::Reply;
 use self::group::{Fate, Item};
 use self::inbox::Inbox;
+use self::route::not_in_time;
 use self::send::{collect, not_proposed, unread};
 use crate::confirm::FromSender;
 use crate::handle::{Phase, ProposeError, StopReason};
@@ -216,7 +217,7 @@ impl ProposalBatcher {
                 false => ProposeError::no_leader(),
             },
             Ok(Err(_)) => ProposeError::unknown("this node stopped before the response arrived"),
-            Err(_) if fate.abandon() => ProposeError::no_leader(),
+            Err(_) if fate.abandon() => not_in_time(&self.node),
             Err(_) => ProposeError::unknown("no response within the deadline"),
         };
         Err(error.into())
@@ -287,7 +288,7 @@ impl ProposalBatcher {
         let ReadPoint { index, cluster_ms } =
             match timeout_at(deadline, read::point(&self.node, deadline)).await {
                 Ok(point) => point?,
-                Err(_) => return Err(ProposeError::no_leader()),
+                Err(_) => return Err(not_in_time(&self.node)),
             };
         let Some(replica) = self.node.replica() else {
             return Err(ProposeError::no_leader());

@@ -103,6 +103,17 @@ pub(crate) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeErr
     }
 }
 
+/// The error of a request whose deadline passed before it was sent.
+pub(crate) fn not_in_time(node: &Node) -> ProposeError {
+    let leader = node.replica().and_then(|replica| replica.live_leader());
+    match leader {
+        Some(_) => ProposeError::NoQuorum {
+            detail: "the request did not reach the leader within its deadline".to_owned(),
+        },
+        None => ProposeError::no_leader(),
+    }
+}
+
 /// Finds the target of a group. Waits for a leader as long as one may still be elected. After the
 /// deadline it returns no target even if there is a leader, because an unreachable leader would
 /// otherwise be tried forever.
@@ -114,7 +125,7 @@ pub(crate) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Ro
             return Route::Nowhere(ProposeError::Stopping);
         }
         if Instant::now() >= deadline {
-            return Route::Nowhere(ProposeError::no_leader());
+            return Route::Nowhere(not_in_time(node));
         }
         if let Some(replica) = node.replica() {
             if replica.is_leader() {

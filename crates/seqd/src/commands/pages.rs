@@ -128,7 +128,10 @@ mod tests {
         assert_eq!(plan_of_all(page.clone()), page);
         page.more = true;
         let all = plan_of_all(page);
-        assert!(all.effect.ends_with("until none remain") && !all.more, "{all:?}");
+        assert!(
+            all.effect.ends_with("until none remain") && !all.more,
+            "{all:?}"
+        );
     }
 
     #[tokio::test]

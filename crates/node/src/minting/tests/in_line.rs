@@ -124,3 +124,17 @@ async fn requests_for_many_ids_take_turns_and_those_of_another_layout_wait_for_n
     }
     ticking.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_own_ids_take_too_long_is_refused_with_the_number_that_fits() {
+    let story = Arc::new(Story::begin());
+    let slow = story.minters.of("sonyflake").unwrap();
+    let deadline = Instant::now() + Duration::from_millis(25);
+    // 1,024 IDs take four ticks of 10 ms, of which three begin by then.
+    let refused = slow.mint(&story.watch, 1_024, deadline).await.unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::CountTooLarge, "{refused}");
+    assert!(
+        matches!(refused, MintError::TooMany { limit: 768, .. }),
+        "{refused:?}"
+    );
+}

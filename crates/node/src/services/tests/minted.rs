@@ -143,7 +143,10 @@ async fn lease_in_many_layouts(story: &Story, workers: &WorkerService) -> Vec<(S
                 owner: Some(owner.to_owned()),
                 datacenter: None,
             };
-            let lease = workers.take(wanted, Tenant::OPERATOR, soon()).await.unwrap();
+            let lease = workers
+                .take(wanted, Tenant::OPERATOR, soon())
+                .await
+                .unwrap();
             leased.push((layout.to_owned(), lease.id));
         }
     }
@@ -217,10 +220,11 @@ async fn the_table_of_operations_has_the_codes_of_a_clock_that_is_behind() {
         limits: LIMITS,
         issuing: Places::new(1),
     };
-    let issued = tokens.issue(&IssueTokens::default(), Tenant::OPERATOR, soon());
+    let wanted = IssueTokens::default();
+    let issued = tokens.issue(&wanted, Tenant::OPERATOR, soon()).await;
     for (row, error) in [
         (op::LeaseWorker::ROW, leased.unwrap_err()),
-        (op::IssueOneTimeTokens::ROW, issued.await.unwrap_err()),
+        (op::IssueOneTimeTokens::ROW, issued.unwrap_err()),
     ] {
         assert_eq!(error.code(), ErrorCode::ClockBehind, "{}", row.id);
         assert!(row.codes().contains(&error.code()), "{}", row.id);

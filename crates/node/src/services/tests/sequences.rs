@@ -1,6 +1,6 @@
 //! Definitions that change or are created again: limits, shares and conditions.
 
-use seqd_api::{ErrorCode, NextRequest, Sequence};
+use seqd_api::{ErrorCode, NextRequest};
 use seqd_state::{AccessId, DefinitionChange, SequenceCommand, Share};
 
 use super::super::error::{RequestError, ServiceError};
@@ -45,9 +45,9 @@ async fn a_limit_that_was_raised_through_another_node_refuses_no_values() {
 async fn a_put_with_if_match_finds_an_equal_sequence_at_its_revision_and_creates_none() {
     let story = Story::begin();
     let confirm = async |spec: SequenceSpec, revision: Option<u64>| {
-        let confirmed = story.sequences.confirm(&name(), spec, revision, soon());
-        let confirmed: Result<Sequence, ServiceError> = confirmed.await;
-        confirmed.map_err(|error| error.code())
+        let name = name();
+        let confirmed = story.sequences.confirm(&name, spec, revision, soon());
+        confirmed.await.map_err(|error| error.code())
     };
     for revision in [None, Some(1)] {
         let missing = confirm(ascending(9), revision).await;

@@ -101,7 +101,8 @@ pub(super) fn sequences(facts: &Facts) -> Check {
             (left < SequenceLeft::ALMOST_NOTHING, true),
             format!("{} has {:.1} % left", sequence.name, left * 100.0),
             format!(
-                "raise its limit if the column permits it: seqd seq update {} --max VALUE",
+                "raise its limit if the column permits it: seqd seq update {} --max VALUE (--min \
+                 VALUE if it descends)",
                 sequence.name
             ),
         )
