@@ -57,20 +57,20 @@ pub(super) async fn update(
             let detail = format!("{} already has the address {}", other.name, other.peer);
             return Err(refused(MemberError::AlreadyExists { detail }));
         }
+        // A sole member needs no address.
+        if seen.nodes().len() > 1 && !is_out!(AddressAnswers) {
+            check_answers(context, node, &after).await?;
+        }
         if node == replica.node && seen.voters().len() > 1 {
-            // This leader cannot check whether other nodes reach it. It transfers leadership, and
-            // the caller's node repeats the request at the next leader.
+            // The address answers here, but this leader cannot check whether other nodes reach it.
+            // It transfers leadership, and the caller's node repeats the request at the next
+            // leader.
             let target = leader::target(context, replica, None)?;
             if is_trial {
                 return Ok(FITS);
             }
             leader::move_leader(context, replica, target).await?;
             return Err(ChangeRefusal::NotLeader);
-        }
-        // A sole voter checks its own address, because learners must be able to follow it. A sole
-        // member needs no address.
-        if seen.nodes().len() > 1 && !is_out!(AddressAnswers) {
-            check_answers(context, node, &after).await?;
         }
     }
     if is_trial {

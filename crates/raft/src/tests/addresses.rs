@@ -74,6 +74,16 @@ async fn a_peer_address_is_taken_only_if_the_member_answers_there() {
         panic!("the address of another member was taken: {taken:?}");
     };
     assert_eq!(addresses_of(&cluster, leader, &name), Some(before.clone()));
+    // A leader gives up the leadership only for an address at which it answers itself.
+    let own = cluster.spots[leader].name.clone();
+    let raft = cluster.raft(by);
+    let nobody = raft.member_update(own, Some(free_addr()), None, deadline());
+    let nobody = nobody.await;
+    assert!(
+        matches!(nobody, Err(MemberError::Unfit { .. })),
+        "{nobody:?}"
+    );
+    assert_eq!(cluster.leader(), Some(leader), "the leadership has moved");
     // A client address is accepted as given.
     let http = "https://other.invalid:7400";
     let updated = update(None, Some(http)).await.unwrap();
