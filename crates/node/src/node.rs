@@ -114,11 +114,7 @@ impl Node {
             let minters = Arc::new(Minters::start(keeper, default_layout(&raft)?));
             let folder = config.node.data_dir.clone();
             let marks = LastTickWriter::start(disk, folder, Arc::clone(&minters), before).map_err(
-                |error| {
-                    start_failed(format!(
-                        "cannot start the thread that writes the last tick: {error}"
-                    ))
-                },
+                |error| start_failed(format!("cannot start the thread last-tick: {error}")),
             )?;
 
             // Serving: the segment buffers, the services, then HTTP.

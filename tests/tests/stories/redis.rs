@@ -31,7 +31,7 @@ fn started(count: usize) -> (Cluster, Vec<Port>) {
 
 #[test]
 fn a_counter_rises_through_all_nodes_as_one_of_redis_does() {
-    let (cluster, ports) = started(3);
+    let (_cluster, ports) = started(3);
     let mut clients: Vec<Resp> = ports.iter().map(Resp::connect).collect();
     for value in 1..=30 {
         let client = &mut clients[value % 3];
@@ -46,27 +46,6 @@ fn a_counter_rises_through_all_nodes_as_one_of_redis_does() {
     assert_eq!(clients[1].call("INCR new").integer(), 42);
 
     let first = &mut clients[0];
-    for (name, definition, last) in [
-        ("steps", json!({"increment": 3, "max": 5}), "4"),
-        (
-            "circle",
-            json!({"max": 3, "cycle": true, "mode": "strict"}),
-            "3",
-        ),
-        (
-            "late",
-            json!({"start": 5, "max": 6, "cycle": true, "mode": "strict"}),
-            "6",
-        ),
-    ] {
-        cluster.create_sequence(0, name, &definition);
-        while first.call(&format!("INCR {name}")).integer().to_string() != last {}
-        assert_eq!(
-            first.call(&format!("GET {name}")),
-            Value::bulk(last),
-            "{name}"
-        );
-    }
     let backwards = first.call("SET order 7");
     assert!(backwards.error().starts_with("ERR would-go-backwards: "));
     for (words, reply) in [
@@ -75,7 +54,7 @@ fn a_counter_rises_through_all_nodes_as_one_of_redis_does() {
         ("EXISTS order new none", Value::Integer(2)),
         ("TYPE order", Value::Simple("string".to_owned())),
         ("GET none", Value::Nil),
-        ("DBSIZE", Value::Integer(5)),
+        ("DBSIZE", Value::Integer(2)),
         ("SET order x NX PX 1000", Value::Nil),
     ] {
         assert_eq!(first.call(words), reply, "{words}");

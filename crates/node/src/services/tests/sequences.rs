@@ -4,6 +4,7 @@ use seqd_api::{ErrorCode, NextRequest};
 use seqd_state::{AccessId, DefinitionChange, SequenceCommand, Share};
 
 use super::super::error::{RequestError, ServiceError};
+use super::super::last_value;
 use super::super::room::NoRoom;
 use super::*;
 
@@ -132,4 +133,29 @@ async fn a_deleted_sequence_differs_only_in_what_it_must_keep() {
     assert_eq!(fields, ["max"]);
     let made = story.create(of_limit(9, 40)).await.unwrap();
     assert_eq!(made.sequence.segment.unwrap().max, 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_value_is_one_that_was_granted() {
+    let cycling = |start, max| SequenceSpec {
+        start: Some(start),
+        cycle: Some(true),
+        ..ascending(max)
+    };
+    let steps = SequenceSpec {
+        increment: Some(3),
+        ..ascending(5)
+    };
+    // An end that no step reaches, and the ends of a first pass.
+    for (spec, draws, expected) in [(steps, 2, 4), (cycling(1, 3), 3, 3), (cycling(5, 9), 5, 9)] {
+        let story = Story::begin();
+        let created = story.create(spec).await.unwrap().sequence;
+        let before = created.start - created.increment;
+        assert_eq!(last_value(&created), Some(before));
+        for _ in 0..draws {
+            story.next(of(1), false).await.unwrap();
+        }
+        let drawn = story.sequences.get(&name(), false, soon()).await.unwrap();
+        assert_eq!(last_value(&drawn), Some(expected));
+    }
 }
