@@ -1,11 +1,11 @@
-//! The kept inputs of a target, run by the tests of the crate that has it.
+//! Runs a target on its kept inputs, as a test of the crate that contains the target.
 //!
-//! Each such crate takes in this file by its path, so that none depends on the other.
+//! Each of these crates includes this file by its path, so that none depends on another for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names the input that a target failed on.
+/// Prints the input on which a target failed.
 struct Running(PathBuf);
 
 impl Drop for Running {
@@ -16,9 +16,9 @@ impl Drop for Running {
     }
 }
 
-/// Runs a target with these inputs and with those in `tests/fuzz/corpus/TARGET`.
+/// Runs a target on `seeds` and on the files in `tests/fuzz/corpus/TARGET`.
 ///
-/// `SEQD_WRITE_CORPUS=1` writes the former into that folder, for a fuzzer to begin with.
+/// `SEQD_WRITE_CORPUS=1` writes the seeds into that folder, as first inputs of a fuzzer.
 pub(crate) fn replay(target: &str, seeds: &[(String, Vec<u8>)], run: fn(&[u8])) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fuzz/corpus");
     let folder = root.join(target);
@@ -43,7 +43,7 @@ pub(crate) fn replay(target: &str, seeds: &[(String, Vec<u8>)], run: fn(&[u8])) 
     }
 }
 
-/// Inputs with names from a list of bytes.
+/// Names inputs by their position.
 pub(crate) fn seeds(inputs: impl IntoIterator<Item = Vec<u8>>) -> Vec<(String, Vec<u8>)> {
     let named = inputs.into_iter().enumerate();
     named

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::checkers::{Violation, require};
 use crate::cluster::Cluster;
-use crate::faults::NEVER_BIT;
+use crate::faults::FAULT_WITHOUT_EFFECT;
 use crate::node::Node;
 use crate::seed::Random;
 use crate::{skips, wait};
@@ -138,7 +138,7 @@ impl Clocks {
             ((shown? - ms).abs() <= exact_ms).then_some(())
         });
         let detail = format!("n{} shows {shown:?} ms and is set to {ms} ms", node + 1);
-        require(seen.is_some(), NEVER_BIT, detail)
+        require(seen.is_some(), FAULT_WITHOUT_EFFECT, detail)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::{skips, wait};
 
 /// The violation for a fault that had no effect: such a run proves nothing.
-pub const NEVER_BIT: &str = "a fault that never bit";
+pub const FAULT_WITHOUT_EFFECT: &str = "a fault that never bit";
 
 /// A node whose process is stopped until this is dropped.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Paused {
     /// Continues the process. Returns an error if it ran meanwhile.
     pub fn heal(self) -> Result<(), Violation> {
         let detail = format!("the stopped process {} ran", self.pid.as_raw_nonzero());
-        require(self.stands(), NEVER_BIT, detail)
+        require(self.stands(), FAULT_WITHOUT_EFFECT, detail)
     }
 
     /// Returns whether the kernel shows the process as stopped.
@@ -114,13 +114,13 @@ impl Strace {
         wait::until(
             "every thread of the node is traced",
             Duration::from_secs(10),
-            || (all_traced(pid) || strace.has_bitten()).then_some(()),
+            || (all_traced(pid) || strace.had_effect()).then_some(()),
         );
         strace
     }
 
     /// Returns whether a call was made to fail.
-    pub fn has_bitten(&self) -> bool {
+    pub fn had_effect(&self) -> bool {
         let text = std::fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&text).contains("(INJECTED)")
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::checkers::{Violation, require};
 use crate::cluster::Cluster;
 use crate::connection::raise_open_files;
-use crate::faults::{NEVER_BIT, Strace};
+use crate::faults::{FAULT_WITHOUT_EFFECT, Strace};
 use crate::links::{Condition, Fault, Links, Pairs};
 
 /// The connections of an idle flood: as many as a small pool of misbehaving clients has, and far
@@ -158,8 +158,12 @@ impl InForce {
             Self::Disks(disks) => disks.iter().map(|disk| disk.fdatasyncs() as u64).collect(),
             Self::Connections(open) => vec![open.len().saturating_sub(FLOOD - 1) as u64],
         };
-        let has_bitten = touched.iter().all(|count| *count > 0);
-        require(has_bitten, NEVER_BIT, format!("touched {touched:?}"))?;
+        let had_effect = touched.iter().all(|count| *count > 0);
+        require(
+            had_effect,
+            FAULT_WITHOUT_EFFECT,
+            format!("touched {touched:?}"),
+        )?;
         Ok(touched.iter().sum())
     }
 }

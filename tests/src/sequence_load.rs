@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::checkers::sequence::{Asked, Definition, Step, Told, check};
+use crate::checkers::sequence::{Asked, Definition, Reported, Step, check};
 use crate::checkers::{Violation, require};
 use crate::clients::Clients;
 use crate::cluster::Cluster;
@@ -152,7 +152,7 @@ impl Client {
             _ => (Asked::Create, 0),
         };
         let step = self.ask(asked, count);
-        if let Outcome::Ok(Told::At(position)) = step.op.outcome {
+        if let Outcome::Ok(Reported::At(position)) = step.op.outcome {
             self.seen = position;
         }
         step
@@ -177,15 +177,15 @@ impl Client {
     }
 }
 
-fn told(asked: Asked, reply: &Reply) -> Told {
+fn told(asked: Asked, reply: &Reply) -> Reported {
     match asked {
-        Asked::Next => Told::Values(read_values(reply).runs),
+        Asked::Next => Reported::Values(read_values(reply).runs),
         Asked::Read | Asked::Advance(_) => {
             let allocated = reply.json()["allocated"].as_str().map(str::to_owned);
             let allocated = allocated.expect("how far the sequence is");
-            Told::At(allocated.parse().expect("a number"))
+            Reported::At(allocated.parse().expect("a number"))
         }
-        Asked::Delete | Asked::Create => Told::Done,
+        Asked::Delete | Asked::Create => Reported::Done,
     }
 }
 

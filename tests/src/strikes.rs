@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::checkers::{Violation, require};
 use crate::clock::{Clocks, draw_ms};
 use crate::cluster::Cluster;
-use crate::faults::{NEVER_BIT, Paused};
+use crate::faults::{FAULT_WITHOUT_EFFECT, Paused};
 use crate::history::{At, Timeline};
 use crate::link_faults::{self, LinkFault};
 use crate::links::{Condition, Pairs};
@@ -266,7 +266,7 @@ impl Strikes {
             (cluster.leader_claims() == Some(to)).then_some(())
         });
         let detail = format!("the leader did not move to {name}");
-        require(moved.is_some(), NEVER_BIT, detail)
+        require(moved.is_some(), FAULT_WITHOUT_EFFECT, detail)
     }
 
     /// Sets these clocks a few times, checks that the nodes show it, and sets them right again.
@@ -301,7 +301,7 @@ impl Strikes {
         }
         report.require(
             !counts.is_empty(),
-            NEVER_BIT,
+            FAULT_WITHOUT_EFFECT,
             "the load was done before the first",
         );
     }

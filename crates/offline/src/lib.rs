@@ -36,8 +36,8 @@ pub use error::OfflineError;
 pub use inspect::inspect_folder;
 pub use recover::{Recovering, Recovery, RecoveryOptions, Unfinished};
 pub use reports::{
-    Check, CheckpointReport, EntryId, FolderReport, IdentityReport, LogReport, MemberReport,
-    PeerReport, Problem, RefusedReport, SegmentSummary, Sizes, SnapshotSummary, Torn, Verdict,
+    Check, CheckResult, CheckpointReport, EntryId, FolderReport, IdentityReport, LogReport,
+    MemberReport, PeerReport, Problem, RefusedReport, SegmentSummary, Sizes, SnapshotSummary, Torn,
     VoteReport, unreadable_code,
 };
 pub use restore::{Restore, RestoreOptions};

@@ -223,7 +223,7 @@ pub struct Sizes {
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum CheckResult {
     Ok,
     /// Not damaged, but worth noting: the next start handles the finding.
     Note,
@@ -231,7 +231,7 @@ pub enum Verdict {
     Bad,
 }
 
-impl Verdict {
+impl CheckResult {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -245,7 +245,7 @@ impl Verdict {
 /// A check of one file, or of the consistency of several files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    pub verdict: Verdict,
+    pub verdict: CheckResult,
     /// The file, relative to the data folder, or the compared objects.
     pub what: String,
     pub detail: String,
@@ -257,15 +257,15 @@ pub struct Check {
 impl Check {
     /// A passed check.
     pub fn ok(what: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::of(Verdict::Ok, what, detail)
+        Self::of(CheckResult::Ok, what, detail)
     }
 
     pub fn note(what: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::of(Verdict::Note, what, detail)
+        Self::of(CheckResult::Note, what, detail)
     }
 
     pub fn bad(what: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::of(Verdict::Bad, what, detail)
+        Self::of(CheckResult::Bad, what, detail)
     }
 
     pub fn problem(problem: &Problem) -> Self {
@@ -275,7 +275,7 @@ impl Check {
         }
     }
 
-    fn of(verdict: Verdict, what: impl Into<String>, detail: impl Into<String>) -> Self {
+    fn of(verdict: CheckResult, what: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
             verdict,
             what: what.into(),

@@ -27,7 +27,7 @@ fn checks(root: &Path) -> Vec<Check> {
 /// Returns the failed checks as `what: detail`.
 fn bad(root: &Path) -> Vec<String> {
     let bad = checks(root).into_iter();
-    bad.filter(|check| check.verdict == Verdict::Bad)
+    bad.filter(|check| check.verdict == CheckResult::Bad)
         .map(|check| format!("{}: {}", check.what, check.detail))
         .collect()
 }
@@ -99,7 +99,7 @@ fn a_sound_folder_is_reported_in_full_and_left_as_it_was() {
 
     let checks = checks(&root);
     assert!(
-        checks.iter().all(|check| check.verdict == Verdict::Ok),
+        checks.iter().all(|check| check.verdict == CheckResult::Ok),
         "{checks:#?}"
     );
     let replayed = checks.iter().filter(|check| check.what == "state");
@@ -116,7 +116,7 @@ fn a_purged_log_is_applied_from_the_snapshot_that_it_reaches_back_to() {
     });
     let checks = checks(&fixture.root());
     assert!(
-        checks.iter().all(|check| check.verdict == Verdict::Ok),
+        checks.iter().all(|check| check.verdict == CheckResult::Ok),
         "{checks:#?}"
     );
     let line = checks.iter().rfind(|check| check.what == "state").unwrap();
@@ -149,7 +149,7 @@ fn a_flipped_byte_in_any_file_is_reported_with_the_file() {
             flip(path, at);
             let found = checks(&root).into_iter().find(|check| {
                 let file = check.what == name || check.detail.contains(&name);
-                check.verdict != Verdict::Ok && file
+                check.verdict != CheckResult::Ok && file
             });
             assert!(found.is_some(), "{name} byte {at}: {:#?}", checks(&root));
             fs::write(path, bytes).unwrap();
@@ -207,11 +207,11 @@ fn a_torn_tail_is_worth_a_note_and_no_damage() {
         .unwrap();
     let checks = checks(&root);
     assert!(
-        checks.iter().all(|check| check.verdict != Verdict::Bad),
+        checks.iter().all(|check| check.verdict != CheckResult::Bad),
         "{checks:#?}"
     );
     let noted =
-        |check: &&Check| check.verdict == Verdict::Note && check.detail.contains("torn tail");
+        |check: &&Check| check.verdict == CheckResult::Note && check.detail.contains("torn tail");
     assert_eq!(checks.iter().filter(noted).count(), 1);
     assert!(inspect_folder(&root).unwrap().log.torn.is_some());
 }

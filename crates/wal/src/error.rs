@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The remedy for an unusable log. Other nodes have the data.
-const WAY_OUT: &str = "restore this node: remove it from the cluster and add it again with an \
+const REMEDY: &str = "restore this node: remove it from the cluster and add it again with an \
                        empty data folder; do not delete or edit log files by hand: acknowledged \
                        writes would be lost";
 
@@ -15,7 +15,7 @@ const WAY_OUT: &str = "restore this node: remove it from the cluster and add it 
 #[derive(Debug, thiserror::Error)]
 pub enum WalError {
     /// Synced bytes have changed. A restart does not help.
-    #[error("the log is corrupt: {} at byte {offset}: {what}; {WAY_OUT}", path.display())]
+    #[error("the log is corrupt: {} at byte {offset}: {what}; {REMEDY}", path.display())]
     Corrupt {
         /// The damaged or missing file.
         path: PathBuf,

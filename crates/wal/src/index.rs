@@ -71,7 +71,7 @@ impl LogIndex {
     }
 
     /// Returns the total size of all entries after `index`, excluding entries that are only queued.
-    pub(crate) fn bytes_behind(&self, index: u64) -> u64 {
+    pub(crate) fn bytes_after(&self, index: u64) -> u64 {
         let skipped = index.saturating_add(1).saturating_sub(self.first);
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         let behind = self.slots.iter().skip(skipped);
@@ -269,7 +269,7 @@ mod tests {
             index.push(entry, EntrySlot { len, ..slot(0) });
         }
         index.push(9, EntrySlot::QUEUED);
-        let behind = [0, 4, 5, 7, 8, 9, u64::MAX].map(|at| index.bytes_behind(at));
+        let behind = [0, 4, 5, 7, 8, 9, u64::MAX].map(|at| index.bytes_after(at));
         assert_eq!(behind, [26, 26, 21, 8, 0, 0, 0]);
     }
 

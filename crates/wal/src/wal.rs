@@ -218,8 +218,8 @@ impl Wal {
 
     /// Returns the total size of all entries after `index` that are on the disk. It iterates over
     /// these entries, so do not call it for each of many entries.
-    pub fn bytes_behind(&self, index: u64) -> u64 {
-        self.inner.shared.lock().index.bytes_behind(index)
+    pub fn bytes_after(&self, index: u64) -> u64 {
+        self.inner.shared.lock().index.bytes_after(index)
     }
 
     /// Returns the highest durable index, including purged ones. A truncation lowers it.

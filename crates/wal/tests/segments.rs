@@ -24,7 +24,7 @@ const SEGMENT_4: &str = "/data/wal/0000000004.seg";
 const HEADER_BYTES: usize = 64;
 
 /// The time for which a writer that must not write is observed, far longer than a batch takes here.
-const WRITER_S_CHANCE: Duration = Duration::from_millis(100);
+const OBSERVATION_TIME: Duration = Duration::from_millis(100);
 
 /// Returns a log with several segments.
 fn long_log() -> (SimulatedDisk, u64) {
@@ -111,7 +111,7 @@ fn a_log_that_is_opened_and_not_accepted_gets_no_batch() {
     .unwrap();
     // If the writer treated the log as idle, it would write a witness now and not only at the
     // close.
-    assert!(!wal.wait_synced(u64::MAX, WRITER_S_CHANCE).unwrap());
+    assert!(!wal.wait_synced(u64::MAX, OBSERVATION_TIME).unwrap());
     assert_eq!(wal.stats().batches, 0);
     wal.close().unwrap();
     assert_eq!(wal.stats().batches, 0);

@@ -1,14 +1,14 @@
-//! What all targets share: a bound on the memory that an input may cost.
+//! Shared by all targets: a bound on the memory that a target may use for an input.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a target may have at most whatever the input is: the largest buffer that one value of a
-/// format may ask for, twice.
+/// Memory that a target may use for any input, bytes: twice the largest buffer that one value of a
+/// format may require.
 const MOST_BYTES: usize = 4 << 20;
 
-/// What each byte of the input may cost beside that. Text forms of a value have several times its
-/// bytes, and a target has it in more than one form at once.
+/// Further memory per byte of the input, bytes. Text forms of a value have several times its bytes,
+/// and a target holds a value in more than one form at the same time.
 const MOST_FOR_A_BYTE: usize = 256;
 
 /// The system's allocator with a count of the bytes in use.
@@ -23,11 +23,11 @@ fn taken(bytes: usize) {
     MOST.fetch_max(now, Ordering::Relaxed);
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came; counting allocates nothing.
+// SAFETY: every call is passed to the system's allocator unchanged, and counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller's guarantees are those that the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs a target, and fails where it had more memory at once than such an input may cost.
+/// Runs a target. Fails if it used more memory at the same time than permitted for the input.
 pub fn bounded(target: fn(&[u8]), input: &[u8]) {
     let before = IN_USE.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
@@ -51,7 +51,7 @@ pub fn bounded(target: fn(&[u8]), input: &[u8]) {
     assert!(most <= allowed, "{most} bytes of memory for {} bytes of input", input.len());
 }
 
-/// The program of a target.
+/// Defines the program of a target.
 #[macro_export]
 macro_rules! target {
     ($($path:tt)+) => {

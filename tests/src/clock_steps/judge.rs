@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::driver::Driver;
 use super::duty::{Stop, stops};
-use super::streams::Told;
+use super::streams::StreamRecord;
 use super::{LONGEST_STOP, RESTARTED};
 use crate::checkers::{Violation, require};
 use crate::generators::unique;
@@ -19,7 +19,7 @@ const BEFORE: Duration = Duration::from_secs(30);
 /// after the process began to respond.
 const AROUND: Duration = Duration::from_millis(500);
 
-pub(super) fn judge(driver: &Driver, told: Vec<Told>, report: &mut Report) {
+pub(super) fn judge(driver: &Driver, told: Vec<StreamRecord>, report: &mut Report) {
     let end = driver.timeline.at();
     println!("  {} steps; {:?}", driver.clocks.steps, driver.faults);
     let (named, moved) = (driver.named.iter().copied(), driver.moved.iter().copied());
@@ -57,7 +57,7 @@ pub(super) fn judge(driver: &Driver, told: Vec<Told>, report: &mut Report) {
 }
 
 /// A node whose process runs responds to every request.
-fn answered(driver: &Driver, told: &Told) -> Result<(), Violation> {
+fn answered(driver: &Driver, told: &StreamRecord) -> Result<(), Violation> {
     for (sent, seen) in &told.unanswered {
         let is_down = |(node, from, to): &(usize, At, At)| {
             Some(*node) == told.node && sent.since(*to) <= AROUND && seen >= from
@@ -69,7 +69,7 @@ fn answered(driver: &Driver, told: &Told) -> Result<(), Violation> {
     Ok(())
 }
 
-fn served(driver: &Driver, told: &Told, stops: &[Stop]) -> Result<(), Violation> {
+fn served(driver: &Driver, told: &StreamRecord, stops: &[Stop]) -> Result<(), Violation> {
     let mut late = stops.iter().filter(|stop| stop.is_late());
     let Some(first) = late.next() else {
         return Ok(());
@@ -84,7 +84,7 @@ fn served(driver: &Driver, told: &Told, stops: &[Stop]) -> Result<(), Violation>
 }
 
 /// Prints the events before and during a stop.
-fn story(driver: &Driver, told: &Told, late: &Stop) {
+fn story(driver: &Driver, told: &StreamRecord, late: &Stop) {
     let from = At(late.from.0.saturating_sub(BEFORE.as_nanos() as u64));
     let is_within = |at: At| from <= at && at <= late.to;
     let notes = driver.notes.iter().filter(|note| is_within(note.at));

@@ -10,7 +10,7 @@ use super::draws::{self, Kind, RIGHT_MS};
 use super::driver::{Driver, Ending};
 use super::notice::Notice;
 use crate::checkers::{Violation, require};
-use crate::faults::NEVER_BIT;
+use crate::faults::FAULT_WITHOUT_EFFECT;
 use crate::strikes::Strike;
 use crate::wait;
 
@@ -155,7 +155,7 @@ impl Driver {
             self.counts("strobes shown");
         } else if self.has_run_since(begin) {
             let detail = format!("n{} showed {ends:?} ms {seen:?} times", node + 1);
-            return Err(Violation::new(NEVER_BIT, detail));
+            return Err(Violation::new(FAULT_WITHOUT_EFFECT, detail));
         }
         self.right_again(node)
     }
@@ -207,7 +207,7 @@ impl Driver {
     fn see_some_refusals(&mut self, before: u64, after: u64) -> Result<(), Violation> {
         self.counts("wrong clocks refused with");
         let detail = "no node refused IDs for its clock, which was wrong";
-        require(after > before, NEVER_BIT, detail)
+        require(after > before, FAULT_WITHOUT_EFFECT, detail)
     }
 
     fn drift(&mut self, node: usize) -> Result<(), Violation> {
@@ -267,7 +267,7 @@ impl Driver {
             ((shown - expected).abs() <= ABOUT_MS).then_some(expected)
         });
         let detail = format!("n{} {what}: (shown, expected) {last:?} ms", node + 1);
-        require(seen.is_some(), NEVER_BIT, detail)?;
+        require(seen.is_some(), FAULT_WITHOUT_EFFECT, detail)?;
         match seen {
             Some(ms) if ms.abs() > 2 * ABOUT_MS => self.counts("drifts and standstills shown"),
             _ => self.counts("steps too small to be seen"),

@@ -44,7 +44,7 @@ const NEAR_MS: u64 = 1_000;
 
 /// The record of one stream.
 #[derive(Debug)]
-pub struct Told {
+pub struct StreamRecord {
     pub name: String,
     /// The node that receives the stream's requests; `None` for a generator.
     pub node: Option<usize>,
@@ -108,13 +108,13 @@ struct Stream {
     number: usize,
     layout: Layout,
     shared: Arc<Shared>,
-    told: Told,
+    told: StreamRecord,
 }
 
 impl Stream {
     fn new(number: usize, node: Option<usize>, layout: Layout, shared: &Arc<Shared>) -> Self {
         let whose = node.map_or("generator".to_owned(), |node| format!("n{}", node + 1));
-        let told = Told {
+        let told = StreamRecord {
             name: format!("{whose} {}", layout.name()),
             node,
             layout: layout.name().to_owned(),
@@ -207,7 +207,7 @@ impl Stream {
     }
 
     /// Sends requests to a node until the end.
-    fn ask(mut self, url: &str) -> Told {
+    fn ask(mut self, url: &str) -> StreamRecord {
         while !self.shared.is_over() {
             let sent = self.sends();
             match http::get(url).accept_json().patience(PATIENCE).send() {
@@ -233,7 +233,7 @@ impl Stream {
     }
 
     /// Mints with a generator until the end.
-    async fn generate(mut self, client: Client) -> Told {
+    async fn generate(mut self, client: Client) -> StreamRecord {
         let options = GeneratorOptions {
             layout: self.layout.name().to_owned(),
             ..GeneratorOptions::new(format!("soak-{}", self.number))
@@ -298,8 +298,8 @@ fn is_of_now(
 #[derive(Debug)]
 pub struct Streams {
     pub shared: Arc<Shared>,
-    threads: Vec<JoinHandle<Told>>,
-    generators: Vec<tokio::task::JoinHandle<Told>>,
+    threads: Vec<JoinHandle<StreamRecord>>,
+    generators: Vec<tokio::task::JoinHandle<StreamRecord>>,
 }
 
 impl Streams {
@@ -343,10 +343,10 @@ impl Streams {
     }
 
     /// Ends the requests. Returns the record of each stream.
-    pub fn finish(self, runtime: &Runtime) -> Vec<Told> {
+    pub fn finish(self, runtime: &Runtime) -> Vec<StreamRecord> {
         self.shared.stop.store(true, Ordering::Relaxed);
         let threads = self.threads.into_iter();
-        let mut all: Vec<Told> = threads.map(|one| one.join().expect("a client")).collect();
+        let mut all: Vec<StreamRecord> = threads.map(|one| one.join().expect("a client")).collect();
         for generator in self.generators {
             all.push(runtime.block_on(generator).expect("a generator"));
         }

@@ -14,7 +14,7 @@ use tun_rs::SyncDevice;
 
 use super::packet::{self, Seen};
 use super::pairs::Host;
-use super::rules::{Rules, Verdict};
+use super::rules::{PacketVerdict, Rules};
 
 /// The number of packets that are taken from one device in one turn.
 const TURN: usize = 64;
@@ -129,17 +129,17 @@ impl Relay {
         };
         let segment = seen.segment.as_ref();
         match (verdict, segment) {
-            (Verdict::Pass { at }, _) => self.post(at, seen.to, bytes.to_vec()),
-            (Verdict::Refuse, Some(segment)) => {
+            (PacketVerdict::Pass { at }, _) => self.post(at, seen.to, bytes.to_vec()),
+            (PacketVerdict::Refuse, Some(segment)) => {
                 self.post(now, seen.from, segment.reset_of_sender());
             }
-            (Verdict::Reset, Some(segment)) => {
+            (PacketVerdict::Reset, Some(segment)) => {
                 self.post(now, seen.from, segment.reset_of_sender());
                 if !segment.opens {
                     self.post(now, seen.to, segment.reset_of_receiver());
                 }
             }
-            (Verdict::Drop | Verdict::Refuse | Verdict::Reset, _) => {}
+            (PacketVerdict::Drop | PacketVerdict::Refuse | PacketVerdict::Reset, _) => {}
         }
     }
 

@@ -47,7 +47,7 @@ struct Rule {
 
 /// The verdict on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PacketVerdict {
     Pass { at: Instant },
     Drop,
     Refuse,
@@ -89,20 +89,20 @@ impl Rules {
         self.rules.retain(|rule| rule.number != number);
     }
 
-    pub(super) fn verdict(&mut self, now: Instant, packet: &Seen) -> Verdict {
+    pub(super) fn verdict(&mut self, now: Instant, packet: &Seen) -> PacketVerdict {
         let mut at = now;
         let opens = packet.segment.as_ref().is_some_and(|s| s.opens);
         let random = &mut self.random;
         let of_pair = |rule: &&mut Rule| rule.pairs.has(packet.from, packet.to);
         for rule in self.rules.iter_mut().filter(of_pair) {
             let verdict = match rule.condition {
-                Condition::Cut => Some(Verdict::Drop),
+                Condition::Cut => Some(PacketVerdict::Drop),
                 Condition::Loss(share) => {
                     let dice = random.next_u64() as f64 / u64::MAX as f64;
                     if dice >= share {
                         continue;
                     }
-                    Some(Verdict::Drop)
+                    Some(PacketVerdict::Drop)
                 }
                 Condition::Delay(delay) => {
                     at += delay;
@@ -113,11 +113,11 @@ impl Rules {
                         at += wait;
                         None
                     }
-                    None => Some(Verdict::Drop),
+                    None => Some(PacketVerdict::Drop),
                 },
-                Condition::Refused if opens => Some(Verdict::Refuse),
+                Condition::Refused if opens => Some(PacketVerdict::Refuse),
                 Condition::Reset if packet.segment.as_ref().is_some_and(|s| !s.resets) => {
-                    Some(Verdict::Reset)
+                    Some(PacketVerdict::Reset)
                 }
                 Condition::Refused | Condition::Reset => continue,
             };
@@ -126,7 +126,7 @@ impl Rules {
                 return verdict;
             }
         }
-        Verdict::Pass { at }
+        PacketVerdict::Pass { at }
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::packet::Seen;
-use super::rules::{Rules, Verdict};
+use super::rules::{PacketVerdict, Rules};
 use super::*;
 use crate::skips;
 use crate::wait;
@@ -28,9 +28,9 @@ fn a_rule_binds_its_pairs_in_its_direction_and_only_while_it_lasts() {
     let mut rules = Rules::new(Random::seeded(1));
     let (a, b) = (Host::node(0), Host::node(1));
     let now = Instant::now();
-    let passes = Verdict::Pass { at: now };
+    let passes = PacketVerdict::Pass { at: now };
     let (number, touched) = rules.add(Pairs::one_way(&[0], &[1]), Condition::Cut);
-    assert_eq!(rules.verdict(now, &packet(a, b, 100)), Verdict::Drop);
+    assert_eq!(rules.verdict(now, &packet(a, b, 100)), PacketVerdict::Drop);
     assert_eq!(rules.verdict(now, &packet(b, a, 100)), passes);
     rules.remove(number);
     assert_eq!(rules.verdict(now, &packet(a, b, 100)), passes);
@@ -45,7 +45,7 @@ fn delays_add_up_and_a_share_is_lost() {
     let delay = Duration::from_millis(25);
     rules.add(Pairs::all(2), Condition::Delay(delay));
     rules.add(Pairs::one_way(&[0], &[1]), Condition::Delay(delay));
-    let at = |delay| Verdict::Pass { at: now + delay };
+    let at = |delay| PacketVerdict::Pass { at: now + delay };
     assert_eq!(rules.verdict(now, &packet(a, b, 100)), at(2 * delay));
     assert_eq!(rules.verdict(now, &packet(b, a, 100)), at(delay));
     let (_, touched) = rules.add(Pairs::all(2), Condition::Loss(0.02));
@@ -64,7 +64,7 @@ fn a_slow_cable_is_shared_by_all_that_passes_it_and_by_nothing_else() {
     // 1,250 bytes take one millisecond.
     let slow = Condition::Rate(Nodes::of(&[1]), 10e6);
     rules.add(Pairs::cables(&[1]), slow);
-    let after = |ms| Verdict::Pass {
+    let after = |ms| PacketVerdict::Pass {
         at: now + Duration::from_millis(ms),
     };
     assert_eq!(rules.verdict(now, &packet(a, b, 1250)), after(1));
@@ -73,7 +73,7 @@ fn a_slow_cable_is_shared_by_all_that_passes_it_and_by_nothing_else() {
     assert_eq!(rules.verdict(now, &from_harness), after(3));
     assert_eq!(rules.verdict(now, &packet(b, a, 1250)), after(1));
     assert_eq!(rules.verdict(now, &packet(a, c, 1250)), after(0));
-    let full = (0..200).find(|_| rules.verdict(now, &packet(a, b, 1250)) == Verdict::Drop);
+    let full = (0..200).find(|_| rules.verdict(now, &packet(a, b, 1250)) == PacketVerdict::Drop);
     assert_eq!(full, Some(98), "100 ms of packets fit in the queue");
 }
 

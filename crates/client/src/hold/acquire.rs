@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::asks::Asks;
-use super::error::{LockError, Verdict};
+use super::error::{FailureKind, LockError};
 use super::keeper::release;
 use super::options::LockOptions;
 use crate::boot_clock::BootTime;
@@ -100,19 +100,19 @@ pub(super) async fn acquire<A: Asks>(
                 nonce = nonce::draw();
                 continue;
             }
-            Err(error) => Verdict::of(error),
+            Err(error) => FailureKind::of(error),
         };
         let is_over = ends.is_some_and(|ends| ends <= clock());
         match failed {
-            Verdict::Held(problem) if is_over => return Err(LockError::Held(problem)),
+            FailureKind::Held(problem) if is_over => return Err(LockError::Held(problem)),
             // The wait of one request has ended, and with it the place in the queue.
-            Verdict::Held(_) => nonce = nonce::draw(),
-            Verdict::Again(error) if is_over => return Err(LockError::Request(error)),
-            Verdict::Again(_) => sleep(AGAIN).await,
-            Verdict::NotHeld(problem) => {
+            FailureKind::Held(_) => nonce = nonce::draw(),
+            FailureKind::Again(error) if is_over => return Err(LockError::Request(error)),
+            FailureKind::Again(_) => sleep(AGAIN).await,
+            FailureKind::NotHeld(problem) => {
                 return Err(LockError::Request(crate::error::Error::Problem(problem)));
             }
-            Verdict::Never(error) => return Err(LockError::Request(error)),
+            FailureKind::Never(error) => return Err(LockError::Request(error)),
         }
     }
 }
@@ -169,10 +169,16 @@ async fn confirm<A: Asks>(
     loop {
         let sent = clock();
         let limit = (options.ttl / 3).max(LEAST_LIMIT);
-        match asks.renew(name, &renewal, limit).await.map_err(Verdict::of) {
+        match asks
+            .renew(name, &renewal, limit)
+            .await
+            .map_err(FailureKind::of)
+        {
             Ok(renewed) => return Ok(Some(taken(lasts(&renewed, sent, options.ttl)))),
-            Err(Verdict::Again(_)) if over > clock() => sleep(AGAIN.min(options.ttl / 10)).await,
-            Err(Verdict::Never(error)) => return Err(LockError::Request(error)),
+            Err(FailureKind::Again(_)) if over > clock() => {
+                sleep(AGAIN.min(options.ttl / 10)).await
+            }
+            Err(FailureKind::Never(error)) => return Err(LockError::Request(error)),
             Err(_) => return Ok(None),
         }
     }

@@ -46,7 +46,7 @@ fn because(why: Option<&Error>) -> String {
 
 /// The meaning of an error for a request about a lock.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum FailureKind {
     /// Another caller holds the lock.
     Held(Box<Problem>),
     /// The token does not belong to a hold.
@@ -57,7 +57,7 @@ pub(super) enum Verdict {
     Never(Error),
 }
 
-impl Verdict {
+impl FailureKind {
     pub(super) fn of(error: Error) -> Self {
         match error {
             Error::Problem(problem) => match problem.error_code() {

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::acquire::{LEAST_LIMIT, lasts, millis};
 use super::asks::Asks;
-use super::error::{LockLost, Verdict};
+use super::error::{FailureKind, LockLost};
 use crate::boot_clock::BootTime;
 use crate::error::Error;
 
@@ -78,16 +78,16 @@ impl<A: Asks> Keeper<A> {
                     renewed = renewed => renewed,
                     () = self.sleep_until(now.after(left)) => continue,
                 };
-                match renewed.map_err(Verdict::of) {
+                match renewed.map_err(FailureKind::of) {
                     Ok(held) => {
                         let until = lasts(&held, now, self.ttl);
                         self.known.send_replace(Hold::Until(until));
                         break;
                     }
-                    Err(Verdict::Held(problem) | Verdict::NotHeld(problem)) => {
+                    Err(FailureKind::Held(problem) | FailureKind::NotHeld(problem)) => {
                         return LockLost::TakenAway(problem);
                     }
-                    Err(Verdict::Again(error) | Verdict::Never(error)) => {
+                    Err(FailureKind::Again(error) | FailureKind::Never(error)) => {
                         why = Some(Box::new(error));
                         sleep((self.ttl / 20).min(Duration::from_secs(1))).await;
                     }
@@ -123,10 +123,10 @@ pub(super) async fn release<A: Asks>(asks: &A, name: &str, lease: &str) -> Resul
     let mut attempts = 0;
     loop {
         attempts += 1;
-        match asks.release(name, &request).await.map_err(Verdict::of) {
-            Ok(()) | Err(Verdict::NotHeld(_) | Verdict::Held(_)) => return Ok(()),
-            Err(Verdict::Again(_)) if attempts < 5 => sleep(LOOK_EVERY * attempts).await,
-            Err(Verdict::Again(error) | Verdict::Never(error)) => return Err(error),
+        match asks.release(name, &request).await.map_err(FailureKind::of) {
+            Ok(()) | Err(FailureKind::NotHeld(_) | FailureKind::Held(_)) => return Ok(()),
+            Err(FailureKind::Again(_)) if attempts < 5 => sleep(LOOK_EVERY * attempts).await,
+            Err(FailureKind::Again(error) | FailureKind::Never(error)) => return Err(error),
         }
     }
 }

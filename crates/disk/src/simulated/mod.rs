@@ -80,7 +80,7 @@ struct State {
 }
 
 /// The handling of a call.
-enum Verdict {
+enum CallHandling {
     Go,
     /// Return `Ok` and do nothing.
     Lie,
@@ -160,7 +160,7 @@ impl SimulatedDisk {
 
 impl State {
     /// Records an operation and decides how it is handled.
-    fn begin(&mut self, operation: Operation) -> io::Result<Verdict> {
+    fn begin(&mut self, operation: Operation) -> io::Result<CallHandling> {
         self.record(operation)?;
         Ok(self.judge())
     }
@@ -179,14 +179,14 @@ impl State {
     }
 
     /// Decides how the last recorded operation is handled.
-    fn judge(&mut self) -> Verdict {
+    fn judge(&mut self) -> CallHandling {
         let Some(operation) = self.operations.last_mut() else {
-            return Verdict::Go;
+            return CallHandling::Go;
         };
         if self.power_fails_at.is_some_and(|at| operation.number >= at) {
             self.power_is_off = true;
             operation.outcome = Outcome::PowerFailed;
-            return Verdict::PowerFails;
+            return CallHandling::PowerFails;
         }
         let (call, path) = (operation.call, &operation.path);
         let struck = self
@@ -198,13 +198,13 @@ impl State {
         if let Some(failure) = struck {
             operation.outcome = Outcome::Failed;
             self.faults.retain(|fault| !fault.is_spent());
-            return Verdict::Fail(failure);
+            return CallHandling::Fail(failure);
         }
         if self.lie.as_ref().is_some_and(|lie| lie(operation)) {
             operation.outcome = Outcome::Lied;
-            return Verdict::Lie;
+            return CallHandling::Lie;
         }
-        Verdict::Go
+        CallHandling::Go
     }
 
     fn refused<T>(&mut self, error: io::Error) -> io::Result<T> {
@@ -236,13 +236,13 @@ impl State {
         change: impl FnOnce(&mut Tree) -> io::Result<()>,
     ) -> io::Result<()> {
         match self.begin(operation)? {
-            Verdict::Lie => Ok(()),
-            Verdict::Fail(failure) => Err(failure.error()),
-            Verdict::Go => match change(&mut self.tree) {
+            CallHandling::Lie => Ok(()),
+            CallHandling::Fail(failure) => Err(failure.error()),
+            CallHandling::Go => match change(&mut self.tree) {
                 Ok(()) => Ok(()),
                 Err(error) => self.refused(error),
             },
-            Verdict::PowerFails => {
+            CallHandling::PowerFails => {
                 // The change may have reached the cache, and from there the disk.
                 let _ = change(&mut self.tree);
                 Err(power_is_off())
@@ -266,9 +266,9 @@ impl State {
         change: impl FnOnce(&mut Content),
     ) -> io::Result<()> {
         match self.begin(operation)? {
-            Verdict::Lie => return Ok(()),
-            Verdict::Fail(failure) => return Err(failure.error()),
-            Verdict::Go | Verdict::PowerFails => {}
+            CallHandling::Lie => return Ok(()),
+            CallHandling::Fail(failure) => return Err(failure.error()),
+            CallHandling::Go | CallHandling::PowerFails => {}
         }
         if self.full && to_len > self.content(node)?.len() {
             return self.refused(Failure::NoSpace.error());
@@ -282,27 +282,27 @@ impl State {
 
     fn sync(&mut self, node: NodeId) -> io::Result<()> {
         let verdict = if self.power_is_off {
-            Verdict::PowerFails
+            CallHandling::PowerFails
         } else {
             self.judge()
         };
         let made = match verdict {
-            Verdict::Lie => return Ok(()),
-            Verdict::PowerFails => return Err(power_is_off()),
-            Verdict::Go => true,
-            Verdict::Fail(_) => false,
+            CallHandling::Lie => return Ok(()),
+            CallHandling::PowerFails => return Err(power_is_off()),
+            CallHandling::Go => true,
+            CallHandling::Fail(_) => false,
         };
         match self.tree.nodes.get_mut(&node) {
             Some(Node::File(content)) if made => content.sync(),
             Some(Node::File(content)) => content.fail_sync(),
             Some(Node::Folder(names)) if made => names.sync(),
             Some(Node::Folder(_)) => {
-                self.read_only = matches!(verdict, Verdict::Fail(Failure::InputOutput))
+                self.read_only = matches!(verdict, CallHandling::Fail(Failure::InputOutput))
             }
             None => {}
         }
         match verdict {
-            Verdict::Fail(failure) => Err(failure.error()),
+            CallHandling::Fail(failure) => Err(failure.error()),
             _ => Ok(()),
         }
     }

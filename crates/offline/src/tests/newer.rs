@@ -15,7 +15,7 @@ use seqd_store::testing::{of_a_newer_program, small_file_of_a_newer_program};
 use super::fixture::{APPLIED, CLUSTER, Fixture};
 use super::{checks, files};
 use crate::checkpoint::{describe, load};
-use crate::{OfflineError, Verdict, inspect_folder, read_snapshot};
+use crate::{CheckResult, OfflineError, inspect_folder, read_snapshot};
 
 /// Sets the version of a value to one that this program does not support.
 fn newer_version(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -142,7 +142,7 @@ fn newer_parts_of_a_folder_are_reported_as_such_and_left() {
     assert!(found.iter().all(|(_, is_newer)| *is_newer), "{found:?}");
     let bad = checks(&root).into_iter();
     let bad: Vec<_> = bad
-        .filter(|check| check.verdict == Verdict::Bad && !check.is_newer)
+        .filter(|check| check.verdict == CheckResult::Bad && !check.is_newer)
         .collect();
     assert_eq!(bad, []);
     assert_eq!(files(&root), before);

@@ -76,7 +76,7 @@ pub struct HelloReply {
     pub votes: bool,
     /// The answering node's own start: one hello introduces both nodes.
     pub identity: Option<HelloIdentity>,
-    pub verdict: Verdict,
+    pub verdict: HelloVerdict,
 }
 
 /// The stage of a node.
@@ -99,7 +99,7 @@ pub enum Standing {
 
 /// The verdict of the answering node on the sender of the hello.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum HelloVerdict {
     Welcome,
     /// The sender's identity belongs to another cluster.
     Foreign,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seqd_guards::is_out;
 use seqd_peers::levels::LevelRange;
-use seqd_peers::wire::hello::{Hello, HelloIdentity, HelloReply, Standing, Verdict};
+use seqd_peers::wire::hello::{Hello, HelloIdentity, HelloReply, HelloVerdict, Standing};
 use seqd_peers::wire::route::Route;
 
 use super::hello;
@@ -44,19 +44,19 @@ pub(crate) async fn introduce(context: &NodeContext, to: u64, addr: &str) -> boo
 pub(crate) fn judge_reply(context: &NodeContext, reply: &HelloReply) -> Result<Option<u64>, Stop> {
     let name = &context.settings.name;
     match &reply.verdict {
-        Verdict::Removed => return Err(peer_stops::removed(name)),
-        Verdict::Stale { why } => return Err(peer_stops::stale(name, why)),
-        Verdict::Superseded { by } => return Err(peer_stops::superseded(by)),
-        Verdict::LeftBehind { level } => {
+        HelloVerdict::Removed => return Err(peer_stops::removed(name)),
+        HelloVerdict::Stale { why } => return Err(peer_stops::stale(name, why)),
+        HelloVerdict::Superseded { by } => return Err(peer_stops::superseded(by)),
+        HelloVerdict::LeftBehind { level } => {
             return Err(peer_stops::left_behind(context.settings.levels, *level));
         }
-        Verdict::Foreign | Verdict::Welcome => {}
+        HelloVerdict::Foreign | HelloVerdict::Welcome => {}
     }
     let Some(theirs) = &reply.identity else {
         return Ok(None);
     };
     check_start(context, theirs, reply.levels)
-        .map(|verdict| (verdict == Verdict::Welcome).then_some(theirs.node))
+        .map(|verdict| (verdict == HelloVerdict::Welcome).then_some(theirs.node))
 }
 
 /// Judges a start by its hello, and records it if it may take part. Returns an error if this node
@@ -65,9 +65,9 @@ pub(crate) fn check_start(
     context: &NodeContext,
     theirs: &HelloIdentity,
     levels: LevelRange,
-) -> Result<Verdict, Stop> {
+) -> Result<HelloVerdict, Stop> {
     let Some(own) = context.identity() else {
-        return Ok(Verdict::Welcome);
+        return Ok(HelloVerdict::Welcome);
     };
     if own.cluster_id != theirs.cluster_id && !is_out!(ForeignRefused) {
         if theirs.ancestors.contains(&own.cluster_id) {
@@ -75,21 +75,21 @@ pub(crate) fn check_start(
         }
         if own.ancestors.contains(&theirs.cluster_id) {
             let by = own.cluster_id;
-            return Ok(Verdict::Superseded { by });
+            return Ok(HelloVerdict::Superseded { by });
         }
-        return Ok(Verdict::Foreign);
+        return Ok(HelloVerdict::Foreign);
     }
     if context.is_removed(theirs.node) {
-        return Ok(Verdict::Removed);
+        return Ok(HelloVerdict::Removed);
     }
     if theirs.node == own.node {
         // This node itself, reached under another address, or a running copy of it.
         let why = format!("node {} runs here already", own.node);
         let is_this = theirs.start == context.start;
         return Ok(if is_this {
-            Verdict::Welcome
+            HelloVerdict::Welcome
         } else {
-            Verdict::Stale { why }
+            HelloVerdict::Stale { why }
         });
     }
     if let Some(level) = context.level_outside(levels) {
@@ -99,13 +99,13 @@ pub(crate) fn check_start(
             %levels,
             "a node is refused because its program does not support the cluster's level"
         );
-        return Ok(Verdict::LeftBehind { level });
+        return Ok(HelloVerdict::LeftBehind { level });
     }
     match context
         .peers
         .meet(theirs.node, theirs.start, theirs.began, levels)
     {
-        Ok(()) => Ok(Verdict::Welcome),
+        Ok(()) => Ok(HelloVerdict::Welcome),
         Err(stale) => {
             tracing::warn!(
                 node = theirs.node,
@@ -114,7 +114,7 @@ pub(crate) fn check_start(
                 "a node is refused because its folder contains less than it has acknowledged"
             );
             let why = stale.to_string();
-            Ok(Verdict::Stale { why })
+            Ok(HelloVerdict::Stale { why })
         }
     }
 }
@@ -154,10 +154,10 @@ pub(crate) fn answer_hello(context: &NodeContext, hello: &Hello) -> Option<Hello
             Ok(verdict) => verdict,
             Err(stop) => {
                 context.stop(stop);
-                Verdict::Foreign
+                HelloVerdict::Foreign
             }
         },
-        None => Verdict::Welcome,
+        None => HelloVerdict::Welcome,
     };
     Some(HelloReply {
         name: context.settings.name.clone(),

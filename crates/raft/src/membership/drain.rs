@@ -97,14 +97,14 @@ pub(super) async fn here(node: &Arc<Node>, drain: Drain, deadline: Instant) -> C
         return Err(refused(MemberError::Unfit { detail }));
     }
     if is_trial {
-        let heir = heir(context, replica).filter(|_| drains && replica.is_leader());
-        let heir = heir.and_then(|id| replica.member(id));
-        return Ok(Changed::Fits(heir.map(|member| member.name)));
+        let successor = successor(context, replica).filter(|_| drains && replica.is_leader());
+        let successor = successor.and_then(|id| replica.member(id));
+        return Ok(Changed::Fits(successor.map(|member| member.name)));
     }
     context.draining.set(drains);
     // Sends a ping to each member at once.
     context.member_came.notify_one();
-    if drains && replica.is_leader() && heir(context, replica).is_some() {
+    if drains && replica.is_leader() && successor(context, replica).is_some() {
         let until = route::wait_until(deadline, LEADS_ELSEWHERE);
         let _ = timeout_at(until, leads_elsewhere(replica)).await;
     }
@@ -127,7 +127,7 @@ pub(crate) enum HandOver {
     /// A change of the membership is in progress, and a transfer would leave it half done.
     DuringChange,
     /// No other voter can lead.
-    NoHeir,
+    NoSuccessor,
 }
 
 /// Transfers leadership away from this draining node.
@@ -135,17 +135,19 @@ pub(crate) async fn hand_over(context: &NodeContext, replica: &Replica) -> HandO
     let Ok(_alone) = replica.changing.try_lock() else {
         return HandOver::DuringChange;
     };
-    let Some(heir) = heir(context, replica) else {
-        return HandOver::NoHeir;
+    let Some(successor) = successor(context, replica) else {
+        return HandOver::NoSuccessor;
     };
-    if let Err(ChangeRefusal::Member(error)) = leader::move_leader(context, replica, heir).await {
+    if let Err(ChangeRefusal::Member(error)) =
+        leader::move_leader(context, replica, successor).await
+    {
         tracing::warn!(%error, "a draining node still leads");
     }
     HandOver::Tried
 }
 
 /// The voter that takes over: the best one, if it can lead at once and is not draining itself.
-fn heir(context: &NodeContext, replica: &Replica) -> Option<u64> {
+fn successor(context: &NodeContext, replica: &Replica) -> Option<u64> {
     let best = leader::best_transfer_target(context, replica)?;
     let fits = leader::check_target(context, replica, best, "").is_ok();
     fits.then_some(best)

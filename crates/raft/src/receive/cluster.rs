@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqd_guards::is_out;
-use seqd_peers::wire::hello::{AskStart, Hello, OwnStart, Standing, Verdict};
+use seqd_peers::wire::hello::{AskStart, Hello, HelloVerdict, OwnStart, Standing};
 use seqd_peers::wire::incoming::Sender;
 use seqd_peers::wire::transport::Rejection;
 use tokio::time::{Instant, timeout_at};
@@ -138,7 +138,7 @@ pub(super) async fn hello(
     let confirmed = confirm_members(service, &hello).await;
     let reply = introduce::answer_hello(context, &hello);
     let mut reply = reply.ok_or_else(|| not_running("this node is opening its log"))?;
-    if let (Some(theirs), Verdict::Welcome, true) =
+    if let (Some(theirs), HelloVerdict::Welcome, true) =
         (&hello.identity, &reply.verdict, sender.is_certified())
     {
         context.learn_name(theirs.node, &hello.name);

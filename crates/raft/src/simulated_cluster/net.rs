@@ -154,14 +154,14 @@ impl Net {
     }
 
     /// Cuts a host's power. It sends no answer, and does not even refuse connections.
-    pub(super) fn darken(&self, node: usize) {
+    pub(super) fn cut_power(&self, node: usize) {
         let mut state = self.lock();
         state.is_dark.insert(node, ());
         state.ports.remove(&node);
     }
 
     /// Restores a host's power. It has no state of its earlier connections.
-    pub(super) fn lighten(&self, node: usize) {
+    pub(super) fn restore_power(&self, node: usize) {
         let pipes = {
             let mut state = self.lock();
             if state.is_dark.remove(&node).is_none() {

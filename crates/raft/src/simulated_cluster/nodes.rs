@@ -158,7 +158,7 @@ impl Cluster {
             return;
         }
         self.spots[node].may_fail.store(false, Ordering::Relaxed);
-        self.net.lighten(node);
+        self.net.restore_power(node);
         let scope = Scope::new(node, self.roll(), Arc::clone(&self.record) as _);
         let disk = self.spots[node].disk.lock();
         let disk = Arc::new(disk.unwrap_or_else(PoisonError::into_inner).clone());
@@ -227,7 +227,7 @@ impl Cluster {
             return;
         };
         if power {
-            self.net.darken(node);
+            self.net.cut_power(node);
         } else {
             self.net.close_port(node);
         }

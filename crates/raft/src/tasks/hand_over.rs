@@ -34,7 +34,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
         if replica.is_leader() {
             let handed_over = drain::hand_over(&context, &replica).await;
             pause = pause_after(pause, &handed_over);
-            if matches!(handed_over, HandOver::NoHeir) && !is_logged {
+            if matches!(handed_over, HandOver::NoSuccessor) && !is_logged {
                 tracing::warn!("draining: no other voter can lead, so this node continues to lead");
                 is_logged = true;
             }
@@ -48,7 +48,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
 fn pause_after(pause: Duration, handed_over: &HandOver) -> Duration {
     match handed_over {
         HandOver::Tried => (pause * 2).min(SELDOM),
-        HandOver::DuringChange | HandOver::NoHeir => pause,
+        HandOver::DuringChange | HandOver::NoSuccessor => pause,
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
             1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000,
         ];
         assert_eq!(pauses_ms, expected);
-        for not_made in [HandOver::NoHeir, HandOver::DuringChange] {
+        for not_made in [HandOver::NoSuccessor, HandOver::DuringChange] {
             assert_eq!(pause_after(AGAIN_AFTER, &not_made), AGAIN_AFTER);
         }
     }

@@ -133,13 +133,13 @@ pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
 /// only entries. Returns whether the log has outgrown the snapshots.
 async fn snapshot_if_due(replica: &Replica, limits: Limits) -> bool {
     let (log, _) = look(replica, 0);
-    let behind = replica.wal.bytes_behind(log.snapshot);
+    let behind = replica.wal.bytes_after(log.snapshot);
     if is_snapshot_due(&log, limits, behind)
         && let Err(error) = replica.raft.trigger().snapshot().await
     {
         tracing::debug!(%error, "no snapshot was taken");
     }
-    let unapplied = replica.wal.bytes_behind(replica.applied.index().get());
+    let unapplied = replica.wal.bytes_after(replica.applied.index().get());
     is_log_long(&log, limits, behind.saturating_sub(unapplied))
 }
 
@@ -167,11 +167,11 @@ fn is_log_long(log: &Log, limits: Limits, applied_bytes: u64) -> bool {
 pub(crate) async fn purge_once(replica: &Replica, snapshot_every: u64, space: &DiskSpace) {
     let limits = limits(space);
     let (log, followers) = look(replica, snapshot_every);
-    let bytes_behind = |index| replica.wal.bytes_behind(index);
-    let upto = purge_upto(&log, &followers, limits, &bytes_behind);
+    let bytes_after = |index| replica.wal.bytes_after(index);
+    let upto = purge_upto(&log, &followers, limits, &bytes_after);
     let still_sent = followers.iter().filter(|follower| {
         let at = follower.has();
-        let (matched, behind) = (follower.matched, bytes_behind(at));
+        let (matched, behind) = (follower.matched, bytes_after(at));
         behind <= limits.most && (matched < at || behind > limits.cheap)
     });
     let still_sent: Vec<_> = still_sent.map(|follower| follower.node).collect();
@@ -212,10 +212,10 @@ impl Follower {
 
 /// The number of entries that are kept before the latest snapshot: the limit by count, halved until
 /// the entries fit into the limit by bytes.
-fn kept_before_snapshot(log: &Log, limits: Limits, bytes_behind: &dyn Fn(u64) -> u64) -> u64 {
+fn kept_before_snapshot(log: &Log, limits: Limits, bytes_after: &dyn Fn(u64) -> u64) -> u64 {
     let mut before = BEFORE_SNAPSHOT.min(log.snapshot_every / 2);
-    let behind = bytes_behind(log.snapshot);
-    let bytes = |before| bytes_behind(log.snapshot.saturating_sub(before)).saturating_sub(behind);
+    let behind = bytes_after(log.snapshot);
+    let bytes = |before| bytes_after(log.snapshot.saturating_sub(before)).saturating_sub(behind);
     while before > 0 && bytes(before) > limits.before_snapshot {
         before /= 2;
     }
@@ -227,9 +227,9 @@ fn purge_upto(
     log: &Log,
     followers: &[Follower],
     limits: Limits,
-    bytes_behind: &dyn Fn(u64) -> u64,
+    bytes_after: &dyn Fn(u64) -> u64,
 ) -> Option<u64> {
-    let before = kept_before_snapshot(log, limits, bytes_behind);
+    let before = kept_before_snapshot(log, limits, bytes_after);
     let at_once = before / 10;
     let mut upto = log.snapshot.saturating_sub(before);
     if upto < log.purged + at_once.max(1) {
@@ -244,7 +244,7 @@ fn purge_upto(
             cheap
         };
         // The entries that the follower lacks may already be purged.
-        if (log.purged..upto).contains(&has) && bytes_behind(has) <= most {
+        if (log.purged..upto).contains(&has) && bytes_after(has) <= most {
             upto = has;
         }
     }
@@ -265,7 +265,7 @@ mod tests {
     /// The last entry. All entries have 1 KiB.
     const LAST: u64 = 510_000;
 
-    fn bytes_behind(index: u64) -> u64 {
+    fn bytes_after(index: u64) -> u64 {
         LAST.saturating_sub(index) << 10
     }
 
@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn upto(log: &Log, followers: &[Follower]) -> Option<u64> {
-        purge_upto(log, followers, LIMITS, &bytes_behind)
+        purge_upto(log, followers, LIMITS, &bytes_after)
     }
 
     #[test]
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(kept, Some(400_000), "purged behind a snapshot on its way");
         // The follower has the snapshot and continues after it.
         assert_eq!(upto(&LOG, &[follower(420_000, 400_000)]), Some(420_000));
-        let heavy = |index| bytes_behind(index) << 3;
+        let heavy = |index| bytes_after(index) << 3;
         let purged = purge_upto(&LOG, &others, LIMITS, &heavy);
         assert_eq!(purged, Some(500_000 - 1_250), "as large as the log allows");
     }

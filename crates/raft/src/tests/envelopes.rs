@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use seqd_peers::table::Start;
 use seqd_peers::wire::envelope::Envelope;
 use seqd_peers::wire::frame::{Frame, FrameCodec, Part, VERSION};
-use seqd_peers::wire::hello::{Hello, HelloReply, Verdict};
+use seqd_peers::wire::hello::{Hello, HelloReply, HelloVerdict};
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::sealed::{self, Sealed};
 use seqd_peers::wire::transport::{CallError, Link, Payload, RejectionCode};
@@ -199,7 +199,7 @@ async fn a_start_of_another_cluster_is_not_met_and_takes_nobodys_place() {
     let HelloReply { verdict, .. } = reply.unwrap();
     assert_eq!(
         verdict,
-        Verdict::Foreign,
+        HelloVerdict::Foreign,
         "a start of another cluster was met"
     );
     let right = envelope(&cluster, (follower, leader));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openraft::ChangeMembers;
 use seqd_peers::table::Start;
-use seqd_peers::wire::hello::{HelloIdentity, HelloReply, Verdict};
+use seqd_peers::wire::hello::{HelloIdentity, HelloReply, HelloVerdict};
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::sealed;
 use seqd_peers::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
@@ -102,12 +102,12 @@ async fn a_start_below_the_level_is_refused_by_all_and_one_above_it_by_the_leade
     let level = cluster.raft(leader).node().context.level();
     let range = |oldest, newest| LevelRange { oldest, newest };
     let (below, above) = (range(0, level.0 - 1), range(level.0 + 1, level.0 + 2));
-    let refused = Verdict::LeftBehind { level };
+    let refused = HelloVerdict::LeftBehind { level };
     // A follower may lag: the cluster's level may be one that it has not applied yet.
     for (from, to, levels, verdict) in [
         (follower, leader, below, &refused),
         (leader, follower, below, &refused),
-        (leader, follower, above, &Verdict::Welcome),
+        (leader, follower, above, &HelloVerdict::Welcome),
         (follower, leader, above, &refused),
     ] {
         let context = &cluster.raft(from).node().context;
@@ -317,7 +317,7 @@ async fn a_report_of_an_earlier_start_of_a_member_does_not_raise_the_level() {
     };
     assert_eq!(
         introduce::check_start(context, &identity, OLD),
-        Ok(Verdict::Welcome)
+        Ok(HelloVerdict::Welcome)
     );
     context.record_answer(learner, None);
     assert_no_raise_is_due(&cluster);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use seqd_peers::levels::LevelRange;
 use seqd_peers::wire::envelope::Envelope;
 use seqd_peers::wire::hello::{
-    self, Adopt, Hello, HelloIdentity, HelloReply, Prepare, Standing, Taken, Verdict,
+    self, Adopt, Hello, HelloIdentity, HelloReply, HelloVerdict, Prepare, Standing, Taken,
 };
 use seqd_state::codec::frame::{self, Framed};
 use seqd_state::codec::{Versioned, decode, encode};
@@ -334,12 +334,12 @@ fn handshake(lines: &mut Lines) {
         },
     ];
     let verdicts = [
-        Verdict::Welcome,
-        Verdict::Foreign,
-        Verdict::Stale { why: text("why") },
-        Verdict::Removed,
-        Verdict::Superseded { by: text("D") },
-        Verdict::LeftBehind { level: Level(3) },
+        HelloVerdict::Welcome,
+        HelloVerdict::Foreign,
+        HelloVerdict::Stale { why: text("why") },
+        HelloVerdict::Removed,
+        HelloVerdict::Superseded { by: text("D") },
+        HelloVerdict::LeftBehind { level: Level(3) },
     ];
     for (at, verdict) in verdicts.into_iter().enumerate() {
         lines.add(&HelloReply {

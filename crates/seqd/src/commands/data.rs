@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use seqd_client::api::exit;
 use seqd_node::last_minted_ms;
-use seqd_offline::{Check, EntryId, FolderReport, OfflineError, Problem, Verdict, unreadable_code};
+use seqd_offline::{
+    Check, CheckResult, EntryId, FolderReport, OfflineError, Problem, unreadable_code,
+};
 use serde_json::{Value, json};
 
 use crate::commands::takeover::{self, RecoverArgs};
@@ -249,7 +251,9 @@ fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
     if let Some(failure) = failed {
         return Err(failure);
     }
-    let bad = checks.iter().filter(|check| check.verdict == Verdict::Bad);
+    let bad = checks
+        .iter()
+        .filter(|check| check.verdict == CheckResult::Bad);
     let bad: Vec<&Check> = bad.collect();
     let (count, of) = (bad.len(), checks.len());
     let newer_only = bad.iter().all(|check| check.is_newer);

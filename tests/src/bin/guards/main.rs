@@ -27,7 +27,7 @@ use seqd_guards::Guard;
 use seqd_tests::guards::{Row, rows};
 
 use build::Built;
-use trial::Verdict;
+use trial::TrialResult;
 
 /// The number of tests that run at the same time. They measure no time, and most of them wait for
 /// other work.
@@ -35,7 +35,7 @@ const AT_ONCE: usize = 2;
 
 struct Found {
     row: Row,
-    verdict: Verdict,
+    verdict: TrialResult,
     took: Duration,
 }
 
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     println!("{table}");
     let missed = found
         .iter()
-        .filter(|found| found.verdict != Verdict::Caught);
+        .filter(|found| found.verdict != TrialResult::Caught);
     let missed = missed.count();
     println!(
         "{} of {} guards are missed when they are gone, in {:.0} s",

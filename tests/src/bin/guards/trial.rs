@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum TrialResult {
     /// The test failed and named the violation.
     Caught,
     /// The test fails with the guard in place.
@@ -30,7 +30,7 @@ pub(crate) enum Verdict {
     Hung,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for TrialResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Caught => write!(f, "caught"),
@@ -51,10 +51,10 @@ struct Ended {
 }
 
 /// The result of the trial, and the duration of its last run.
-pub(crate) fn verdict(row: &Row, built: &Built) -> (Verdict, Duration) {
+pub(crate) fn verdict(row: &Row, built: &Built) -> (TrialResult, Duration) {
     let sound = run(row, built, None);
     if sound.passed != Some(true) {
-        return (Verdict::FailsAnyway(sound.output), sound.took);
+        return (TrialResult::FailsAnyway(sound.output), sound.took);
     }
     let without = run(row, built, Some(row.guard.name()));
     let took = without.took;
@@ -62,11 +62,11 @@ pub(crate) fn verdict(row: &Row, built: &Built) -> (Verdict, Duration) {
         // Words that were printed before the test hung count, because a violation may leave other
         // threads waiting.
         _ if without.passed != Some(true) && without.output.contains(&row.violation) => {
-            Verdict::Caught
+            TrialResult::Caught
         }
-        Some(true) => Verdict::NotMissed,
-        Some(false) => Verdict::OtherWords(without.output),
-        None => Verdict::Hung,
+        Some(true) => TrialResult::NotMissed,
+        Some(false) => TrialResult::OtherWords(without.output),
+        None => TrialResult::Hung,
     };
     (verdict, took)
 }

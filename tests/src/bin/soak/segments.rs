@@ -52,8 +52,8 @@ pub(crate) fn run(draws: u64) -> Result<(), Violation> {
         let begin = timeline.at();
         drawing.wait_for(stretch, PATIENCE);
         slow.push((delay, begin, timeline.at()));
-        let has_bitten = disks.iter().all(|disk| disk.fdatasyncs() > 0);
-        assert!(has_bitten, "a delay of {delay:?} had no effect");
+        let had_effect = disks.iter().all(|disk| disk.fdatasyncs() > 0);
+        assert!(had_effect, "a delay of {delay:?} had no effect");
     }
     for (stopped, alone) in [([0, 1], 2), ([1, 2], 0), ([0, 2], 1)] {
         let before = drawing.acknowledged_by(alone);

@@ -35,7 +35,7 @@ pub enum Asked {
 
 /// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum Reported {
     Values(Vec<Run>),
     /// The number of values that were granted or skipped.
     At(u64),
@@ -46,7 +46,7 @@ pub enum Told {
 #[derive(Debug, Clone)]
 pub struct Step {
     pub asked: Asked,
-    pub op: Op<Told>,
+    pub op: Op<Reported>,
 }
 
 /// Checks all operations on one strict sequence, which existed from the beginning. Returns the
@@ -67,7 +67,7 @@ pub(super) fn check_order(definition: &Definition, history: &[Step]) -> Result<(
 /// Converts a history of `next` to a history of operations.
 pub(super) fn steps(history: &[Op<Values>]) -> Vec<Step> {
     let told = |outcome: &Outcome<Values>| match outcome {
-        Outcome::Ok(values) => Outcome::Ok(Told::Values(values.runs.clone())),
+        Outcome::Ok(values) => Outcome::Ok(Reported::Values(values.runs.clone())),
         Outcome::Unknown(why) => Outcome::Unknown(why.clone()),
         Outcome::Refused(code) => Outcome::Refused(code.clone()),
     };
@@ -91,7 +91,7 @@ pub(super) fn read_at_the_end(allocated: u64) -> Step {
         op: Op::one(
             0,
             (At(u64::MAX), At(u64::MAX)),
-            Outcome::Ok(Told::At(allocated)),
+            Outcome::Ok(Reported::At(allocated)),
         ),
     }
 }

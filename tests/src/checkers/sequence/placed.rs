@@ -1,7 +1,7 @@
 //! The acknowledged operations on a sequence, by the positions in their responses.
 
 use super::definition::Definition;
-use super::{Asked, Step, Told};
+use super::{Asked, Reported, Step};
 use crate::checkers::Violation;
 use crate::history::{At, Outcome, Run};
 
@@ -72,7 +72,7 @@ pub(super) fn place(definition: &Definition, history: &[Step]) -> Result<Vec<Pla
             placed.push(one);
         };
         match told {
-            Told::Values(runs) => {
+            Reported::Values(runs) => {
                 let mut granted = 0;
                 for run in runs {
                     let of = |value| position(definition, value, floor, asked.until(op.back));
@@ -86,11 +86,11 @@ pub(super) fn place(definition: &Definition, history: &[Step]) -> Result<Vec<Pla
                 }
                 check_count(op.count, granted, runs)?;
             }
-            Told::At(next) if matches!(step.asked, Asked::Advance(_)) => {
+            Reported::At(next) if matches!(step.asked, Asked::Advance(_)) => {
                 add(Place::Advanced(*next));
             }
-            Told::At(next) => add(Place::Read(*next)),
-            Told::Done => {}
+            Reported::At(next) => add(Place::Read(*next)),
+            Reported::Done => {}
         }
     }
     Ok(placed)

@@ -3,7 +3,7 @@
 use super::*;
 use crate::seed::Random;
 
-fn step(asked: Asked, call: u64, back: u64, count: u64, outcome: Outcome<Told>) -> Step {
+fn step(asked: Asked, call: u64, back: u64, count: u64, outcome: Outcome<Reported>) -> Step {
     Step {
         asked,
         op: Op {
@@ -19,7 +19,7 @@ fn next(call: u64, back: u64, first: i64, last: i64) -> Step {
 }
 
 fn run(call: u64, back: u64, count: u64, first: i64, last: i64) -> Step {
-    let told = Told::Values(vec![Run { first, last }]);
+    let told = Reported::Values(vec![Run { first, last }]);
     step(Asked::Next, call, back, count, Outcome::Ok(told))
 }
 
@@ -34,16 +34,22 @@ fn lost_advance(call: u64, to: i64) -> Step {
 }
 
 fn read(call: u64, back: u64, allocated: u64) -> Step {
-    step(Asked::Read, call, back, 0, Outcome::Ok(Told::At(allocated)))
+    step(
+        Asked::Read,
+        call,
+        back,
+        0,
+        Outcome::Ok(Reported::At(allocated)),
+    )
 }
 
 fn advance(call: u64, back: u64, to: i64, allocated: u64) -> Step {
-    let told = Outcome::Ok(Told::At(allocated));
+    let told = Outcome::Ok(Reported::At(allocated));
     step(Asked::Advance(to), call, back, 0, told)
 }
 
 fn done(asked: Asked, call: u64, back: u64) -> Step {
-    step(asked, call, back, 0, Outcome::Ok(Told::Done))
+    step(asked, call, back, 0, Outcome::Ok(Reported::Done))
 }
 
 fn refused(call: u64, back: u64, code: &str) -> Step {
