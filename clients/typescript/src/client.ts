@@ -256,8 +256,8 @@ export class Client {
   async #begin(key: string, options: OnceOptions): Promise<Json> {
     const until = performance.now() + (options.wait ?? 60) * 1000;
     const fields = {
-      ttl_ms: Math.floor((options.ttl ?? 86_400) * 1000),
-      claim_ttl_ms: Math.floor((options.claimTtl ?? 60) * 1000),
+      ttl_ms: Math.round((options.ttl ?? 86_400) * 1000),
+      claim_ttl_ms: Math.round((options.claimTtl ?? 60) * 1000),
       fingerprint: options.fingerprint ?? "",
       nonce: crypto.randomUUID(),
     };
@@ -318,7 +318,7 @@ export class Client {
   }
 
   issueTokens(count = 1, ttl?: number): Promise<Json> {
-    const ttlMs = ttl === undefined ? undefined : Math.floor(ttl * 1000);
+    const ttlMs = ttl === undefined ? undefined : Math.round(ttl * 1000);
     return this.call("issue_tokens", [], { count, ttl_ms: ttlMs });
   }
 

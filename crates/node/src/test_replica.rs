@@ -56,6 +56,8 @@ pub(crate) struct TestReplica {
     pub(crate) proposals: AtomicU64,
     /// Committed commands that this node applies at its next read.
     unapplied: Mutex<Vec<Command>>,
+    /// The outcome of the next proposal, which this node applies at its next read.
+    pub(crate) outcome: Mutex<Option<Outcome>>,
     /// The other members; none, unless a test sets some.
     pub(crate) progress: Mutex<Progress>,
     pub(crate) turns: Arc<Turns>,
@@ -76,6 +78,7 @@ impl TestReplica {
             has_state: AtomicBool::new(true),
             proposals: AtomicU64::new(0),
             unapplied: Mutex::default(),
+            outcome: Mutex::default(),
             progress: Mutex::default(),
             turns: Arc::default(),
             windows: Mutex::default(),
@@ -167,6 +170,10 @@ impl Replica for TestReplica {
             self.proposals.fetch_add(1, Ordering::SeqCst);
             // A round of consensus takes time.
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            if let Some(outcome) = self.outcome.lock().unwrap().take() {
+                self.unapplied.lock().unwrap().extend(commands);
+                return Ok(vec![outcome]);
+            }
             if self.has_quorum.load(Ordering::SeqCst) {
                 return Ok(self.apply(commands));
             }

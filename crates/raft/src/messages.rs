@@ -318,7 +318,8 @@ pub(crate) enum Stopping {
     /// The node is not stopping.
     #[default]
     No,
-    /// The node is stopping and has yet to return its leases and ranges.
+    /// The node is stopping and has yet to return its leases and ranges, or leads and has yet to
+    /// return its windows.
     Holds,
     /// The node is stopping and no longer needs the other nodes.
     GaveBack,

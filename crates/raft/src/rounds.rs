@@ -11,28 +11,36 @@ pub(crate) struct Rounds {
     pub(crate) last_voter: AtomicU64,
     /// The number of rounds that have begun.
     begun: AtomicU64,
-    /// The term and the number of the last round that succeeded. One round runs at a time.
-    confirmed: Mutex<Option<(u64, u64)>>,
+    /// The last round that ended. One round runs at a time.
+    last: Mutex<Option<Round>>,
+}
+
+struct Round {
+    term: u64,
+    number: u64,
+    has_succeeded: bool,
 }
 
 impl Rounds {
-    /// Returns whether a round of this term succeeded that began after this call: that of another
+    /// Returns the result of a round of this term that began after this call: that of another
     /// request, or `round`.
     pub(crate) async fn join(&self, term: u64, round: impl Future<Output = bool>) -> bool {
         let begun_before = self.begun.load(Ordering::SeqCst);
-        let mut confirmed = self.confirmed.lock().await;
-        if let Some((of_term, number)) = *confirmed
-            && of_term == term
-            && (number > begun_before || is_out!(ReadJoinsLaterRound))
+        let mut last = self.last.lock().await;
+        if let Some(last) = &*last
+            && last.term == term
+            && (last.number > begun_before || is_out!(ReadJoinsLaterRound))
         {
-            return true;
+            return last.has_succeeded;
         }
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        let succeeded = round.await;
-        if succeeded {
-            *confirmed = Some((term, number));
-        }
-        succeeded
+        let has_succeeded = round.await;
+        *last = Some(Round {
+            term,
+            number,
+            has_succeeded,
+        });
+        has_succeeded
     }
 }
 
@@ -57,7 +65,7 @@ mod tests {
         let (end, ended) = oneshot::channel();
         let mut first = pin!(rounds.join(5, async { ended.await.is_ok() }));
         assert!(poll(first.as_mut()).is_pending());
-        // Both arrive during the first round. The earlier one's round is also of after the other.
+        // Both arrive during the first round, so the round of the earlier one serves both.
         let asked = Arc::new(AtomicU64::new(0));
         let round = || {
             let asked = Arc::clone(&asked);
@@ -79,16 +87,22 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_failed_or_was_dropped_confirms_nobody() {
+    fn a_round_that_was_dropped_confirms_nobody_and_a_failure_is_shared() {
         let rounds = Rounds::default();
         let (_end, ended) = oneshot::channel::<()>();
         let mut dropped = Box::pin(rounds.join(5, async { ended.await.is_ok() }));
         assert!(poll(dropped.as_mut()).is_pending());
         let mut failed = pin!(rounds.join(5, ready(false)));
-        let mut next = pin!(rounds.join(5, ready(true)));
-        assert!(poll(failed.as_mut()).is_pending() && poll(next.as_mut()).is_pending());
+        let mut beside = pin!(rounds.join(5, ready(true)));
+        assert!(poll(failed.as_mut()).is_pending() && poll(beside.as_mut()).is_pending());
         drop(dropped);
         assert_eq!(poll(failed.as_mut()), Poll::Ready(false));
+        assert_eq!(
+            poll(beside.as_mut()),
+            Poll::Ready(false),
+            "a round of its own"
+        );
+        let mut next = pin!(rounds.join(5, ready(true)));
         assert_eq!(poll(next.as_mut()), Poll::Ready(true));
     }
 }

@@ -39,14 +39,13 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// Waits, once this node has returned everything else, until each other stopping node has done so.
 /// A leader still has its windows to return, so the others wait for it.
 pub(crate) async fn wait_for_others(context: &NodeContext, replica: &Replica) {
-    let began = context.set_stopping(if replica.is_leader() {
-        Stopping::Holds
-    } else {
-        Stopping::GaveBack
-    });
+    let began = context.set_stopping(Stopping::Holds);
     let stays_until = Instant::now() + STAY;
     let mut logged = Others::Free;
     while !context.is_stopped() {
+        if !replica.is_leader() {
+            context.set_stopping(Stopping::GaveBack);
+        }
         ask_all(context, replica).await;
         let now = Instant::now();
         let others = others(context, replica);
@@ -129,8 +128,7 @@ fn is_quorum(configs: &[BTreeSet<u64>], nodes: &BTreeSet<u64>) -> bool {
     !configs.is_empty() && configs.iter().all(has_majority)
 }
 
-/// Polls the progress of every reachable member, and reports that this node has returned
-/// everything.
+/// Polls the progress of every reachable member, and reports that of this node.
 async fn ask_all(context: &NodeContext, replica: &Replica) {
     let members = replica.members().into_iter();
     let others = members.filter(|(id, _)| *id != replica.node);

@@ -220,9 +220,11 @@ mod tests {
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         // As in a shell, single quotes keep a word as it is.
-        Cli::try_parse_from(line.split_whitespace().map(|word| {
+        super::parse(line.split_whitespace().map(|word| {
             let quoted = word.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
-            quoted.map_or_else(|| word.replace('"', ""), str::to_owned)
+            quoted
+                .map_or_else(|| word.replace('"', ""), str::to_owned)
+                .into()
         }))
     }
 
@@ -306,7 +308,9 @@ mod tests {
         "seqd lock acquire jobs --owner pod-7 --shared --lease 12",
         "seqd lock break jobs/nightly --token 12 --yes",
         "seqd lock run jobs --permits 3 --on-lost kill --owner a -- true",
-        "seqd lock run jobs --on-lost 'run stop.sh' --grace 2s -- sleep 5",
+        "seqd lock run jobs --on-lost run stop.sh --grace 2s -- sleep 5",
+        "seqd lock run --on-lost run stop.sh jobs -- sleep 5",
+        "seqd lock run --on-lost kill jobs -- job --on-lost run x",
         "seqd elect run boss --ttl 10s --once -- serve",
         "seqd lock get jobs/nightly -o json",
         "seqd verify-ids",

@@ -147,7 +147,7 @@ fn advice(attempts: &[Attempt]) -> String {
     } else if has("this side's certificate") {
         "use a client certificate of the CA of the cluster that has not expired: seqd tls renew \
          --client NAME makes one"
-    } else if has("certificate expired") || has("its certificate has expired") {
+    } else if has("its certificate expired") || has("its certificate has expired") {
         "the certificate of the node has expired: renew it there (seqd tls renew)"
     } else if has("requires a client's certificate") {
         "present a certificate with --cert client.crt --key client.key (seqd tls add --client \

@@ -2,7 +2,7 @@
 //! destructive commands.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -76,6 +76,16 @@ pub(crate) struct Global {
     pub(crate) dry_run: bool,
 }
 
+/// The access token: of the file, otherwise of the variable. An empty variable counts as unset.
+fn token_of(file: Option<&Path>, variable: &str) -> Result<Option<Token>, Failure> {
+    let token = match file {
+        Some(file) => Token::read(file).map_err(|error| error.to_string()),
+        None if variable.is_empty() => return Ok(None),
+        None => Token::parse(variable).map_err(|error| format!("{TOKEN}: {error}")),
+    };
+    token.map(Some).map_err(Failure::usage)
+}
+
 /// The variable with an access token, which the client libraries read, too.
 pub(crate) const TOKEN: &str = "SEQD_TOKEN";
 
@@ -116,13 +126,8 @@ impl Session {
             key: global.key.clone(),
         };
         let endpoints = parse_endpoints(&global.endpoints, tls.is_given())?;
-        let token = match (&global.token_file, std::env::var(TOKEN)) {
-            (Some(file), _) => Some(Token::read(file)),
-            (None, Ok(token)) => Some(Token::parse(&token)),
-            (None, Err(_)) => None,
-        };
-        let token = token.transpose();
-        let token = token.map_err(|error| Failure::usage(error.to_string()))?;
+        let variable = std::env::var_os(TOKEN).unwrap_or_default();
+        let token = token_of(global.token_file.as_deref(), &variable.to_string_lossy())?;
         let options = Options {
             endpoints,
             timeout: global.timeout,

@@ -78,28 +78,41 @@ impl Line {
         MintError::Crowded { ids, ms }
     }
 
+    /// Refuses a request whose own IDs cannot be minted before `deadline`. The first of its IDs may
+    /// be of the current tick.
+    pub(super) fn check(&self, count: u32, deadline: Instant) -> Result<(), MintError> {
+        let (ids, left) = (u64::from(count), time_to(deadline));
+        if !self.is_late(ids, left) {
+            return Ok(());
+        }
+        let ticks = 1 + u64::try_from(left.as_millis()).unwrap_or(u64::MAX) / self.tick_ms;
+        Err(MintError::TooMany {
+            ids,
+            ms: self.ms_of(ids),
+            limit: ticks.saturating_mul(self.per_tick),
+        })
+    }
+
     /// Joins the end of the queue. Refused if the IDs of the earlier requests and its own cannot be
-    /// minted before `deadline`. The first of its IDs may be of the current tick.
+    /// minted before `deadline`.
     pub(super) fn join(&self, count: u32, deadline: Instant) -> Result<QueuePlace<'_>, MintError> {
         let ids = u64::from(count);
         let before = self.ids.fetch_add(ids, Ordering::Relaxed);
         let place = QueuePlace { line: self, ids };
-        let left = deadline.saturating_duration_since(Instant::now());
-        let is_late = |ids| {
-            let ms = self.ms_of(ids).saturating_sub(self.tick_ms);
-            Duration::from_millis(ms) > left
-        };
-        if is_late(ids) {
-            let ticks = 1 + u64::try_from(left.as_millis()).unwrap_or(u64::MAX) / self.tick_ms;
-            let (ms, limit) = (self.ms_of(ids), ticks.saturating_mul(self.per_tick));
-            return Err(MintError::TooMany { ids, ms, limit });
-        }
-        if is_late(before + ids) {
-            drop(place);
+        if self.is_late(before + ids, time_to(deadline)) {
             return Err(self.crowded_by(before));
         }
         Ok(place)
     }
+
+    fn is_late(&self, ids: u64, left: Duration) -> bool {
+        let ms = self.ms_of(ids).saturating_sub(self.tick_ms);
+        Duration::from_millis(ms) > left
+    }
+}
+
+fn time_to(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
 }
 
 impl<'a> QueuePlace<'a> {

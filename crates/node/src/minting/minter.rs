@@ -151,6 +151,22 @@ impl Minter {
         count: u32,
         deadline: Instant,
     ) -> Result<Minted, MintError> {
+        self.check_count(count, deadline)?;
+        self.mint_checked(clock, count, deadline).await
+    }
+
+    /// Refuses a request whose own IDs take too long.
+    fn check_count(&self, count: u32, deadline: Instant) -> Result<(), MintError> {
+        let checked = self.seats[0].line.check(count, deadline);
+        checked.inspect_err(|error| self.count_refusal(error))
+    }
+
+    async fn mint_checked(
+        &self,
+        clock: &ClockWatch,
+        count: u32,
+        deadline: Instant,
+    ) -> Result<Minted, MintError> {
         let minted = self.mint_by(clock, count, deadline).await;
         match &minted {
             Ok(_) => {
@@ -170,13 +186,15 @@ impl Minter {
         count: u32,
         deadline: Instant,
     ) -> Result<Minted, MintError> {
+        // Before the wait for a place, so that only the request itself decides.
+        self.check_count(count, deadline)?;
         let place = self.places.take(Serving::current_tenant(), 1);
         let Ok(_place) = timeout_at(deadline, place).await else {
             let crowded = self.least_waited_for().line.crowded();
             self.count_refusal(&crowded);
             return Err(crowded);
         };
-        self.mint(clock, count, deadline).await
+        self.mint_checked(clock, count, deadline).await
     }
 
     async fn mint_by(

@@ -175,7 +175,7 @@ pub(crate) enum OneTimeError {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LockError {
-    /// The claim of a client that does not hold the lock may still exist.
+    /// The client may hold the lock: its claim was granted but not confirmed, or not withdrawn.
     #[error("the claim may not have ended: {0}")]
     NotWithdrawn(ProposeError),
     /// The caller's token was revoked, or expired, while it waited.

@@ -293,7 +293,7 @@ pub(crate) fn lock_name(text: &str) -> Result<LockName, RequestError> {
     LockName::new(text).map_err(RequestError::invalid)
 }
 
-/// Why `.` and `..` name neither a lock nor a key.
+/// The refusal of `.` and `..` as the name of a lock or a key.
 pub(super) const NO_DOTS: &str =
     "the name must not be . or .., because clients remove these from a URL";
 

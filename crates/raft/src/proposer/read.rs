@@ -1,7 +1,7 @@
 //! Linearizable reads: the index that a node must have applied before it answers.
 //!
-//! The leader takes the index after the read has arrived, and then confirms its leadership as for a
-//! draw. A later leader is therefore elected after the read began, and the index includes every
+//! The leader takes the index and its time after the read has arrived, and then confirms its
+//! leadership as for a draw. A later leader is therefore elected after the read began, and the index includes every
 //! entry that was acknowledged before. A node that forwards a read sends its own promise with it.
 
 use seqd_guards::is_out;
@@ -23,22 +23,18 @@ pub(crate) async fn point_here(
 ) -> Result<ReadPoint, ForwardRefusal> {
     let replica = node.replica().ok_or(ForwardRefusal::NotLeader)?;
     let leading = replica.leading().ok_or(ForwardRefusal::NotLeader)?;
-    let index = replica.committed_index();
-    let term = leading.term;
-    let confirmed = is_confirmed(node, replica, term, sender);
-    let is_confirmed = match sender {
-        _ if is_out!(ReadConfirmed) => true,
-        // The promise is of after the arrival of this read, but not of others.
-        Some(_) => confirmed.await,
-        None => replica.rounds.join(term, confirmed).await,
-    };
-    if !is_confirmed {
-        return Err(ForwardRefusal::NotLeader);
-    }
-    Ok(ReadPoint {
-        index,
+    let point = ReadPoint {
+        index: replica.committed_index(),
         cluster_ms: leading.cluster_ms(),
-    })
+    };
+    let confirmed = is_confirmed(node, replica, leading.term, sender);
+    let leads = match sender {
+        _ if is_out!(ReadConfirmed) => true,
+        // The sender's promise follows this read, but not the other reads that wait here.
+        Some(_) => confirmed.await,
+        None => replica.rounds.join(leading.term, confirmed).await,
+    };
+    leads.then_some(point).ok_or(ForwardRefusal::NotLeader)
 }
 
 /// Returns the read point from the current leader, which may be this node.

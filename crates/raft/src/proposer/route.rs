@@ -103,12 +103,13 @@ pub(crate) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeErr
     }
 }
 
-/// The error of a request whose deadline passed before it was sent.
+/// The error of a request that changed nothing before its deadline.
 pub(crate) fn not_in_time(node: &Node) -> ProposeError {
     let leader = node.replica().and_then(|replica| replica.live_leader());
     match leader {
         Some(_) => ProposeError::NoQuorum {
-            detail: "the request did not reach the leader within its deadline".to_owned(),
+            detail: "the request was not completed within its deadline, and nothing was changed"
+                .to_owned(),
         },
         None => ProposeError::no_leader(),
     }

@@ -48,7 +48,7 @@ impl FromStr for OnLost {
             ("kill", _) => Ok(Self::Kill),
             ("term", _) => Ok(Self::Term),
             (_, Some(command)) => Ok(Self::Run(command.to_owned())),
-            _ => Err("it must be `kill`, `term` or `run CMD`"),
+            _ => Err("the action must be `kill`, `term` or `run CMD`"),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! When the turn comes, the claim is read again. If the wait ends first, this node stops, or it
 //! cannot confirm a grant, the claim is withdrawn before the response states that the client does
 //! not hold the lock. If the withdrawal fails, the response states that the outcome is unknown. If
-//! the client disconnects, the claim is withdrawn as soon as this node detects that.
+//! the client disconnects, the claim is withdrawn as soon as this node detects that. A claim whose
+//! owner may find it by a later request is kept instead ([`Unanswered`]).
 
 use std::time::Duration;
 
@@ -30,12 +31,12 @@ use crate::services::seals::secret;
 /// The most bytes of a client's nonce; a UUID has 36.
 const MAX_NONCE_BYTES: usize = 64;
 
-/// What becomes of a claim whose client does not get the answer that it holds the lock.
+/// The treatment of a claim whose client does not get the answer that it holds the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unanswered {
     /// It is withdrawn. Only the client of this request knows it.
     Withdrawn,
-    /// It remains until it expires: its owner may find it by a later request, and count on it.
+    /// It remains until it expires, because its owner may find it by a later request.
     Kept,
 }
 
@@ -132,8 +133,9 @@ impl LockService {
         };
         let turn = self.register(wait, deadline).await?;
         let waits_until = Instant::now() + Duration::from_millis(asked.wait_ms);
-        let mut claim = ClaimGuard::propose(&self.replica, &self.withdrawals, asked, deadline);
-        claim.is_kept = unanswered == Unanswered::Kept && !is_out!(UnansweredKept);
+        let is_kept = unanswered == Unanswered::Kept && !is_out!(UnansweredKept);
+        let mut claim =
+            ClaimGuard::propose(&self.replica, &self.withdrawals, asked, is_kept, deadline);
         let outcome = match claim.outcome().await {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -176,9 +178,7 @@ impl LockService {
             Ok(Seen::Waiting | Seen::Gone) => None,
             Err(error) => Some(error),
         };
-        if claim.is_kept
-            && let Some(ServiceError::Propose(error) | ServiceError::Unread(error)) = error
-        {
+        if is_kept && let Some(ServiceError::Propose(error) | ServiceError::Unread(error)) = error {
             return Err(LockError::NotWithdrawn(error).into());
         }
         // After each of these answers the client assumes that it holds nothing, so the claim must

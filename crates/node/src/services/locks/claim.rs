@@ -1,8 +1,8 @@
 //! A claim that this node proposed for a client, until the client has its response.
 //!
-//! If the client disconnects first, its claim is withdrawn as soon as this node detects that. The
-//! withdrawal is proposed after the claim's proposal has ended, so that it does not precede the
-//! claim in the log.
+//! If the client disconnects first, its claim is withdrawn as soon as this node detects that, unless
+//! its owner may find it by a later request. The withdrawal is proposed after the claim's proposal
+//! has ended, so that it does not precede the claim in the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) struct ClaimGuard {
     attempt: Attempt,
     proposing: Option<JoinHandle<Result<Outcome, ProposeError>>>,
     /// Whether the claim remains if this guard is dropped.
-    pub(super) is_kept: bool,
+    is_kept: bool,
 }
 
 impl ClaimGuard {
@@ -42,6 +42,7 @@ impl ClaimGuard {
         replica: &Arc<dyn Replica>,
         withdrawals: &Arc<Pool>,
         asked: AcquireLock,
+        is_kept: bool,
         deadline: Instant,
     ) -> Self {
         let (name, nonce, attempt) = (asked.name.clone(), asked.nonce, asked.attempt);
@@ -59,7 +60,7 @@ impl ClaimGuard {
             nonce,
             attempt,
             proposing: Some(proposing),
-            is_kept: false,
+            is_kept,
         }
     }
 

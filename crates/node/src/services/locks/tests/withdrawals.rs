@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use seqd_state::{AccessId, Share};
+use seqd_state::{AccessId, ClusterMs, FencingToken, LockOutcome, Outcome, Share};
 
 use super::super::MOST_WITHDRAWALS;
 use super::*;
@@ -72,19 +72,38 @@ async fn a_hold_that_its_owner_may_find_is_not_withdrawn() {
     disconnected(story.locks.acquire(NAME, asked("a", 0), by, soon())).await;
     let free = story.locks.holder(NAME, tenant, soon()).await.unwrap();
     assert!(free.is_none());
-    for attempt in 0..2 {
-        let name = format!("{NAME} {attempt}");
-        match attempt {
-            0 => {
-                let secret = ("v", 10_000);
-                disconnected(story.locks.acquire_secret(&name, secret, by, soon())).await;
-            }
-            _ => disconnected(story.locks.acquire_for(&name, ("v", 10_000), by, soon())).await,
-        }
+    let (one, two) = (format!("{NAME} 1"), format!("{NAME} 2"));
+    disconnected(story.locks.acquire_secret(&one, ("v", 10_000), by, soon())).await;
+    disconnected(story.locks.acquire_for(&two, ("v", 10_000), by, soon())).await;
+    for name in [one, two] {
         let holder = story.locks.holder(&name, tenant, soon()).await.unwrap();
         assert!(
             holder.is_some(),
             "{name}: a hold, which its owner counts on, was withdrawn"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_its_owner_may_find_is_not_denied_if_it_cannot_be_confirmed() {
+    let story = Story::begin();
+    let held = story.acquire("a", 0).await.unwrap();
+    let (right, tenant) = (Right::default(), Tenant::OPERATOR);
+    story.release(&held).await.unwrap();
+    // The claim is granted, but this node has not applied the entry and cannot read.
+    let granted = LockOutcome::Held {
+        token: FencingToken(2),
+        until: ClusterMs(10_000),
+    };
+    *story.replica.outcome.lock().unwrap() = Some(Outcome::Locks(granted));
+    story.replica.can_read.store(false, Ordering::Relaxed);
+    let secret = ("v", 10_000);
+    let claimed = story
+        .locks
+        .acquire_secret(NAME, secret, (&right, tenant), soon());
+    assert_eq!(code(claimed.await), ErrorCode::OutcomeUnknown);
+    story.replica.can_read.store(true, Ordering::Relaxed);
+    sleep(Duration::from_secs(1)).await;
+    let holder = story.locks.holder(NAME, tenant, soon()).await.unwrap();
+    assert!(holder.is_some_and(|holder| holder.has("v")));
 }
