@@ -225,6 +225,8 @@ guards! {
     SecretsApart,
     /// A repeated exit from a lock ends the entry that the first one ended.
     ExitRecorded,
+    /// Whether a lock is held is decided as of the read, not as of its response.
+    HoldAsOfRead,
     /// A hold that its owner can find by a later request is not withdrawn.
     UnansweredKept,
     /// A request ends when its caller's token is revoked or expires.

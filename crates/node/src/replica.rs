@@ -92,6 +92,15 @@ impl ReadTime {
         }
     }
 
+    /// Returns whether `until` was still ahead at the time of the read, at which the state was
+    /// read: a hold with this end existed then, however long the read took.
+    pub(crate) fn is_before(self, until: ClusterMs) -> bool {
+        match is_out!(HoldAsOfRead) {
+            true => self.left(until) > 0,
+            false => self.cluster_ms < until,
+        }
+    }
+
     /// The remaining time until `until`, counted from this call, in milliseconds.
     pub(crate) fn left(self, until: ClusterMs) -> u64 {
         let passed = self.asked.elapsed().as_micros().div_ceil(1000);

@@ -38,3 +38,23 @@ fn a_leader_that_was_paused_issues_no_value_of_the_past() {
     linearizable::strict(&history).unwrap();
     cluster.wait_same_state(&[0, 1, 2]);
 }
+
+#[test]
+fn a_read_that_waits_for_a_silent_leader_is_answered_by_the_next_one() {
+    let cluster = Cluster::started(3);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let leader = cluster.leader();
+    let pause = Paused::new(cluster.node(leader));
+    let replies: Vec<_> = std::thread::scope(|scope| {
+        let read = |node| cluster.get(node, "/v1/sequences/order?timeout_ms=20000");
+        let reads: Vec<_> = (0..3)
+            .filter(|node| *node != leader)
+            .map(|node| scope.spawn(move || read(node)))
+            .collect();
+        reads.into_iter().map(|read| read.join().unwrap()).collect()
+    });
+    drop(pause);
+    for reply in replies {
+        assert_eq!(reply.ok().json()["next"], "1");
+    }
+}

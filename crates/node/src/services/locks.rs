@@ -226,7 +226,7 @@ impl LockService {
             let is_owner = |owner: &str| request.owner.as_deref().is_none_or(|it| it == owner);
             // A hold may have expired although the applied cluster time, which lags, has not ended
             // it.
-            let is_live = |holder: &&LockHolder| time.left(holder.until) > 0;
+            let is_live = |holder: &&LockHolder| time.is_before(holder.until);
             let named = lock.holder(token).filter(|it| is_owner(&it.shown_owner()));
             match named.filter(is_live) {
                 Some(holder) => {

@@ -65,7 +65,7 @@ impl MachinePool {
             let number = lock.name.as_str().strip_prefix(&self.prefix)?;
             let number = number.parse().ok()?;
             let mut holders = lock.holders();
-            let holder = holders.find(|holder| time.left(holder.until) > 0)?;
+            let holder = holders.find(|holder| time.is_before(holder.until))?;
             let token = holder.token;
             Some((Machine { number, token }, holder))
         })

@@ -9,12 +9,13 @@ use seqd_peers::wire;
 use seqd_peers::wire::transport::Link;
 use tokio::time::Instant;
 
-use super::route::{RETRY, Route, route, time_left};
+use super::route::{RETRY, Route, given_up, replaced, route, time_left};
 use crate::confirm::{FromSender, is_confirmed, own_promise};
 use crate::conversation;
 use crate::handle::ProposeError;
 use crate::messages::{ForwardRefusal, ReadIndex, ReadIndexReply, ReadPoint};
 use crate::node::Node;
+use crate::replica::Replica;
 
 /// The index that a linearizable read must have applied, and the cluster time, if this node leads.
 pub(crate) async fn point_here(
@@ -37,32 +38,47 @@ pub(crate) async fn point_here(
     leads.then_some(point).ok_or(ForwardRefusal::NotLeader)
 }
 
-/// Returns the read point from the current leader, which may be this node.
+/// Returns the read point from the current leader, which may be this node. Asks the next leader if
+/// this one is lost meanwhile.
 pub(super) async fn point(node: &Node, deadline: Instant) -> Result<ReadPoint, ProposeError> {
-    let context = &node.context;
     loop {
-        match (route(node, deadline, false).await, node.replica()) {
-            (Route::Here(_), _) => {
-                if let Ok(point) = point_here(node, None).await {
-                    return Ok(point);
-                }
-            }
-            (Route::There { node: leader, addr }, Some(replica)) => {
-                let (left, timeout_ms) = time_left(deadline);
-                let ask = ReadIndex {
-                    promised: own_promise(replica),
-                    timeout_ms,
-                };
-                let to = (leader, addr.as_str());
-                let (link, route) = (Link::Control, wire::route::Route::ReadIndex);
-                let asked = conversation::call(context, link, to, route, ask, left).await;
-                if let Ok(ReadIndexReply(Ok(point))) = asked {
-                    return Ok(point);
-                }
-            }
+        let point = match (route(node, deadline, false).await, node.replica()) {
+            (Route::Here(_), Some(replica)) => tokio::select! {
+                biased;
+                point = point_here(node, None) => point.ok(),
+                _ = given_up(replica, deadline) => None,
+            },
+            (Route::There { node: leader, addr }, Some(replica)) => tokio::select! {
+                biased;
+                point = point_there(node, replica, (leader, &addr), deadline) => point,
+                () = replaced(node, leader) => None,
+                _ = given_up(replica, deadline) => None,
+            },
             (Route::Nowhere(error), _) => return Err(error),
-            (Route::NotLeader | Route::There { .. }, _) => {}
+            (Route::NotLeader | Route::Here(_) | Route::There { .. }, _) => None,
+        };
+        if let Some(point) = point {
+            return Ok(point);
         }
         tokio::time::sleep(RETRY).await;
+    }
+}
+
+async fn point_there(
+    node: &Node,
+    replica: &Replica,
+    leader: (u64, &str),
+    deadline: Instant,
+) -> Option<ReadPoint> {
+    let (left, timeout_ms) = time_left(deadline);
+    let ask = ReadIndex {
+        promised: own_promise(replica),
+        timeout_ms,
+    };
+    let (link, route) = (Link::Control, wire::route::Route::ReadIndex);
+    let asked = conversation::call(&node.context, link, leader, route, ask, left).await;
+    match asked {
+        Ok(ReadIndexReply(Ok(point))) => Some(point),
+        _ => None,
     }
 }

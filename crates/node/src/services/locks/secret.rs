@@ -229,7 +229,7 @@ impl LockService {
         let found = peek(&*self.replica, |state| {
             let time = time.unwrap_or_else(|| ReadTime::of_applied(state));
             let mut holders = state.lock(name.as_str())?.holders();
-            let live = holders.find(|holder| time.left(holder.until) > 0);
+            let live = holders.find(|holder| time.is_before(holder.until));
             live.map(|holder| SecretHolder::of(holder, time.left(holder.until), caller))
         });
         found.flatten()

@@ -3,7 +3,8 @@
 use seqd_state::AccessId;
 
 use super::*;
-use crate::services::{Found, HoldChange, SecretHold};
+use crate::services::error::read;
+use crate::services::{Found, HoldChange, SecretHold, lock_name};
 
 const LONGER: HoldChange = HoldChange::Extend { ttl_ms: 60_000 };
 
@@ -104,4 +105,19 @@ async fn a_hold_with_a_lease_is_nobody_s_secret() {
         "a hold was released by its public owner"
     );
     story.release(&held).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_exists_as_of_a_read_that_took_longer_than_the_rest_of_the_hold() {
+    let story = Story::begin();
+    held(&story, "v", Tenant::OPERATOR).await.unwrap();
+    let name = lock_name(NAME).unwrap();
+    let time = read(&*story.replica, soon()).await.unwrap();
+    sleep(Duration::from_secs(20)).await;
+    let holder = (story.locks).first_holder(&name, Some(time), Tenant::OPERATOR);
+    let holder = holder.expect("a hold was denied that nothing had ended");
+    assert_eq!(holder.left_ms, 0);
+    let time = read(&*story.replica, soon()).await.unwrap();
+    let holder = (story.locks).first_holder(&name, Some(time), Tenant::OPERATOR);
+    assert!(holder.is_none(), "it has expired");
 }
