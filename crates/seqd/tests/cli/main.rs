@@ -171,7 +171,10 @@ fn a_command_without_a_dry_run_refuses_it_and_sends_nothing() {
         let args: Vec<&str> = line.split(' ').chain(["--dry-run", "--yes"]).collect();
         let (code, stdout, stderr) = run(&stub, &args);
         assert_eq!((code, stdout.as_str()), (2, ""), "{line}: {stderr}");
-        assert!(stderr.contains("does not support --dry-run"), "{line}: {stderr}");
+        assert!(
+            stderr.contains("does not support --dry-run"),
+            "{line}: {stderr}"
+        );
     }
     assert!(stub.asked().is_empty(), "{:?}", stub.asked());
 }
