@@ -267,6 +267,15 @@ impl RequestError {
     }
 }
 
+/// Refuses `.` and `..` as the name of a lock or a key.
+pub(super) fn not_dots(name: &str) -> Result<(), RequestError> {
+    if matches!(name, "." | "..") {
+        let detail = "the name must not be . or .., because clients remove these from a URL";
+        return Err(RequestError::invalid(detail));
+    }
+    Ok(())
+}
+
 /// A count within `1..=limit`; 1 if it is absent.
 pub(super) fn count_within(count: Option<u64>, limit: u64) -> Result<u64, RequestError> {
     within("count", count.unwrap_or(1), limit)

@@ -6,13 +6,12 @@ use std::ops::Bound;
 
 use seqd_api::{DeletedPage, KeyDeleted, KeyState, KeysQuery, ListedKey, Page, Plan};
 use seqd_state::{
-    ClusterMs, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeyRefusal, KeySpace, Outcome, State,
-    Tenant,
+    ClusterMs, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeySpace, Outcome, State, Tenant,
 };
 use tokio::time::Instant;
 
 use super::error::{KeyError, RequestError, ServiceError, on_state, propose, read, unexpected};
-use super::keys::{KeyService, users};
+use super::keys::{KeyService, users, valid};
 use super::page::{self, PageDeletion, PageRequest};
 use crate::replica::ReadTime;
 
@@ -211,10 +210,7 @@ impl KeyService {
         key: &str,
         deadline: Instant,
     ) -> Result<Plan, ServiceError> {
-        let name = users(key);
-        if !name.is_valid() {
-            return Err(ServiceError::Refused(KeyRefusal::InvalidKey.into()));
-        }
+        let name = valid(key)?;
         let time = read(&*self.replica, deadline).await?;
         let (record, now, _) = self
             .look(&name)

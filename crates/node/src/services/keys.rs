@@ -18,9 +18,10 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
-use super::error::{KeyError, RequestError, ServiceError, on_state, propose, read, unexpected};
+use super::error::{
+    KeyError, RequestError, ServiceError, not_dots, on_state, propose, read, unexpected,
+};
 use super::key_admin::state_of;
-use super::locks::{NO_DOTS, is_dots};
 use super::room::Resource;
 use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
@@ -69,6 +70,13 @@ pub(super) fn users(key: &str) -> KeyName {
     }
 }
 
+/// The name of a user's key, if keys may have it.
+pub(super) fn valid(key: &str) -> Result<KeyName, ServiceError> {
+    let name = users(key);
+    let refused = || ServiceError::Refused(KeyRefusal::InvalidKey.into());
+    name.is_valid().then_some(name).ok_or_else(refused)
+}
+
 /// The seal of a claim.
 const SEAL: Seal = Seal(b"seqd key claim\0");
 
@@ -91,9 +99,7 @@ impl KeyService {
         tenant: Tenant,
         deadline: Instant,
     ) -> Result<KeyBegun, ServiceError> {
-        if is_dots(key) {
-            return Err(RequestError::invalid(NO_DOTS).into());
-        }
+        not_dots(key)?;
         let begin = seqd_state::BeginKey {
             name: users(key),
             tenant,
@@ -200,10 +206,7 @@ impl KeyService {
         query: &GetKeyQuery,
         deadline: Instant,
     ) -> Result<Key, ServiceError> {
-        let name = users(key);
-        if !name.is_valid() {
-            return Err(ServiceError::Refused(KeyRefusal::InvalidKey.into()));
-        }
+        let name = valid(key)?;
         let time = match query.stale.unwrap_or(false) {
             true => None,
             false => Some(read(&*self.replica, deadline).await?),

@@ -28,7 +28,7 @@ use seqd_state::{
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::error::{LockError, RequestError, ServiceError, propose, read, unexpected};
+use super::error::{LockError, RequestError, ServiceError, not_dots, propose, read, unexpected};
 use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
 use crate::replica::{Replica, peek};
@@ -287,18 +287,8 @@ fn held(name: &LockName, owner: String, token: FencingToken, expires_in_ms: u64)
 /// # Errors
 /// No lock can have it.
 pub(crate) fn lock_name(text: &str) -> Result<LockName, RequestError> {
-    if is_dots(text) {
-        return Err(RequestError::invalid(NO_DOTS));
-    }
+    not_dots(text)?;
     LockName::new(text).map_err(RequestError::invalid)
-}
-
-/// The refusal of `.` and `..` as the name of a lock or a key.
-pub(super) const NO_DOTS: &str =
-    "the name must not be . or .., because clients remove these from a URL";
-
-pub(super) fn is_dots(name: &str) -> bool {
-    matches!(name, "." | "..")
 }
 
 fn owner_of(owner: Option<String>) -> Result<String, RequestError> {

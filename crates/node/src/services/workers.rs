@@ -63,8 +63,8 @@ impl WorkerService {
             let name = |view: &LeaseView<'_>| format!("{}\0{:010}", view.layout, view.worker.0);
             let leases = state.leases();
             let leases = leases.filter(|view| {
-                let is_behind = after.is_none_or(|after| (view.layout, view.worker) > after);
-                is_behind && is_wanted(view.layout, &view.record.owner)
+                let is_after = after.is_none_or(|after| (view.layout, view.worker) > after);
+                is_after && is_wanted(view.layout, &view.record.owner)
             });
             wanted.cut(leases.map(|view| {
                 let holder = Holder::of(view.record);
