@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_node_answered_during_its_cut_counts_as_unknown() {
+    fn answers_of_a_node_during_its_cut_count_as_unknown() {
         let op = |node, call, back| Op::one(node, (At(call), At(back)), Outcome::Ok(()));
         let times = [(1, 9), (5, 10), (12, 13), (19, 30), (21, 22)];
         let cut = Doubt {

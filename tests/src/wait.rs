@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_that_panics_ends_what_is_repeated_beside_it() {
+    fn work_that_panics_ends_the_repeated_work() {
         let (send, ended) = mpsc::channel();
         std::thread::spawn(move || {
             let work = || {

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn leases_that_grow_run_out_and_those_that_do_not_never() {
+    async fn growing_leases_run_out_and_constant_ones_never() {
         let counts = WorkerCounts::default();
         let mut live = 100;
         counts.note("default", live);

@@ -136,7 +136,7 @@ async fn a_clean_stop_gives_tails_and_workers_back() {
 }
 
 #[tokio::test]
-async fn a_start_behind_its_last_id_refuses_ids_and_serves_all_else() {
+async fn a_start_before_its_last_id_refuses_ids_and_serves_all_else() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ShiftedClock::default());
     let story = start(folder.path(), &clock).await;

@@ -288,7 +288,7 @@ fn missing_files_are_reported() {
 }
 
 #[test]
-fn what_a_start_refuses_is_a_problem_although_the_files_can_be_read() {
+fn a_folder_that_a_start_refuses_is_a_problem_although_its_files_can_be_read() {
     let problems = |change: &dyn Fn(&Path)| {
         let fixture = Fixture::new();
         let root = fixture.root();

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_closed_port_is_a_lost_leader_until_it_is_heard_of_again() {
+    async fn a_leader_with_a_closed_port_is_lost_until_its_next_message() {
         let contact = heard_of(&[BEAT]).await;
         contact.found_ended(LEADER + 1);
         assert!(!contact.is_lost());

@@ -344,7 +344,7 @@ mod tests {
 
     /// Asserts that the check before a proposal and `apply` refuse each unsound command alike, and
     /// that the check accepts each sound command.
-    fn are_told_apart<const U: usize, const S: usize>(unsound: [Command; U], sound: [Command; S]) {
+    fn assert_distinguished<const U: usize, const S: usize>(unsound: [Command; U], sound: [Command; S]) {
         for command in unsound {
             let refusal = command.check().unwrap_err();
             let applied = founded().apply(&entry(1, vec![command]), None);
@@ -381,7 +381,7 @@ mod tests {
             extend(ok()),
             release(ok()),
         ];
-        are_told_apart(unsound, sound);
+        assert_distinguished(unsound, sound);
     }
 
     #[test]
@@ -430,7 +430,7 @@ mod tests {
             issue(MAX_ISSUED as u64, MAX_TTL_MS),
             consume("n".repeat(MAX_NONCE_BYTES)),
         ];
-        are_told_apart(unsound, sound);
+        assert_distinguished(unsound, sound);
     }
 
     #[test]
@@ -460,7 +460,7 @@ mod tests {
                 token: Some(token),
             }),
         ];
-        are_told_apart(unsound, sound);
+        assert_distinguished(unsound, sound);
     }
 
     #[test]

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_sealed_value_is_told_from_a_damaged_one() {
+    fn a_newer_sealed_value_is_distinguished_from_a_damaged_one() {
         let mut bytes = altered(1, 4);
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
         let found = unseal::<Note>(&bytes);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_not_a_value() {
+    fn an_empty_input_is_no_value() {
         assert_eq!(unseal::<Note>(&[1, 2, 3]), Err(CodecError::Empty));
         assert_eq!(decode::<Note>(&[]), Err(CodecError::Empty));
         assert_eq!(decode::<Note>(&[63]), Err(CodecError::Empty));

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_drops_a_bounded_number_and_what_is_left_counts_as_gone() {
+    fn an_entry_drops_a_bounded_number_and_the_others_count_as_dropped() {
         let mut state = founded();
         let notes = PASSED_PER_ENTRY + 1;
         let commands = (0..notes).map(|at| put(&format!("{at:05}"), 5)).collect();

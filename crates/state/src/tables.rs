@@ -178,7 +178,7 @@ mod tests {
     /// introduced. It then stops because of the newer level, and does not report the rows as
     /// damaged.
     #[test]
-    fn tables_that_a_level_brings_sort_behind_the_level() {
+    fn tables_of_a_level_sort_after_the_level() {
         let of_level_1 = b"abcdehiklmnoqrstwx";
         let brought = Tables::PREFIXES
             .iter()

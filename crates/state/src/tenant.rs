@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_permitted_beyond_the_limit() {
+    fn no_request_beyond_the_limit_is_permitted() {
         for percent in [1, 25, 75, 100] {
             let share = Share::of_percent(percent).unwrap();
             assert!(!share.permits(0, 10, 10));

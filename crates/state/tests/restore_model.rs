@@ -296,7 +296,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn nothing_is_given_out_again(
+    fn no_value_is_issued_again(
         before in steps(40),
         lost in steps(40),
         after in steps(60),
@@ -344,7 +344,7 @@ proptest! {
 /// The old leader's clock is as far ahead as allowed, and it grants the furthest fence that it may.
 /// At the same moment the new leader, whose clock is as far behind as allowed, stamps the start.
 #[test]
-fn the_first_window_begins_exactly_behind_the_furthest_fence() {
+fn the_first_window_begins_exactly_after_the_latest_fence() {
     for layout in LAYOUTS.map(|layout| Layout::preset(layout).unwrap()) {
         let take = |fence| take(layout.name(), "a", fence);
         let at = |state: &mut State, wall, command| apply_one(state, stamp(wall, 0), command);

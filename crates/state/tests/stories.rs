@@ -10,7 +10,7 @@ mod support;
 use std::path::Path;
 
 #[test]
-fn every_story_goes_as_told() {
+fn every_story_matches_its_expected_answers() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories");
     let mut stories = 0;
     for file in std::fs::read_dir(folder).unwrap() {

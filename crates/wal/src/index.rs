@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_behind_an_entry_are_those_of_all_later_ones() {
+    fn the_bytes_after_an_entry_are_those_of_all_later_ones() {
         let mut index = LogIndex::empty_at(5);
         for entry in 5..9 {
             let len = u32::try_from(entry).unwrap();

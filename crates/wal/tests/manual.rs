@@ -17,7 +17,7 @@ use seqd_wal::{Wal, WalOptions};
 use support::{answer, disk, entries, files, open, options, record};
 
 #[test]
-fn nothing_is_written_until_the_pump_steps() {
+fn no_byte_is_written_until_the_pump_steps() {
     let disk = disk();
     let (wal, recovered, pump) = Wal::open_manual(options(&disk)).unwrap();
     assert!(recovered.last.is_none() && !pump.step());
@@ -54,7 +54,7 @@ fn a_wait_writes_the_queue_and_never_hangs() {
 }
 
 #[test]
-fn a_close_writes_what_is_queued_and_segments_come_and_go() {
+fn a_close_writes_queued_entries_and_segments_are_created_and_removed() {
     let disk = disk();
     let (wal, _, pump) = Wal::open_manual(options(&disk)).unwrap();
     for index in 0..100 {

@@ -158,7 +158,7 @@ fn a_bad_batch_followed_by_a_torn_one_is_corruption() {
 }
 
 #[test]
-fn what_was_cut_does_not_come_back_behind_a_batch_of_equal_length() {
+fn truncated_entries_do_not_reappear_after_a_batch_of_equal_length() {
     // A long write was torn: its header is lost, and its later sectors reached the disk.
     let (disk, last) = log_of(4);
     disk.edit(SEGMENT_1, |bytes| {
@@ -193,7 +193,7 @@ fn remains_beyond_the_bad_batch_are_zeroed_durably() {
 }
 
 #[test]
-fn what_an_open_reports_is_durable_even_if_it_was_never_synced() {
+fn entries_that_an_open_reports_are_durable_even_if_they_were_never_synced() {
     let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, payload(0));
@@ -215,7 +215,7 @@ fn what_an_open_reports_is_durable_even_if_it_was_never_synced() {
 }
 
 #[test]
-fn what_an_open_reports_is_durable_even_if_its_sync_had_failed() {
+fn entries_that_an_open_reports_are_durable_even_if_their_sync_had_failed() {
     let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, payload(0));

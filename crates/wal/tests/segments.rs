@@ -123,7 +123,7 @@ fn a_log_that_is_opened_and_not_accepted_gets_no_batch() {
 }
 
 #[test]
-fn purged_segments_that_were_left_behind_a_gap_are_removed() {
+fn purged_segments_before_a_gap_are_removed() {
     let (disk, index) = long_log();
     let left = contents(&disk, SEGMENT_1);
     let (wal, _) = open(&disk);

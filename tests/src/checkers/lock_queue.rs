@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_served_out_of_turn_or_twice_is_found() {
+    fn a_request_that_is_served_out_of_turn_or_twice_is_found() {
         let arrivals = [5, 9, 7, 1];
         // The first did not wait, and 9 has left the queue.
         let sound = [hold(3, 1), hold(5, 2), hold(7, 3), hold(1, 4)];

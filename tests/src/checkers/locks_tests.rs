@@ -60,7 +60,7 @@ fn two_holders_at_one_time_are_found() {
 }
 
 #[test]
-fn more_holders_than_permits_and_one_beside_those_that_share_are_found() {
+fn too_many_holders_and_an_exclusive_one_next_to_shared_ones_are_found() {
     let permit = |token, from, to| Hold {
         permits: 2,
         ..hold(token, from, to)

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stream_does_while_it_may_refuse_does_not_count() {
+    fn gaps_of_a_stream_that_may_refuse_do_not_count() {
         let duties = [(0, SERVE), (10, None), (500, SERVE)];
         assert_eq!(late(&[5, 300, 520, 525], &duties, 530), []);
     }

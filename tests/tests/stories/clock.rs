@@ -89,7 +89,7 @@ fn assert_serves_again(cluster: &Cluster, last: u64) {
 }
 
 #[test]
-fn a_start_ten_seconds_behind_refuses_ids_until_the_clock_is_right() {
+fn a_start_with_the_clock_10_s_back_refuses_ids_until_the_clock_is_right() {
     let Some((mut cluster, clock)) = cluster_with_a_shifted_clock() else {
         return;
     };
@@ -118,7 +118,7 @@ fn a_step_of_ten_seconds_back_while_running_refuses_ids_until_the_clock_is_right
 const BEHIND: Duration = Duration::from_secs(8);
 
 #[test]
-fn a_start_that_is_behind_by_less_than_is_tolerated_mints_once_its_clock_has_caught_up() {
+fn a_start_with_the_clock_back_within_the_tolerance_mints_once_it_has_caught_up() {
     let planned = Cluster::planned(3)
         .with("clock", "max_backward_wait", "\"30s\"")
         .with("clock", "max_peer_skew", "\"30s\"");

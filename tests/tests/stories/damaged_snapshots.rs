@@ -109,7 +109,7 @@ fn a_bad_snapshot_and_no_checkpoint_are_rebuilt_from_the_older_snapshot_and_the_
 }
 
 #[test]
-fn without_snapshots_and_checkpoint_behind_a_purged_log_a_node_is_refused() {
+fn a_node_with_a_purged_log_and_neither_snapshot_nor_checkpoint_is_refused() {
     let mut cluster = filled(1, KEPT_BEHIND + PURGED_AT_ONCE + 600);
     let files = snapshots(stopped(&mut cluster, 0));
     files.iter().for_each(flip_in_the_middle);

@@ -150,7 +150,7 @@ fn pipelined_ids_are_answered_one_by_one_and_rise() {
 }
 
 #[test]
-fn nothing_of_a_transaction_or_of_a_web_page_is_carried_out() {
+fn no_command_of_a_transaction_or_of_a_web_page_is_executed() {
     let (_cluster, ports) = started(1);
     let increments = command(&["INCR", "a"]).repeat(2_000);
     let mut client = Resp::connect(&ports[0]);

@@ -20,7 +20,7 @@ fn run_with(line: &[String], more: &[&str]) -> Output {
 }
 
 #[test]
-fn nothing_is_given_out_again_after_a_restore() {
+fn no_value_is_issued_again_after_a_restore() {
     let mut takeover = Takeover::begin(300);
     let file = takeover.backup();
     takeover.work(3_000);
@@ -93,7 +93,7 @@ fn nothing_is_given_out_again_after_a_restore() {
 }
 
 #[test]
-fn nothing_is_given_out_again_after_a_lost_majority_is_recovered() {
+fn no_value_is_issued_again_after_a_lost_majority_is_recovered() {
     let mut takeover = Takeover::begin(300);
     takeover.work(3_000);
     takeover.kill_all();

@@ -29,7 +29,7 @@ fn names(line: &str, name: &str) -> bool {
 }
 
 #[test]
-fn a_name_stands_only_where_the_design_puts_it() {
+fn names_appear_only_where_the_design_permits_them() {
     let mut complaints = Vec::new();
     for source in product() {
         for (name, allowed) in NAMED {
@@ -165,7 +165,7 @@ fn the_scheme_of_the_clients_interface_is_not_written_into_strings() {
 }
 
 #[test]
-fn the_check_tells_words_from_parts_of_words() {
+fn the_check_distinguishes_words_from_parts_of_words() {
     assert!(names("use sled::Db;", "sled::"));
     assert!(names("let x = axum::Router::new();", "axum::"));
     assert!(!names("use unsettled::Db;", "sled::"));

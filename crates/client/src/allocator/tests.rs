@@ -327,7 +327,7 @@ async fn a_close_returns_both_segments_in_one_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_tells_what_is_lost() {
+async fn a_close_returns_the_lost_values() {
     let cluster = Cluster::new(1);
     let allocator = cluster.start(small());
     next(&allocator, 4).await;

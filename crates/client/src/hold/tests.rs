@@ -181,7 +181,7 @@ fn options() -> LockOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_is_renewed_at_a_third_and_never_said_to_last_longer_than_it_does() {
+async fn a_hold_is_renewed_after_a_third_and_never_overstates_its_remaining_time() {
     let fake = Fake::default();
     let guard = taken(&fake, options()).await.unwrap();
     assert_eq!(guard.token(), 1);

@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_cut_leaves_of_a_large_file_shares_all_but_the_block_that_is_written() {
+    fn a_power_cut_copies_only_the_written_block_of_a_large_file() {
         let mut file = Content::durable(&vec![1; 1 << 20]);
         file.write(b"unsynced", 0);
         for seed in 0..20 {

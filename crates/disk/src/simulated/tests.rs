@@ -69,7 +69,7 @@ fn a_sector_that_was_written_twice_may_have_either_version() {
 }
 
 #[test]
-fn what_was_synced_survives_and_other_files_stay_unsynced() {
+fn synced_files_survive_and_other_files_stay_unsynced() {
     for sync in [<dyn DiskFile>::sync_data, <dyn DiskFile>::sync_all] {
         let disk = disk();
         let (one, other) = (file(&disk, "a", b""), file(&disk, "b", b""));
@@ -100,7 +100,7 @@ fn a_length_that_was_reserved_or_set_is_there_or_not_until_a_sync() {
 }
 
 #[test]
-fn what_was_cut_off_is_zeroes_when_the_file_grows_again() {
+fn truncated_bytes_are_zeroes_after_the_file_grows_again() {
     let disk = disk();
     let file = file(&disk, "a", &[7; 6000]);
     file.set_len(10).unwrap();

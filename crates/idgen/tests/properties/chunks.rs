@@ -71,7 +71,7 @@ fn the_rest_of_a_chunk_is_dropped_at_the_next_tick_and_kept_while_the_clock_is_b
 }
 
 #[test]
-fn what_is_left_of_a_chunk_lies_at_or_below_the_tick_that_a_close_returns() {
+fn unused_ids_of_a_chunk_are_at_or_below_the_tick_that_a_close_returns() {
     let layout = layout(small_layout(1, 12, 4));
     let generator = Generator::new(layout.clone(), WorkerId(1), Tick(5), Tick(99), 0).unwrap();
     let mut chunked = Chunked::new(&generator, CHUNK);

@@ -90,7 +90,7 @@ fn a_restart_after_a_clean_stop_serves_in_the_next_millisecond() {
 }
 
 #[test]
-fn twenty_ms_behind_at_a_start_waits() {
+fn a_start_with_the_clock_20_ms_back_waits() {
     let mark = StoredMark::stopped(WallMs(BASE_MS));
     let mut bench = Bench::new(ClockPolicy::default(), Some(mark));
     bench.step(-20);
@@ -99,7 +99,7 @@ fn twenty_ms_behind_at_a_start_waits() {
 }
 
 #[test]
-fn ten_seconds_behind_at_a_start_refuses_until_caught_up() {
+fn a_start_with_the_clock_10_s_back_refuses_until_it_has_caught_up() {
     let mut bench = Bench::new(ClockPolicy::default(), Some(crashed()));
     let until = WallMs(BASE_MS + MARK_LEAD_MS);
     bench.step(-10_000);
@@ -152,7 +152,7 @@ fn a_clock_that_was_wrong_stays_so_when_the_peers_fall_silent_until_it_is_right(
 }
 
 #[test]
-fn a_jump_before_the_peers_were_heard_is_not_confirmed_by_the_time_they_were() {
+fn a_jump_before_contact_with_peers_is_not_confirmed_by_the_time_of_contact() {
     let mut bench = Bench::new(ClockPolicy::default(), None);
     assert_eq!(bench.read(), Good);
     bench.step(10_000);
@@ -164,7 +164,7 @@ fn a_jump_before_the_peers_were_heard_is_not_confirmed_by_the_time_they_were() {
 }
 
 #[test]
-fn behind_its_last_tick_is_said_before_wrong() {
+fn a_clock_before_the_last_tick_is_reported_as_such_before_wrong() {
     let mut bench = Bench::new(ClockPolicy::default(), None);
     bench.last_used = Some(WallMs(BASE_MS));
     bench.step(-600_000);
@@ -182,7 +182,7 @@ fn behind_its_last_tick_is_said_before_wrong() {
 }
 
 #[test]
-fn a_clock_that_is_set_right_after_a_start_behind_serves_at_once() {
+fn a_node_serves_at_once_after_its_clock_is_corrected() {
     // The correction is the expected event, even if it is by years.
     for behind_ms in [10_000, 10_000 * DAY_MS as i64] {
         let mut bench = Bench::new(ClockPolicy::default(), Some(crashed()));
@@ -342,7 +342,7 @@ proptest! {
     #![proptest_config(cases(1000))]
 
     #[test]
-    fn no_script_of_steps_makes_a_reading_behind_good(
+    fn no_sequence_of_steps_makes_a_reading_before_the_last_tick_valid(
         start_ms in -2_000i64..2_000,
         steps in proptest::collection::vec(
             (prop_oneof![3 => Just(0i64), 1 => -20_000i64..20_000], 0u64..2_000, any::<bool>()),

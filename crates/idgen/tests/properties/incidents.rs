@@ -184,7 +184,7 @@ fn a_clock_before_the_epoch_refuses_and_after_minting_is_called_behind() {
 }
 
 #[test]
-fn twenty_ms_behind_waits_and_ten_seconds_behind_refuses_until_caught_up() {
+fn a_clock_20_ms_back_waits_and_10_s_back_refuses_until_it_has_caught_up() {
     let generator = generator();
     assert!(matches!(generator.mint(at(20_000), 1), Mint::Ready(_)));
     assert_eq!(generator.mint(at(19_980), 1), Mint::Wait { ms: 20 });

@@ -343,7 +343,7 @@ fn a_take_continues_into_the_next_segment_in_order() {
 }
 
 #[test]
-fn a_refill_covers_what_is_missing_up_to_the_greatest_size() {
+fn a_refill_covers_the_missing_values_up_to_the_maximum_size() {
     let mut buffer = Buffer::new(policy(10, 100));
     assert_eq!(buffer.take(70, secs(0)).refill.unwrap().size, 70);
     buffer.refill_failed();

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_is_served_once_lanes_end() {
+    fn waiting_requests_are_served_when_lanes_end() {
         let lanes = Lanes::default();
         lanes.set_width(1);
         let mut turns: Vec<Turn> = (0..3).map(|_| enter(&lanes, 1)).collect();

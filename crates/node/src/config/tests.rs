@@ -224,7 +224,7 @@ fn the_name_may_come_from_the_host() {
 }
 
 #[test]
-fn nothing_in_a_list_of_the_file_is_dropped() {
+fn every_item_of_a_list_in_the_file_is_read() {
     let with = |peers: &str| refusal(&format!("[node]\nname = \"n1\"\n[peer]\npeers = {peers}"));
     assert!(with("[\"\"]").contains("is not NAME=HOST:PORT"));
     assert!(with("[\"n1=a:1\", \"\"]").contains("is not NAME=HOST:PORT"));

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_waits_neither_for_a_partial_request_nor_for_a_slow_one_behind_it() {
+    async fn an_answer_waits_neither_for_a_partial_request_nor_for_a_slow_one_after_it() {
         for behind in [
             &b"\r\n"[..],
             b"GE",

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused_wherever_an_own_name_stands_in_it() {
+    fn a_host_that_only_contains_an_own_name_is_refused() {
         let hosts = hosts("127.0.0.1:7400");
         for host in [
             "127.0.0.1:22928,evil.example",

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_form_satisfies_is_refused() {
+    fn an_accept_header_without_a_supported_form_is_refused() {
         assert_eq!(choice("image/png", ID), None);
         assert_eq!(choice("text/plain", &[Media::Json]), None);
         assert_eq!(choice("application/json;q=0", &[Media::Json]), None);

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_repeated_later_has_a_time() {
+    fn retryable_problems_have_a_time() {
         for code in ErrorCode::ALL {
             let response = Response::problem(&Problem::new(*code, "")).into_http();
             let is_later = matches!(code.row().status, 429 | 503);
@@ -256,7 +256,7 @@ mod tests {
 
     /// The port counts a streamed body while it is sent, and any other body as a whole.
     #[test]
-    fn only_what_is_streamed_says_so() {
+    fn only_streamed_responses_are_marked_as_streamed() {
         let streamed = |response: Response| {
             let response = response.into_http();
             response.extensions().get::<Streamed>().is_some()

@@ -224,7 +224,7 @@ async fn continue_mints_in_logical_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_behind_its_mark_refuses_although_it_has_a_lease() {
+async fn a_start_before_its_mark_refuses_although_it_has_a_lease() {
     let mark = StoredMark::stopped(WallMs(NOON + 10_000));
     let story = Story::with(ClockPolicy::default(), Some(mark));
     story.pass(500).await;
@@ -244,7 +244,7 @@ async fn a_start_behind_its_mark_refuses_although_it_has_a_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_twenty_milliseconds_behind_its_mark_waits_and_mints_above_it() {
+async fn a_start_20_ms_before_its_mark_waits_and_mints_above_it() {
     let last = WallMs(NOON + 20);
     let story = Story::with(ClockPolicy::default(), Some(StoredMark::stopped(last)));
     let clock = Arc::clone(&story.clock);

@@ -218,7 +218,7 @@ async fn of_two_runs_the_latest_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_advance_voids_what_is_buffered() {
+async fn an_advance_voids_buffered_values() {
     let story = Story::begin(None, (100, 1000));
     story.next(5).await.unwrap();
     story
@@ -231,7 +231,7 @@ async fn an_advance_voids_what_is_buffered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn contiguous_values_skip_what_does_not_reach() {
+async fn contiguous_values_skip_ranges_that_are_too_short() {
     let story = Story::begin(None, (10, 1000));
     let other = Story::service(&story.replica);
     story.next(8).await.unwrap();

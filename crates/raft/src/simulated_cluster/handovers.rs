@@ -23,7 +23,7 @@ const SLOW: Link = Link {
 const PATIENT: Duration = Duration::from_secs(5);
 
 #[test]
-fn an_answer_behind_the_news_of_the_next_leader_is_waited_for() {
+fn an_answer_after_the_notice_of_the_next_leader_is_awaited() {
     let scene = Scene::near(3, 1);
     scene.play(async |cluster| {
         for after_ms in 0..20 {

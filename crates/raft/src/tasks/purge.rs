@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_purged_behind_its_snapshot_once_that_is_worth_it() {
+    fn the_log_is_purged_up_to_its_snapshot_when_that_frees_enough() {
         assert_eq!(upto(&LOG, &[]), Some(490_000));
         assert_eq!(upto(&LOG, &[follower(509_000, None)]), Some(490_000));
         let purged = |purged| Log { purged, ..LOG };
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_due_by_the_bytes_behind_the_latest_one() {
+    fn a_snapshot_is_due_by_the_bytes_after_the_latest_one() {
         let due = |snapshot_bytes, behind| {
             let log = Log {
                 snapshot_bytes,
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_keeps_what_is_less_to_send_than_a_snapshot() {
+    fn a_follower_keeps_entries_that_are_smaller_than_a_snapshot() {
         // 25,000 entries have 25 MiB, 100,000 have 100 MiB.
         assert_eq!(upto(&LOG, &[follower(485_000, None)]), Some(485_000));
         assert_eq!(upto(&LOG, &[follower(410_000, None)]), Some(490_000));

@@ -10,7 +10,7 @@ use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 use super::harness::{
     Cluster, assert_ends, caught_up, create, deadline, learner, next, stopped, wait,
 };
-use super::transfer::purged_behind_snapshots;
+use super::transfer::purged_up_to_snapshots;
 use crate::replica::Replica;
 use seqd_store::folder::Folder;
 use seqd_store::snapshot_file;
@@ -128,7 +128,7 @@ impl Tap for BadMiddle {
 async fn a_snapshot_that_cannot_be_read_while_it_is_sent_is_set_aside_and_another_is_sent() {
     let middle = Arc::new(BadMiddle::default());
     let mut cluster = Cluster::on_disk(&middle).await;
-    purged_behind_snapshots(&cluster).await;
+    purged_up_to_snapshots(&cluster).await;
     let folder = &cluster.raft(0).node().context.folder;
     let kept = snapshot_file::list(&**folder.disk(), &folder.snapshots()).unwrap();
     let newest = kept[0].path.clone();

@@ -8,7 +8,7 @@ use crate::MAY_BE_BEHIND;
 use crate::proposer::entry;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_that_lags_the_leader_s_commit_is_not_caught_up_and_knows_by_how_much() {
+async fn a_lagging_follower_is_not_caught_up_and_reports_its_lag() {
     let (mut cluster, cut) = cluster().await;
     let at = cluster.leader().expect("there is a leader");
     let (leader, follower) = (cluster.raft(at), cluster.raft((at + 1) % 3));

@@ -8,7 +8,7 @@ use openraft::async_runtime::WatchReceiver;
 
 use super::harness::{Cluster, caught_up, deadline, free_addr, is_clean, start, wait};
 use super::slow_link::creations;
-use super::transfer::{Way, purged_behind_snapshots, replica};
+use super::transfer::{Way, purged_up_to_snapshots, replica};
 use crate::Raft;
 use crate::proposer::entry;
 use crate::space::DiskSpace;
@@ -27,7 +27,7 @@ async fn leader() -> Cluster {
         let commands = creations(group, 1_050);
         cluster.raft(0).propose(commands, deadline()).await.unwrap();
     }
-    purged_behind_snapshots(&cluster).await;
+    purged_up_to_snapshots(&cluster).await;
     cluster
 }
 
@@ -138,7 +138,7 @@ async fn a_leader_that_keeps_the_snapshot_no_more_sends_another_from_its_beginni
     let (learner, way) = learner(&cluster, 1, true).await;
     is_cut(&way).await;
     let before = way.carried.load(Ordering::SeqCst);
-    purged_behind_snapshots(&cluster).await;
+    purged_up_to_snapshots(&cluster).await;
     way.is_cut.store(false, Ordering::SeqCst);
     caught_up(cluster.raft(0), &learner).await;
     let len = snapshot_len(cluster.raft(0)).await;

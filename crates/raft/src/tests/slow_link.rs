@@ -91,7 +91,7 @@ async fn entries_that_take_seconds_on_a_slow_link_are_committed_under_the_same_l
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_learner_megabytes_behind_catches_up_on_a_slow_link() {
+async fn a_learner_that_lacks_megabytes_catches_up_on_a_slow_link() {
     let mut cluster = Cluster::new(1).await;
     cluster.create_orders(0).await;
     let raft = cluster.raft(0);

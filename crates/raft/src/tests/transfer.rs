@@ -142,7 +142,7 @@ pub(super) fn replica(raft: &crate::Raft) -> Arc<Replica> {
 }
 
 /// Takes two snapshots, and purges the log up to the first of them.
-pub(super) async fn purged_behind_snapshots(cluster: &Cluster) {
+pub(super) async fn purged_up_to_snapshots(cluster: &Cluster) {
     let raft = cluster.raft(0);
     let replica = replica(raft);
     for round in 0..2 {
@@ -174,7 +174,7 @@ pub(super) async fn purged_behind_snapshots(cluster: &Cluster) {
 async fn an_interrupted_transfer_of_a_snapshot_starts_again() {
     let mut cluster = Cluster::new(1).await;
     cluster.ready().await;
-    purged_behind_snapshots(&cluster).await;
+    purged_up_to_snapshots(&cluster).await;
 
     let addr = free_addr();
     let folder = cluster.dir.path().join("n2");
@@ -200,7 +200,7 @@ async fn an_interrupted_transfer_of_a_snapshot_starts_again() {
 async fn a_snapshot_that_turned_bad_under_its_leader_is_set_aside_and_the_learner_gets_another() {
     let mut cluster = Cluster::new(1).await;
     cluster.ready().await;
-    purged_behind_snapshots(&cluster).await;
+    purged_up_to_snapshots(&cluster).await;
     let context = &cluster.raft(0).node().context;
     let (disk, snapshots) = (context.folder.disk(), context.folder.snapshots());
     let kept = || snapshot_file::list(&**disk, &snapshots).unwrap();
@@ -288,7 +288,7 @@ async fn an_error_of_the_receiver_s_disk_does_not_make_the_snapshot_malformed() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_behind_a_newer_envelope_is_not_called_damaged() {
+async fn a_snapshot_in_a_newer_envelope_is_not_reported_as_damaged() {
     let (mut cluster, leader, follower) = pair().await;
     let mut body = announced(&cluster, leader, follower, 0);
     // The version byte, after the lengths of the head and of the envelope.

@@ -257,7 +257,7 @@ fn other_modes_and_counts_out_of_range_are_refused() {
 }
 
 #[test]
-fn timestamps_follow_the_clock_and_increase_while_it_stands_still() {
+fn timestamps_follow_the_clock_and_increase_while_it_is_stopped() {
     let mut story = Story::begin(i64::MAX);
     let of_ms = |ms: i64| ms << TIMESTAMP_COUNTER_BITS;
     assert_eq!(story.timestamps(1), (of_ms(1000), of_ms(1000)));

@@ -323,7 +323,7 @@ fn the_list_goes_by_number_and_two_are_kept() {
 }
 
 #[test]
-fn a_start_keeps_what_is_valid_and_bad_ones_no_longer_count() {
+fn a_start_keeps_valid_snapshots_and_ignores_damaged_ones() {
     let dir = temp();
     assert_eq!(
         recover(&OsDisk, dir.path(), CLUSTER).unwrap(),

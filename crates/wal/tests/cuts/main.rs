@@ -32,7 +32,7 @@ fn run_until(cuts: u64, first: u64, plan: &Plan) -> Result<Seen, String> {
 }
 
 #[test]
-fn no_power_cut_loses_what_was_acknowledged_or_brings_back_what_was_truncated() {
+fn no_power_cut_loses_acknowledged_entries_or_restores_truncated_ones() {
     let number = |name| {
         std::env::var(name)
             .ok()
@@ -178,7 +178,7 @@ fn a_torn_tail_whose_rest_is_not_zeroed_is_caught() {
 }
 
 #[test]
-fn a_vote_that_is_left_behind_in_a_purged_segment_is_caught() {
+fn a_vote_that_only_a_purged_segment_contains_is_detected() {
     let plan = meddling(|disk| Wrong::VoteLeftBehind.on(disk));
     assert_caught("vote left behind", &plan);
 }

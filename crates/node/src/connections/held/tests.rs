@@ -315,7 +315,7 @@ async fn the_tenant_that_has_most_to_take_loses_connections_although_it_takes_a_
 }
 
 #[tokio::test]
-async fn whoever_takes_nothing_for_longest_ends_where_too_much_is_unsent() {
+async fn the_connection_that_has_read_nothing_for_longest_ends_when_too_much_is_unsent() {
     let mut port = Port::new(5);
     let (first, takes) = port.connect(1);
     let (second, stalls) = port.connect(1);

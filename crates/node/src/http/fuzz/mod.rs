@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_connections_are_answered_as_the_contract_says() {
+    fn kept_connections_are_answered_according_to_the_contract() {
         let whole = REQUESTS.map(|request| [b"\0", request.as_bytes()].concat());
         let in_pieces = REQUESTS.map(|request| [b"\x07", request.as_bytes()].concat());
         let inputs = whole.into_iter().chain(in_pieces);

@@ -190,7 +190,7 @@ async fn a_client_that_is_gone_neither_waits_nor_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_ends_leaves_nothing_behind_and_names_the_holder() {
+async fn a_wait_that_ends_leaves_no_request_and_names_the_holder() {
     let story = Story::begin();
     story.acquire("a", 0).await.unwrap();
     let began = Instant::now();

@@ -109,7 +109,7 @@ async fn an_expired_claim_is_taken_over_and_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_begins_no_more_keys_than_its_limits_and_completes_what_was_begun() {
+async fn a_node_begins_no_more_keys_than_its_limits_and_completes_begun_ones() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
     let mut claims = Vec::new();

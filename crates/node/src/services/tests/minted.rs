@@ -85,7 +85,7 @@ async fn an_unissued_id_is_reported_only_with_a_quorum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layout_that_there_is_not_is_refused_with_those_that_there_are() {
+async fn an_unknown_layout_is_refused_with_a_list_of_the_known_ones() {
     let story = Story::begin();
     let ids = story.ids();
     let Err(ServiceError::Request(RequestError::NoLayout { known, .. })) =

@@ -56,7 +56,7 @@ async fn open(arrivals: &mpsc::UnboundedSender<Accepted>, from: IpAddr, route: R
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_more_takes_the_place_of_a_stranger_also_where_all_members_are_there() {
+async fn a_newcomer_replaces_a_stranger_when_all_members_are_connected() {
     let (arrivals, accepted) = mpsc::unbounded_channel();
     let handler = TestHandler::new();
     let port = Box::new(Arrivals(accepted));

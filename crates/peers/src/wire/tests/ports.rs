@@ -248,7 +248,7 @@ fn small_frames() -> impl Strategy<Value = Frame> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn no_row_of_frames_keeps_anything_behind_it(
+    fn no_frames_leave_a_call_or_reserved_memory(
         link in 1..=5_u8,
         frames in prop::collection::vec(small_frames(), 0..40),
     ) {

@@ -286,7 +286,7 @@ fn the_error_that_lost_changes_is_reported_ever_after() {
 }
 
 #[tokio::test]
-async fn a_build_that_is_heard_of_after_a_later_install_lowers_no_floor() {
+async fn a_build_that_is_reported_after_a_later_install_lowers_no_floor() {
     let leader = Bench::new();
     (0..9).for_each(|_| leader.load.grow(1));
     let store = checkpoint::create_empty(&leader.place()).unwrap();

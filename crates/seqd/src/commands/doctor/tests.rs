@@ -402,7 +402,7 @@ fn one_wrong_thing_is_named_with_a_reason_and_a_remedy() {
 }
 
 #[test]
-fn people_read_the_reason_of_what_is_wrong_and_of_all_with_verbose() {
+fn text_shows_the_reason_of_each_problem_and_of_all_checks_with_verbose() {
     let mut facts = facts();
     facts.nodes[1].descriptors = Some(DescriptorFacts {
         open: 60,

@@ -50,7 +50,7 @@ fn refused(refusal: LockRefusal) -> Outcome {
 }
 
 #[test]
-fn an_entry_passes_a_bounded_number_of_locks_and_those_that_are_left_are_free() {
+fn an_entry_passes_a_bounded_number_of_locks_and_the_others_are_free() {
     let mut state = founded();
     let locks = PASSED_PER_ENTRY + 2;
     let name = |at: usize| format!("{at:05}");
@@ -146,7 +146,7 @@ fn the_largest_lock_fits_a_row() {
 }
 
 #[test]
-fn more_requests_than_are_told_apart_leave_the_hold_to_its_time() {
+fn too_many_requests_to_distinguish_leave_the_hold_until_it_expires() {
     let mut state = founded();
     for attempt in 1..=5 {
         let asked = AcquireLock {

@@ -59,8 +59,8 @@ fn alone(test: &str, folder: &Path, body: fn(&Path)) {
 }
 
 #[test]
-fn what_batches_leave_behind_is_freed_after_them() {
-    let test = "what_batches_leave_behind_is_freed_after_them";
+fn memory_of_batches_is_freed_after_them() {
+    let test = "memory_of_batches_is_freed_after_them";
     alone(test, temp().path(), batches_are_freed);
 }
 

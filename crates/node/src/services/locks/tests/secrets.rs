@@ -52,7 +52,7 @@ async fn a_secret_owner_is_shown_to_no_other_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_knows_the_secret_extends_and_releases_the_hold() {
+async fn the_secret_permits_to_extend_and_release_the_hold() {
     let story = Story::begin();
     let first = held(&story, "secret-1", Tenant::OPERATOR).await.unwrap();
     assert!(
