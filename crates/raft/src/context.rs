@@ -86,7 +86,7 @@ pub(crate) struct NodeContext {
     /// Whether the log has a vote or an entry; `None` until it is open.
     history: Watched<Option<bool>>,
     view: OnceLock<Arc<dyn ClusterView>>,
-    known: Mutex<BTreeMap<u64, Known>>,
+    known: Mutex<BTreeMap<u64, PeerState>>,
     phase: watch::Sender<Phase>,
     /// Becomes true when this node is stopped.
     stopped: Arc<Watched<bool>>,
@@ -97,7 +97,7 @@ pub(crate) struct NodeContext {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct PeerState {
     answered: Option<Instant>,
     refused: bool,
     pub(crate) ping: Option<Ping>,
@@ -108,7 +108,7 @@ pub(crate) struct Known {
     stopping: Option<(Start, Stopping)>,
 }
 
-impl Known {
+impl PeerState {
     pub(crate) fn is_reachable(&self) -> bool {
         !self.refused && self.answered.is_some_and(|at| at.elapsed() < REACHABLE_FOR)
     }
@@ -390,11 +390,11 @@ impl NodeContext {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Known>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, PeerState>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn peer(&self, node: u64) -> Known {
+    pub(crate) fn peer(&self, node: u64) -> PeerState {
         self.known().get(&node).cloned().unwrap_or_default()
     }
 

@@ -97,7 +97,7 @@ impl Diagnosis {
     /// Returns whether a ping of a member arrived recently, so that the member can connect to this
     /// node, for example to request its vote. Returns `true` for every member until the first pings
     /// are due.
-    pub(crate) fn hears(&self, node: u64) -> bool {
+    pub(crate) fn receives_from(&self, node: u64) -> bool {
         let received = self.links().get(&node).and_then(|seen| seen.received);
         works(received.unwrap_or(self.since))
     }
@@ -130,13 +130,13 @@ mod tests {
         assert_eq!(link.error.as_deref(), Some("no answer"));
         assert!(link.receives && diagnosis.answers(2) && !diagnosis.answers(3));
         assert!(
-            diagnosis.hears(2) && diagnosis.hears(3),
+            diagnosis.receives_from(2) && diagnosis.receives_from(3),
             "its pings may still come"
         );
         tokio::time::advance(WORKS_FOR / 2).await;
         let link = diagnosis.link(2, "n2".to_owned());
         assert_eq!((link.round_trip, link.receives), (None, false));
-        assert!(!diagnosis.hears(2) && !diagnosis.hears(3));
+        assert!(!diagnosis.receives_from(2) && !diagnosis.receives_from(3));
         diagnosis.received(2);
         assert!(!diagnosis.answers(2), "its ping proves the other direction");
     }

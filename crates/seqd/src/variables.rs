@@ -14,7 +14,7 @@ const OWN: &str = "SEQD_";
 
 /// Variables that no option reads: the access token, and those that seqd sets for programs that run
 /// under a lock or a worker lease, since such a program may run seqd.
-const GIVEN: [&str; 7] = [
+const SET_FOR_PROGRAMS: [&str; 7] = [
     TOKEN,
     "SEQD_LOCK_NAME",
     "SEQD_LOCK_TOKEN",
@@ -38,7 +38,7 @@ pub(crate) fn check(
     let variables = variables.map(|(name, value)| (text(name), text(value)));
     let mut unknown: Vec<String> = variables
         .filter(|(name, _)| name.starts_with(OWN) && !name.starts_with(TESTS))
-        .filter(|(name, _)| !GIVEN.contains(&name.as_str()))
+        .filter(|(name, _)| !SET_FOR_PROGRAMS.contains(&name.as_str()))
         .filter(|(name, value)| !known.contains(name) && !is_link_to_service(name, value))
         .map(|(name, _)| name)
         .collect();

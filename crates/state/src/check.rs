@@ -344,7 +344,10 @@ mod tests {
 
     /// Asserts that the check before a proposal and `apply` refuse each unsound command alike, and
     /// that the check accepts each sound command.
-    fn assert_distinguished<const U: usize, const S: usize>(unsound: [Command; U], sound: [Command; S]) {
+    fn assert_distinguished<const U: usize, const S: usize>(
+        unsound: [Command; U],
+        sound: [Command; S],
+    ) {
         for command in unsound {
             let refusal = command.check().unwrap_err();
             let applied = founded().apply(&entry(1, vec![command]), None);

@@ -126,7 +126,14 @@ impl Admission {
             check(&self.access, caller, asked.operation.need, asked.name)?;
         }
         let slot = match self.lanes.enter(tenant) {
-            Some(turn) => Box::pin(lanes::come(turn, sender.connection.as_ref(), deadline)).await?,
+            Some(turn) => {
+                Box::pin(lanes::wait_for_slot(
+                    turn,
+                    sender.connection.as_ref(),
+                    deadline,
+                ))
+                .await?
+            }
             None => None,
         };
         let right = Right::new(&self.access, caller);

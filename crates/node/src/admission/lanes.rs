@@ -218,7 +218,7 @@ impl Lanes {
 ///
 /// # Errors
 /// `overloaded` if the deadline passes first.
-pub(crate) async fn come(
+pub(crate) async fn wait_for_slot(
     mut turn: oneshot::Receiver<Slot>,
     connection: Option<&ClientConnection>,
     deadline: Instant,
@@ -227,8 +227,8 @@ pub(crate) async fn come(
         return Ok(Some(slot));
     }
     let _pause = connection.map(ClientConnection::pause);
-    let come = timeout_at(deadline, turn).await;
-    come.map(Result::ok).map_err(|_| {
+    let slot = timeout_at(deadline, turn).await;
+    slot.map(Result::ok).map_err(|_| {
         let detail = "this node is busy, and earlier requests of this client are still waiting";
         Problem::new(ErrorCode::Overloaded, detail)
             .with_hint("use another node, or send fewer requests at once")

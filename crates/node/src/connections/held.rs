@@ -118,7 +118,7 @@ struct Shared {
     unsent: AtomicUsize,
     most_unsent: usize,
     /// Notified if too many bytes are unsent.
-    is_too_much: Notify,
+    over_limit: Notify,
 }
 
 /// All connections of a port.
@@ -193,7 +193,7 @@ impl Entry {
         let before = shared.unsent.fetch_add(bytes, Ordering::Relaxed);
         self.0.unsent.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > shared.most_unsent {
-            shared.is_too_much.notify_one();
+            shared.over_limit.notify_one();
         }
     }
 
@@ -290,7 +290,7 @@ impl Held {
             events: AtomicU64::new(0),
             unsent: AtomicUsize::new(0),
             most_unsent,
-            is_too_much: Notify::new(),
+            over_limit: Notify::new(),
         };
         Self {
             places: most - (most / RESERVED).max(1),
@@ -393,7 +393,7 @@ impl Held {
 
     /// Waits until too many bytes are unsent. May be dropped while it waits.
     pub(super) async fn too_much(&self) {
-        self.shared.is_too_much.notified().await;
+        self.shared.over_limit.notified().await;
     }
 
     /// Closes connections until the unsent bytes are within their limit: each time, of the tenant

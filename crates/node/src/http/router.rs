@@ -429,7 +429,7 @@ impl<S> Endpoint<S> {
             && let Some(turn) = context.admission.lanes.enter(request.tenant)
         {
             let (connection, deadline) = (request.connection.as_ref(), request.deadline);
-            request.slot = Box::pin(lanes::come(turn, connection, deadline)).await?;
+            request.slot = Box::pin(lanes::wait_for_slot(turn, connection, deadline)).await?;
         }
         Ok(request)
     }

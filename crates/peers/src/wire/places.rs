@@ -25,7 +25,7 @@ pub(super) const STRANGERS: usize = 256;
 
 /// The strangers of one network are limited to all strangers divided by this: enough for the nodes
 /// of a test cluster on one host.
-const OF_ONE: usize = 4;
+const STRANGERS_PER_NETWORK_DIVISOR: usize = 4;
 
 /// The largest number of message bytes held for all members together.
 const ROOM: usize = 128 << 20;
@@ -85,7 +85,7 @@ impl Strangers {
         };
         if counts
             .get(&from)
-            .is_some_and(|of_one| *of_one >= self.most.div_ceil(OF_ONE))
+            .is_some_and(|count| *count >= self.most.div_ceil(STRANGERS_PER_NETWORK_DIVISOR))
         {
             return self.waiting.iter().position(|one| one.from == from);
         }
@@ -275,7 +275,7 @@ impl Drop for ConnectionPlace {
 mod tests {
     use super::*;
 
-    const STRANGERS_OF_ONE: usize = STRANGERS / OF_ONE;
+    const NETWORK_STRANGERS: usize = STRANGERS / STRANGERS_PER_NETWORK_DIVISOR;
 
     fn from(last: u8) -> Option<IpAddr> {
         Some([127, 0, 0, last].into())
@@ -285,7 +285,7 @@ mod tests {
     fn one_stranger_too_many_takes_the_place_of_the_first_of_its_address() {
         let places = Places::new();
         let (_other, mut other) = places.enter(from(2), None);
-        let mut held: Vec<_> = (0..STRANGERS_OF_ONE)
+        let mut held: Vec<_> = (0..NETWORK_STRANGERS)
             .map(|_| places.enter(from(1), None))
             .collect();
         for (_, evicted) in &mut held {
@@ -303,7 +303,7 @@ mod tests {
         let (_member, mut member) = places.enter(from(9), None);
         let mut held = Vec::new();
         for host in 1..=4 {
-            held.extend((0..STRANGERS_OF_ONE).map(|_| places.enter(from(host), None)));
+            held.extend((0..NETWORK_STRANGERS).map(|_| places.enter(from(host), None)));
         }
         let first_of_most = held[0].1.try_recv();
         assert!(first_of_most.is_ok());
@@ -349,7 +349,7 @@ mod tests {
         assert!(member.admit());
         let mut held = Vec::new();
         for host in 1..=8 {
-            held.extend((0..STRANGERS_OF_ONE).map(|_| places.enter(from(host), None)));
+            held.extend((0..NETWORK_STRANGERS).map(|_| places.enter(from(host), None)));
         }
         assert!(evicted.try_recv().is_err());
         let all = held.len();
@@ -358,8 +358,8 @@ mod tests {
             .map(|(_, evicted)| evicted.try_recv().is_ok());
         assert_eq!(left.filter(|left| *left).count(), all - STRANGERS);
         // The places of members are limited as well.
-        assert!(!held[8 * STRANGERS_OF_ONE - 1].0.admit());
+        assert!(!held[8 * NETWORK_STRANGERS - 1].0.admit());
         drop(member);
-        assert!(held[8 * STRANGERS_OF_ONE - 1].0.admit());
+        assert!(held[8 * NETWORK_STRANGERS - 1].0.admit());
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn check_target(
 /// The reason why a node that answers could not lead; `None` if it could.
 fn hindrance(context: &NodeContext, node: u64) -> Option<&'static str> {
     let known = context.peer(node);
-    if !context.diagnosis.hears(node) {
+    if !context.diagnosis.receives_from(node) {
         // The node would win no election, and openraft never takes back a transfer that has begun.
         Some("cannot connect to this leader: none of its pings arrives")
     } else if known.is_disk_hanging() {

@@ -52,7 +52,7 @@ impl Fate {
     }
 }
 
-pub(super) struct Item {
+pub(super) struct Queued {
     /// Empty while the commands are in flight as an entry of this node.
     pub(super) commands: Vec<Command>,
     pub(super) count: usize,
@@ -72,9 +72,9 @@ pub(super) struct Item {
 /// Takes the next group from the queue. A proposal with commands above the cluster's level, which
 /// the leader may refuse, forms a group of its own, because a refusal answers the whole group.
 pub(super) fn take_group(
-    queue: &mut RoundRobin<Item>,
-    is_above: impl Fn(&Item) -> bool,
-) -> Vec<Item> {
+    queue: &mut RoundRobin<Queued>,
+    is_above: impl Fn(&Queued) -> bool,
+) -> Vec<Queued> {
     let (mut count, mut bytes) = (0, 0);
     let mut group = Vec::new();
     while count < GROUP_COMMANDS
@@ -83,8 +83,8 @@ pub(super) fn take_group(
         let goes_alone = is_above(next);
         count += next.count;
         bytes += next.bytes;
-        let is_too_much = count > MAX_COMMANDS_PER_ENTRY || bytes > GROUP_BYTES;
-        if !group.is_empty() && (goes_alone || is_too_much) {
+        let over_limit = count > MAX_COMMANDS_PER_ENTRY || bytes > GROUP_BYTES;
+        if !group.is_empty() && (goes_alone || over_limit) {
             break;
         }
         group.extend(queue.pop());

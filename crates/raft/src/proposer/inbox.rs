@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use seqd_state::Tenant;
 use tokio::sync::Notify;
 
-use super::group::{Item, take_group};
+use super::group::{Queued, take_group};
 use crate::round_robin::RoundRobin;
 
 #[derive(Default)]
@@ -16,12 +16,12 @@ pub(super) struct Inbox {
 
 #[derive(Default)]
 struct Waiting {
-    queue: RoundRobin<Item>,
+    queue: RoundRobin<Queued>,
     is_closed: bool,
 }
 
 impl Inbox {
-    pub(super) fn push(&self, tenant: Tenant, item: Item) {
+    pub(super) fn push(&self, tenant: Tenant, item: Queued) {
         self.waiting().queue.push(tenant, item);
         self.changed.notify_one();
     }
@@ -49,7 +49,7 @@ impl Inbox {
         }
     }
 
-    pub(super) fn take_group(&self, is_above: impl Fn(&Item) -> bool) -> Vec<Item> {
+    pub(super) fn take_group(&self, is_above: impl Fn(&Queued) -> bool) -> Vec<Queued> {
         take_group(&mut self.waiting().queue, is_above)
     }
 

@@ -38,7 +38,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use self::entry::Reply;
-use self::group::{Fate, Item};
+use self::group::{Fate, Queued};
 use self::inbox::Inbox;
 use self::route::not_in_time;
 use self::send::{collect, not_proposed, unread};
@@ -193,7 +193,7 @@ impl ProposalBatcher {
         let (bytes, room) = self.room_for(tenant, &commands)?;
         let (reply, answer) = oneshot::channel();
         let fate = Arc::new(Fate::default());
-        let item = Item {
+        let item = Queued {
             count: commands.len(),
             needs_known_clock: commands.iter().any(Command::needs_known_clock),
             bytes,

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::entry::{self, Reply};
-use super::group::Item;
+use super::group::Queued;
 use super::inbox::Inbox;
 use super::route::{RETRY, Route, given_up, replaced, route, time_left};
 use crate::conversation;
@@ -43,7 +43,7 @@ pub(super) async fn collect(node: Arc<Node>, inbox: Arc<Inbox>) {
             return;
         };
         let level = node.context.level();
-        let is_above = |item: &Item| {
+        let is_above = |item: &Queued| {
             level < *HIGHEST_NEEDED
                 && (item.commands.iter()).any(|command| check_command(command, level).is_err())
         };
@@ -53,7 +53,7 @@ pub(super) async fn collect(node: Arc<Node>, inbox: Arc<Inbox>) {
 }
 
 /// Finds the leader, sends it the group, and answers each caller.
-async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit) {
+async fn send(node: Arc<Node>, mut group: Vec<Queued>, slot: OwnedSemaphorePermit) {
     let _slot = slot;
     loop {
         let forwarded = group.iter().all(|item| item.forwarded);
@@ -118,7 +118,7 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
 
 /// Returns for which of a group's items the leader may have refused the whole group; `None` if this
 /// applies to all of them or to none.
-fn meant_part(node: &Node, group: &[Item], refused: &ProposeError) -> Option<Vec<bool>> {
+fn meant_part(node: &Node, group: &[Queued], refused: &ProposeError) -> Option<Vec<bool>> {
     let meant: Vec<bool> = match refused {
         ProposeError::NoQuorum { .. } => group.iter().map(|item| item.needs_known_clock).collect(),
         ProposeError::NoRoom { .. } => {
@@ -145,7 +145,7 @@ fn meant_part(node: &Node, group: &[Item], refused: &ProposeError) -> Option<Vec
 }
 
 /// Refuses the items that need a known clock. Returns the others.
-fn refuse_unknown_clock(group: Vec<Item>) -> Vec<Item> {
+fn refuse_unknown_clock(group: Vec<Queued>) -> Vec<Queued> {
     let (refused, others) = group.into_iter().partition(|item| item.needs_known_clock);
     answer_all(refused, &ForwardRefusal::Propose(entry::clock_unknown()));
     others
@@ -155,7 +155,7 @@ async fn propose_here(
     node: &Node,
     leading: Leading,
     deadline: Instant,
-    group: &mut [Item],
+    group: &mut [Queued],
 ) -> Option<Reply> {
     let replica = node.replica()?;
     let taken = group
@@ -181,7 +181,7 @@ pub(super) async fn forward(
     leader: u64,
     addr: &str,
     deadline: Instant,
-    group: &[Item],
+    group: &[Queued],
 ) -> Option<Reply> {
     let replica = node.replica()?;
     let (left, timeout_ms) = time_left(deadline);
@@ -244,13 +244,13 @@ pub(super) fn unread(error: &CodecError) -> ProposeError {
     ProposeError::unknown(format!("the outcomes cannot be read: {error}"))
 }
 
-fn answer_all(group: Vec<Item>, refused: &ForwardRefusal) {
+fn answer_all(group: Vec<Queued>, refused: &ForwardRefusal) {
     for item in group {
         let _ = item.reply.send(Err(refused.clone()));
     }
 }
 
-fn hand_out(group: Vec<Item>, reply: Reply) {
+fn hand_out(group: Vec<Queued>, reply: Reply) {
     match reply {
         Ok(outcomes) => {
             let mut outcomes = outcomes.into_iter();

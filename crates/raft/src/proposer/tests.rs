@@ -42,9 +42,9 @@ impl Handler for Leader {
     }
 }
 
-fn item(commands: Vec<Command>) -> Item {
+fn item(commands: Vec<Command>) -> Queued {
     let (reply, _) = oneshot::channel();
-    Item {
+    Queued {
         count: commands.len(),
         needs_known_clock: commands.iter().any(Command::needs_known_clock),
         bytes: commands.iter().map(|one| one.frame_bytes().unwrap()).sum(),
@@ -63,7 +63,7 @@ async fn commands_above_the_level_share_a_group_with_no_others() {
     for name in ["a", "b", "above", "above", "c"] {
         queue.push(Tenant::OPERATOR, item(vec![create(name)]));
     }
-    let is_above = |item: &Item| item.commands == [create("above")];
+    let is_above = |item: &Queued| item.commands == [create("above")];
     let mut groups = Vec::new();
     while queue.peek().is_some() {
         groups.push(take_group(&mut queue, is_above).len());

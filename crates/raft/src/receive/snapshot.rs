@@ -115,7 +115,7 @@ async fn take(
     let (to, len) = (unfinished.clone(), message.len);
     let begun = blocking::run(move || match from {
         0 => to.begin(&folder, index, len),
-        from => to.go_on(from),
+        from => to.resume(from),
     });
     // `malformed` is only for wrong bytes, because the leader then verifies its snapshot.
     begun.await.map_err(not_running)?;

@@ -70,7 +70,7 @@ impl Unfinished {
     }
 
     /// Continues the snapshot of which `from` bytes are kept.
-    pub(crate) fn go_on(&self, from: u64) -> io::Result<()> {
+    pub(crate) fn resume(&self, from: u64) -> io::Result<()> {
         match self.kept() {
             (kept, _) if kept == from => Ok(()),
             (kept, _) => Err(io::Error::other(format!(
@@ -146,8 +146,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (folder, unfinished) = begun(dir.path());
         assert_eq!(unfinished.kept(), (7, crc32c::crc32c(b"onemore")));
-        unfinished.go_on(7).unwrap();
-        let refused = unfinished.go_on(6).unwrap_err().to_string();
+        unfinished.resume(7).unwrap();
+        let refused = unfinished.resume(6).unwrap_err().to_string();
         assert!(refused.contains("7 bytes"), "{refused}");
         unfinished.begin(&folder, 9, 100).unwrap();
         assert_eq!((unfinished.kept(), files(&folder)), ((0, 0), 1));

@@ -45,18 +45,18 @@ const SYNC_WAIT: Duration = Duration::from_millis(500);
 /// A store may occupy twice the space of a newly built one, and this many bytes in addition,
 /// because rebuilding a small store would save little.
 const STORE_PER_ROW: u64 = 2 * snapshot_file::FRESH_STORE_PER_ROW;
-const STORE_BESIDE: u64 = 64 << 20;
+const STORE_EXTRA: u64 = 64 << 20;
 
-/// `STORE_BESIDE` is limited to the disk's size divided by this, because a small disk needs the
+/// `STORE_EXTRA` is limited to the disk's size divided by this, because a small disk needs the
 /// space.
 const STORE_PART_OF_DISK: u64 = 32;
 
 /// Returns whether a store on a disk of `disk_bytes` has grown out of proportion to its rows, which
 /// have `snapshot_bytes` in a snapshot.
 fn is_oversized(store_bytes: u64, snapshot_bytes: u64, disk_bytes: u64) -> bool {
-    let beside = if cfg!(test) { 64 << 10 } else { STORE_BESIDE };
-    let beside = beside.min(disk_bytes / STORE_PART_OF_DISK);
-    store_bytes > snapshot_bytes.saturating_mul(STORE_PER_ROW) + beside
+    let extra = if cfg!(test) { 64 << 10 } else { STORE_EXTRA };
+    let extra = extra.min(disk_bytes / STORE_PART_OF_DISK);
+    store_bytes > snapshot_bytes.saturating_mul(STORE_PER_ROW) + extra
 }
 
 /// The part of the log that a checkpoint uses.
