@@ -186,7 +186,7 @@ impl KeyService {
         };
         let consequence = "a caller that begins a deleted key again gets a claim, even if the work \
             was already done";
-        Ok(page.plan("keys", "without a result", consequence))
+        Ok(page.plan("key", "without a result", consequence))
     }
 
     /// Deletes a user's key.

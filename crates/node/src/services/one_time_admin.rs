@@ -120,7 +120,7 @@ impl OneTimeService {
             is_cut: next.is_some(),
         };
         let consequence = "deleted tokens can no longer be consumed";
-        Ok(page.plan("one-time tokens", "unused", consequence))
+        Ok(page.plan("one-time token", "unused", consequence))
     }
 
     /// Deletes the token with this ID.

@@ -97,8 +97,8 @@ pub(crate) struct PageDeletion {
 }
 
 impl PageDeletion {
-    /// The plan, with the number of the objects, and of those that are `open`.
-    pub(crate) fn plan(&self, what: &str, open: &str, consequence: &str) -> Plan {
+    /// The plan, with the number of the objects, each a `noun`, and of those that are `open`.
+    pub(crate) fn plan(&self, noun: &str, open: &str, consequence: &str) -> Plan {
         let (page, rest) = self.found.split_at(self.limit.min(self.found.len()));
         let count_open = |found: &[bool]| found.iter().filter(|is_open| **is_open).count();
         let remaining = match (rest.len(), self.is_cut) {
@@ -111,8 +111,9 @@ impl PageDeletion {
             }
         };
         let (count, open_count) = (page.len(), count_open(page));
+        let plural = if count == 1 { "" } else { "s" };
         let effect = format!(
-            "deletes {count} {what}, {open_count} of them {open}{remaining}: {consequence}"
+            "deletes {count} {noun}{plural}, {open_count} of them {open}{remaining}: {consequence}"
         );
         Plan {
             more: !remaining.is_empty(),
@@ -185,7 +186,7 @@ mod tests {
             (
                 1,
                 true,
-                "1 keys, 1 of them open, and at least 2 more remain, 1 of them open",
+                "1 key, 1 of them open, and at least 2 more remain, 1 of them open",
             ),
         ] {
             let found = vec![true, false, true];
@@ -194,7 +195,7 @@ mod tests {
                 limit,
                 is_cut,
             };
-            let plan = page.plan("keys", "open", "they end");
+            let plan = page.plan("key", "open", "they end");
             assert_eq!(plan.effect, format!("deletes {words}: they end"));
             assert_eq!(plan.more, words.contains("remain"));
         }

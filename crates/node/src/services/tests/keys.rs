@@ -331,9 +331,9 @@ async fn the_plan_of_a_deletion_is_that_of_the_same_page() {
         limit: Some(2),
         ..KeysQuery::default()
     };
-    for (count, remain) in [(2, ", and 1 more remain"), (1, "")] {
+    for (count, noun, remain) in [(2, "2 keys", ", and 1 more remain"), (1, "1 key", "")] {
         let plan = keys.plan_delete_matching(&query, soon()).await.unwrap();
-        let words = format!("deletes {count} keys, {count} of them without a result{remain}");
+        let words = format!("deletes {noun}, {count} of them without a result{remain}");
         assert!(plan.effect.starts_with(&words), "{}", plan.effect);
         assert_eq!(plan.more, !remain.is_empty());
         let deleted = keys.delete_matching(&query, soon()).await.unwrap();

@@ -77,9 +77,12 @@ async fn the_plan_of_a_deletion_is_that_of_the_same_page() {
         limit: Some(2),
         cursor: None,
     };
-    for (count, remain) in [(2, ", and 1 more remain"), (1, "")] {
+    for (count, noun, remain) in [
+        (2, "2 one-time tokens", ", and 1 more remain"),
+        (1, "1 one-time token", ""),
+    ] {
         let plan = service.plan_delete_matching(&query, soon()).await.unwrap();
-        let words = format!("deletes {count} one-time tokens, {count} of them unused{remain}");
+        let words = format!("deletes {noun}, {count} of them unused{remain}");
         assert!(plan.effect.starts_with(&words), "{}", plan.effect);
         let deleted = service.delete_matching(&query, soon()).await.unwrap();
         assert_eq!(deleted.deleted, count);
