@@ -207,6 +207,8 @@ guards! {
     TokenEnds,
     /// The cluster's tokens count only on a node that is in touch with it.
     TokensCurrent,
+    /// A node that was cut off applies every earlier revocation before it takes tokens again.
+    RevocationsCaughtUp,
     /// A token permits its scopes only for its prefixes.
     ScopesAsked,
     /// No more requests than a token's rate are served.
@@ -225,12 +227,14 @@ guards! {
     SecretsApart,
     /// A repeated exit from a lock ends the entry that the first one ended.
     ExitRecorded,
-    /// Whether a lock is held is decided as of the read, not as of its response.
-    HoldAsOfRead,
+    /// A hold has ended only once an entry has ended it.
+    HoldEndedByEntry,
     /// A hold that its owner can find by a later request is not withdrawn.
     UnansweredKept,
     /// A request ends when its caller's token is revoked or expires.
     ServedWhileAccess,
+    /// A request whose token is revoked or expires before its body has arrived is not served.
+    AccessRechecked,
     /// No tenant holds more than its share of the waiting requests.
     SharesHeld,
     /// The proposals of tenants take turns, one per tenant.
@@ -289,6 +293,8 @@ guards! {
     OwnPromiseKept,
     /// The voters of an appended membership confirm, also while it is not applied.
     VotersInForce,
+    /// The voters of an appended membership are in force only in the term of its leader.
+    VotersOfTerm,
 
     // Minting and segments on a node.
 

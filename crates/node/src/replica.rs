@@ -92,13 +92,9 @@ impl ReadTime {
         }
     }
 
-    /// Returns whether `until` was still ahead at the time of the read, at which the state was
-    /// read: a hold with this end existed then, however long the read took.
+    /// Returns whether `until` was still ahead at the time of the read.
     pub(crate) fn is_before(self, until: ClusterMs) -> bool {
-        match is_out!(HoldAsOfRead) {
-            true => self.left(until) > 0,
-            false => self.cluster_ms < until,
-        }
+        self.cluster_ms < until
     }
 
     /// The remaining time until `until`, counted from this call, in milliseconds.

@@ -51,6 +51,8 @@ pub(crate) struct TestReplica {
     pub(crate) has_quorum: AtomicBool,
     /// True if reads succeed while there is a quorum.
     pub(crate) can_read: AtomicBool,
+    /// True if an entry brings the time of each read, as that of a leader that can commit.
+    pub(crate) commits_time: AtomicBool,
     /// True if the node has a state, which is missing at the beginning of a start.
     pub(crate) has_state: AtomicBool,
     pub(crate) proposals: AtomicU64,
@@ -75,6 +77,7 @@ impl TestReplica {
             started: Instant::now(),
             has_quorum: AtomicBool::new(true),
             can_read: AtomicBool::new(true),
+            commits_time: AtomicBool::new(true),
             has_state: AtomicBool::new(true),
             proposals: AtomicU64::new(0),
             unapplied: Mutex::default(),
@@ -187,7 +190,9 @@ impl Replica for TestReplica {
         Box::pin(async move {
             if self.has_quorum.load(Ordering::SeqCst) && self.can_read.load(Ordering::SeqCst) {
                 let unapplied = std::mem::take(&mut *self.unapplied.lock().unwrap());
-                self.apply(unapplied);
+                if self.commits_time.load(Ordering::SeqCst) || !unapplied.is_empty() {
+                    self.apply(unapplied);
+                }
                 return Ok(ClusterMs(self.started.elapsed().as_millis() as u64));
             }
             Err(ProposeError::NoQuorum {

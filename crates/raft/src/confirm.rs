@@ -44,7 +44,7 @@ pub(crate) async fn is_confirmed(
     if is_out!(DrawConfirmed) {
         return true;
     }
-    let mut confirmations = Confirmations::new(term, replica.voters_in_force());
+    let mut confirmations = Confirmations::new(term, replica.voters_in_force(term));
     let own = if is_out!(OwnPromiseKept) {
         term
     } else {
@@ -104,12 +104,12 @@ async fn ask_one(node: &Node, replica: &Replica, voter: u64, term: u64) -> (u64,
 }
 
 impl Replica {
-    /// The voters of the last membership in this leader's log, applied or not. A leader has applied
-    /// every membership from before its leadership.
-    fn voters_in_force(&self) -> Configs {
+    /// The voters of the last membership in the log of the leader of this term, applied or not. The
+    /// leader has applied every membership from before its leadership.
+    fn voters_in_force(&self, term: u64) -> Configs {
         let core = self.applied.read();
         let applied = core.membership.log_id().map(|id| id.index());
-        let appended = self.promised.voters_after(applied);
+        let appended = self.promised.voters_of(term, applied);
         appended
             .filter(|_| !is_out!(VotersInForce))
             .unwrap_or_else(|| core.membership.get_joint_config().clone())

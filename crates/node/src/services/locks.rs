@@ -5,6 +5,7 @@
 mod acquire;
 mod claim;
 mod holder_watch;
+mod lasting;
 mod reentry;
 mod secret;
 #[cfg(test)]
@@ -218,24 +219,20 @@ impl LockService {
     ) -> Result<HeldLock, ServiceError> {
         let name = lock_name(name)?;
         let token = token_of(request.token)?;
-        let time = read(&*self.replica, deadline).await?;
+        let time = self.read_lock(name.as_str(), deadline).await?;
         let seen = peek(&*self.replica, |state| {
             let Some(lock) = state.lock(name.as_str()) else {
                 return Err(None);
             };
             let is_owner = |owner: &str| request.owner.as_deref().is_none_or(|it| it == owner);
-            // A hold may have expired although the applied cluster time, which lags, has not ended
-            // it.
-            let is_live = |holder: &&LockHolder| time.is_before(holder.until);
-            let named = lock.holder(token).filter(|it| is_owner(&it.shown_owner()));
-            match named.filter(is_live) {
+            match lock.holder(token).filter(|it| is_owner(&it.shown_owner())) {
                 Some(holder) => {
                     let left_ms = time.left(holder.until);
                     Ok(held(&name, holder.shown_owner(), token, left_ms))
                 }
                 None => {
-                    let others = lock.holders().filter(is_live);
-                    Err(others.min_by_key(|it| it.until).cloned())
+                    let first = lock.holders().min_by_key(|it| it.until);
+                    Err(first.cloned())
                 }
             }
         });

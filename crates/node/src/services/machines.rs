@@ -9,10 +9,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use seqd_state::{FencingToken, LockHolder, LockName, LockRefusal, Refusal, State, Tenant};
 use tokio::time::Instant;
 
-use super::error::{RequestError, ServiceError, read};
+use super::error::{RequestError, ServiceError};
 use super::locks::{HoldChange, LockService};
 use crate::access::Right;
-use crate::replica::{ReadTime, peek};
+use crate::replica::peek;
 
 /// The most bits of a machine number. More numbers than this could not be held at the same time.
 const MAX_BITS: u32 = 20;
@@ -59,26 +59,19 @@ impl MachinePool {
     fn held<'a>(
         &'a self,
         state: &'a State,
-        time: ReadTime,
     ) -> impl Iterator<Item = (Machine, &'a LockHolder)> + 'a {
         state.locks(&self.prefix, None).filter_map(move |lock| {
             let number = lock.name.as_str().strip_prefix(&self.prefix)?;
             let number = number.parse().ok()?;
-            let mut holders = lock.holders();
-            let holder = holders.find(|holder| time.is_before(holder.until))?;
+            let holder = lock.holders().next()?;
             let token = holder.token;
             Some((Machine { number, token }, holder))
         })
     }
 
     /// The number of an instance, if it was taken without an access token or with the caller's.
-    fn of_instance(
-        &self,
-        state: &State,
-        time: ReadTime,
-        (instance, caller): (&str, Tenant),
-    ) -> Option<Machine> {
-        let mut held = self.held(state, time);
+    fn of_instance(&self, state: &State, (instance, caller): (&str, Tenant)) -> Option<Machine> {
+        let mut held = self.held(state);
         let own = held.find(|(_, holder)| {
             holder.shown_owner() == instance && holder.tenant.is_one_client_with(caller)
         });
@@ -86,15 +79,9 @@ impl MachinePool {
     }
 
     /// The free number with this place among the first `among` free ones.
-    fn free(
-        &self,
-        state: &State,
-        time: ReadTime,
-        bits: u32,
-        (place, among): (u64, u64),
-    ) -> Option<u32> {
+    fn free(&self, state: &State, bits: u32, (place, among): (u64, u64)) -> Option<u32> {
         let mut held = self
-            .held(state, time)
+            .held(state)
             .map(|(machine, _)| machine.number)
             .peekable();
         let mut free = Vec::new();
@@ -129,13 +116,13 @@ impl LockService {
         let mut hasher = DefaultHasher::new();
         instance.hash(&mut hasher);
         for attempt in 0..ATTEMPTS {
-            let time = read(&*self.replica, deadline).await?;
+            self.read_machines(pool, deadline).await?;
             let seen = peek(&*self.replica, |state| {
-                let own = pool.of_instance(state, time, (instance, by.1));
+                let own = pool.of_instance(state, (instance, by.1));
                 // The instance may have requested more bits before.
                 let own = own.filter(|own| own.number < 1 << bits);
                 let choice = (hasher.finish(), 1_u64 << attempt);
-                let free = own.is_none().then(|| pool.free(state, time, bits, choice));
+                let free = own.is_none().then(|| pool.free(state, bits, choice));
                 (own, free.flatten())
             });
             let (own, free) = seen.unwrap_or_default();
@@ -168,9 +155,9 @@ impl LockService {
         (instance, ttl_ms): (&str, u64),
         (caller, deadline): (Tenant, Instant),
     ) -> Result<Option<bool>, ServiceError> {
-        let time = read(&*self.replica, deadline).await?;
+        self.read_machines(pool, deadline).await?;
         let own = peek(&*self.replica, |state| {
-            pool.of_instance(state, time, (instance, caller))
+            pool.of_instance(state, (instance, caller))
         });
         match own.flatten() {
             Some(own) => self
@@ -188,15 +175,24 @@ impl LockService {
         instance: &str,
         (caller, deadline): (Tenant, Instant),
     ) -> Result<bool, ServiceError> {
-        let time = read(&*self.replica, deadline).await?;
+        self.read_machines(pool, deadline).await?;
         let own = peek(&*self.replica, |state| {
-            pool.of_instance(state, time, (instance, caller))
+            pool.of_instance(state, (instance, caller))
         });
         let Some(Machine { number, token }) = own.flatten() else {
             return Ok(false);
         };
         self.change_hold(&pool.lock(number), token, HoldChange::Release, deadline)
             .await
+    }
+
+    async fn read_machines(
+        &self,
+        pool: &MachinePool,
+        deadline: Instant,
+    ) -> Result<(), ServiceError> {
+        let first_end = |state: &State| pool.held(state).map(|(_, holder)| holder.until).min();
+        self.read_lasting(first_end, deadline).await.map(drop)
     }
 
     async fn extend_machine(

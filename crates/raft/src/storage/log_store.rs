@@ -381,7 +381,6 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             memory.last = last_log_id;
         }
         let index = last_log_id.map(|id| id.index());
-        self.shared.promised.truncate_after(index);
         durable(|done| self.wal.truncate_after(index, done)).await?;
         self.shared.synced.cut(last_log_id);
         Ok(())

@@ -14,13 +14,13 @@ use openraft::entry::RaftEntry;
 use seqd_guards::is_out;
 
 use crate::quorum::Configs;
-use crate::types::{Entry, Payload, Vote};
+use crate::types::{Entry, LogId, Payload, Vote};
 
 #[derive(Debug, Default)]
 pub(crate) struct Promised {
     term: AtomicU64,
-    /// The index of the last membership that was appended in this start, and its voters.
-    appended: Mutex<Option<(u64, Configs)>>,
+    /// The entry of the last membership that was appended in this start, and its voters.
+    appended: Mutex<Option<(LogId, Configs)>>,
 }
 
 impl Promised {
@@ -32,7 +32,7 @@ impl Promised {
         }
     }
 
-    fn appended(&self) -> MutexGuard<'_, Option<(u64, Configs)>> {
+    fn appended(&self) -> MutexGuard<'_, Option<(LogId, Configs)>> {
         self.appended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -52,23 +52,19 @@ impl Promised {
     pub(crate) fn append(&self, entry: &Entry) {
         if let Payload::Membership(membership) = &entry.payload {
             let configs = membership.get_joint_config().clone();
-            *self.appended() = Some((entry.index(), configs));
+            *self.appended() = Some((entry.log_id(), configs));
         }
     }
 
-    /// Removes a membership whose entry is cut off. A leader needs no membership from before its
-    /// leadership, because it has applied all of them.
-    pub(crate) fn truncate_after(&self, last: Option<u64>) {
-        self.appended()
-            .take_if(|(index, _)| last.is_none_or(|last| *index > last));
-    }
-
-    /// The voters of the last membership after this index; `None` if there is none.
-    pub(crate) fn voters_after(&self, applied: Option<u64>) -> Option<Configs> {
+    /// The voters of the last membership that the leader of this term, this node, has appended
+    /// after this index; `None` if there is none. A membership of an earlier term does not count:
+    /// the leader has applied it, or a truncation or a snapshot has removed its entry.
+    pub(crate) fn voters_of(&self, term: u64, applied: Option<u64>) -> Option<Configs> {
         let appended = self.appended();
-        let (_, configs) = appended
-            .as_ref()
-            .filter(|(index, _)| applied.is_none_or(|applied| *index > applied))?;
+        let (_, configs) = appended.as_ref().filter(|(id, _)| {
+            let is_of_term = id.committed_leader_id().term == term || is_out!(VotersOfTerm);
+            is_of_term && applied.is_none_or(|applied| id.index() > applied)
+        })?;
         Some(configs.clone())
     }
 }

@@ -267,7 +267,7 @@ impl LockService {
             let lock = state.lock(asked.name.as_str());
             let is_there = lock.is_some_and(|lock| lock.claim(&asked.owner, asked.nonce).is_some());
             let held = state.locks_held();
-            let used = held.all().count.min(limit - 1);
+            let used = held.all().count;
             let undrained = state.undrained(asked.tenant);
             (!is_there).then(|| (held.of(asked.tenant).count, used, undrained))
         });
@@ -275,7 +275,9 @@ impl LockService {
             return Ok(());
         };
         let claims = Resource::new("holds and waits of locks", "locks", limit).behind(undrained);
-        Ok(claims.check(self.limits.tenant_share, asked.tenant, (held, used, 1))?)
+        let counted = (held, used.min(limit - 1), 1);
+        let checked = claims.check(self.limits.tenant_share, asked.tenant, counted);
+        Ok(checked.map_err(|refused| refused.with_used(used))?)
     }
 
     /// Returns a granted claim as it is in this node's state, once this node has applied its

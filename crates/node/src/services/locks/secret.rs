@@ -17,7 +17,7 @@ use super::acquire::{Unanswered, draw};
 use super::{LockService, lock_name};
 use crate::access::Right;
 use crate::replica::{ReadTime, peek};
-use crate::services::error::{ServiceError, read};
+use crate::services::error::ServiceError;
 
 /// The holder of a lock, as a caller may see it.
 pub(crate) struct SecretHolder {
@@ -126,7 +126,7 @@ impl LockService {
         deadline: Instant,
     ) -> Result<Option<SecretHolder>, ServiceError> {
         let name = lock_name(name)?;
-        let time = read(&*self.replica, deadline).await?;
+        let time = self.read_lock(name.as_str(), deadline).await?;
         Ok(self.first_holder(&name, Some(time), caller))
     }
 
@@ -218,8 +218,8 @@ impl LockService {
         Ok(outcomes.iter().filter(is_released).count() as u64)
     }
 
-    /// The first live holder in this node's applied state. Without `time`, the applied time decides
-    /// which holds are live.
+    /// The first holder in this node's applied state. Its remaining time counts from the read at
+    /// `time`, or from the applied time.
     pub(super) fn first_holder(
         &self,
         name: &LockName,
@@ -228,9 +228,8 @@ impl LockService {
     ) -> Option<SecretHolder> {
         let found = peek(&*self.replica, |state| {
             let time = time.unwrap_or_else(|| ReadTime::of_applied(state));
-            let mut holders = state.lock(name.as_str())?.holders();
-            let live = holders.find(|holder| time.is_before(holder.until));
-            live.map(|holder| SecretHolder::of(holder, time.left(holder.until), caller))
+            let first = state.lock(name.as_str())?.holders().next();
+            first.map(|holder| SecretHolder::of(holder, time.left(holder.until), caller))
         });
         found.flatten()
     }

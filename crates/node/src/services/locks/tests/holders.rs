@@ -107,6 +107,7 @@ async fn a_waiter_whose_token_was_revoked_is_not_granted_the_lock() {
         clock.clone(),
         Duration::MAX,
     );
+    access.look().await;
     let tokens = AccessService {
         replica: story.replica.clone(),
         clock,

@@ -3,8 +3,7 @@
 use seqd_state::AccessId;
 
 use super::*;
-use crate::services::error::read;
-use crate::services::{Found, HoldChange, SecretHold, lock_name};
+use crate::services::{Found, HoldChange, SecretHold};
 
 const LONGER: HoldChange = HoldChange::Extend { ttl_ms: 60_000 };
 
@@ -108,16 +107,15 @@ async fn a_hold_with_a_lease_is_nobody_s_secret() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_exists_as_of_a_read_that_took_longer_than_the_rest_of_the_hold() {
+async fn a_hold_has_ended_only_once_an_entry_has_ended_it() {
     let story = Story::begin();
     held(&story, "v", Tenant::OPERATOR).await.unwrap();
-    let name = lock_name(NAME).unwrap();
-    let time = read(&*story.replica, soon()).await.unwrap();
+    // The leader's clock passes the end of the hold, but no entry is committed.
+    story.replica.commits_time.store(false, Ordering::SeqCst);
     sleep(Duration::from_secs(20)).await;
-    let holder = (story.locks).first_holder(&name, Some(time), Tenant::OPERATOR);
-    let holder = holder.expect("a hold was denied that nothing had ended");
-    assert_eq!(holder.left_ms, 0);
-    let time = read(&*story.replica, soon()).await.unwrap();
-    let holder = (story.locks).first_holder(&name, Some(time), Tenant::OPERATOR);
-    assert!(holder.is_none(), "it has expired");
+    let mut holder = Box::pin(story.locks.holder(NAME, Tenant::OPERATOR, soon()));
+    let early = timeout(Duration::from_secs(1), &mut holder).await;
+    assert!(early.is_err(), "answered before an entry ended the hold");
+    story.replica.commits_time.store(true, Ordering::SeqCst);
+    assert!(holder.await.unwrap().is_none(), "it has expired");
 }
