@@ -153,6 +153,9 @@ fn refused(problem: Problem, refusal: &Refusal) -> Problem {
             .with_retry_after_ms(millis(*retry_after_ms))
             .with_extra("until", rfc3339(*until)),
         Refusal::Access(AccessRefusal::NotFound { .. }) => problem.with_hint(ALL_TOKENS),
+        Refusal::Sequences(SequenceRefusal::CountOutOfRange { limit, .. }) => {
+            problem.with_extra("limit", *limit)
+        }
         Refusal::Workers(WorkerRefusal::LeaseLost { .. }) => problem.with_hint(LEASE_LOST),
         Refusal::Keys(KeyRefusal::ClaimLost { .. }) => problem.with_hint(
             "begin the key again: the response shows whether another caller has \
@@ -269,7 +272,7 @@ fn sequence(problem: Problem, error: &SequenceError) -> Problem {
              if the name was never used: seqd seq create NAME --start VALUE",
         ),
         SequenceError::NotTogether => {
-            problem.with_hint("repeat the request: it is served from the new pass")
+            problem.with_hint("repeat the request, or use a sequence with longer passes")
         }
         SequenceError::NoRefill { .. } => problem.with_hint(NO_QUORUM),
         SequenceError::CreatedUnread(_)

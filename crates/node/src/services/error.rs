@@ -104,7 +104,7 @@ pub(crate) enum SequenceError {
     CreatedUnread(Box<ServiceError>),
     #[error("the sequence was changed, but could not be read: {0}")]
     ChangedUnread(Box<ServiceError>),
-    #[error("the sequence began a new pass: the values are not contiguous and remain a gap")]
+    #[error("other requests began new passes meanwhile: the values remain a gap")]
     NotTogether,
     #[error("unused = {unused} is more than the number of values that were ever granted of {name}")]
     MoreThanGranted { unused: u64, name: SequenceName },

@@ -1,10 +1,11 @@
 //! The next values of a sequence, in each mode.
 
 use seqd_api::{Next, NextRequest, Range};
+use seqd_idgen::Progression;
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Draw, DrawFrom, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome,
-    SequenceRecord, ValueRange,
+    Draw, DrawFrom, NextGrant, Outcome, SequenceCommand, SequenceMode, SequenceName,
+    SequenceOutcome, SequenceRecord, ValueRange,
 };
 use tokio::time::Instant;
 
@@ -17,13 +18,18 @@ use crate::sequences::NextError;
 /// The most segments that one request may use: each is a log entry, and the caller waits for all.
 const MAX_RANGES: u64 = 256;
 
+/// The most attempts to take a contiguous range of a strict sequence. One is enough, unless others
+/// take values of the new pass meanwhile.
+const CONTIGUOUS_ATTEMPTS: usize = 8;
+
 /// Ranges, and the distance from one value to the next.
 type Values = (Vec<ValueRange>, i64);
 
 /// The fields of a record that every draw needs.
 struct DrawLimits {
     mode: SequenceMode,
-    longest_pass: u64,
+    progression: Progression,
+    next_index: u64,
     segment_max: u64,
 }
 
@@ -32,7 +38,8 @@ impl DrawLimits {
         let definition = &record.definition;
         Self {
             mode: definition.mode,
-            longest_pass: definition.progression.longest_pass(),
+            progression: definition.progression,
+            next_index: record.next_index,
             segment_max: definition.segment.max,
         }
     }
@@ -40,7 +47,7 @@ impl DrawLimits {
     /// Refuses more values than a request may take.
     fn check(&self, count: u64, contiguous: bool) -> Result<(), RequestError> {
         // A range cannot span two passes or two segments.
-        let mut range = self.longest_pass;
+        let mut range = self.progression.longest_pass();
         if self.mode == SequenceMode::Segment {
             range = range.min(self.segment_max);
             count_within(Some(count), range.saturating_mul(MAX_RANGES))?;
@@ -73,17 +80,20 @@ impl SequenceService {
             state.sequence(name).map(DrawLimits::of)
         });
         let permits = |drawn: &DrawLimits| drawn.check(count, contiguous).is_ok();
-        let mode = match local.flatten().filter(permits) {
-            Some(drawn) => drawn.mode,
+        let drawn = match local.flatten().filter(permits) {
+            Some(drawn) => drawn,
             // The sequence may have been created or changed a moment ago through another node.
             None => {
                 let drawn = DrawLimits::of(&self.current(name, deadline).await?);
                 drawn.check(count, contiguous)?;
-                drawn.mode
+                drawn
             }
         };
-        let (ranges, increment) = match mode {
-            SequenceMode::Strict => self.next_strict(name, count, contiguous, deadline).await?,
+        let (ranges, increment) = match drawn.mode {
+            SequenceMode::Strict if contiguous => {
+                self.next_contiguous(name, count, &drawn, deadline).await?
+            }
+            SequenceMode::Strict => self.next_strict(name, count, deadline).await?,
             SequenceMode::Segment => self.next_segment(name, count, contiguous, deadline).await?,
             SequenceMode::Ordered => self.next_ordered(name, count, deadline).await?,
         };
@@ -93,7 +103,7 @@ impl SequenceService {
         Ok(Next::new(
             ranges.collect(),
             increment,
-            mode_of(mode),
+            mode_of(drawn.mode),
             expand,
         ))
     }
@@ -102,23 +112,54 @@ impl SequenceService {
         &self,
         name: &SequenceName,
         count: u64,
-        contiguous: bool,
         deadline: Instant,
     ) -> Result<Values, ServiceError> {
+        let grant = self.grant(name, count, deadline).await?;
+        self.metrics.allocated(name.as_str(), grant.count);
+        Ok((grant.ranges, grant.increment))
+    }
+
+    /// Takes values of a strict sequence in one range. A cycling sequence skips the rest of a pass
+    /// that is too short.
+    async fn next_contiguous(
+        &self,
+        name: &SequenceName,
+        count: u64,
+        drawn: &DrawLimits,
+        deadline: Instant,
+    ) -> Result<Values, ServiceError> {
+        let mut next_index = drawn.next_index;
+        for _ in 0..CONTIGUOUS_ATTEMPTS {
+            let pass_end = drawn.progression.pass_end(next_index);
+            let rest = pass_end.saturating_sub(next_index);
+            if drawn.progression.cycle() && (1..count).contains(&rest) {
+                self.grant(name, rest, deadline).await?;
+            }
+            let grant = self.grant(name, count, deadline).await?;
+            if grant.ranges.len() == 1 {
+                self.metrics.allocated(name.as_str(), grant.count);
+                return Ok((grant.ranges, grant.increment));
+            }
+            next_index = grant.first_index + grant.count;
+        }
+        Err(SequenceError::NotTogether.into())
+    }
+
+    async fn grant(
+        &self,
+        name: &SequenceName,
+        count: u64,
+        deadline: Instant,
+    ) -> Result<NextGrant, ServiceError> {
         let request = seqd_state::NextRequest {
             name: name.clone(),
             count,
         };
         let command = SequenceCommand::Next(request);
-        let grant = match self.propose(command, deadline).await? {
-            Outcome::Sequences(SequenceOutcome::Next(grant)) => grant,
-            other => return Err(unexpected(&other)),
-        };
-        if contiguous && grant.ranges.len() > 1 {
-            return Err(SequenceError::NotTogether.into());
+        match self.propose(command, deadline).await? {
+            Outcome::Sequences(SequenceOutcome::Next(grant)) => Ok(grant),
+            other => Err(unexpected(&other)),
         }
-        self.metrics.allocated(name.as_str(), grant.count);
-        Ok((grant.ranges, grant.increment))
     }
 
     async fn next_ordered(
