@@ -54,7 +54,7 @@ pub use name::{NameError, validate_name};
 pub use nearest::nearest;
 pub use operation::{Media, Method, Operation, Repeat, Typed};
 pub use operations::{OPERATIONS, op};
-pub use problem::Problem;
+pub use problem::{Problem, TLS_REQUIRED};
 pub use request::Request;
 pub use scope::{Need, Permission, PermissionError, Scope};
 pub use token::{Token, TokenError, read_private};

@@ -12,6 +12,10 @@ use crate::exit;
 /// The media type of every error response.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
+/// The member of a problem that is `true` in the response of a port that requires TLS to a request
+/// without it. Nothing of that request was processed.
+pub const TLS_REQUIRED: &str = "tls_required";
+
 /// The default time after which a retryable request should be sent again.
 const RETRY_AFTER_MS: u32 = 1000;
 

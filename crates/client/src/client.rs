@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reqwest::header::{self, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
-use seqd_api::{ErrorCode, Problem, Token, Typed as _, op};
+use seqd_api::{ErrorCode, Problem, TLS_REQUIRED, Token, Typed as _, op};
 use seqd_net::tls::ClientFiles;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -328,6 +328,10 @@ impl Client {
             };
         }
         Err(match refused(endpoint, status, &bytes) {
+            tried @ Tried::WithoutTls(..) => {
+                self.endpoints.was_silent(at);
+                tried
+            }
             // An intermediary may have forwarded the request before it failed.
             Tried::Final(Error::BadAnswer { .. }) if call.changes && status.is_server_error() => {
                 let attempt = Attempt::new(endpoint, format!("status {status}"));
@@ -429,9 +433,19 @@ pub(crate) fn refused(endpoint: &Endpoint, status: StatusCode, bytes: &[u8]) -> 
         Ok(problem) if problem.retryable && !is_the_same_elsewhere(&problem) => {
             Tried::Retryable(Box::new(problem))
         }
+        Ok(problem) if !endpoint.is_https() && requires_tls(&problem) => {
+            let attempt = Attempt::new(endpoint, &*problem.detail);
+            Tried::WithoutTls(attempt, Box::new(problem))
+        }
         Ok(problem) => Tried::Final(Error::Problem(Box::new(problem))),
         Err(error) => Tried::Final(bad_answer(endpoint, status, bytes, &error.to_string())),
     }
+}
+
+/// Returns whether the port received a request without TLS. It responds before it reads the
+/// request.
+fn requires_tls(problem: &Problem) -> bool {
+    problem.extra.get(TLS_REQUIRED) == Some(&Value::Bool(true))
 }
 
 /// Returns whether every node would return the same response. The holder of a lock is the same on

@@ -141,6 +141,8 @@ impl Unusable {
 pub(crate) enum Tried {
     /// No part of the request was sent.
     NotSent(Attempt),
+    /// The port requires TLS and the endpoint is `http`. Nothing of the request was processed.
+    WithoutTls(Attempt, Box<Problem>),
     /// The request was sent without a response, and is safe to retry.
     Silent(Attempt),
     Retryable(Box<Problem>),
@@ -150,7 +152,9 @@ pub(crate) enum Tried {
 impl fmt::Display for Tried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotSent(attempt) | Self::Silent(attempt) => f.write_str(&attempt.reason),
+            Self::NotSent(attempt) | Self::Silent(attempt) | Self::WithoutTls(attempt, _) => {
+                f.write_str(&attempt.reason)
+            }
             Self::Retryable(problem) => write!(f, "{} {}", problem.status, problem.code),
             Self::Final(Error::Problem(problem)) => {
                 write!(f, "{} {}", problem.status, problem.code)
@@ -166,6 +170,8 @@ pub(crate) struct Round {
     attempts: Vec<Attempt>,
     was_sent: bool,
     problem: Option<Box<Problem>>,
+    /// The last problem that states that TLS is required, and the number of them.
+    without_tls: (Option<Box<Problem>>, usize),
 }
 
 impl Round {
@@ -175,6 +181,10 @@ impl Round {
             Ok(answer) => return Some(Ok(answer)),
             Err(Tried::Final(error)) => return Some(Err(error)),
             Err(Tried::NotSent(attempt)) => self.attempts.push(attempt),
+            Err(Tried::WithoutTls(attempt, problem)) => {
+                self.attempts.push(attempt);
+                self.without_tls = (Some(problem), self.without_tls.1 + 1);
+            }
             Err(Tried::Silent(attempt)) => {
                 self.was_sent = true;
                 self.attempts.push(attempt);
@@ -185,18 +195,24 @@ impl Round {
     }
 
     /// Returns the error of a round without a good response. A problem returned by a node explains
-    /// more than the silence of another.
+    /// more than the silence of another. A missing TLS is the error only if no endpoint failed
+    /// otherwise: a retry may reach the others.
     pub(crate) fn error(self) -> Error {
-        match self.problem {
-            Some(problem) => Error::Problem(problem),
-            None if self.was_sent => Error::NoAnswer(self.attempts),
-            None => Error::Unreachable(self.attempts),
+        match (self.problem, self.without_tls) {
+            (Some(problem), _) => Error::Problem(problem),
+            (None, (Some(problem), count)) if count == self.attempts.len() => {
+                Error::Problem(problem)
+            }
+            (None, _) if self.was_sent => Error::NoAnswer(self.attempts),
+            (None, _) => Error::Unreachable(self.attempts),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use seqd_api::ErrorCode;
+
     use super::*;
 
     fn endpoints() -> Endpoints {
@@ -224,6 +240,27 @@ mod tests {
         }
         let short = Duration::from_millis(700);
         assert_eq!((silence(short, 3), silence(long, 1)), (short, long));
+    }
+
+    #[test]
+    fn missing_tls_is_the_error_only_if_no_endpoint_failed_otherwise() {
+        let attempt = || Attempt::new("a", "in a test");
+        let problem = |code| Box::new(Problem::new(code, ""));
+        let without_tls = || Tried::WithoutTls(attempt(), problem(ErrorCode::InvalidArgument));
+        let error = |results: Vec<Tried>| {
+            let mut round = Round::default();
+            for tried in results {
+                assert!(round.result::<()>(Err(tried)).is_none());
+            }
+            round.error()
+        };
+        let all = error(vec![without_tls(), without_tls()]);
+        assert!(all.problem().unwrap().is(ErrorCode::InvalidArgument));
+        let unreachable = error(vec![without_tls(), Tried::NotSent(attempt())]);
+        assert!(matches!(unreachable, Error::Unreachable(tried) if tried.len() == 2));
+        let no_quorum = Tried::Retryable(problem(ErrorCode::NoQuorum));
+        let refused = error(vec![no_quorum, without_tls()]);
+        assert!(refused.problem().unwrap().is(ErrorCode::NoQuorum));
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_api::{ErrorCode, Problem};
+use seqd_api::{ErrorCode, Problem, TLS_REQUIRED};
 use seqd_idgen::WallClock;
 use seqd_net::tls::{
     Files, Look, Material, PeerTls, Rotating, ServerTls, TlsError, Validity, client_port,
@@ -205,7 +205,9 @@ fn seconds(clock: &dyn WallClock) -> i64 {
 fn plain_answer() -> Vec<u8> {
     let detail = "this port requires TLS, but the request was sent without it";
     let problem = Problem::new(ErrorCode::InvalidArgument, detail);
-    let problem = problem.with_hint("use https:// and, for a private CA, --cacert FILE");
+    let problem = problem
+        .with_hint("use https:// and, for a private CA, --cacert FILE")
+        .with_extra(TLS_REQUIRED, true);
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let length = body.len() + 1;
     format!(

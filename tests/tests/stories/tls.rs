@@ -77,6 +77,15 @@ fn clients_reach_a_node_over_tls_or_receive_the_reason() {
     assert_eq!(refused.status.code(), Some(2), "{words}");
     assert!(words.contains("use https://"), "{words}");
 
+    // While TLS is switched on, clients have both addresses of a node. Nothing was processed.
+    let body: serde_json::Value = serde_json::from_str(&plain.body).expect("a problem");
+    assert_eq!(body["tls_required"], true, "{body}");
+    let both = format!("http://{address},https://{address}");
+    for arguments in [&["seq", "create", "a"][..], &["id"]] {
+        let served = run(&both, &trusting, arguments);
+        assert!(served.status.success(), "{served:?}");
+    }
+
     // From now on clients must present a certificate.
     certificates.set(cluster.node_mut(0), "client_ca", "ca.crt");
     cluster.node_mut(0).stop();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use seqd_api::{ErrorCode, IdQuery, NextRequest, Problem};
+use seqd_api::{ErrorCode, IdQuery, NextRequest, Problem, TLS_REQUIRED};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Options};
@@ -24,6 +24,7 @@ const GOOD: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","range
 pub(super) async fn cases() -> Vec<Value> {
     let mut cases: Vec<Value> = ErrorCode::ALL.iter().map(|code| problem(*code)).collect();
     cases.extend([
+        without_tls(),
         json!({ "does": "refuse" }),
         json!({ "does": "close" }),
         json!({ "does": "hang" }),
@@ -53,6 +54,14 @@ fn problem(code: ErrorCode) -> Value {
     }
     let body = serde_json::to_string(&problem).unwrap();
     json!({ "does": "answer", "status": row.status, "headers": headers, "body": body })
+}
+
+/// The response of a port that requires TLS to a request without it.
+fn without_tls() -> Value {
+    let problem = Problem::new(ErrorCode::InvalidArgument, "in a test");
+    let body = serde_json::to_string(&problem.with_extra(TLS_REQUIRED, true)).unwrap();
+    let headers = json!({ "content-type": "application/problem+json" });
+    json!({ "does": "answer", "status": 400, "headers": headers, "body": body })
 }
 
 async fn row(case: &Value, repeatable: bool) -> Value {
