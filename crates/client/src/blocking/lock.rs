@@ -12,7 +12,8 @@ use crate::hold::{LockError, LockLost, LockOptions};
 /// guard is released or dropped.
 ///
 /// A guard that is dropped without [`LockGuard::release`] does not release the lock: the hold is no
-/// longer renewed and expires. It must not be used by a task of a tokio runtime.
+/// longer renewed and expires. It must not be used by a task of a tokio runtime. In a forked child
+/// it does nothing: the lock belongs to the parent.
 #[derive(Debug)]
 pub struct LockGuard {
     inner: crate::LockGuard,
@@ -81,6 +82,9 @@ impl LockGuard {
     /// # Errors
     /// As for [`crate::LockGuard::release`].
     pub fn release(self) -> Result<(), Error> {
+        if self.inner.is_forked() {
+            return Ok(());
+        }
         self.handle.block_on(self.inner.release())
     }
 }

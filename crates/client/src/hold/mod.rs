@@ -39,7 +39,8 @@ use crate::error::Error;
 /// A lock that is held until it is released, dropped or lost.
 ///
 /// A task of the runtime renews it when two thirds of its `ttl` remain. If the guard is dropped
-/// without [`LockGuard::release`], the task releases the lock without waiting for the response.
+/// without [`LockGuard::release`], the task releases the lock without waiting for the response. In
+/// a forked child the guard does nothing: the lock belongs to the parent.
 #[derive(Debug)]
 pub struct LockGuard {
     name: String,
@@ -48,7 +49,8 @@ pub struct LockGuard {
     hold: watch::Receiver<Hold>,
     /// Makes the keeper release the lock when it is dropped.
     ends: Option<oneshot::Sender<()>>,
-    keeper: JoinHandle<Result<(), Error>>,
+    /// `None` only during the drop and after the release.
+    keeper: Option<JoinHandle<Result<(), Error>>>,
     clock: fn() -> BootTime,
 }
 
@@ -96,7 +98,7 @@ impl LockGuard {
             process: std::process::id(),
             hold,
             ends: Some(ends),
-            keeper: tokio::spawn(keeper.keep(ended)),
+            keeper: Some(tokio::spawn(keeper.keep(ended))),
             clock,
         })
     }
@@ -118,7 +120,7 @@ impl LockGuard {
     /// # Errors
     /// The reason why it is no longer held. In a forked child, [`LockLost::Forked`].
     pub fn check(&self) -> Result<BootTime, LockLost> {
-        if std::process::id() != self.process {
+        if self.is_forked() {
             return Err(LockLost::Forked);
         }
         match &*self.hold.borrow() {
@@ -178,15 +180,34 @@ impl LockGuard {
         }
     }
 
-    /// Releases the lock and waits for the response.
+    /// Releases the lock and waits for the response. In a forked child it does nothing: the lock
+    /// belongs to the parent.
     ///
     /// # Errors
     /// The error of the release request. A lock that was already lost is not an error.
     pub async fn release(mut self) -> Result<(), Error> {
+        if self.is_forked() {
+            return Ok(());
+        }
         drop(self.ends.take());
-        match (&mut self.keeper).await {
-            Ok(result) => result,
-            Err(_) => Ok(()),
+        match self.keeper.take() {
+            Some(keeper) => keeper.await.unwrap_or(Ok(())),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether this is the copy of a forked process, which does not have the threads of the
+    /// runtime.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if self.is_forked() {
+            // A thread that does not exist in the forked process may hold a lock of the runtime.
+            std::mem::forget((self.ends.take(), self.keeper.take()));
         }
     }
 }

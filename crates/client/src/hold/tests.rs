@@ -298,6 +298,26 @@ async fn a_guard_that_is_dropped_gives_the_lock_back() {
     assert_eq!(fake.0.lock().unwrap().releases, 1);
 }
 
+/// In a real child, the task that would release the lock does not run.
+#[tokio::test(start_paused = true)]
+async fn a_forked_child_leaves_the_lock_of_its_parent_alone() {
+    let forked = async |fake: &Fake| {
+        let mut guard = taken(fake, options()).await.unwrap();
+        guard.process += 1;
+        assert!(matches!(guard.check(), Err(LockLost::Forked)));
+        guard
+    };
+    let released = Fake::default();
+    forked(&released).await.release().await.unwrap();
+    let dropped = Fake::default();
+    drop(forked(&dropped).await);
+    sleep(Duration::from_secs(60)).await;
+    for fake in [released, dropped] {
+        assert_eq!(fake.0.lock().unwrap().releases, 0);
+        assert!(fake.held().is_some_and(|(until, _)| until > clock()));
+    }
+}
+
 /// Otherwise other waiters would wait for its whole duration.
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_released_if_its_caller_gives_up_during_the_confirmation() {
