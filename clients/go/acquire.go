@@ -10,7 +10,8 @@ import (
 func acquireHold(ctx context.Context, locks locks, name string, o LockOptions,
 	clock func() time.Duration) (heldLock, time.Duration, error) {
 	ends := endOfWait(ctx, o, clock())
-	nonce := newNonce()
+	// wasSent is true if the cluster may have granted the lock to this nonce.
+	nonce, wasSent := newNonce(), false
 	for {
 		wait := max(0, min(ends-clock(), longestRound))
 		request := Fields{"owner": o.Owner, "ttl_ms": o.TTL.Milliseconds(), "wait_ms": wait.Milliseconds(), "nonce": nonce,
@@ -27,17 +28,22 @@ func acquireHold(ctx context.Context, locks locks, name string, o LockOptions,
 			if err != nil {
 				return heldLock{}, 0, err
 			}
-			nonce = newNonce()
+			nonce, wasSent = newNonce(), false
 			continue
 		}
 		failed := as(err)
 		isOver := ends <= clock() || ctx.Err() != nil
+		// The response to an earlier request may be the one that was cut off.
+		wasSent = wasSent || failed.isUnanswered()
+		if wasSent && ctx.Err() != nil {
+			withdraw(locks, name, request)
+		}
 		switch verdict := verdictOf(failed); {
 		case isOver, verdict == verdictNever, verdict == verdictNotHeld:
 			return heldLock{}, 0, failed
 		case verdict == verdictHeld:
 			// The wait of one request has ended, and with it the place in the queue.
-			nonce = newNonce()
+			nonce, wasSent = newNonce(), false
 		default:
 			_ = sleep(ctx, again)
 		}
@@ -82,9 +88,20 @@ func confirm(ctx context.Context, locks locks, name string, o LockOptions, held 
 	}
 }
 
+// withdraw releases a hold that was granted to a request whose response was cut off by the end of the context. The
+// caller waits for it, because its process may end next.
+func withdraw(locks locks, name string, request Fields) {
+	ctx, cancel := context.WithTimeout(context.Background(), leastRenewal)
+	defer cancel()
+	request["wait_ms"] = int64(0)
+	if held, err := locks.acquire(ctx, name, request); err == nil {
+		giveBack(locks, name, held.Lease)
+	}
+}
+
 // giveBack releases a hold that was not returned to the caller. If the cluster does not respond, the hold expires.
 func giveBack(locks locks, name, lease string) {
-	ctx, cancel := context.WithTimeout(context.Background(), defaultTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), releasing)
 	defer cancel()
 	_ = releaseHold(ctx, locks, name, lease)
 }

@@ -81,6 +81,13 @@ func want(t *testing.T, err error, code string) {
 	}
 }
 
+func wantLost(t *testing.T, err error, reason string) {
+	t.Helper()
+	if want(t, err, "lock-lost"); as(err).Reason != reason {
+		t.Fatalf("%s expected, not %+v", reason, err)
+	}
+}
+
 // TestMain is also the process that TestCluster freezes: it prints IDs until its stdin ends.
 func TestMain(m *testing.M) {
 	if os.Getenv("SEQD_TEST_FROZEN") == "" {
@@ -264,10 +271,16 @@ func (c *cluster) steps(t *testing.T) {
 	must(t, mint(1))
 	offset.Store(-30)
 	must(t, mint(1))
-	offset.Store(-10_000)
-	want(t, mint(1), "clock-behind")
-	offset.Store(5_000)
-	want(t, mint(1), "clock-jumped")
+	for _, step := range []struct {
+		ms   int64
+		code string
+	}{{-10_000, "clock-behind"}, {5_000, "clock-jumped"}} {
+		offset.Store(step.ms)
+		err := mint(1)
+		if want(t, err, step.code); !as(err).Retryable {
+			t.Fatal(err)
+		}
+	}
 	offset.Store(0)
 	for range 20 {
 		must(t, mint(1000))
@@ -293,7 +306,7 @@ func (c *cluster) lock(t *testing.T) {
 		t.Fatal("the loss was not noticed")
 	}
 	_, err = first.Check()
-	want(t, err, "taken-away")
+	wantLost(t, err, "taken-away")
 	second, err := client.Lock(ctx, "job", options)
 	must(t, err)
 	must(t, first.Release(ctx))
@@ -315,7 +328,7 @@ func (c *cluster) lock(t *testing.T) {
 		c.do("/continue/" + node)
 	}
 	_, err = second.Check()
-	want(t, err, "ran-out")
+	wantLost(t, err, "ran-out")
 	c.do("/leader")
 	patient, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -90,7 +90,7 @@ func once(ctx context.Context, client *seqd.Client, pay func(context.Context, se
 	paid, replayed, err := seqd.Once(ctx, client, "pay/order-42", seqd.OnceOptions{Fingerprint: "42:19.90"}, pay)
 	var failed *seqd.Error
 	if errors.As(err, &failed) && failed.Code == "not-kept" {
-		log.Print("paid, and it is unknown whether the result was stored: ", failed)
+		log.Print("paid, but the result was not stored: ", failed)
 	}
 	fmt.Println(paid.ID, replayed)
 	return err

@@ -129,8 +129,8 @@ func (g *IDGenerator) IDs(ctx context.Context, count int) ([]int64, error) {
 // Status returns the current state.
 func (g *IDGenerator) Status() GeneratorStatus { return g.keeper.status() }
 
-// Close permanently stops minting, then releases the worker with the last used tick. It fails with not-released if no
-// node confirmed that in time: the worker is then free after its window.
+// Close permanently stops minting, then releases the worker with the last used tick, also if the context has ended. It
+// fails with not-released if no node confirmed that in time: the worker is then free after its window.
 func (g *IDGenerator) Close(ctx context.Context) error { return g.keeper.close(ctx) }
 
 // mint returns IDs of one tick, with 0 none as soon as one could be minted.
@@ -160,10 +160,10 @@ func (g *IDGenerator) mint(ctx context.Context, count int64) (mint, error) {
 		case made.code == "clock-behind" && k.isUnused() && leftMS(ctx) >= made.byMS:
 			// The window begins in the future, before the deadline.
 			if err := sleep(ctx, time.Duration(made.byMS)*time.Millisecond); err != nil {
-				return made, &Error{Code: made.code, Detail: made.detail, cause: err}
+				return made, made.err(err)
 			}
 		default:
-			return made, &Error{Code: made.code, Detail: made.detail}
+			return made, made.err(nil)
 		}
 	}
 }

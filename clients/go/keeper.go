@@ -316,6 +316,9 @@ func (k *generatorKeeper) drop(lost *minter) {
 }
 
 func (k *generatorKeeper) close(ctx context.Context) error {
+	// A worker that is not returned stays reserved for the whole window.
+	ctx, end := notEnded(ctx, k.options.Patience)
+	defer end()
 	ctx, cancel := context.WithTimeout(ctx, k.options.Patience)
 	defer cancel()
 	k.mutex.Lock()
@@ -377,5 +380,5 @@ func isForGood(failed *Error) bool {
 	case "layout-exhausted", "unknown-layout", "bad-lease":
 		return true
 	}
-	return failed.Status > 0 && failed.Status < 500 && !failed.Retryable
+	return failed.isRefusal()
 }

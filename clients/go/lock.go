@@ -11,6 +11,8 @@ const (
 	longestRound = 10 * time.Minute
 	// leastRenewal is the shortest timeout of a renewal, and that of the release of a lost lock.
 	leastRenewal = time.Second
+	// releasing bounds the release of a hold that is not lost, over all attempts.
+	releasing = 5 * time.Second
 	// drift is the assumed drift: this clock may be slower than the leader's by one part in a thousand.
 	drift = 1000
 	// lookEvery is the interval of the readings of the clock, because timers stop while the machine is suspended.
@@ -97,7 +99,6 @@ func verdictOf(failed *Error) verdict {
 		return verdictHeld
 	case failed.Code == "lease-lost":
 		return verdictNotHeld
-	// A response that is not from seqd is most likely of a proxy.
 	case failed.Retryable, failed.isSilence():
 		return verdictAgain
 	}
@@ -137,7 +138,7 @@ func (h *hold) refused(failed *Error) bool {
 		h.why = failed
 		return false
 	}
-	h.lose(&Error{Code: "taken-away", cause: failed,
+	h.lose(&Error{Code: "lock-lost", Reason: "taken-away", cause: failed,
 		Detail: "the cluster reports that the lock is no longer held: " + failed.Error()})
 	return true
 }
@@ -151,7 +152,8 @@ func (h *hold) lose(reason *Error) {
 // check returns the reason of the loss, or nil. The caller holds the mutex.
 func (h *hold) check(now time.Duration) *Error {
 	if h.lost == nil && now >= h.until {
-		lost := &Error{Code: "ran-out", Detail: "the lock expired because it was not renewed in time"}
+		lost := &Error{Code: "lock-lost", Reason: "ran-out",
+			Detail: "the lock expired because it was not renewed in time"}
 		if h.why != nil {
 			lost.Detail, lost.cause = lost.Detail+": "+h.why.Error(), h.why
 		}
@@ -244,7 +246,7 @@ func (l *Lock) Lost() <-chan struct{} { return l.gone }
 func (l *Lock) Release(ctx context.Context) error {
 	_, lost := l.hold.state(l.clock())
 	l.hold.mutex.Lock()
-	l.hold.lose(&Error{Code: "released", Detail: "the lock was released"})
+	l.hold.lose(&Error{Code: "lock-lost", Reason: "released", Detail: "the lock was released"})
 	l.hold.mutex.Unlock()
 	l.end()
 	if lost != nil {
@@ -253,11 +255,8 @@ func (l *Lock) Release(ctx context.Context) error {
 		_ = l.locks.release(short, l.name, l.lease)
 		return nil
 	}
-	if ctx.Err() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
-		defer cancel()
-	}
+	ctx, cancel := notEnded(ctx, releasing)
+	defer cancel()
 	return releaseHold(ctx, l.locks, l.name, l.lease)
 }
 

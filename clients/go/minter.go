@@ -96,6 +96,12 @@ type mint struct {
 	byMS             int64
 }
 
+// err returns a refusal as an error. A clock may be right again later.
+func (m mint) err(cause error) *Error {
+	isPermanent := m.code == "closed" || m.code == "layout-exhausted"
+	return &Error{Code: m.code, Detail: m.detail, Retryable: !isPermanent, cause: cause}
+}
+
 func behind(by, until int64) *mint {
 	return &mint{code: "clock-behind", byMS: by, detail: fmt.Sprintf(
 		"the wall clock is %d ms behind; the generator serves again at %s", by, timeText(until))}

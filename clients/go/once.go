@@ -7,8 +7,12 @@ import (
 	"time"
 )
 
-// completing bounds the storing of a result, over all attempts.
-const completing = 5 * defaultTimeout
+const (
+	// mostStores bounds the requests that store one result.
+	mostStores = 5
+	// completing bounds the storing of a result, over all attempts.
+	completing = mostStores * (defaultTimeout + grace + again)
+)
 
 // notKept is the result of a key whose work was done, but whose result cannot be stored.
 type notKept struct {
@@ -48,8 +52,9 @@ type begun struct {
 }
 
 // Once performs work unless it was already performed for this key, and returns its result to all callers
-// (docs/IDEMPOTENCY.md), as it was written and read as JSON. replayed is true if another call produced it. If the result
-// cannot be stored, all callers get not-kept. The end of the context does not keep a result from being stored.
+// (docs/IDEMPOTENCY.md), as it was written and read as JSON. replayed is true if another call produced it. If the
+// result cannot be stored, all callers get not-kept. After outcome-unknown, a later caller may repeat the work. The end
+// of the context does not keep a result from being stored.
 func Once[T any](ctx context.Context, c *Client, key string, o OnceOptions,
 	work func(context.Context, Turn) (T, error)) (value T, replayed bool, err error) {
 	turn, err := c.begin(ctx, key, o)
@@ -82,14 +87,30 @@ func perform[T any](ctx context.Context, c *Client, key string, turn begun,
 	isDone := false
 	defer func() {
 		if !isDone {
-			abandon, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
-			defer cancel()
-			_ = c.Call(abandon, OpAbandonKey, []any{key}, Fields{"claim": turn.Claim}, &struct{}{})
+			c.abandon(ctx, key, turn.Claim)
 		}
 	}()
 	value, err = work(ctx, Turn{int64(turn.Token), int64(turn.Attempt)})
 	isDone = err == nil
 	return value, err
+}
+
+// abandon ends a claim, also if the context has ended.
+func (c *Client) abandon(ctx context.Context, key, claim string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout+grace)
+	defer cancel()
+	_ = c.Call(ctx, OpAbandonKey, []any{key}, Fields{"claim": claim}, &struct{}{})
+}
+
+// withdraw ends the claim of a request whose response was cut off by the end of the context.
+func (c *Client) withdraw(ctx context.Context, key string, request Fields) {
+	ctx = context.WithoutCancel(ctx)
+	short, cancel := context.WithTimeout(ctx, leastRenewal)
+	defer cancel()
+	var out begun
+	if c.Call(short, OpBeginKey, []any{key}, request, &out) == nil && out.State == "first" {
+		c.abandon(ctx, key, out.Claim)
+	}
 }
 
 func (c *Client) begin(ctx context.Context, key string, o OnceOptions) (begun, error) {
@@ -102,7 +123,7 @@ func (c *Client) begin(ctx context.Context, key string, o OnceOptions) (begun, e
 	until := time.Now().Add(otherwise(o.Patience, time.Minute))
 	request := Fields{"ttl_ms": otherwise(o.TTL, 24*time.Hour).Milliseconds(), "fingerprint": o.Fingerprint,
 		"claim_ttl_ms": otherwise(o.ClaimTTL, time.Minute).Milliseconds(), "nonce": newNonce()}
-	for {
+	for wasSent := false; ; {
 		var out begun
 		err := c.Call(ctx, OpBeginKey, []any{key}, request, &out)
 		if err == nil {
@@ -111,6 +132,11 @@ func (c *Client) begin(ctx context.Context, key string, o OnceOptions) (begun, e
 		failed := as(err)
 		left := time.Until(until)
 		mayPass := failed.Retryable || failed.Code == "outcome-unknown" || failed.Code == "no-answer"
+		// The response to an earlier request may be the one that was cut off.
+		wasSent = wasSent || failed.isUnanswered()
+		if ctx.Err() != nil && wasSent {
+			c.withdraw(ctx, key, request)
+		}
 		if !mayPass || left <= 0 || ctx.Err() != nil {
 			return out, err
 		}
@@ -119,6 +145,9 @@ func (c *Client) begin(ctx context.Context, key string, o OnceOptions) (begun, e
 			wait = failed.RetryAfter
 		}
 		if sleep(ctx, min(wait, left)) != nil {
+			if wasSent {
+				c.withdraw(ctx, key, request)
+			}
 			return out, err
 		}
 	}
@@ -130,16 +159,16 @@ func (c *Client) complete(ctx context.Context, key, claim string, result any) (j
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), completing)
 	defer cancel()
 	var failed notKept
-	written, err := json.Marshal(result)
+	text, err := written(result)
 	if err != nil {
 		failed.Reason = "is not JSON: " + err.Error()
-	} else if refusal, err := c.store(ctx, key, claim, written); err != nil || refusal == nil {
-		return written, err
+	} else if refusal, err := c.store(ctx, key, claim, text); err != nil || refusal == nil {
+		return text, err
 	} else {
 		failed.Reason = "was refused: " + refusal.Detail
 	}
 	// The cluster always has room for a short result, but the token may have been revoked.
-	short, _ := json.Marshal(notKept{strings.ToValidUTF8(failed.Reason[:min(100, len(failed.Reason))], "")})
+	short, _ := written(notKept{strings.ToValidUTF8(failed.Reason[:min(100, len(failed.Reason))], "")})
 	refusal, err := c.store(ctx, key, claim, short)
 	if err != nil {
 		return nil, err
@@ -163,11 +192,11 @@ func (c *Client) store(ctx context.Context, key, claim string, result json.RawMe
 			return nil, &Error{Code: "took-too-long", cause: err,
 				Detail: "the work was done, but its claim had expired: " + err.Error()}
 		}
-		if failed.Status >= 400 && failed.Status < 500 && !failed.Retryable {
+		if failed.isRefusal() {
 			return failed, nil
 		}
-		if attempts == 5 || sleep(ctx, again) != nil {
-			return nil, &Error{Code: "not-kept", cause: err,
+		if attempts == mostStores || sleep(ctx, again) != nil {
+			return nil, &Error{Code: "outcome-unknown", cause: err,
 				Detail: "the work was done, but it is unknown whether its result was stored: " + err.Error()}
 		}
 	}

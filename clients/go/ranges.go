@@ -110,11 +110,10 @@ func (r *Ranges) Next(ctx context.Context) (int64, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			failed := &Error{Code: "no-value", Detail: "no value within the patience", Retryable: true, cause: ctx.Err()}
 			if last != nil {
-				failed.Detail, failed.cause = failed.Detail+": "+last.Error(), last
+				return 0, last
 			}
-			return 0, failed
+			return 0, &Error{Code: "no-answer", Detail: "no segment was granted in time", Retryable: true, cause: ctx.Err()}
 		}
 	}
 }
@@ -193,8 +192,8 @@ func (r *Ranges) fetch(after string) time.Duration {
 	}
 	if r.before != nil && (granted.first > *r.before) != (granted.increment > 0) {
 		r.abandoned += granted.count
-		return r.failed(&Error{Code: "out-of-order", Detail: fmt.Sprintf(
-			"the granted values from %d do not follow %d: a sequence that cycles has no ranges",
+		return r.failed(&Error{Code: "sequence-cycled", Detail: fmt.Sprintf(
+			"the granted values from %d do not follow %d: ranges do not cross the end of a cycle",
 			granted.first, *r.before)}, "")
 	}
 	last := granted.at(granted.count - 1)
@@ -218,8 +217,12 @@ func (r *Ranges) failed(failed *Error, after string) time.Duration {
 	return r.pace.after(r.permanent, failed.RetryAfter)
 }
 
-// Close permanently stops draws, and returns unused values, so that they are granted again.
+// Close permanently stops draws, and returns unused values, so that they are granted again, also if the context has
+// ended.
 func (r *Ranges) Close(ctx context.Context) ClosedRanges {
+	// A request in progress may precede the return.
+	ctx, cancel := notEnded(ctx, 2*rangesPatience)
+	defer cancel()
 	r.cancel()
 	r.changed.wake()
 	select {

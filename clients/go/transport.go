@@ -24,9 +24,8 @@ const (
 	grace = 500 * time.Millisecond
 	// maxServerTimeout is the longest deadline that a server accepts.
 	maxServerTimeout = 30 * time.Second
-	// serverTimeout is the default deadline of a server.
-	serverTimeout  = 3 * time.Second
-	defaultTimeout = 5 * time.Second
+	// defaultTimeout is the default deadline of a server.
+	defaultTimeout = 3 * time.Second
 	// maxResponse exceeds the size of a million values, more than any node returns at once.
 	maxResponse = 64 << 20
 )
@@ -139,6 +138,13 @@ func (t *transport) attempt(ctx context.Context, round *round, c call, at, left 
 		round.silent(node, reason(err), wasSent)
 		return false, nil
 	}
+	if node.scheme == "http" && status == http.StatusBadRequest {
+		if refused, tlsRequired, err := problemOf(status, body); err == nil && tlsRequired {
+			t.endpoints.wasSilent(at)
+			round.withoutTLS(node, refused)
+			return false, nil
+		}
+	}
 	t.endpoints.hasAnswered(at, status < 500)
 	return round.answered(node, status, body, c.changes, out)
 }
@@ -169,14 +175,13 @@ func (t *transport) exchange(ctx context.Context, node endpoint, c call,
 	limit time.Duration) (int, []byte, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(limit, time.Millisecond))
 	defer cancel()
-	// The server receives a deadline that leaves time for its response about a missed one, and none if the caller set
-	// none and the server's default is short enough.
+	// The server receives a deadline that leaves time for its response about a missed one.
 	query := url.Values{}
 	for key, values := range c.query {
 		query[key] = values
 	}
 	told := min(max(limit-c.wait, 0), t.whole)
-	if (t.hasTimeout || told < serverTimeout+grace) && strings.HasPrefix(c.path, "/v1/") {
+	if strings.HasPrefix(c.path, "/v1/") {
 		deadline := min(max(told-grace, told/2), maxServerTimeout)
 		query.Set("timeout_ms", strconv.FormatInt(max(deadline.Milliseconds(), 1), 10))
 	}
@@ -251,6 +256,16 @@ type round struct {
 	attempts []string
 	wasSent  bool
 	problem  *Error
+	// tlsRequired is the problem of a port that requires TLS, and countTLS the number of such ports.
+	tlsRequired *Error
+	countTLS    int
+}
+
+// withoutTLS records a port that requires TLS, which has processed nothing of the request.
+func (r *round) withoutTLS(node endpoint, refused *Error) {
+	r.tlsRequired = refused
+	r.countTLS++
+	r.silent(node, refused.Detail, false)
 }
 
 func (r *round) silent(node endpoint, why string, wasSent bool) {
@@ -266,18 +281,8 @@ func (r *round) answered(node endpoint, status int, body []byte, changes bool, o
 			return true, nil
 		}
 	} else {
-		var problem struct {
-			Code, Detail, Hint string
-			Retryable          bool
-			RetryAfterMS       int64 `json:"retry_after_ms"`
-		}
-		if err = json.Unmarshal(body, &problem); err == nil && problem.Code == "" {
-			err = errors.New("it has no code")
-		}
-		if err == nil {
-			refused := &Error{Code: problem.Code, Detail: problem.Detail, Hint: problem.Hint, Status: status,
-				Retryable: problem.Retryable, Problem: body,
-				RetryAfter: time.Duration(problem.RetryAfterMS) * time.Millisecond}
+		var refused *Error
+		if refused, _, err = problemOf(status, body); err == nil {
 			// The holder of a lock is the same on all nodes.
 			if !refused.Retryable || refused.Code == "lock-held" {
 				return true, refused
@@ -290,16 +295,38 @@ func (r *round) answered(node endpoint, status int, body []byte, changes bool, o
 	if changes && status >= 500 {
 		return true, unknown(node, fmt.Sprintf("status %d", status), err)
 	}
-	return true, &Error{Code: "bad-answer", cause: err, Detail: fmt.Sprintf(
+	return true, &Error{Code: "bad-answer", Status: status, cause: err, Detail: fmt.Sprintf(
 		"%s returned status %d, and the response is not from seqd: %v; it begins with %.120q", node, status, err, body)}
 }
 
-// err returns the error of a round without an answer. A node's problem explains more than another's silence.
+// problemOf reads a response in problem+json, and whether it states that the port requires TLS.
+func problemOf(status int, body []byte) (refused *Error, tlsRequired bool, err error) {
+	var problem struct {
+		Code, Detail, Hint string
+		Retryable          bool
+		RetryAfterMS       int64 `json:"retry_after_ms"`
+		TLSRequired        bool  `json:"tls_required"`
+	}
+	if err := json.Unmarshal(body, &problem); err != nil {
+		return nil, false, err
+	}
+	if problem.Code == "" {
+		return nil, false, errors.New("it has no code")
+	}
+	return &Error{Code: problem.Code, Detail: problem.Detail, Hint: problem.Hint, Status: status,
+		Retryable: problem.Retryable, Problem: body,
+		RetryAfter: time.Duration(problem.RetryAfterMS) * time.Millisecond}, problem.TLSRequired, nil
+}
+
+// err returns the error of a round without an answer. A node's problem explains more than another's silence. A missing
+// TLS is the error only if no endpoint failed otherwise: a retry may reach the others.
 func (r *round) err(ctx context.Context) error {
 	list := strings.Join(r.attempts, ", ")
 	switch {
 	case r.problem != nil:
 		return r.problem
+	case r.tlsRequired != nil && r.countTLS == len(r.attempts):
+		return r.tlsRequired
 	case r.wasSent:
 		return &Error{Code: "no-answer", Detail: "no response: " + list, Retryable: true, cause: ctx.Err()}
 	}

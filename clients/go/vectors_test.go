@@ -196,7 +196,7 @@ func TestLockScripts(t *testing.T) {
 				until, lost := h.state(ms(step.At))
 				got := ""
 				if lost != nil {
-					got = lost.Code
+					got = lost.Reason
 				}
 				if got != step.Lost || lost == nil && until != ms(step.Until) {
 					t.Errorf("%s, step %d: %s %q instead of %+v", script.Name, at, until, got, step)

@@ -94,8 +94,8 @@ public final class Client {
         }
 
         /**
-         * Sets the deadline of one request, which all endpoints share. By default, the server's own (3 s) for each
-         * endpoint, and 5.5 s for all.
+         * Sets the deadline of one request, which all endpoints share, 3 s by default. The call ends half a second
+         * after it, so that the response about a missed deadline arrives.
          */
         public Builder timeout(Duration timeout) {
             if (timeout != null && timeout.toMillis() < 1) {

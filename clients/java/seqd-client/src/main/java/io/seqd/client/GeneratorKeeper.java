@@ -309,8 +309,9 @@ final class GeneratorKeeper {
         }
     }
 
-    /** Stops minting, lets the thread release the worker, and waits for that. */
+    /** Stops minting, lets the thread release the worker, and waits for that, also on an interrupted thread. */
     void close(long deadline) {
+        boolean wasInterrupted = false;
         lock.lock();
         try {
             if (!isClosing) {
@@ -333,15 +334,21 @@ final class GeneratorKeeper {
                     }
                     throw notReleased(minter, "no response within the time limit");
                 }
-                changed.awaitNanos(left);
+                try {
+                    changed.awaitNanos(left);
+                } catch (InterruptedException interrupted) {
+                    // A worker that is not released stays reserved for the whole window.
+                    wasInterrupted = true;
+                }
             }
             if (notReleased != null) {
                 throw notReleased;
             }
-        } catch (InterruptedException interrupted) {
-            throw IdGenerator.interrupted();
         } finally {
             lock.unlock();
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 
@@ -391,6 +398,6 @@ final class GeneratorKeeper {
         if (failed.is("layout-exhausted") || failed.is("unknown-layout") || failed.is("bad-lease")) {
             return true;
         }
-        return failed.status() > 0 && failed.status() < 500 && !failed.retryable();
+        return failed.isRefusal();
     }
 }

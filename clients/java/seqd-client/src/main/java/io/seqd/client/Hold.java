@@ -23,6 +23,8 @@ record Hold(long token, String lease, long untilMs) {
     static Hold acquire(Locks locks, String name, LockOptions options, LongSupplier clock) {
         Long ends = options.wait == null ? null : clock.getAsLong() + options.wait.toMillis();
         String nonce = Client.nonce();
+        // Whether the cluster may have granted the lock to this nonce.
+        boolean wasSent = false;
         while (true) {
             long left = ends == null ? ROUND_MS : Math.max(0, Math.min(ends - clock.getAsLong(), ROUND_MS));
             Map<String, Object> request = Client.fields("owner", options.owner, "ttl_ms", options.ttl.toMillis(),
@@ -38,19 +40,29 @@ record Hold(long token, String lease, long untilMs) {
                 // The hold expired before it was confirmed, or the response to an applied renewal was lost.
                 giveBack(locks, name, held.text("lease"));
                 nonce = Client.nonce();
+                wasSent = false;
             } catch (SeqdException failed) {
+                wasSent |= failed.isUnanswered();
                 Locks.Verdict verdict = Locks.Verdict.of(failed);
                 boolean isOver = ends != null && ends <= clock.getAsLong();
                 boolean passes = verdict == Locks.Verdict.HELD || verdict == Locks.Verdict.AGAIN;
-                if (!passes || isOver || Thread.currentThread().isInterrupted()) {
-                    throw failed;
+                if (passes && !isOver && !Thread.currentThread().isInterrupted()) {
+                    if (verdict == Locks.Verdict.HELD) {
+                        // The wait of one request has ended, and with it the place in the queue.
+                        nonce = Client.nonce();
+                        wasSent = false;
+                        continue;
+                    }
+                    if (hasSlept(AGAIN_MS)) {
+                        continue;
+                    }
+                    failed = IdGenerator.interrupted();
                 }
-                if (verdict == Locks.Verdict.HELD) {
-                    // The wait of one request has ended, and with it the place in the queue.
-                    nonce = Client.nonce();
-                } else {
-                    sleep(AGAIN_MS);
+                // The response to an earlier request may be the one that was cut off.
+                if (wasSent && Thread.currentThread().isInterrupted()) {
+                    withdraw(locks, name, request);
                 }
+                throw failed;
             }
         }
     }
@@ -88,6 +100,19 @@ record Hold(long token, String lease, long untilMs) {
 
     static Map<String, Object> renewal(String lease, long ttlMs) {
         return Client.fields("lease", lease, "ttl_ms", ttlMs);
+    }
+
+    /**
+     * Releases a hold that was granted to a request whose response was cut off by an interrupt. The caller waits for
+     * it, because its process may end next.
+     */
+    private static void withdraw(Locks locks, String name, Map<String, Object> request) {
+        try {
+            String lease = Client.uninterrupted(() -> locks.find(name, request).text("lease"));
+            giveBack(locks, name, lease);
+        } catch (SeqdException | IllegalArgumentException ignored) {
+            // There is no hold, or it expires.
+        }
     }
 
     private static void giveBack(Locks locks, String name, String lease) {
@@ -133,10 +158,19 @@ record Hold(long token, String lease, long untilMs) {
     }
 
     private static void sleep(long ms) {
+        if (!hasSlept(ms)) {
+            throw IdGenerator.interrupted();
+        }
+    }
+
+    /** Returns false if the thread was interrupted. */
+    static boolean hasSlept(long ms) {
         try {
             Thread.sleep(ms);
+            return true;
         } catch (InterruptedException interrupted) {
-            throw IdGenerator.interrupted();
+            Thread.currentThread().interrupt();
+            return false;
         }
     }
 }

@@ -93,8 +93,8 @@ public final class IdGenerator implements AutoCloseable {
     }
 
     /**
-     * Permanently stops minting, then releases the worker with the last used tick. Throws {@code not-released} if no node
-     * confirmed that in time: the worker is then free after its window.
+     * Permanently stops minting, then releases the worker with the last used tick, also on an interrupted thread.
+     * Throws {@code not-released} if no node confirmed that in time: the worker is then free after its window.
      */
     @Override
     public void close() {
@@ -127,7 +127,9 @@ public final class IdGenerator implements AutoCloseable {
                 // The window begins in the future, before the deadline.
                 sleep(mint.byMs());
             } else {
-                throw new SeqdException(mint.code(), mint.detail(), false);
+                // A clock may be right again later.
+                boolean isPermanent = mint.isRefused("closed") || mint.isRefused("layout-exhausted");
+                throw new SeqdException(mint.code(), mint.detail(), !isPermanent);
             }
         }
     }

@@ -11,8 +11,8 @@ import java.util.Map;
  * {@code BigDecimal}.
  */
 final class Json {
-    /** The deepest nesting. No response of a node has more than ten levels; a bound keeps the stack. */
-    private static final int MAX_DEPTH = 64;
+    /** The deepest nesting. A node reads and writes at most 127 levels; a bound keeps the stack. */
+    private static final int MAX_DEPTH = 128;
 
     private final String text;
     private int at;

@@ -116,7 +116,7 @@ public final class LockGuard implements AutoCloseable {
     }
 
     private void end(LockLostException reason) {
-        if (!reason.is("released") && lost.complete(reason) && Thread.currentThread() != keeper) {
+        if (!reason.reason().equals("released") && lost.complete(reason) && Thread.currentThread() != keeper) {
             keeper.interrupt();
         }
     }

@@ -3,9 +3,12 @@ package io.seqd.client;
 import java.util.List;
 import java.util.Map;
 
-/** The three requests of a lock holder. Tests replace the cluster. */
+/** The requests of a lock holder. Tests replace the cluster. */
 interface Locks {
     Answer acquire(String name, Map<String, Object> request);
+
+    /** Returns the hold of an earlier request with the same nonce, by one short attempt. */
+    Answer find(String name, Map<String, Object> request);
 
     Answer renew(String name, Map<String, Object> request, long limitMs);
 
@@ -28,7 +31,6 @@ interface Locks {
             if (error.is("lease-lost")) {
                 return NOT_HELD;
             }
-            // A response that is not from seqd is most likely of a proxy.
             return error.retryable() || error.isSilence() ? AGAIN : NEVER;
         }
     }
@@ -53,6 +55,12 @@ interface Locks {
                 }
                 request.put("wait_ms", Math.max(0, (until - System.nanoTime()) / 1_000_000));
             }
+        }
+
+        @Override
+        public Answer find(String name, Map<String, Object> request) {
+            request.put("wait_ms", 0L);
+            return client.callWithin(Hold.LEAST_LIMIT_MS, Operation.ACQUIRE_LOCK, List.of(name), request);
         }
 
         @Override

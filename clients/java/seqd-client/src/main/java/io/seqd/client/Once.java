@@ -82,8 +82,7 @@ public final class Once {
         } catch (Throwable failed) {
             // Otherwise the next caller would wait until the claim expires.
             try {
-                Client.uninterrupted(() -> client.call(Operation.ABANDON_KEY, List.of(key),
-                        Client.fields("claim", claim)));
+                abandon(client, key, claim);
             } catch (SeqdException unconfirmed) {
                 failed.addSuppressed(unconfirmed);
             }
@@ -92,20 +91,46 @@ public final class Once {
         return new Result(Client.uninterrupted(() -> complete(client, key, claim, value)), false);
     }
 
+    private static void abandon(Client client, String key, String claim) {
+        Client.uninterrupted(() -> client.call(Operation.ABANDON_KEY, List.of(key), Client.fields("claim", claim)));
+    }
+
+    /** Ends the claim of a request whose response was cut off by an interrupt. */
+    private static void withdraw(Client client, String key, Map<String, Object> request) {
+        try {
+            Answer begun = Client.uninterrupted(
+                    () -> client.callWithin(Hold.LEAST_LIMIT_MS, Operation.BEGIN_KEY, List.of(key), request));
+            if (begun.text("state").equals("first")) {
+                abandon(client, key, begun.text("claim"));
+            }
+        } catch (SeqdException | IllegalArgumentException ignored) {
+            // There is no claim, or it expires.
+        }
+    }
+
     private static Answer begin(Client client, String key, Options options) {
         long until = System.nanoTime() + options.patience().toNanos();
         var request = Client.fields("ttl_ms", options.ttl().toMillis(), "claim_ttl_ms", options.claimTtl().toMillis(),
                 "fingerprint", options.fingerprint(), "nonce", Client.nonce());
+        // Whether the cluster may have granted a claim to this nonce.
+        boolean wasSent = false;
         while (true) {
             try {
                 return client.call(Operation.BEGIN_KEY, List.of(key), request);
             } catch (SeqdException failed) {
+                wasSent |= failed.isUnanswered() || failed.is("interrupted");
                 long left = (until - System.nanoTime()) / 1_000_000;
-                boolean mayPass = failed.retryable() || failed.isSilence() && !failed.is("bad-answer");
-                if (!mayPass || left <= 0) {
-                    throw failed;
+                boolean mayPass = failed.retryable() || failed.isUnanswered();
+                if (mayPass && left > 0) {
+                    if (Hold.hasSlept(Math.min(failed.retryAfterMs() < 0 ? AGAIN_MS : failed.retryAfterMs(), left))) {
+                        continue;
+                    }
+                    failed = IdGenerator.interrupted();
                 }
-                sleep(Math.min(failed.retryAfterMs() < 0 ? AGAIN_MS : failed.retryAfterMs(), left));
+                if (wasSent && Thread.currentThread().isInterrupted()) {
+                    withdraw(client, key, request);
+                }
+                throw failed;
             }
         }
     }
@@ -153,23 +178,17 @@ public final class Once {
                     throw new SeqdException("took-too-long",
                             "the work was done, but its claim had expired: " + failed.getMessage(), false, failed);
                 }
-                if (failed.status() >= 400 && failed.status() < 500 && !failed.retryable()) {
+                if (failed.isRefusal()) {
                     return failed;
                 }
                 if (attempts == 5) {
-                    throw new SeqdException("not-kept", "the work was done, but it is unknown whether its result was "
-                            + "stored: " + failed.getMessage(), false, failed);
+                    throw new SeqdException("outcome-unknown", "the work was done, but it is unknown whether its "
+                            + "result was stored: " + failed.getMessage(), false, failed);
                 }
             }
-            sleep(AGAIN_MS);
-        }
-    }
-
-    private static void sleep(long ms) {
-        try {
-            Thread.sleep(ms);
-        } catch (InterruptedException interrupted) {
-            throw IdGenerator.interrupted();
+            if (!Hold.hasSlept(AGAIN_MS)) {
+                throw IdGenerator.interrupted();
+            }
         }
     }
 }

@@ -117,8 +117,8 @@ public final class Ranges implements AutoCloseable {
                     throw error;
                 }
                 if (left <= 0) {
-                    throw new SeqdException("no-value", "no value within " + patience.toMillis() + " ms"
-                            + (error == null ? "" : ": " + error.getMessage()), true, error);
+                    throw error != null ? error
+                            : new SeqdException("no-answer", "no segment was granted in time", true);
                 }
                 changed.signalAll();
                 changed.awaitNanos(left);
@@ -209,8 +209,8 @@ public final class Ranges implements AutoCloseable {
             }
             if (before != null && (granted.first() > before) != (granted.increment() > 0)) {
                 abandoned += granted.count();
-                throw new SeqdException("out-of-order", "the granted values from " + granted.first()
-                        + " do not follow " + before + ": a sequence that cycles has no ranges", false);
+                throw new SeqdException("sequence-cycled", "the granted values from " + granted.first()
+                        + " do not follow " + before + ": ranges do not cross the end of a cycle", false);
             }
             next = granted;
             latest = granted.grant();
@@ -231,7 +231,7 @@ public final class Ranges implements AutoCloseable {
             if (isUnknown) {
                 abandoned += size;
             }
-            if (!isTransient && after != null && latest != null && !failed.is("out-of-order")) {
+            if (!isTransient && after != null && latest != null && !failed.is("sequence-cycled")) {
                 // A restored cluster does not accept the grants of its predecessor: once more without it.
                 latest = null;
                 return 0;
@@ -245,8 +245,12 @@ public final class Ranges implements AutoCloseable {
         }
     }
 
-    /** Permanently stops draws, and returns unused values, so that they are granted again. */
+    /**
+     * Permanently stops draws, and returns unused values, so that they are granted again; also on an interrupted
+     * thread.
+     */
     public Closed end() {
+        boolean wasInterrupted = false;
         long deadline = System.nanoTime() + patience.toNanos();
         lock.lock();
         try {
@@ -261,13 +265,19 @@ public final class Ranges implements AutoCloseable {
                     drawn = current.count();
                     return new Closed(0, 0, "no response within the patience: unused values may be lost");
                 }
-                changed.awaitNanos(left);
+                try {
+                    changed.awaitNanos(left);
+                } catch (InterruptedException interrupted) {
+                    // Unused values would become a gap.
+                    wasInterrupted = true;
+                }
             }
             return closed;
-        } catch (InterruptedException interrupted) {
-            throw IdGenerator.interrupted();
         } finally {
             lock.unlock();
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 

@@ -9,6 +9,9 @@ final class Round {
     private final List<String> attempts = new ArrayList<>();
     private boolean wasSent;
     private SeqdException problem;
+    /** The problem of a port that requires TLS, and the number of such ports. */
+    private SeqdException withoutTls;
+    private int countWithoutTls;
 
     /** Records an endpoint that did not respond. Throws if the request may have taken effect. */
     void silent(Endpoint endpoint, String reason, boolean notSent, boolean changes) {
@@ -17,6 +20,25 @@ final class Round {
         }
         wasSent |= !notSent;
         attempts.add(endpoint + " (" + reason + ")");
+    }
+
+    /** Returns whether the port requires TLS and the endpoint has none: nothing of the request was processed. */
+    boolean lacksTls(Endpoint endpoint, int status, byte[] body) {
+        if (endpoint.isHttps() || status != 400) {
+            return false;
+        }
+        try {
+            Answer answer = Answer.of(Json.read(new String(body, StandardCharsets.UTF_8)));
+            if (!answer.flag("tls_required")) {
+                return false;
+            }
+            withoutTls = new SeqdException(status, answer);
+        } catch (IllegalArgumentException notOfSeqd) {
+            return false;
+        }
+        countWithoutTls++;
+        attempts.add(endpoint + " (" + withoutTls.getMessage() + ")");
+        return true;
     }
 
     /** Judges a response. Returns null if the next endpoint should be tried. */
@@ -42,7 +64,7 @@ final class Round {
             String start = text.substring(0, Math.min(text.length(), 120));
             throw new SeqdException("bad-answer", endpoint + " returned status " + status
                     + ", and the response is not from seqd: " + notOfSeqd.getMessage() + "; it begins with \"" + start
-                    + "\"", false, notOfSeqd);
+                    + "\"", status, notOfSeqd);
         }
     }
 
@@ -56,10 +78,16 @@ final class Round {
                 : new SeqdException("interrupted", "the thread was interrupted", false);
     }
 
-    /** Returns the error of a round without an answer. A node's problem explains more than another's silence. */
+    /**
+     * Returns the error of a round without an answer. A node's problem explains more than another's silence. A missing
+     * TLS is the error only if no endpoint failed otherwise: a retry may reach the others.
+     */
     SeqdException error() {
         if (problem != null) {
             return problem;
+        }
+        if (withoutTls != null && countWithoutTls == attempts.size()) {
+            return withoutTls;
         }
         String list = String.join(", ", attempts);
         return wasSent ? new SeqdException("no-answer", "no response: " + list, true)

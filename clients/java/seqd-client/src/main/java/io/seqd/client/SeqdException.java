@@ -10,7 +10,8 @@ package io.seqd.client;
  * {@code invalid-argument};
  * <li>of an {@link IdGenerator}: {@code no-lease}, {@code window-ended}, {@code clock-behind}, {@code clock-jumped},
  * {@code clock-ahead}, {@code busy}, {@code closed}, {@code not-released}, {@code unknown-layout}, {@code bad-lease};
- * <li>of {@link Ranges}: {@code no-value}, {@code out-of-order}, {@code closed};
+ * <li>of {@link Ranges}: {@code sequence-cycled}, {@code closed};
+ * <li>of {@link LockGuard}: {@code lock-lost};
  * <li>of {@link Once}: {@code took-too-long}, {@code not-kept}.
  * </ul>
  */
@@ -29,11 +30,20 @@ public class SeqdException extends RuntimeException {
     }
 
     SeqdException(String code, String message, boolean retryable, Throwable cause) {
+        this(code, message, retryable, 0, cause);
+    }
+
+    /** An error of a response that is not from seqd. */
+    SeqdException(String code, String message, int status, Throwable cause) {
+        this(code, message, false, status, cause);
+    }
+
+    private SeqdException(String code, String message, boolean retryable, int status, Throwable cause) {
         super(message + " (" + code + ")", cause);
         this.code = code;
         this.hint = null;
         this.retryable = retryable;
-        this.status = 0;
+        this.status = status;
         this.retryAfterMs = -1;
         this.problem = null;
     }
@@ -92,8 +102,21 @@ public class SeqdException extends RuntimeException {
         return code.equals(other);
     }
 
-    /** Returns whether no node gave an answer of its own, so that the next attempt may succeed. */
+    /**
+     * Returns whether no node gave an answer of its own, so that the next attempt may succeed. A proxy that cannot
+     * reach a node responds with a status of 500 or above.
+     */
     boolean isSilence() {
-        return is("unreachable") || is("no-answer") || is("outcome-unknown") || is("bad-answer");
+        return is("unreachable") || isUnanswered() || is("bad-answer") && status >= 500;
+    }
+
+    /** Returns whether the request was sent and may have taken effect. */
+    boolean isUnanswered() {
+        return is("no-answer") || is("outcome-unknown");
+    }
+
+    /** Returns whether a node refused the request for a permanent reason. */
+    boolean isRefusal() {
+        return !is("bad-answer") && status >= 400 && status < 500 && !retryable;
     }
 }

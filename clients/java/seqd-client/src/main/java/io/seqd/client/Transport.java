@@ -36,8 +36,7 @@ final class Transport {
     private static final long GRACE_MS = 500;
     private static final long MAX_SERVER_TIMEOUT_MS = 30_000;
     /** The default deadline of a server. */
-    private static final long SERVER_TIMEOUT_MS = 3_000;
-    private static final long DEFAULT_TIMEOUT_MS = 5_000;
+    private static final long DEFAULT_TIMEOUT_MS = 3_000;
     private static final String JSON = "application/json, application/problem+json";
 
     private final Endpoints endpoints;
@@ -126,6 +125,10 @@ final class Transport {
             round.silent(endpoint, reason(failed), !wasSent(failed), call.changes());
             return null;
         }
+        if (round.lacksTls(endpoint, response.statusCode(), response.body())) {
+            endpoints.wasSilent(index);
+            return null;
+        }
         endpoints.answered(index, response.statusCode() < 500);
         return round.answered(endpoint, response.statusCode(), response.body(), call.changes());
     }
@@ -168,14 +171,11 @@ final class Transport {
         return false;
     }
 
-    /**
-     * Builds the request. The server receives a deadline that leaves time for its response about a missed deadline; it
-     * receives none if the caller set none and the server's default is short enough.
-     */
+    /** Builds the request. The server receives a deadline that leaves time for its response about a missed one. */
     private HttpRequest request(Endpoint endpoint, Call call, long limitMs) {
         Map<String, String> query = new LinkedHashMap<>(call.query());
         long told = Math.min(Math.max(0, limitMs - call.waitMs()), wholeMs);
-        if ((hasTimeout || told < SERVER_TIMEOUT_MS + GRACE_MS) && call.path().startsWith("/v1/")) {
+        if (call.path().startsWith("/v1/")) {
             long deadline = Math.min(Math.max(told - GRACE_MS, told / 2), MAX_SERVER_TIMEOUT_MS);
             query.put("timeout_ms", Long.toString(Math.max(deadline, 1)));
         }

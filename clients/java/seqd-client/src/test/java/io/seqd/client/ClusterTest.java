@@ -135,9 +135,12 @@ class ClusterTest {
         offset.set(-30);
         assertTrue(seen.add(generator.id()));
         offset.set(-10_000);
-        assertEquals("clock-behind", assertThrows(SeqdException.class, generator::id).code());
+        SeqdException behind = assertThrows(SeqdException.class, generator::id);
+        assertEquals("clock-behind", behind.code());
         offset.set(5_000);
-        assertEquals("clock-jumped", assertThrows(SeqdException.class, generator::id).code());
+        SeqdException jumped = assertThrows(SeqdException.class, generator::id);
+        assertEquals("clock-jumped", jumped.code());
+        assertTrue(behind.retryable() && jumped.retryable());
         offset.set(0);
         for (int batch = 0; batch < 20; batch++) {
             for (long id : generator.ids(1000)) {
@@ -159,7 +162,7 @@ class ClusterTest {
         sleep(3000);
         assertTrue(first.isHeld());
         client.call(Operation.BREAK_LOCK, List.of("job"), Map.of());
-        assertEquals("taken-away", first.lost().get(20, TimeUnit.SECONDS).code());
+        assertEquals("taken-away", first.lost().get(20, TimeUnit.SECONDS).reason());
         LockGuard second = client.lock("job", options);
         assertTrue(second.token() > first.token());
         first.close();
@@ -169,7 +172,7 @@ class ClusterTest {
         Set<String> nodes = TestCluster.NODES.keySet();
         nodes.forEach(node -> TestCluster.command("/stop/" + node));
         try {
-            assertEquals("ran-out", second.lost().get(20, TimeUnit.SECONDS).code());
+            assertEquals("ran-out", second.lost().get(20, TimeUnit.SECONDS).reason());
             assertFalse(second.isHeld());
         } finally {
             nodes.forEach(node -> TestCluster.command("/continue/" + node));
@@ -228,6 +231,31 @@ class ClusterTest {
         }
         SeqdException missing = assertThrows(SeqdException.class, () -> client.ranges("absent", 10).next());
         assertEquals("not-found", missing.code());
+    }
+
+    @Test
+    void aResultIsReadAsDeepAsNodesAccept() {
+        Client client = TestCluster.client();
+        for (int levels : new int[] {63, 64, 126}) {
+            Object result = 1L;
+            for (int level = 0; level < levels; level++) {
+                result = List.of(result);
+            }
+            Object nested = result;
+            for (boolean replayed : new boolean[] {false, true}) {
+                Once.Result once = client.once("deep-" + levels, Once.Options.of(""), turn -> nested);
+                assertEquals(new Once.Result(nested, replayed), once);
+            }
+        }
+        Object result = 1L;
+        for (int level = 0; level < 127; level++) {
+            result = List.of(result);
+        }
+        Object tooDeep = result;
+        SeqdException refused = assertThrows(SeqdException.class,
+                () -> client.once("too-deep", Once.Options.of(""), turn -> tooDeep));
+        assertEquals("not-kept", refused.code());
+        assertTrue(refused.getMessage().contains("was refused"), refused.getMessage());
     }
 
     @Test

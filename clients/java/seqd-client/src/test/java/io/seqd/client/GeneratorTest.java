@@ -123,6 +123,23 @@ class GeneratorTest {
     }
 
     @Test
+    void anInterruptedThreadReleasesTheWorker() {
+        Fake fake = new Fake();
+        IdGenerator generator = new IdGenerator(fake, GeneratorOptions.ofOwner("test"));
+        generator.id();
+        Thread.currentThread().interrupt();
+        try {
+            generator.close();
+            assertTrue(Thread.interrupted());
+        } finally {
+            Thread.interrupted();
+        }
+        assertTrue(fake.lastTick > 0);
+        SeqdException closed = assertThrows(SeqdException.class, generator::id);
+        assertTrue(closed.is("closed") && !closed.retryable());
+    }
+
+    @Test
     void aWindowThatIsNotRenewedEndsWithItsReason() {
         Fake fake = new Fake();
         IdGenerator generator = new IdGenerator(new Leases() {

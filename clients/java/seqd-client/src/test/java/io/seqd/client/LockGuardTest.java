@@ -41,6 +41,11 @@ class LockGuardTest {
             }
 
             @Override
+            public Answer find(String name, Map<String, Object> request) {
+                return held();
+            }
+
+            @Override
             public Answer renew(String name, Map<String, Object> request, long limitMs) {
                 renewals.incrementAndGet();
                 if (onRenewal != null) {
@@ -69,7 +74,9 @@ class LockGuardTest {
         guard.close();
         assertTrue(Thread.interrupted());
         assertTrue(guard.lost().isCompletedExceptionally());
-        assertEquals("released", assertThrows(LockLostException.class, guard::check).code());
+        LockLostException lost = assertThrows(LockLostException.class, guard::check);
+        assertEquals("released", lost.reason());
+        assertEquals("lock-lost", lost.code());
         assertEquals(1, releases.get());
     }
 
@@ -93,7 +100,7 @@ class LockGuardTest {
         now.addAndGet(100);
         // The next look at the lock finds it lost, before any thread has reported it.
         assertFalse(guard.isHeld());
-        assertEquals("ran-out", guard.lost().get(10, TimeUnit.SECONDS).code());
+        assertEquals("ran-out", guard.lost().get(10, TimeUnit.SECONDS).reason());
         guard.close();
     }
 
@@ -101,7 +108,7 @@ class LockGuardTest {
     void theClusterMayReportAnEarlierLoss() throws Exception {
         LockGuard guard = guard(new SeqdException("lease-lost", "broken", false));
         now.addAndGet(TTL_MS / 3 + 1);
-        assertEquals("taken-away", guard.lost().get(10, TimeUnit.SECONDS).code());
+        assertEquals("taken-away", guard.lost().get(10, TimeUnit.SECONDS).reason());
         assertFalse(guard.isHeld());
         guard.close();
     }
@@ -113,7 +120,7 @@ class LockGuardTest {
         now.addAndGet(TTL_MS);
         guard.release();
         assertEquals(1, releases.get());
-        assertEquals("ran-out", assertThrows(LockLostException.class, guard::check).code());
+        assertEquals("ran-out", assertThrows(LockLostException.class, guard::check).reason());
     }
 
     @Test
@@ -121,7 +128,7 @@ class LockGuardTest {
         Path uptime = Files.writeString(folder.resolve("uptime"), "100.00 1.00\n");
         LockGuard guard = guard(new SeqdException("no-answer", "silence", true), new BootClock(uptime));
         Files.writeString(uptime, "");
-        assertEquals("ran-out", guard.lost().get(10, TimeUnit.SECONDS).code());
+        assertEquals("ran-out", guard.lost().get(10, TimeUnit.SECONDS).reason());
         assertTrue(renewals.get() > 0);
     }
 
@@ -132,6 +139,47 @@ class LockGuardTest {
         Files.writeString(uptime, "");
         guard.release();
         assertEquals(1, releases.get());
+    }
+
+    @Test
+    void theHoldOfAnInterruptedWaitIsReleased() {
+        Thread caller = Thread.currentThread();
+        try (Stub node = new Stub(request -> {
+            if (request.path().endsWith("/acquire") && !request.body().contains("\"wait_ms\":0")) {
+                caller.interrupt();
+                return new Stub.Response(Stub.NEVER, "");
+            }
+            return new Stub.Response(200, "{\"token\":\"7\",\"lease\":\"secret\",\"expires_in_ms\":60000}");
+        })) {
+            Client client = Client.builder(node.endpoint()).build();
+            SeqdException failed = assertThrows(SeqdException.class,
+                    () -> client.lock("job", LockOptions.ofOwner("test")));
+            assertTrue(Thread.interrupted());
+            assertEquals("outcome-unknown", failed.code());
+            assertEquals(3, node.requests.size(), node.requests.toString());
+            Answer first = Answer.of(Json.read(node.requests.get(0).body()));
+            Answer second = Answer.of(Json.read(node.requests.get(1).body()));
+            assertEquals(first.text("nonce"), second.text("nonce"));
+            assertTrue(node.requests.get(2).path().endsWith("/release"));
+            assertTrue(node.requests.get(2).body().contains("secret"));
+        } finally {
+            Thread.interrupted();
+        }
+    }
+
+    @Test
+    void aLockDoesNotWaitForSomethingElseThanSeqd() {
+        LockOptions options = LockOptions.ofOwner("test").waitFor(Duration.ofMillis(500));
+        for (int status : new int[] {404, 502}) {
+            try (Stub other = new Stub(request -> new Stub.Response(status, "<html>"))) {
+                Client client = Client.builder(other.endpoint()).build();
+                boolean isProxy = status >= 500;
+                SeqdException failed = assertThrows(SeqdException.class, () -> client.lock("job",
+                        isProxy ? options : LockOptions.ofOwner("test")));
+                assertEquals(isProxy ? "outcome-unknown" : "bad-answer", failed.code());
+                assertEquals(isProxy, other.requests.size() > 1, other.requests.toString());
+            }
+        }
     }
 
     @Test

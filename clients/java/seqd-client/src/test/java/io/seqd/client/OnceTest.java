@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -51,6 +52,41 @@ class OnceTest {
                 ? Stub.problem(403, "forbidden", false) : begun)) {
             SeqdException failed = assertThrows(SeqdException.class, () -> once(node, 1));
             assertTrue(failed.getMessage().contains("its key is still open"), failed.getMessage());
+        }
+    }
+
+    @Test
+    void aResultWhoseStoringHasNoAnswerMayBeRepeated() {
+        Stub.Response begun = new Stub.Response(200,
+                "{\"state\":\"first\",\"claim\":\"4\",\"attempt\":1,\"token\":\"3\"}");
+        try (Stub node = new Stub(request -> request.path().endsWith("/complete")
+                ? new Stub.Response(0, "") : begun)) {
+            SeqdException failed = assertThrows(SeqdException.class, () -> once(node, 1));
+            assertEquals("outcome-unknown", failed.code());
+            assertTrue(failed.getMessage().contains("the work was done"), failed.getMessage());
+        }
+    }
+
+    @Test
+    void theClaimOfAnInterruptedBeginIsAbandoned() {
+        Thread caller = Thread.currentThread();
+        AtomicInteger begins = new AtomicInteger();
+        try (Stub node = new Stub(request -> {
+            if (request.path().endsWith("/begin") && begins.incrementAndGet() == 1) {
+                caller.interrupt();
+                return new Stub.Response(Stub.NEVER, "");
+            }
+            return new Stub.Response(200, "{\"state\":\"first\",\"claim\":\"4\",\"attempt\":1,\"token\":\"3\"}");
+        })) {
+            assertEquals("interrupted", assertThrows(SeqdException.class, () -> once(node, 1)).code());
+            assertTrue(Thread.interrupted());
+            assertEquals(3, node.requests.size(), node.requests.toString());
+            Answer first = Answer.of(Json.read(node.requests.get(0).body()));
+            Answer second = Answer.of(Json.read(node.requests.get(1).body()));
+            assertEquals(first.text("nonce"), second.text("nonce"));
+            assertTrue(node.requests.get(2).path().endsWith("/abandon"));
+        } finally {
+            Thread.interrupted();
         }
     }
 

@@ -1,6 +1,7 @@
 package io.seqd.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
@@ -48,6 +49,40 @@ class RangesTest {
             }
             assertEquals(List.of(1L, 2L, 3L, 4L), values.stream().sorted().toList());
             assertEquals(new Ranges.Closed(996, 0, null), ranges.end());
+        }
+    }
+
+    @Test
+    void anInterruptedThreadReturnsUnusedValues() {
+        try (Stub node = new Stub(request -> request.method().equals("DELETE")
+                ? new Stub.Response(200, "{\"returned\":\"999\"}") : SEGMENT)) {
+            Ranges ranges = Client.builder(node.endpoint()).build().ranges("order", 1000);
+            assertEquals(1, ranges.next());
+            Thread.currentThread().interrupt();
+            assertEquals(new Ranges.Closed(999, 0, null), ranges.end());
+            assertTrue(Thread.interrupted());
+        } finally {
+            Thread.interrupted();
+        }
+    }
+
+    @Test
+    void theReasonWhyThereIsNoValueIsNamed() {
+        Stub gone = new Stub(request -> SEGMENT);
+        gone.close();
+        Client client = Client.builder(gone.endpoint()).build();
+        try (Ranges ranges = new Ranges(client, "order", 1000, Duration.ofMillis(500))) {
+            SeqdException failed = assertThrows(SeqdException.class, ranges::next);
+            assertEquals("unreachable", failed.code());
+            assertTrue(failed.retryable());
+        }
+        // Each segment has the same values.
+        try (Stub node = new Stub(request -> SEGMENT);
+                Ranges ranges = Client.builder(node.endpoint()).build().ranges("order", 1000)) {
+            for (int drawn = 0; drawn < 1000; drawn++) {
+                ranges.next();
+            }
+            assertEquals("sequence-cycled", assertThrows(SeqdException.class, ranges::next).code());
         }
     }
 

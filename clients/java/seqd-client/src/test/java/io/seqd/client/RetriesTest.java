@@ -108,6 +108,15 @@ class RetriesTest {
     }
 
     @Test
+    void theDefaultTimeoutIsThreeSecondsForAllEndpoints() {
+        try (Stub silent = new Stub(request -> new Stub.Response(Stub.NEVER, ""))) {
+            long began = System.nanoTime();
+            assertEquals("no-answer", code(() -> client(silent, silent).id("default")));
+            assertTrue(System.nanoTime() - began < 5_000_000_000L);
+        }
+    }
+
+    @Test
     void aNodeMayWaitAsLongAsRequestedAlsoIfOthersAreLeft() {
         try (Stub waits = new Stub(request -> {
             try {

@@ -115,7 +115,7 @@ class VectorsTest {
                         step.text("code").equals("no-quorum")));
                 case "check" -> {
                     LockLostException lost = state.lost(at);
-                    assertEquals(step.textOrNull("lost"), lost == null ? null : lost.code(), step.toString());
+                    assertEquals(step.textOrNull("lost"), lost == null ? null : lost.reason(), step.toString());
                     assertEquals(step.integer("until_ms", state.untilMs()), state.untilMs(), step.toString());
                 }
                 default -> throw new IllegalStateException("unknown step " + step);

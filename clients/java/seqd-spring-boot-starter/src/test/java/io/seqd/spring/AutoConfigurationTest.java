@@ -73,7 +73,7 @@ class AutoConfigurationTest {
     @Test
     void withReadyAnApplicationWithoutANodeDoesNotStart(@TempDir Path folder) throws IOException {
         Path token = Files.writeString(folder.resolve("token"), "secret\n");
-        runner.withPropertyValues("seqd.endpoints=127.0.0.1:1", "seqd.ready=true", "seqd.patience=100ms",
+        runner.withPropertyValues("seqd.endpoints=127.0.0.1:1", "seqd.ready=true", "seqd.patience=1s",
                 "seqd.token-file=" + token).run(context -> assertThat(context.getStartupFailure()).rootCause()
                         .hasMessageContaining("no node could be reached"));
     }
