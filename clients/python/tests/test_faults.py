@@ -1,7 +1,7 @@
 """Responses that end early, refusals, and waits, against stub nodes."""
 
 import asyncio
-import json
+import socket
 import threading
 import time
 import unittest
@@ -51,7 +51,81 @@ class Faults(unittest.TestCase):
         with seqd.Client(names, timeout=0.4) as client:
             self.assertEqual(client.call("lock", "a", wait=1, wait_ms=1000), {"state": "free"})
 
+    def test_the_time_of_all_reads_of_a_response_is_limited(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            def serve():
+                while True:
+                    try:
+                        connection, _ = server.accept()
+                    except OSError:
+                        return
+                    threading.Thread(target=trickle, args=(connection,), daemon=True).start()
+
+            def trickle(connection):
+                with connection:
+                    connection.recv(65536)
+                    try:
+                        for piece in (b"HTTP/1.1 200 OK\r\n", *[b"a: b\r\n"] * 30):
+                            time.sleep(0.1)
+                            connection.sendall(piece)
+                    except OSError:
+                        pass
+
+            threading.Thread(target=serve, daemon=True).start()
+            client = seqd.Client("http://127.0.0.1:%d" % server.getsockname()[1], timeout=0.5)
+            for call, code in ((client.id, "no-answer"), (lambda: client.next("a"), "unreachable")):
+                began = time.monotonic()
+                with self.assertRaises(seqd.Error) as failed:
+                    call()
+                self.assertEqual(failed.exception.code, code)
+                self.assertLess(time.monotonic() - began, 2)
+
+    def test_a_port_with_tls_has_not_received_the_request(self):
+        tls = self.stub(lambda request: (
+            400, {"code": "invalid-argument", "detail": "use https", "tls_required": True}))
+        refusing = "http://127.0.0.1:1"
+        good = self.stub(lambda request: (200, {"id": "7"}))
+        for others in ([tls.name, good.name], [refusing, tls.name, good.name]):
+            self.assertEqual(seqd.Client(others).id(), 7)
+        for call in (lambda client: client.id(), lambda client: client.next("a")):
+            with self.assertRaises(seqd.Error) as refused:
+                call(seqd.Client([tls.name, refusing]))
+            self.assertEqual(refused.exception.code, "invalid-argument")
+
+    def test_a_body_is_as_short_as_json_permits(self):
+        bodies = []
+
+        def answer(request):
+            if request.path.endswith("/begin"):
+                return 200, {"state": "first", "claim": "c", "token": "1", "attempt": 1}
+            bodies.append((int(request.headers["content-length"]), request.body["result"]))
+            return 200, {}
+
+        client = seqd.Client(self.stub(answer).name)
+        for result in ("\u8ba2" * 5000, [1, 2], "\ud800"):
+            self.assertEqual(client.once("key", lambda: result), result)
+        self.assertEqual([result for _, result in bodies], ["\u8ba2" * 5000, [1, 2], "\ud800"])
+        empty = len('{"claim":"c","result":}')
+        self.assertEqual([size - empty for size, _ in bodies], [15_002, 5, 8])
+
+    def test_a_result_after_the_end_of_its_claim_is_too_late(self):
+        def answer(request):
+            if request.path.endswith("/begin"):
+                return 200, {"state": "first", "claim": "c", "token": "1", "attempt": 1}
+            return 409, {"code": "lease-lost"}
+
+        with self.assertRaises(seqd.Error) as late:
+            seqd.Client(self.stub(answer).name).once("key", lambda: 1)
+        self.assertEqual((late.exception.code, late.exception.retryable), ("took-too-long", False))
+
     # Ranges
+
+    def test_ranges_that_reach_no_node_give_that_reason(self):
+        ranges = seqd.Client("http://127.0.0.1:1").ranges("a", patience=0.3)
+        with self.assertRaises(seqd.Error) as refused:
+            ranges.next()
+        self.assertEqual((refused.exception.code, refused.exception.retryable), ("unreachable", True))
+        ranges.close()
 
     def test_unused_values_are_returned_at_the_end_of_a_sequence(self):
         sequence = Sequence(1000)
@@ -125,6 +199,96 @@ class Faults(unittest.TestCase):
             time.sleep(0.01)
         # The last request finds a grant whose response the cancellation has cut off.
         self.assertEqual([bool(wait) for wait in waits], [True, False])
+
+    # One lock object has one holder at a time
+
+    def test_a_lock_that_is_in_use_is_refused_to_another_thread(self):
+        locks = Locks()
+        lock = seqd.Client(self.stub(locks).name).lock("a", ttl=30)
+        thread = threading.Thread(target=lock.acquire)
+        thread.start()
+        self.assertTrue(locks.waits.wait(5))
+        # Neither a check nor a look at the event ends the signal of the grant that follows.
+        self.assertTrue(lock.lost.is_set())
+        with self.assertRaises(seqd.LockLost):
+            lock.check()
+        self.assertEqual(self.in_use(lock), "lock-held")
+        locks.free.set()
+        thread.join()
+        self.assertFalse(lock.lost.is_set())
+        self.assertEqual((lock.token, self.in_use(lock)), (1, "lock-held"))
+        locks.may_release.clear()
+        thread = threading.Thread(target=lock.release)
+        thread.start()
+        self.assertTrue(locks.releases.wait(5))
+        self.assertEqual(self.in_use(lock), "lock-held")
+        locks.may_release.set()
+        thread.join()
+        with lock:
+            self.assertEqual((lock.token, lock.lost.is_set()), (2, False))
+        self.assertEqual(locks.released, ["l1", "l2"])
+
+    def in_use(self, lock):
+        with self.assertRaises(seqd.Error) as refused:
+            lock.acquire()
+        self.assertIn("another lock object", refused.exception.hint)
+        return refused.exception.code
+
+    def test_a_lock_whose_acquisition_failed_is_free(self):
+        locks = Locks()
+        lock = seqd.Client(self.stub(locks).name).lock("a", wait=0)
+        with self.assertRaises(seqd.Error) as held:
+            lock.acquire()
+        self.assertNotIn("another lock object", str(held.exception))
+        locks.free.set()
+        with lock:
+            self.assertGreater(lock.check(), 0)
+
+    def test_a_lock_that_is_in_use_is_refused_to_another_task(self):
+        locks = Locks()
+        stub = self.stub(locks)
+
+        async def story():
+            async with seqd.aio.Client(stub.name) as client:
+                lock = client.lock("a", ttl=30)
+                first = asyncio.create_task(lock.acquire())
+                while not locks.waits.is_set():
+                    await asyncio.sleep(0.01)
+                with self.assertRaises(seqd.Error) as refused:
+                    await asyncio.wait_for(lock.acquire(), 5)
+                self.assertIn("another lock object", refused.exception.hint)
+                locks.free.set()
+                await first
+                with self.assertRaises(seqd.Error):
+                    await asyncio.wait_for(lock.acquire(), 5)
+                self.assertEqual((lock.token, lock.lost.is_set()), (1, False))
+                await lock.release()
+                async with lock:
+                    self.assertEqual(lock.token, 2)
+
+        asyncio.run(story())
+        self.assertEqual(locks.released, ["l1", "l2"])
+
+
+class Locks:
+    """Grants a lock once `free` is set."""
+
+    def __init__(self):
+        self.granted, self.released = 0, []
+        self.waits, self.free, self.releases, self.may_release = (threading.Event() for _ in range(4))
+        self.may_release.set()
+
+    def __call__(self, request):
+        if request.path.endswith("/release"):
+            self.releases.set()
+            self.may_release.wait(10)
+            self.released.append(request.body["lease"])
+            return 200, {}
+        self.waits.set()
+        if not self.free.wait(10 if request.body["wait_ms"] else 0):
+            return 409, {"code": "lock-held", "retryable": True}
+        self.granted += 1
+        return 200, {"lease": f"l{self.granted}", "token": str(self.granted), "expires_in_ms": 30_000}
 
 
 class Sequence:

@@ -304,7 +304,7 @@ export class Client {
         const error = asError(failed);
         const done = "the work was done, but";
         if (error.code === "lease-lost") {
-          throw new SeqdError("lease-lost", `${done} its claim had expired: ${error.message}`);
+          throw new SeqdError("took-too-long", `${done} its claim had expired: ${error.message}`);
         }
         const status = error.status ?? 0;
         if (status >= 400 && status < 500 && !error.retryable) return error;

@@ -4,10 +4,10 @@ export type Json = Record<string, any>;
 
 /**
  * The reason why a call has no result. `code` is a code of the cluster (`/problems/CODE`), or one of
- * this library: `unreachable`, `no-answer`, `bad-answer`, `window-ended`, `no-lease`,
- * `clock-jumped`, `closed`, `not-kept` (the work of `once` was done, but its result cannot be stored).
- * `retryable` means that the call certainly had no effect and may be made
- * again. After `outcome-unknown` the request may have taken effect.
+ * this library: `unreachable`, `no-answer`, `bad-answer`, `unknown-layout`, `window-ended`,
+ * `no-lease`, `clock-jumped`, `clock-ahead`, `busy`, `sequence-cycled`, `closed`, `lock-lost`,
+ * `took-too-long` and `not-kept` (docs/clients/COMMON.md). `retryable` means that the call certainly
+ * had no effect and may be made again. After `outcome-unknown` the request may have taken effect.
  */
 export class SeqdError extends Error {
   override readonly name: string = "SeqdError";

@@ -18,12 +18,15 @@ const MAX_COUNT = 100_000;
 const READ_EVERY_MS = 1000;
 const LEAST_RENEW_MS = 250;
 const RELEASE_AGAIN_MS = 300;
+/** The time within which a renewal counts as recent. */
+const FRESH_MS = 1000;
 
 const WORDS: Record<string, string> = {
   "no-lease": "there is no worker lease yet",
   "window-ended": "the window of the lease has ended",
   "clock-behind": "the wall clock is # ms behind",
   "clock-jumped": "the wall clock jumped # ms ahead; it is trusted after 5 steady seconds",
+  "clock-ahead": "the wall clock is past the new window by # ms: it is ahead of the cluster's",
   "layout-exhausted": "the layout has no ticks left",
   closed: "the generator is closed",
 };
@@ -36,6 +39,18 @@ export interface GeneratorOptions {
   onRollback?: "refuse" | "continue";
   /** The wall clock, in milliseconds. */
   wallMs?: () => number;
+}
+
+/** The current state of a generator, for a health check. */
+export interface GeneratorStatus {
+  /** The whole worker field of the current lease, if there is one. */
+  worker: number | null;
+  /** The end of its window by the wall clock. */
+  windowEnds: Date | null;
+  /** The number of leases since the start; above one if a lease was lost. */
+  leases: number;
+  /** Why the last attempt to take or renew a lease failed. */
+  error: SeqdError | null;
 }
 
 /**
@@ -56,6 +71,8 @@ export class IdGenerator {
   #lease: Json | null = null;
   #error: SeqdError | null = null;
   #renewAfterMs = 0;
+  #leases = 0;
+  #lastAttempt = -Infinity;
 
   constructor(client: Client, owner: string, layout = "default", options: GeneratorOptions = {}) {
     if (!owner || owner.length > 255 || /[\x00-\x1f\x7f]/.test(owner)) {
@@ -90,13 +107,25 @@ export class IdGenerator {
     }
     const until = performance.now() + this.#patienceMs;
     let ids: bigint[] = [];
+    let worker = -1;
     while (ids.length < count) {
       const run = await this.#run(count - ids.length, until);
       // IDs of two leases need not increase: the earlier ones are skipped.
-      if (ids.length && run.first <= ids[ids.length - 1]!) ids = [];
+      if (run.worker !== worker) [ids, worker] = [[], run.worker];
       for (let id = run.first, left = run.count; left > 0; left--, id += run.step) ids.push(id);
     }
     return ids;
+  }
+
+  /** The current state, for a health check. */
+  status(): GeneratorStatus {
+    const endsMs = this.#minter.isClosed ? null : this.#minter.endsMs;
+    return {
+      worker: endsMs === null ? null : this.worker,
+      windowEnds: endsMs === null ? null : new Date(endsMs),
+      leases: this.#leases,
+      error: this.#error,
+    };
   }
 
   /** The whole worker field of the current lease. */
@@ -111,17 +140,20 @@ export class IdGenerator {
 
   async #run(count: number, until: number): Promise<Extract<Mint, { count: number }>> {
     for (;;) {
-      const mint = this.#minter.mint(monotonicMs(), this.#wallMs(), count);
+      const now = this.#wallMs();
+      const mint = this.#minter.mint(monotonicMs(), now, count);
       if ("first" in mint) return mint;
       const left = until - performance.now();
       if ("waitMs" in mint) {
         if (mint.waitMs > left) {
-          const detail = `the next tick begins in ${mint.waitMs} ms`;
-          throw new SeqdError("clock-behind", detail, null, true);
+          const detail = `the ticks of the worker are used up; the next begins in ${mint.waitMs} ms`;
+          throw new SeqdError("busy", detail, null, true);
         }
         await sleep(mint.waitMs);
         continue;
       }
+      const aheadMs = mint.refused === "window-ended" ? this.#aheadMs(now) : null;
+      if (aheadMs !== null) throw this.#refusal("clock-ahead", aheadMs);
       const mayCome = ["no-lease", "window-ended"].includes(mint.refused);
       if (!mayCome || left <= 0 || (this.#error && isForGood(this.#error))) {
         throw this.#refusal(mint.refused, mint.byMs);
@@ -130,6 +162,14 @@ export class IdGenerator {
       this.#alarm.wake();
       await this.#attempted(left);
     }
+  }
+
+  /** How far the wall clock is past a window that was renewed a moment ago, and that has not ended by
+   * the cluster's clock. */
+  #aheadMs(wallMs: number): number | null {
+    const isFresh = !this.#error && performance.now() - this.#lastAttempt < FRESH_MS;
+    const { endsMs } = this.#minter;
+    return isFresh && endsMs !== null && wallMs >= endsMs ? wallMs - endsMs : null;
   }
 
   #attempted(leftMs: number): Promise<void> {
@@ -166,6 +206,7 @@ export class IdGenerator {
         this.#error = asError(failed);
         waitMs = pace.after(this.#error);
       }
+      this.#lastAttempt = performance.now();
       for (const waiter of [...this.#waiters]) waiter();
       await this.#rest(waitMs, this.#error !== null);
     }
@@ -206,6 +247,7 @@ export class IdGenerator {
     }
     this.#renewAfterMs = Math.max(lease.renew_after_ms, LEAST_RENEW_MS);
     this.#lease = lease;
+    this.#leases += 1;
     this.#minter.granted(layout, lease.id, Number(lease.from_tick), Number(lease.fence_tick));
   }
 

@@ -75,7 +75,7 @@ export class Layout {
     const isKnown = /^(zero|spread|random:\d+)$/.test(this.#first);
     if (!isKnown || !["tick-worker-sequence", "tick-sequence-worker"].includes(order)) {
       const detail = `layout ${this.name} has the order ${order} and the first sequence`;
-      throw new SeqdError("bad-layout", `${detail} ${this.#first}, which is not supported`);
+      throw new SeqdError("unknown-layout", `${detail} ${this.#first}, which is not supported`);
     }
     const workerBits = BigInt(this.#workerBits + this.#datacenterBits);
     const sequenceBits = BigInt(definition.sequence_bits);

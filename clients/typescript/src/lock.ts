@@ -79,6 +79,8 @@ export class Lock {
   #lost = new AbortController();
   #token: bigint | null = null;
   #lease = "";
+  /** From the beginning of `acquire` to the end of `release`. */
+  #isBusy = false;
   #isHeld = false;
   #alarm = new Alarm();
   #kept: Promise<void> = Promise.resolve();
@@ -116,26 +118,44 @@ export class Lock {
     throw lost;
   }
 
-  /** Waits for the lock, as long as `wait` permits. Throws `lock-held` if another holds it. */
+  /** Waits for the lock, as long as `wait` permits. Throws `lock-held` if another holds it, or if
+   * this object is in use: it has one holder at a time. */
   async acquire(): Promise<this> {
-    if (this.#isHeld) {
-      const detail = `this object already holds the lock ${this.name}`;
+    if (this.#isBusy) {
+      const detail = `this object already holds the lock ${this.name}, or waits for it`;
       throw new SeqdError("lock-held", detail, "create another lock object");
     }
+    this.#isBusy = true;
+    try {
+      await this.#waitForGrant();
+    } catch (error) {
+      this.#isBusy = false;
+      throw error;
+    }
+    this.#isHeld = true;
+    // Of its own, because a check before the grant has aborted the former signal.
+    this.#lost = new AbortController();
+    this.#kept = this.#keep(this.#hold, this.#lease, this.#lost);
+    return this;
+  }
+
+  async #waitForGrant(): Promise<void> {
     const { wait, signal } = this.#options;
     signal?.throwIfAborted();
     const until = wait === undefined ? Infinity : performance.now() + wait * 1000;
     this.#hold = new Hold(this.#ttlMs);
-    this.#lost = new AbortController();
     let nonce = crypto.randomUUID();
     for (;;) {
       const left = Math.min(Math.max(until - performance.now(), 0), ROUND_MS);
       try {
         const [held, sentMs] = await this.#request(nonce, left);
-        if (await this.#confirm(held, sentMs)) break;
+        if (await this.#confirm(held, sentMs)) return;
         nonce = crypto.randomUUID();
       } catch (failed) {
-        signal?.throwIfAborted();
+        if (signal?.aborted) {
+          void this.#withdraw(nonce);
+          throw signal.reason;
+        }
         const error = asError(failed);
         // The wait of one request has ended, and with it the place in the queue.
         if (error.code === "lock-held") nonce = crypto.randomUUID();
@@ -143,9 +163,16 @@ export class Lock {
         if (error.code !== "lock-held") await sleep(AGAIN_MS);
       }
     }
-    this.#isHeld = true;
-    this.#kept = this.#keep(this.#hold, this.#lease, this.#lost);
-    return this;
+  }
+
+  /** Releases a grant whose response a cancelled wait has cut off: the same nonce finds it. */
+  async #withdraw(nonce: string): Promise<void> {
+    try {
+      const [held] = await this.#send(nonce, performance.now());
+      await this.#giveBack(held.lease);
+    } catch {
+      // It was not granted, or the hold expires.
+    }
   }
 
   async #request(nonce: string, waitMs: number): Promise<[Json, number]> {
@@ -184,7 +211,7 @@ export class Lock {
     }
   }
 
-  async #send(nonce: string, until: number, signal: AbortSignal): Promise<[Json, number]> {
+  async #send(nonce: string, until: number, signal?: AbortSignal): Promise<[Json, number]> {
     const left = Math.max(until - performance.now(), 0);
     const { owner, permits, shared, lockDelay } = this.#options;
     const fields = {
@@ -268,10 +295,14 @@ export class Lock {
     this.#isHeld = false;
     this.#lost.abort(new LockLost("released", WORDS.released));
     this.#alarm.wake();
-    // A renewal on its way ends before the release.
-    await this.#kept;
-    const error = await this.#giveBack(this.#lease, isLost);
-    if (error && !isLost) throw error;
+    try {
+      // A renewal on its way ends before the release.
+      await this.#kept;
+      const error = await this.#giveBack(this.#lease, isLost);
+      if (error && !isLost) throw error;
+    } finally {
+      this.#isBusy = false;
+    }
   }
 
   async #giveBack(lease: string, isLost = false): Promise<SeqdError | null> {

@@ -10,9 +10,9 @@ import type { Layout } from "./layout.js";
 /** The time for which a clock that jumped ahead must be steady. */
 const CONFIRM_MS = 5000;
 
-/** `count` IDs of one tick: `first`, then steps of `step`. Or a wait, or a refusal. */
+/** `count` IDs of one tick and worker: `first`, then steps of `step`. Or a wait, or a refusal. */
 export type Mint =
-  | { first: bigint; step: bigint; count: number }
+  | { first: bigint; step: bigint; count: number; worker: number }
   | { waitMs: number }
   | { refused: string; byMs: number };
 
@@ -65,6 +65,11 @@ export class Minter {
 
   renewed(fence: number): void {
     this.#fence = Math.max(this.#fence, fence);
+  }
+
+  /** The end of the window by the wall clock, if there is a lease. */
+  get endsMs(): number | null {
+    return this.layout && this.layout.wallAt(this.#fence);
   }
 
   /** Never mints with this lease again. */
@@ -166,6 +171,6 @@ export class Minter {
     [this.#open, this.#used] = isFull ? [tick + 1, 0] : [tick, end];
     this.#ends = isFull ? 0 : this.#begins + layout.tickMs;
     const step = 1n << layout.sequenceShift;
-    return { first: this.#base + BigInt(first) * step, step, count: taken };
+    return { first: this.#base + BigInt(first) * step, step, count: taken, worker: this.#workerId };
   }
 }

@@ -73,7 +73,7 @@ const spread = (ms: number, least: number, most: number): number =>
 
 /** Whether another attempt would most likely fail in the same way. */
 export function isForGood(error: SeqdError): boolean {
-  if (error.code === "bad-layout" || error.code === "sequence-cycled") return true;
+  if (error.code === "unknown-layout" || error.code === "sequence-cycled") return true;
   const passing = error.retryable || ["outcome-unknown", "bad-answer"].includes(error.code);
   return !passing && (error.status ?? 0) < 500;
 }

@@ -33,6 +33,7 @@ class Silent extends Error {}
 class Endpoint {
   readonly url: string;
   readonly name: string;
+  readonly isTls: boolean;
   answered = -Infinity;
 
   constructor(text: string, secure: boolean) {
@@ -51,6 +52,7 @@ class Endpoint {
     const given = /:(\d+)\/?$/.exec(full)?.[1] ?? String(PORT);
     this.name = `${url.hostname}:${given}`;
     this.url = `${url.protocol}//${this.name}`;
+    this.isTls = url.protocol === "https:";
   }
 }
 
@@ -113,14 +115,18 @@ export class Transport {
         return await this.#one(endpoint, sent, share, Math.min(share - waitMs, whole));
       } catch (error) {
         if (error instanceof SeqdError) {
+          if (isNotProcessed(endpoint, error)) {
+            this.#wasSilent(endpoint);
+            problem ??= error;
+            continue;
+          }
           // The holder of a lock is the same on all nodes.
           if (!error.retryable || error.code === "lock-held") throw error;
           problem = error;
           continue;
         }
         if (!(error instanceof NotSent || error instanceof Silent)) throw error;
-        endpoint.answered = -Infinity;
-        if (this.#good === endpoint) this.#good = null;
+        this.#wasSilent(endpoint);
         if (error instanceof Silent && !sent.repeatable) throw unknown(endpoint, error.message);
         wasSent ||= error instanceof Silent;
         attempts.push(`${endpoint.name} (${error.message})`);
@@ -191,6 +197,11 @@ export class Transport {
     }
   }
 
+  #wasSilent(endpoint: Endpoint): void {
+    endpoint.answered = -Infinity;
+    if (this.#good === endpoint) this.#good = null;
+  }
+
   async #signOfLife(endpoint: Endpoint, limitMs: number): Promise<void> {
     if (performance.now() - endpoint.answered < LATELY_MS) return;
     let status: number;
@@ -203,6 +214,11 @@ export class Transport {
     if (status >= 500) throw new NotSent(`status ${status} for /livez`);
     endpoint.answered = performance.now();
   }
+}
+
+/** Returns whether a port with TLS rejected a request without TLS, before it was read. */
+function isNotProcessed(endpoint: Endpoint, error: SeqdError): boolean {
+  return !endpoint.isTls && error.status === 400 && error.problem.tls_required === true;
 }
 
 /** The time that is divided by the endpoints: without the wait, if that can still be served. */

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Client } from "../dist/index.js";
+import { Client, IdGenerator, Layout } from "../dist/index.js";
 import { REPEAT } from "../dist/lock.js";
 import { bootMs } from "../dist/time.js";
-import { stub } from "./support.mjs";
+import { stub, VECTORS } from "./support.mjs";
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const code = (code) => (error) => assert.equal(error.code, code) ?? true;
@@ -85,6 +85,177 @@ test("times are sent in whole milliseconds", async (t) => {
   await client.issueTokens(1, 4.1);
   const times = bodies.map((body) => [body.ttl_ms, body.claim_ttl_ms]);
   assert.deepEqual(times, [[4100, 2010], [4100, undefined]]);
+});
+
+test("a port with TLS has not received the request", async (t) => {
+  const problem = { code: "invalid-argument", detail: "use https", tls_required: true };
+  const tls = await stub(t, () => [400, problem]);
+  const [good, refusing] = [await stub(t, () => [200, { id: "7" }]), "http://127.0.0.1:1"];
+  assert.equal(await new Client([tls, good]).id(), 7n);
+  assert.equal(await new Client([refusing, tls, good]).id(), 7n);
+  await assert.rejects(new Client([tls, refusing]).id(), code("invalid-argument"));
+  await assert.rejects(new Client([tls, refusing]).next("a"), code("invalid-argument"));
+});
+
+test("a result after the end of its claim is too late", async (t) => {
+  const url = await stub(t, ({ path }) => {
+    if (path.endsWith("/begin")) return [200, { state: "first", claim: "c", token: "1", attempt: 1 }];
+    return [409, { code: "lease-lost" }];
+  });
+  await assert.rejects(new Client(url).once("key", () => 1), code("took-too-long"));
+});
+
+test("ranges that reach no node give that reason", async () => {
+  const ranges = new Client("http://127.0.0.1:1").ranges("a", 100, 0.3);
+  await assert.rejects(ranges.next(), (error) => error.code === "unreachable" && error.retryable);
+  await ranges.close();
+});
+
+const LAYOUT = VECTORS.layouts.find((row) => row.layout.name === "default").layout;
+
+/** A wall clock that stops in the next millisecond, and goes on from there. */
+function stoppable() {
+  let [behindMs, stoppedMs] = [0, null];
+  const clock = () => stoppedMs ?? Date.now() - behindMs;
+  clock.stop = () => (stoppedMs = clock() + 1);
+  clock.goOn = () => ([behindMs, stoppedMs] = [Date.now() - stoppedMs, null]);
+  return clock;
+}
+
+/** A generator on a stub that leases the workers 1, 2 and so on. If `loses` is set, the first lease
+ * is lost at its renewal, and the clock goes on with the second. */
+async function generatorOn(t, options = {}, { clock = Date.now, layout = LAYOUT, renewAfterMs = 250 } = {}) {
+  const state = { leased: 0, loses: false };
+  const url = await stub(t, ({ method, path }) => {
+    if (method === "DELETE") return [200, {}];
+    const isRenewal = path !== "/v1/workers";
+    if (isRenewal && state.loses && state.leased === 1) return [409, { code: "lease-lost" }];
+    if (!isRenewal && ++state.leased === 2) clock.goOn();
+    const tick = clock() - LAYOUT.epoch_ms;
+    const ticks = { from_tick: String(tick), fence_tick: String(tick + 30_000) };
+    const lease = { id: state.leased, lease: `l${state.leased}`, layout, renew_after_ms: renewAfterMs };
+    return [200, { ...lease, ...ticks }];
+  });
+  const generator = new IdGenerator(new Client(url), "a", "default", options);
+  t.after(() => generator.close());
+  return { generator, state };
+}
+
+test("IDs of one call are of one worker if the lease is lost in between", async (t) => {
+  const clock = stoppable();
+  const { generator, state } = await generatorOn(t, { wallMs: clock }, { clock });
+  await generator.id();
+  // The tick has fewer IDs, and the next one begins under the second lease.
+  clock.stop();
+  state.loses = true;
+  const ids = await generator.ids(5000);
+  assert.deepEqual(new Set(ids.map((id) => new Layout(LAYOUT).unpack(id).workerId)), new Set([2]));
+  assert.equal(ids.length, 5000);
+  assert.ok(ids.every((id, i) => i === 0 || id > ids[i - 1]));
+});
+
+test("the status has the worker and the end of its window", async (t) => {
+  const { generator } = await generatorOn(t);
+  const began = Date.now();
+  await generator.id();
+  const { windowEnds, ...rest } = generator.status();
+  assert.deepEqual(rest, { worker: 1, leases: 1, error: null });
+  assert.ok(windowEnds >= began + 29_000 && windowEnds <= Date.now() + 30_000, String(windowEnds));
+  await generator.close();
+  assert.deepEqual(generator.status(), { worker: null, windowEnds: null, leases: 1, error: null });
+});
+
+test("a clock ahead of the cluster by a window is named", async (t) => {
+  const { generator } = await generatorOn(t, { wallMs: () => Date.now() + 60_000 });
+  const began = performance.now();
+  await assert.rejects(generator.id(), (error) => error.code === "clock-ahead" && error.retryable);
+  assert.ok(performance.now() - began < 3000);
+});
+
+test("used up ticks are named", async (t) => {
+  const clock = stoppable();
+  const options = { wallMs: clock, patience: 0.3 };
+  const { generator } = await generatorOn(t, options, { clock, renewAfterMs: 10_000 });
+  await generator.id();
+  clock.stop();
+  await generator.ids(4095);
+  await assert.rejects(generator.ids(4096), (error) => error.code === "busy" && error.retryable);
+});
+
+test("an unknown layout is named", async (t) => {
+  const { generator } = await generatorOn(t, {}, { layout: { ...LAYOUT, order: "sequence-first" } });
+  await assert.rejects(generator.id(), code("unknown-layout"));
+});
+
+/** Grants a lock while `isFree` is set, and `mayRelease` ends a release. */
+function locks() {
+  const state = { isFree: false, granted: 0, waits: 0, releases: 0, released: [], mayRelease: null };
+  state.answer = async ({ path, body, gone }) => {
+    if (path.endsWith("/release")) {
+      state.releases += 1;
+      await state.mayRelease;
+      return state.released.push(body.lease), [200, {}];
+    }
+    state.waits += 1;
+    if (body.wait_ms) await until(() => state.isFree);
+    if (!state.isFree) return [409, { code: "lock-held", retryable: true }];
+    state.granted += 1;
+    const [lease, token] = [`l${state.granted}`, String(state.granted)];
+    return [200, { lease, token, expires_in_ms: 30_000 }];
+  };
+  return state;
+}
+
+test("one lock object has one holder at a time", async (t) => {
+  const state = locks();
+  const lock = new Client(await stub(t, state.answer)).lock("a");
+  const isInUse = (error) => error.code === "lock-held" && /another lock object/.test(error.hint);
+  const first = lock.acquire();
+  await until(() => state.waits);
+  // A check before the grant does not abort the signal of the grant.
+  assert.throws(() => lock.check(), (error) => error.code === "lock-lost");
+  await assert.rejects(lock.acquire(), isInUse);
+  state.isFree = true;
+  await first;
+  assert.deepEqual([lock.token, lock.lost.aborted], [1n, false]);
+  await assert.rejects(lock.run(() => {}), isInUse);
+  let release;
+  state.mayRelease = new Promise((resolve) => (release = resolve));
+  const { lost } = lock;
+  const released = lock.release();
+  await until(() => state.releases);
+  await assert.rejects(lock.acquire(), isInUse);
+  release();
+  await released;
+  assert.ok(lost.aborted);
+  await lock.run(() => assert.deepEqual([lock.token, lock.lost.aborted], [2n, false]));
+  assert.deepEqual(state.released, ["l1", "l2"]);
+});
+
+test("a lock whose acquisition failed is free", async (t) => {
+  const state = locks();
+  const lock = new Client(await stub(t, state.answer)).lock("a", { wait: 0 });
+  await assert.rejects(lock.acquire(), (error) => error.code === "lock-held" && !error.hint);
+  state.isFree = true;
+  await lock.run(() => assert.ok(lock.check() > 0));
+});
+
+test("a grant whose response a cancelled wait has cut off is released", async (t) => {
+  const [nonces, released] = [[], []];
+  const url = await stub(t, async ({ path, body, gone }) => {
+    if (path.endsWith("/release")) return released.push(body.lease), [200, {}];
+    nonces.push(body.nonce);
+    if (body.wait_ms) return await gone, [200, null];
+    return [200, { lease: "l", token: "7", expires_in_ms: 30_000 }];
+  });
+  const stop = new AbortController();
+  const waiting = new Client(url).lock("a", { signal: stop.signal }).acquire();
+  await until(() => nonces.length);
+  stop.abort(new RangeError("enough"));
+  await assert.rejects(waiting, RangeError);
+  await until(() => released.length);
+  assert.deepEqual(released, ["l"]);
+  assert.deepEqual(nonces, [nonces[0], nonces[0]]);
 });
 
 test("unused values are returned at the end of a sequence", async (t) => {

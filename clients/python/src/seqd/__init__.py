@@ -6,7 +6,7 @@
 
 from .client import Client
 from .errors import Error, LockLost
-from .generator import IdGenerator
+from .generator import GeneratorStatus, IdGenerator
 from .layout import Layout, decode, encode
 from .lock import Lock
 from .once import Turn
@@ -14,6 +14,6 @@ from .ranges import Ranges
 
 __version__ = "0.1.0"
 __all__ = [
-    "Client", "Error", "IdGenerator", "Layout", "Lock", "LockLost", "Ranges", "Turn", "decode",
-    "encode",
+    "Client", "Error", "GeneratorStatus", "IdGenerator", "Layout", "Lock", "LockLost", "Ranges",
+    "Turn", "decode", "encode",
 ]

@@ -139,6 +139,9 @@ class IdGenerator:
     async def ids(self, count: int) -> List[int]:
         return await self._client.run(self.sync.ids, count)
 
+    def status(self) -> _generator.GeneratorStatus:
+        return self.sync.status()
+
     async def close(self) -> bool:
         return await self._client.run(self.sync.close)
 
@@ -176,6 +179,7 @@ class Lock:
         self._client, self._make = client, make
         self.sync = make()
         self.lost = self.sync.lost
+        self._is_acquiring = False
 
     @property
     def name(self) -> str:
@@ -189,14 +193,18 @@ class Lock:
         return self.sync.check()
 
     async def acquire(self) -> "Lock":
-        self.sync._refuse_if_held()
+        if self._is_acquiring or self.sync._state is None:
+            raise _lock.in_use(self.name)
         # Of its own, because a wait that was cancelled may still end with a grant.
         sync = self._make()
+        self._is_acquiring = True
         try:
             await self._client._wait(sync.acquire, undo=lambda lock: lock._give_up())
         except asyncio.CancelledError:
             sync._stop.set()
             raise
+        finally:
+            self._is_acquiring = False
         self.sync, self.lost = sync, sync.lost
         return self
 

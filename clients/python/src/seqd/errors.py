@@ -9,10 +9,10 @@ class Error(Exception):
     """The reason why a call has no result.
 
     `code` is a code of the cluster (`/problems/CODE`), or one of this library: `unreachable`,
-    `no-answer`, `bad-answer`, `window-ended`, `no-lease`, `clock-jumped`, `closed`, `forked`,
-    `not-kept` (the work of `once` was done, but its result cannot be stored), and `busy`.
-    `retryable` means that the call certainly had no effect and may be made again. After
-    `outcome-unknown` the request may have taken effect.
+    `no-answer`, `bad-answer`, `unknown-layout`, `window-ended`, `no-lease`, `clock-jumped`,
+    `clock-ahead`, `busy`, `sequence-cycled`, `closed`, `forked`, `lock-lost`, `took-too-long` and
+    `not-kept` (docs/clients/COMMON.md). `retryable` means that the call certainly had no effect and
+    may be made again. After `outcome-unknown` the request may have taken effect.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class Error(Exception):
 
 
 class LockLost(Error):
-    """A lock is no longer held: it was not renewed in time, taken away, released, or this process
-    is a fork of the holder."""
+    """A lock is no longer held: it was not renewed in time, taken away or released. Its code is
+    `lock-lost`, or `forked` if this process is a fork of the holder."""
 
     def __init__(self, reason: str, detail: str) -> None:
-        super().__init__("lock-lost", detail)
+        super().__init__("forked" if reason == "forked" else "lock-lost", detail)
         self.reason = reason
         """`ran-out`, `taken-away`, `released` or `forked`."""
 

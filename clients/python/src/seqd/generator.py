@@ -7,10 +7,11 @@ then refused.
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional
 
 from . import fork
 from .errors import Error
@@ -27,12 +28,15 @@ READ_EVERY_S = 1.0
 """The clock is read at least this often, so that jumps are noticed."""
 LEAST_RENEW_S = 0.25
 RELEASE_AGAIN_S = 0.3
+FRESH_S = 1.0
+"""The time within which a renewal counts as recent."""
 
 _WORDS = {
     "no-lease": "there is no worker lease yet",
     "window-ended": "the window of the lease has ended",
     "clock-behind": "the wall clock is {by_ms} ms behind",
     "clock-jumped": "the wall clock jumped {by_ms} ms ahead; it is trusted after 5 steady seconds",
+    "clock-ahead": "the wall clock is past the new window by {by_ms} ms: it is ahead of the cluster's",
     "layout-exhausted": "the layout has no ticks left",
     "closed": "the generator is closed",
     "forked": "this process is a fork of the one that created the generator",
@@ -43,6 +47,19 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class GeneratorStatus(NamedTuple):
+    """The current state of a generator, for a health check."""
+
+    worker: Optional[int]
+    """The whole worker field of the current lease, if there is one."""
+    window_ends: Optional[float]
+    """The end of its window by the wall clock, as `time.time()` counts."""
+    leases: int
+    """The number of leases since the start; above one if a lease was lost."""
+    error: Optional[Error]
+    """Why the last attempt to take or renew a lease failed."""
+
+
 class _Core:
     """What the thread shares with the generator. The generator's end stops the thread."""
 
@@ -51,9 +68,12 @@ class _Core:
         self.client, self.request, self.minter, self.wall_ms = client, request, minter, wall_ms
         self.mutex = threading.Lock()  # held for arithmetic, never during a request
         self.attempted = threading.Condition(self.mutex)
-        self.woken = threading.Event()
-        self.stopped = threading.Event()
-        self.attempts = 0
+        # A finalizer stops the thread inside any code that allocates, so it takes no lock: `put` is
+        # reentrant.
+        self.wakes: "queue.SimpleQueue[None]" = queue.SimpleQueue()
+        self.is_woken = self.is_stopped = False
+        self.attempts = self.leases = 0
+        self.last_attempt = 0.0
         self.lease: Optional[Dict[str, Any]] = None
         self.error: Optional[Error] = None
         self.renew_after_s = 0.0
@@ -63,7 +83,7 @@ class _Core:
 
     def keep(self) -> None:
         pace = Pace()
-        while not self.stopped.is_set():
+        while not self.is_stopped:
             error: Optional[Error] = None
             try:
                 self._attempt()
@@ -75,6 +95,7 @@ class _Core:
                 wait = pace.after(error)
             with self.mutex:
                 self.error, self.attempts = error, self.attempts + 1
+                self.last_attempt, self.is_woken = time.monotonic(), False
                 self.attempted.notify_all()
             self._rest(wait, error is not None)
 
@@ -82,22 +103,27 @@ class _Core:
         """Reads the clock until the next attempt is due. A call that finds the window ended makes
         it due a second after the last one, unless that failed."""
         began = time.monotonic()
-        self.woken.clear()
-        while not self.stopped.is_set():
+        while not self.is_stopped:
             with self.mutex:
                 try:
                     self.minter.read(time.monotonic_ns() // 1_000_000, self.wall_ms())
                 except (Refused, Wait):
                     pass
-            if self.woken.is_set() and not failed:
+            if self.is_woken and not failed:
                 wait = min(wait, 1.0)
             left = began + wait - time.monotonic()
             if left <= 0:
                 return
-            if failed or self.woken.is_set():
-                self.stopped.wait(min(left, READ_EVERY_S))
-            else:
-                self.woken.wait(min(left, READ_EVERY_S))
+            try:
+                self.wakes.get(timeout=min(left, READ_EVERY_S))
+            except queue.Empty:
+                pass
+
+    def wake(self) -> None:
+        """Makes the next attempt due early. The caller holds the mutex."""
+        if not self.is_woken:
+            self.is_woken = True
+            self.wakes.put(None)
 
     def _attempt(self) -> None:
         lease = self.lease
@@ -133,7 +159,7 @@ class _Core:
             raise
         self.renew_after_s = max(lease["renew_after_ms"] / 1000, LEAST_RENEW_S)
         with self.mutex:
-            self.lease = lease
+            self.lease, self.leases = lease, self.leases + 1
             self.minter.granted(
                 layout, lease["id"], int(lease["from_tick"]), int(lease["fence_tick"]))
 
@@ -142,8 +168,17 @@ class _Core:
         self.client.call("release_worker", *self.path(lease), **fields)
 
     def stop(self) -> None:
-        self.stopped.set()
-        self.woken.set()
+        self.is_stopped = True
+        self.wakes.put(None)
+
+    def ahead_ms(self, wall_ms: int) -> Optional[int]:
+        """How far the wall clock is past a window that was renewed a moment ago, and that has not
+        ended by the cluster's clock. The caller holds the mutex."""
+        age = time.monotonic() - self.last_attempt
+        ends_ms = self.minter.ends_ms()
+        if not self.attempts or self.error or age >= FRESH_S or ends_ms is None:
+            return None
+        return wall_ms - ends_ms if wall_ms >= ends_ms else None
 
 
 class IdGenerator:
@@ -186,8 +221,8 @@ class IdGenerator:
         self._core.lease = None
         self._mutex = self._core.mutex = threading.Lock()
         self._core.attempted = threading.Condition(self._mutex)
-        # The events may be locked by a thread that does not exist here.
-        self._core.stopped, self._core.woken = threading.Event(), threading.Event()
+        # A thread that does not exist here may have been in the queue.
+        self._core.wakes = queue.SimpleQueue()
 
     def id(self) -> int:
         """One ID."""
@@ -210,16 +245,27 @@ class IdGenerator:
             raise ValueError(f"the count must be 1 to {MAX_COUNT}, not {count}")
         until = time.monotonic() + self._patience
         ids: List[int] = []
+        worker: Optional[int] = None
         while len(ids) < count:
             run = self._run(count - len(ids), until)
-            if ids and run.first <= ids[-1]:
-                ids = []  # IDs of two leases need not increase: the earlier ones are skipped
+            if run.worker != worker:
+                # IDs of two leases need not increase: the earlier ones are skipped.
+                ids, worker = [], run.worker
             ids.extend(range(run.first, run.first + run.length * run.step, run.step))
         return ids
 
     def ready(self) -> None:
         """Waits until an ID can be minted. Skips one."""
         self.id()
+
+    def status(self) -> GeneratorStatus:
+        """The current state, for a health check."""
+        core = self._core
+        with self._mutex:
+            ends_ms = None if self._minter.closed else self._minter.ends_ms()
+            worker = None if ends_ms is None else self._minter.worker_id
+            window_ends = None if ends_ms is None else ends_ms / 1000
+            return GeneratorStatus(worker, window_ends, core.leases, core.error)
 
     @property
     def worker(self) -> Optional[int]:
@@ -236,24 +282,27 @@ class IdGenerator:
         core = self._core
         while True:
             with self._mutex:
-                seen = core.attempts
+                seen, wall_ms = core.attempts, self._wall_ms()
                 try:
-                    now = time.monotonic_ns() // 1_000_000
-                    return self._minter.mint(now, self._wall_ms(), count)
+                    return self._minter.mint(time.monotonic_ns() // 1_000_000, wall_ms, count)
                 except Wait as wait:
                     ms = wait.ms
                 except Refused as refused:
                     if refused.code not in ("no-lease", "window-ended"):
                         raise self._error(refused) from None
+                    ahead_ms = core.ahead_ms(wall_ms)
+                    if refused.code == "window-ended" and ahead_ms is not None:
+                        raise self._error(Refused("clock-ahead", ahead_ms)) from None
                     left = until - time.monotonic()
                     if left <= 0 or (core.error and is_for_good(core.error)):
                         raise self._error(refused) from None
-                    core.woken.set()
+                    core.wake()
                     core.attempted.wait_for(
                         lambda: core.attempts != seen or bool(self._minter.closed), left)
                     continue
             if time.monotonic() + ms / 1000 > until:
-                raise Error("clock-behind", f"the next tick begins in {ms} ms", retryable=True)
+                raise Error("busy", f"the ticks of the worker are used up; the next begins in {ms} ms",
+                            retryable=True)
             # A tick of a millisecond has often begun before a sleep of its rest returns.
             time.sleep(ms / 1000 if ms > 1 else 0.0002)
 

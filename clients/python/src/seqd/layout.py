@@ -69,7 +69,7 @@ class Layout:
         first = self.first_sequence
         is_known = first in ("zero", "spread") or first.startswith("random:")
         if self.order not in ("tick-worker-sequence", "tick-sequence-worker") or not is_known:
-            raise Error("bad-layout", f"layout {self.name} has the order {self.order} and the first"
+            raise Error("unknown-layout", f"layout {self.name} has the order {self.order} and the first"
                         f" sequence {first}, which this version does not support")
         worker_first = self.order == "tick-worker-sequence"
         self.tick_shift = self.worker_bits + self.sequence_bits

@@ -114,7 +114,11 @@ class Lock:
         }
         self._stop = Stop()
         """Is set once nobody waits for `acquire` any more."""
+        self._mutex = threading.Lock()
+        self._is_busy = False
+        """From the beginning of `acquire` to the end of `release`."""
         self._clear()
+        self.lost = LostEvent(self)
         fork.watch(self)
 
     def _clear(self) -> None:
@@ -125,12 +129,11 @@ class Lock:
         """Why the lock is not held, whatever the hold says."""
         self._ended = threading.Event()
         self._thread: Optional[threading.Thread] = None
-        self.lost = LostEvent(self)
 
     def _after_fork(self) -> None:
         if self._state is None:
             self._state = "forked"
-        self._stop = Stop()
+        self._stop, self._mutex, self._is_busy = Stop(), threading.Lock(), False
         self._thread, self._ended, self.lost = None, threading.Event(), LostEvent(self)
 
     def _lost_reason(self) -> Optional[str]:
@@ -154,9 +157,27 @@ class Lock:
         return (self._hold.until_ms - boot_ms()) / 1000
 
     def acquire(self) -> "Lock":
-        """Waits for the lock, as long as `wait` permits. Raises `lock-held` if another holds it."""
-        self._refuse_if_held()
-        self._clear()
+        """Waits for the lock, as long as `wait` permits. Raises `lock-held` if another holds it, or
+        if this object is in use: it has one holder at a time."""
+        with self._mutex:
+            if self._is_busy:
+                raise in_use(self.name)
+            self._is_busy = True
+        try:
+            self._clear()
+            self._wait_for_grant()
+        except BaseException:
+            self._is_busy = False
+            raise
+        # Of its own, because a check before the grant has set the former event.
+        self._state, self.lost = None, LostEvent(self)
+        self._thread = threading.Thread(
+            target=_keep, args=(self._client, self.name, self._lease, self._hold, self._ended,
+                                self.lost), name="seqd-lock", daemon=True)
+        self._thread.start()
+        return self
+
+    def _wait_for_grant(self) -> None:
         until = None if self._wait is None else time.monotonic() + self._wait
         nonce = secrets.token_hex(16)
         while True:
@@ -164,7 +185,7 @@ class Lock:
             try:
                 held, sent_ms = self._request_lock(nonce, left)
                 if self._confirm(held, sent_ms):
-                    break
+                    return
                 nonce = secrets.token_hex(16)
                 continue
             except Error as error:
@@ -176,17 +197,6 @@ class Lock:
                     raise
                 if error.code != "lock-held":
                     time.sleep(AGAIN_S)
-        self._state = None
-        self._thread = threading.Thread(
-            target=_keep, args=(self._client, self.name, self._lease, self._hold, self._ended,
-                                self.lost), name="seqd-lock", daemon=True)
-        self._thread.start()
-        return self
-
-    def _refuse_if_held(self) -> None:
-        if self._state is None:
-            raise Error("lock-held", f"this object already holds the lock {self.name}",
-                        "create another lock object")
 
     def _request_lock(self, nonce: str, wait: float) -> Any:
         until = time.monotonic() + wait
@@ -233,16 +243,20 @@ class Lock:
 
     def release(self) -> None:
         """Releases the lock. One that is lost is no error; that of a parent process is left alone."""
-        if self._state is not None:
-            return
-        is_lost = not self._hold.left_ms(boot_ms())
-        self._state = "released"
-        self._ended.set()
-        self.lost.set()
-        if self._thread:
-            # A renewal on its way may extend the hold after the release, so it is waited for.
-            self._thread.join(self._client.timeout + 1)
-        error = _release(self._client, self.name, self._lease, is_lost)
+        with self._mutex:
+            if self._state is not None:
+                return
+            is_lost = not self._hold.left_ms(boot_ms())
+            self._state = "released"
+        try:
+            self._ended.set()
+            self.lost.set()
+            if self._thread:
+                # A renewal on its way may extend the hold after the release, so it is waited for.
+                self._thread.join(self._client.timeout + 1)
+            error = _release(self._client, self.name, self._lease, is_lost)
+        finally:
+            self._is_busy = False
         if error and not is_lost:
             raise error
 
@@ -262,6 +276,11 @@ class Lock:
             # The hold expires. The error of the work says more.
             if kind is None:
                 raise
+
+
+def in_use(name: str) -> Error:
+    return Error("lock-held", f"this object already holds the lock {name}, or waits for it",
+                 "create another lock object")
 
 
 def _may_pass(error: Error) -> bool:

@@ -15,11 +15,12 @@ CONFIRM_MS = 5000
 
 
 class Run(NamedTuple):
-    """`length` IDs of one tick: `first`, then steps of `step`."""
+    """`length` IDs of one tick and worker: `first`, then steps of `step`."""
 
     first: int
     step: int
     length: int
+    worker: int
 
 
 class Wait(Exception):
@@ -74,6 +75,10 @@ class Minter:
 
     def renewed(self, fence_tick: int) -> None:
         self.fence = max(self.fence, fence_tick)
+
+    def ends_ms(self) -> Optional[int]:
+        """The end of the window by the wall clock, if there is a lease."""
+        return None if self.layout is None else self.layout.wall_at(self.fence)
 
     def lost(self) -> None:
         """Never mints with this lease again."""
@@ -165,7 +170,8 @@ class Minter:
             self._ends_ms = self._begins_ms + layout.tick_ms
         else:
             self._open, self._used, self._ends_ms = tick + 1, 0, 0
-        return Run(base | first << layout.sequence_shift, 1 << layout.sequence_shift, count)
+        step = 1 << layout.sequence_shift
+        return Run(base | first << layout.sequence_shift, step, count, self.worker_id)
 
     def _behind(self, layout: Layout, last: int, wall_ms: int) -> int:
         """The tick to mint in, if the clock is behind the last one."""

@@ -80,7 +80,7 @@ def _store(client: "Client", key: str, claim: str, result: Any) -> Optional[Erro
             return None
         except Error as error:
             if error.code == "lease-lost":
-                raise Error("lease-lost", f"the work was done, but its claim had expired: {error}",
+                raise Error("took-too-long", f"the work was done, but its claim had expired: {error}",
                             status=error.status) from error
             if error.status and 400 <= error.status < 500 and not error.retryable:
                 return error

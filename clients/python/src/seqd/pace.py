@@ -20,7 +20,7 @@ _ONE_NODE = ("clock-behind", "clock-skewed")
 
 def is_for_good(error: Error) -> bool:
     """Returns whether another attempt would most likely fail in the same way."""
-    if error.code in ("bad-layout", "sequence-cycled"):
+    if error.code in ("unknown-layout", "sequence-cycled"):
         return True
     passing = error.retryable or error.code in ("outcome-unknown", "bad-answer")
     return not passing and (error.status or 0) < 500

@@ -6,6 +6,7 @@ are returned at the end, if no later range was granted to anyone.
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 import weakref
@@ -29,6 +30,9 @@ class _Stock:
     def __init__(self, client: "Client", name: str, size: int) -> None:
         self.client, self.name, self.size = client, name, size
         self.changed = threading.Condition(threading.Lock())
+        # A finalizer stops the thread inside any code that allocates, so it takes no lock: `put` is
+        # reentrant.
+        self.wakes: "queue.SimpleQueue[None]" = queue.SimpleQueue()
         self.ranges: Deque[range] = deque()
         self.waiting = 0
         """The values that calls wait for."""
@@ -51,12 +55,12 @@ class _Stock:
 
     def keep(self) -> None:
         pace = Pace()
-        while True:
+        while not self.closed:
             with self.changed:
-                self.changed.wait_for(lambda: self.closed or self.is_due())
-                if self.closed:
-                    return
-                size, after = str(self.size), self.after
+                is_due, size, after = self.is_due(), str(self.size), self.after
+            if not is_due:
+                self.wakes.get()
+                continue
             error: Optional[Error] = None
             try:
                 self._granted(self.client.call("grant_segment", self.name, size=size, after=after))
@@ -72,10 +76,27 @@ class _Stock:
                     continue
                 self.error = error
                 self.changed.notify_all()
-                if error:
-                    self.changed.wait_for(lambda: self.closed, pace.after(error))
-                    if is_for_good(error):
-                        self.error = None  # calls wait for the next response
+            if error:
+                self._pause(pace.after(error))
+                if is_for_good(error):
+                    self.error = None  # calls wait for the next response
+
+    def _pause(self, pause: float) -> None:
+        """Waits for the end of a pause, or of the ranges."""
+        until = time.monotonic() + pause
+        while not self.closed:
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            try:
+                self.wakes.get(timeout=left)
+            except queue.Empty:
+                return
+
+    def wake(self) -> None:
+        """Makes the thread look whether a range is due."""
+        if self.wakes.empty():
+            self.wakes.put(None)
 
     def _granted(self, grant: Any) -> None:
         first, last, step = int(grant["first"]), int(grant["last"]), int(grant["increment"])
@@ -90,9 +111,8 @@ class _Stock:
 
     def stop(self) -> None:
         if not self.closed:
-            with self.changed:
-                self.closed = "closed"
-                self.changed.notify_all()
+            self.closed = "closed"
+            self.wakes.put(None)
 
 
 class Ranges:
@@ -113,6 +133,7 @@ class Ranges:
         self._stock.closed = "forked"
         self._stock.ranges = deque()
         self._stock.changed = threading.Condition(threading.Lock())
+        self._stock.wakes = queue.SimpleQueue()
 
     def next(self) -> int:
         """The next value."""
@@ -128,7 +149,7 @@ class Ranges:
                 if len(current) > 1:
                     stock.ranges[0] = current[1:]
                     if len(stock.ranges) == 1 and len(current) == stock.size // 10 * 9:
-                        stock.changed.notify_all()
+                        stock.wake()
                     return current[0]
         return None
 
@@ -148,14 +169,14 @@ class Ranges:
                 values.extend(current[:missing])
                 if missing < len(current):
                     stock.ranges.appendleft(current[missing:])
-            stock.changed.notify_all()
+        stock.wake()
         return values
 
     def _wait_for(self, count: int, until: float) -> None:
         """Waits until `count` values are in stock."""
         stock = self._stock
         stock.waiting += count
-        stock.changed.notify_all()
+        stock.wake()
         try:
             while stock.closed or stock.held() < count:
                 if stock.closed:
@@ -180,6 +201,8 @@ class Ranges:
         if stock.closed:
             return 0
         stock.stop()
+        with stock.changed:
+            stock.changed.notify_all()
         self._thread.join(self._patience)
         with stock.changed:
             unused, of_last = stock.held(), min(stock.held(), stock.of_grant)

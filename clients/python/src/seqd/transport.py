@@ -6,7 +6,9 @@ only to a node that has responded lately, at least to `/livez`, and to no other 
 
 from __future__ import annotations
 
+import functools
 import http.client
+import io
 import json
 import re
 import select
@@ -36,6 +38,33 @@ Answer = Tuple[int, Any]
 
 class NotSent(Exception):
     """No part of the request was processed."""
+
+
+class _Until(io.RawIOBase):
+    """Reads from a socket until a deadline, which the timeout of a socket, one for each read, is not."""
+
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, until: float) -> None:
+        self._sock, self._raw, self._until = sock, raw, until
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> Optional[int]:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise socket.timeout("timed out")
+        self._sock.settimeout(left)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, until: float, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = io.BufferedReader(_Until(sock, self.fp.detach(), until))
 
 
 class Stop:
@@ -83,23 +112,38 @@ class Endpoint:
         self.idle: List[http.client.HTTPConnection] = []
         self.answered: Optional[float] = None
 
-    def open(self, limit: float) -> http.client.HTTPConnection:
-        """An idle connection that the node has not closed, or a new one."""
+    def open(self, until: float) -> http.client.HTTPConnection:
+        """An idle connection that the node has not closed, or a new one, with the rest of the time
+        as its timeout."""
+        connection = self._idle() or self._new(until)
+        left = until - time.monotonic()
+        if left <= 0:
+            connection.close()
+            raise NotSent("timed out")
+        connection.sock.settimeout(left)
+        return connection
+
+    def _idle(self) -> Optional[http.client.HTTPConnection]:
         while self.idle:
             try:
                 connection = self.idle.pop()
             except IndexError:  # another thread took it
                 break
             if _is_open(connection.sock):
-                connection.sock.settimeout(limit)
                 return connection
             connection.close()
+        return None
+
+    def _new(self, until: float) -> http.client.HTTPConnection:
         assert self.host
+        left = until - time.monotonic()
+        if left <= 0:
+            raise NotSent("timed out")
         if self.tls:
             connection = http.client.HTTPSConnection(
-                self.host, self.port, timeout=limit, context=self.tls)
+                self.host, self.port, timeout=left, context=self.tls)
         else:
-            connection = http.client.HTTPConnection(self.host, self.port, timeout=limit)
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=left)
         try:
             connection.connect()
         except OSError as error:
@@ -113,7 +157,8 @@ class Endpoint:
     ) -> Tuple[int, bytes]:
         """One request and its response. Raises NotSent, or OSError if no response arrived."""
         until = time.monotonic() + limit
-        connection = self.open(limit)
+        connection = self.open(until)
+        connection.response_class = functools.partial(_Response, until=until)
         try:
             if stop:
                 stop.watch(connection)
@@ -121,7 +166,6 @@ class Endpoint:
             response = connection.getresponse()
             chunks, size = [], 0
             while size <= MAX_ANSWER_BYTES:
-                connection.sock and connection.sock.settimeout(max(until - time.monotonic(), 0.001))
                 chunk = response.read(1 << 16)
                 if not chunk:
                     if response.length:  # `read` reports no end before the announced length
@@ -243,6 +287,10 @@ class Transport:
                 attempts.append(f"{endpoint.name} ({error})")
                 was_sent = True
             except Error as error:
+                if _is_not_processed(endpoint, error):
+                    self._was_silent(endpoint)
+                    problem = problem or error
+                    continue
                 # The holder of a lock is the same on all nodes.
                 if not error.retryable or error.code == "lock-held":
                     raise
@@ -266,7 +314,7 @@ class Transport:
             sent["authorization"] = f"Bearer {self.token}"
         data = None
         if body is not None:
-            data = json.dumps(body).encode()
+            data = _json(body)
             sent["content-type"] = "application/json"
         status, text = endpoint.exchange(method, target, data, sent, limit, stop)
         endpoint.answered = time.monotonic()
@@ -316,6 +364,20 @@ class Transport:
 def _spare(rest: float, wait: float) -> float:
     """The time that is divided by the endpoints: without the wait, if that can still be served."""
     return rest - wait if rest > wait else rest
+
+
+def _is_not_processed(endpoint: Endpoint, error: Error) -> bool:
+    """Returns whether a port with TLS rejected a request without TLS, before it was read."""
+    return (endpoint.tls is None and error.status == 400
+            and error.problem.get("tls_required") is True)
+
+
+def _json(body: Any) -> bytes:
+    """The shortest form, because the size of a result is limited."""
+    try:
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only write as an escape
+        return json.dumps(body, separators=(",", ":")).encode()
 
 
 def _text(value: Any) -> str:
