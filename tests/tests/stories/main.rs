@@ -62,6 +62,7 @@ mod peers_port;
 mod power_cuts;
 mod quorum;
 mod redis;
+mod redis_access;
 mod redis_channels;
 mod replacement;
 mod revoked_tokens;

@@ -4,7 +4,9 @@
 //! A token is looked up in the applied state at every request, so this node rejects a revoked token
 //! as soon as it has applied the revocation. A node that has not had contact with its cluster for a
 //! while, or has not had any yet, admits no caller by these tokens, because it may lack a
-//! revocation. A token expires by this node's own clock.
+//! revocation. It admits them again after a linearizable read, which shows that it has applied
+//! everything of before: the first messages after a loss of contact may be old. A token expires by
+//! this node's own clock.
 
 mod operator;
 mod rates;
@@ -14,6 +16,7 @@ mod tiny_id;
 mod token;
 
 use std::fmt;
+use std::future::pending;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,7 +26,7 @@ use seqd_guards::is_out;
 use seqd_idgen::{WallClock, WallMs};
 use seqd_raft::ProposeError;
 use seqd_state::{AccessId, AccessRecord, Permission, Tenant};
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, sleep};
 
 pub(crate) use operator::TokenFile;
 pub(crate) use tiny_id::TinyIdTokens;
@@ -31,7 +34,7 @@ pub(crate) use token::NewToken;
 pub use token::new_secret;
 
 use crate::config::{Config, ConfigError};
-use crate::replica::{Replica, peek};
+use crate::replica::{Replica, STATE_WAIT, peek};
 use rates::Rates;
 
 /// The interval between two checks of the contact with the cluster, short compared with any window.
@@ -48,7 +51,8 @@ struct Guard {
     rates: Rates,
     /// The time for which the table of tokens remains valid without contact with the cluster.
     counts_for: Duration,
-    /// The last time at which this node had contact with its cluster.
+    /// The last time at which this node had contact with its cluster. While it is longer ago than
+    /// `counts_for`, only a linearizable read changes it.
     in_touch: Mutex<Option<Instant>>,
 }
 
@@ -104,6 +108,14 @@ impl Right {
     /// See [`Access::recheck`].
     pub(crate) fn check(&self) -> Result<(), NotLetIn> {
         self.access.recheck(self.caller)
+    }
+
+    /// See [`Access::ended`]. Never returns for a caller without a token of the cluster.
+    pub(crate) async fn ended(&self) -> NotLetIn {
+        match self.caller {
+            Caller::Token(_) => self.access.ended(self.caller).await,
+            Caller::Anyone | Caller::Operator => pending().await,
+        }
     }
 }
 
@@ -173,12 +185,29 @@ impl Access {
     /// Returns the caller that presents this token, and counts the request towards the token's
     /// rate.
     pub(crate) fn admit(&self, shown: Option<&[u8]>) -> Result<Caller, NotLetIn> {
+        let (caller, per_second) = self.known(shown)?;
+        if let (Some(guard), Caller::Token(id)) = (&self.0, caller)
+            && let Some(per_second) = per_second.filter(|_| !is_out!(RateHeld))
+        {
+            let taken = guard.rates.take(id, per_second, Instant::now());
+            taken.map_err(|wait| NotLetIn::TooMany { per_second, wait })?;
+        }
+        Ok(caller)
+    }
+
+    /// Returns the caller that presents this token, outside of a request.
+    pub(crate) fn identify(&self, shown: Option<&[u8]>) -> Result<Caller, NotLetIn> {
+        self.known(shown).map(|(caller, _)| caller)
+    }
+
+    /// The caller that presents this token, and the token's rate.
+    fn known(&self, shown: Option<&[u8]>) -> Result<(Caller, Option<u32>), NotLetIn> {
         let Some(guard) = &self.0 else {
-            return Ok(Caller::Anyone);
+            return Ok((Caller::Anyone, None));
         };
         let shown = shown.ok_or(NotLetIn::Missing)?;
         if guard.operator.is(shown) {
-            return Ok(Caller::Operator);
+            return Ok((Caller::Operator, None));
         }
         let (id, secret) = token::parts(shown).ok_or(NotLetIn::Unknown)?;
         if !guard.is_current() && !is_out!(TokensCurrent) {
@@ -192,11 +221,7 @@ impl Access {
             return Err(NotLetIn::Unknown);
         }
         guard.check_end(id, expires_ms)?;
-        if let Some(per_second) = per_second.filter(|_| !is_out!(RateHeld)) {
-            let taken = guard.rates.take(id, per_second, Instant::now());
-            taken.map_err(|wait| NotLetIn::TooMany { per_second, wait })?;
-        }
-        Ok(Caller::Token(id))
+        Ok((Caller::Token(id), per_second))
     }
 
     /// Returns whether the caller may send a request with this need about this name.
@@ -273,6 +298,14 @@ impl Access {
         outermost(prefixes.unwrap_or_default())
     }
 
+    /// Checks the contact with the cluster once.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) async fn look(&self) {
+        if let Some(guard) = &self.0 {
+            guard.look().await;
+        }
+    }
+
     /// Rereads the operator's token and checks the contact with the cluster, for as long as the
     /// node runs.
     pub(crate) async fn keep_fresh(self) {
@@ -280,10 +313,14 @@ impl Access {
             return;
         };
         let looks = async {
-            let mut ticks = interval(LOOK_EVERY);
             loop {
-                ticks.tick().await;
-                guard.look();
+                guard.look().await;
+                let next = if guard.is_current() {
+                    LOOK_EVERY.min(guard.counts_for / 4)
+                } else {
+                    STATE_WAIT
+                };
+                sleep(next).await;
             }
         };
         tokio::join!(looks, TokenFile::keep_fresh(Arc::clone(&guard.operator)));
@@ -303,17 +340,23 @@ impl Guard {
     /// Returns whether the table of tokens that this node has applied is valid.
     fn is_current(&self) -> bool {
         let last = *self.in_touch.lock().unwrap_or_else(PoisonError::into_inner);
-        last.is_some_and(|last| last.elapsed() < self.counts_for) || self.look()
+        last.is_some_and(|last| last.elapsed() < self.counts_for)
     }
 
-    /// Returns whether this node has contact with its cluster, and records the time of contact.
-    fn look(&self) -> bool {
-        let is_in_touch = self.replica.is_in_touch();
-        if is_in_touch {
-            let mut last = self.in_touch.lock().unwrap_or_else(PoisonError::into_inner);
-            *last = Some(Instant::now());
+    /// Records the time of contact if this node has contact with its cluster. If the table of
+    /// tokens is no longer valid, a linearizable read must succeed first.
+    async fn look(&self) {
+        let begun = Instant::now();
+        if !self.replica.is_in_touch() {
+            return;
         }
-        is_in_touch
+        if !self.is_current() && !is_out!(RevocationsCaughtUp) {
+            let read = self.replica.read(begun + LOOK_EVERY).await;
+            if read.is_err() {
+                return;
+            }
+        }
+        *self.in_touch.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
     }
 
     fn on_token<R>(&self, id: AccessId, read: impl FnOnce(&AccessRecord) -> R) -> Option<R> {

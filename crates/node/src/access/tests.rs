@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use seqd_api::{CreateAccess, Need, Scope};
+use seqd_state::AccessCommand;
 use tokio::time::{Duration, Instant, advance};
 
 use super::*;
@@ -21,12 +22,14 @@ struct Door {
 }
 
 impl Door {
-    fn new() -> Self {
+    async fn new() -> Self {
         let clock = TestClock::at(NOON);
         let replica = TestReplica::founded(clock.clone(), 30_000);
         let operator = Some(TokenFile::of_token(OPERATOR));
+        let access = Access::new(operator, replica.clone(), clock.clone(), WINDOW);
+        access.look().await;
         Self {
-            access: Access::new(operator, replica.clone(), clock.clone(), WINDOW),
+            access,
             tokens: AccessService {
                 replica: replica.clone(),
                 clock: clock.clone(),
@@ -57,7 +60,7 @@ fn request(scope: &str) -> CreateAccess {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_with_the_id_of_a_token_but_not_its_secret_is_rejected() {
-    let door = Door::new();
+    let door = Door::new().await;
     let (id, token) = door.create(request("read")).await;
     assert_eq!(door.shows(&token), Ok(Caller::Token(id)));
     assert_eq!(door.shows(OPERATOR), Ok(Caller::Operator));
@@ -80,9 +83,10 @@ async fn a_caller_with_the_id_of_a_token_but_not_its_secret_is_rejected() {
 
 #[tokio::test(start_paused = true)]
 async fn the_cluster_s_tokens_count_only_on_a_node_that_is_in_touch_with_it() {
-    let door = Door::new();
+    let door = Door::new().await;
     let (id, token) = door.create(request("read")).await;
     let in_touch = |is| door.replica.has_quorum.store(is, Ordering::SeqCst);
+    advance(WINDOW).await;
     let refused = || {
         assert_eq!(
             door.shows(&token),
@@ -102,8 +106,10 @@ async fn the_cluster_s_tokens_count_only_on_a_node_that_is_in_touch_with_it() {
     assert!(door.access.confirm(Caller::Operator, soon).await.is_ok());
     in_touch(true);
     assert!(door.access.confirm(Caller::Token(id), soon).await.is_ok());
+    door.access.look().await;
     assert_eq!(door.shows(&token), Ok(Caller::Token(id)));
     in_touch(false);
+    door.access.look().await;
     advance(WINDOW - Duration::from_millis(1)).await;
     assert_eq!(door.shows(&token), Ok(Caller::Token(id)));
     advance(Duration::from_millis(1)).await;
@@ -111,8 +117,28 @@ async fn the_cluster_s_tokens_count_only_on_a_node_that_is_in_touch_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_was_cut_off_applies_revocations_before_it_admits_tokens_again() {
+    let door = Door::new().await;
+    let (id, token) = door.create(request("read")).await;
+    door.replica
+        .commit_unapplied(AccessCommand::Revoke { id }.into());
+    advance(WINDOW).await;
+    // The node receives messages of its leader again, but no read succeeds yet.
+    door.replica.can_read.store(false, Ordering::SeqCst);
+    door.access.look().await;
+    assert_eq!(
+        door.shows(&token),
+        Err(NotLetIn::NotCurrent),
+        "a token was taken before the node had applied its revocation"
+    );
+    door.replica.can_read.store(true, Ordering::SeqCst);
+    door.access.look().await;
+    assert_eq!(door.shows(&token), Err(NotLetIn::Unknown));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_token_ends_by_the_node_s_own_clock() {
-    let door = Door::new();
+    let door = Door::new().await;
     let ttl_ms = Some(1000);
     let (id, token) = door
         .create(CreateAccess {
@@ -133,7 +159,7 @@ async fn a_token_ends_by_the_node_s_own_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_permits_the_requests_in_its_scope() {
-    let door = Door::new();
+    let door = Door::new().await;
     let (id, _) = door.create(request("allocate:order.")).await;
     let permits = |need, name| door.access.permits(Caller::Token(id), need, name);
     assert!(permits(Need::Named(Scope::Allocate), "order.eu"));
@@ -161,7 +187,7 @@ async fn a_token_permits_the_requests_in_its_scope() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_has_its_rate() {
-    let door = Door::new();
+    let door = Door::new().await;
     let per_second = Some(10);
     let (_, token) = door
         .create(CreateAccess {
@@ -185,7 +211,7 @@ fn prefixes_within_others_are_left_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_ends_when_its_token_is_revoked_or_expires() {
-    let door = Door::new();
+    let door = Door::new().await;
     let soon = || Instant::now() + Duration::from_secs(1);
     let (revoked, _) = door.create(request("read")).await;
     let expires = CreateAccess {
@@ -214,7 +240,7 @@ async fn a_request_ends_when_its_token_is_revoked_or_expires() {
 
 #[tokio::test(start_paused = true)]
 async fn the_reserve_serves_the_operator_and_administrators_of_everything_alone() {
-    let door = Door::new();
+    let door = Door::new().await;
     let may = |caller| door.access.may_use_reserve(caller, true);
     assert!(may(Caller::Operator));
     let (admin, _) = door.create(request("admin")).await;

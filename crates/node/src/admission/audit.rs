@@ -11,10 +11,14 @@ use super::sender::Sender;
 use crate::access::Caller;
 use crate::connections::ClientConnection;
 
+/// The most bytes of a target that are logged, several times those of a usual request. Escaping
+/// makes up to five bytes of one.
+const MOST_TARGET: usize = 512;
+
 /// The logged details of a request, recorded before the request is read. Dropping it writes the
 /// line.
 pub(crate) struct Audit {
-    /// The HTTP method, or the name of another protocol.
+    /// The HTTP method, or the name of another protocol and the command.
     method: String,
     target: String,
     caller: Caller,
@@ -31,7 +35,7 @@ impl Audit {
         let connection = sender.connection.as_ref();
         Self {
             method: method.to_owned(),
-            target: plain(&without_secret(target)),
+            target: plain(&cut(without_secret(target))),
             caller: sender.caller,
             from: connection.and_then(ClientConnection::address),
             request_id: request_id.to_owned(),
@@ -66,8 +70,9 @@ impl Drop for Audit {
             request_id = %self.request_id,
             trace_id = self.trace.as_ref().map(|(trace, _)| trace),
             parent_id = self.trace.as_ref().map(|(_, parent)| parent),
-            "audit: {} {}",
+            "audit: {}{}{}",
             self.method,
+            if self.target.is_empty() { "" } else { " " },
             self.target,
         );
     }
@@ -94,6 +99,16 @@ fn without_secret(target: &str) -> Cow<'_, str> {
         }
         _ => Cow::Borrowed(target),
     }
+}
+
+/// The beginning of a long target.
+fn cut(target: Cow<'_, str>) -> Cow<'_, str> {
+    if target.len() <= MOST_TARGET {
+        return target;
+    }
+    let mut ends = (0..=MOST_TARGET).rev();
+    let end = ends.find(|end| target.is_char_boundary(*end)).unwrap_or(0);
+    Cow::Owned(format!("{}...", &target[..end]))
 }
 
 /// Escapes everything except printable ASCII, because a target may contain any bytes above ASCII.
@@ -129,6 +144,19 @@ mod tests {
         ] {
             assert_eq!(without_secret(target), target);
         }
+    }
+
+    #[test]
+    fn a_long_target_is_cut() {
+        let sender = Sender::default();
+        let target = |text: &str| Audit::of("GET", text, &sender, "-").target.clone();
+        let short = "a".repeat(MOST_TARGET);
+        assert_eq!(target(&short), short);
+        assert_eq!(target(&format!("{short}b")), format!("{short}..."));
+        // No character is divided.
+        let accents = target(&format!("/{}", "\u{e9}".repeat(7000)));
+        let kept = "\\u{e9}".repeat((MOST_TARGET - 1) / 2);
+        assert_eq!(accents, format!("/{kept}..."));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::audit::Audit;
 use super::closing::Closing;
 use super::hold_back::hold_back;
 use super::lanes::{self, Lanes, Slot};
-use super::refusals::{check, confirm, has_place, refusal, without_names};
+use super::refusals::{check, confirm, has_place, recheck, refusal, without_names};
 use super::sender::Sender;
 use super::serving::Serving;
 use crate::access::{Access, Caller, Right};
@@ -82,10 +82,8 @@ impl Admission {
         F: Future<Output = Result<T, E>>,
     {
         let (protocol, command) = asked.logged;
-        let audit = is_audited(asked.operation).then(|| {
-            let target = format!("{command} {}", asked.name);
-            Audit::of(protocol, &target, sender, "-")
-        });
+        let audit = is_audited(asked.operation)
+            .then(|| Audit::of(&format!("{protocol} {command}"), asked.name, sender, "-"));
         let caller = sender.caller;
         let (served, is_let_in) = match self.enter(&asked, sender).await {
             Ok((admitted, slot)) => {
@@ -98,8 +96,9 @@ impl Admission {
         };
         if let Err(problem) = &served {
             let is_busy = !is_let_in && self.lanes.ask(sender.tenant());
+            let is_delayed = is_busy || (!is_let_in && audit.is_some());
             let connection = sender.connection.as_ref();
-            Box::pin(hold_back(&problem.code, is_busy, connection)).await;
+            Box::pin(hold_back(&problem.code, is_delayed, connection)).await;
         }
         if let Some(audit) = audit {
             audit.answered(
@@ -119,23 +118,21 @@ impl Admission {
         self.closing.check()?;
         has_place(&self.access, sender)?;
         let (caller, tenant) = (sender.caller, sender.tenant());
+        // The token may have expired or been revoked since its admission, for example while the
+        // form of a foreign request was read.
+        recheck(&self.access, caller)?;
         check(&self.access, caller, asked.operation.need, asked.name)?;
         let deadline = Instant::now() + self.timeout;
         if is_audited(asked.operation) {
             Box::pin(confirm(&self.access, caller, deadline)).await?;
-            check(&self.access, caller, asked.operation.need, asked.name)?;
+            recheck(&self.access, caller)?;
         }
-        let slot = match self.lanes.enter(tenant) {
-            Some(turn) => {
-                Box::pin(lanes::wait_for_slot(
-                    turn,
-                    sender.connection.as_ref(),
-                    deadline,
-                ))
-                .await?
-            }
-            None => None,
-        };
+        let mut slot = None;
+        if let Some(turn) = self.lanes.enter(tenant) {
+            let connection = sender.connection.as_ref();
+            slot = Box::pin(lanes::wait_for_slot(turn, connection, deadline)).await?;
+            recheck(&self.access, caller)?;
+        }
         let right = Right::new(&self.access, caller);
         let admitted = Admitted {
             deadline,

@@ -19,11 +19,12 @@ const OWN_DOING: [ErrorCode; 5] = [
     ErrorCode::WorkersExhausted,
 ];
 
-/// Delays a refusal with a code of [`OWN_DOING`] and, while the node is busy, any other refusal.
-/// Meanwhile, the connection may be closed in favour of others.
-pub(crate) async fn hold_back(code: &str, is_busy: bool, connection: Option<&ClientConnection>) {
+/// Delays a refusal with a code of [`OWN_DOING`] and, if `is_delayed` is set, any other refusal:
+/// while the node is busy, and of an audited request. Meanwhile, the connection may be closed in
+/// favour of others.
+pub(crate) async fn hold_back(code: &str, is_delayed: bool, connection: Option<&ClientConnection>) {
     let is_own = OWN_DOING.iter().any(|own| own.as_str() == code);
-    if (is_own || is_busy) && !is_out!(RefusalsHeldBack) {
+    if (is_own || is_delayed) && !is_out!(RefusalsHeldBack) {
         let _pause = connection.map(ClientConnection::pause);
         tokio::time::sleep(HELD_BACK).await;
     }

@@ -20,6 +20,6 @@ pub(crate) use closing::Closing;
 pub(crate) use gate::{Admission, Admitted, ProtocolRequest, is_audited, while_let_in};
 pub(crate) use hold_back::hold_back;
 pub(crate) use meter::Meter;
-pub(crate) use refusals::{check, confirm, has_place, refusal, without_names};
+pub(crate) use refusals::{check, confirm, has_place, recheck, refusal, without_names};
 pub(crate) use sender::Sender;
 pub(crate) use serving::Serving;

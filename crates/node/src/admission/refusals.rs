@@ -1,6 +1,7 @@
 //! The refusals of callers: without a valid token, without the scope, or without a connection.
 
 use seqd_api::{ErrorCode, Need, Problem, call_or_command};
+use seqd_guards::is_out;
 use tokio::time::Instant;
 
 use super::sender::Sender;
@@ -82,6 +83,14 @@ pub(crate) fn check(
         "an administrator makes tokens: seqd access create --scope SCOPE[:PREFIX]",
     );
     Err(Problem::new(ErrorCode::Forbidden, detail).with_hint(hint))
+}
+
+/// Refuses an admitted caller whose token was revoked or has expired while its request waited.
+pub(crate) fn recheck(access: &Access, caller: Caller) -> Result<(), Problem> {
+    match access.recheck(caller) {
+        Err(why) if !is_out!(AccessRechecked) => Err(refusal(why)),
+        _ => Ok(()),
+    }
 }
 
 /// Waits until this node has applied all acknowledged revocations.

@@ -19,8 +19,16 @@ use super::paced::{Paced, TOGETHER};
 /// The size of the read buffer, equal to hyper's initial size: about 80 pipelined requests.
 const READ: usize = 8 * 1024;
 
-/// The largest buffer that an idle connection keeps, a few usual requests.
+/// The largest buffer that an idle connection keeps, a few usual requests or responses.
 const KEPT: usize = 1024;
+
+/// Frees the memory of an empty buffer if it is large. Its capacity does not show this, because it
+/// does not include the part before the bytes that were taken last.
+fn release(buffer: &mut BytesMut) {
+    if buffer.is_empty() && buffer.try_reclaim(KEPT + 1) {
+        *buffer = BytesMut::new();
+    }
+}
 
 thread_local! {
     /// The read buffer that all connections of a thread share, so that an idle connection needs
@@ -28,6 +36,10 @@ thread_local! {
     static SPACE: RefCell<[MaybeUninit<u8>; READ]> =
         const { RefCell::new([MaybeUninit::uninit(); READ]) };
 }
+
+/// The time limit for the rest of a request whose beginning has arrived, equal to that of the body
+/// of an HTTP request. The time in which replies wait for the client to read them does not count.
+pub(crate) const REST_WAIT: Duration = Duration::from_secs(10);
 
 /// The limits for discarding the input of a connection that is being closed.
 const MOST_DISCARDED: usize = 1 << 20;
@@ -40,8 +52,21 @@ pub(crate) struct Buffered<T> {
     pub(super) stream: Paced<T>,
     pub(crate) bytes: BytesMut,
     idle: Idle,
+    /// The timer of an incomplete request, for a protocol whose clients may be idle.
+    rest: Option<Pin<Box<Sleep>>>,
     /// The reads since the connection last waited for bytes.
     eager: u32,
+}
+
+/// The result of a wait for more bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// Bytes were read.
+    More,
+    /// The connection ends: the client has closed its side, was idle for too long, or `stop` ended.
+    End,
+    /// The rest of a request did not arrive in time.
+    Late,
 }
 
 /// The timer of a connection that waits for a request.
@@ -77,6 +102,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
             stream,
             bytes,
             idle,
+            rest: None,
             eager: 0,
         }
     }
@@ -152,12 +178,29 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
         }
     }
 
-    /// Reads more bytes, after the responses are sent. Returns `false` at the end of the
-    /// connection. `stop` ends when the port stops.
+    /// Begins the time limit of the next incomplete request, because a request was complete.
+    pub(crate) fn end_request(&mut self) {
+        self.rest = None;
+    }
+
+    /// Returns whether the rest of the incomplete request is late.
+    fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.idle.longest.is_some() || self.bytes.is_empty() {
+            self.rest = None;
+            return false;
+        }
+        let rest = self.rest.get_or_insert_with(|| Box::pin(sleep(REST_WAIT)));
+        if !self.stream.held.is_empty() {
+            rest.as_mut().reset(Instant::now() + REST_WAIT);
+        }
+        rest.as_mut().poll(cx).is_ready()
+    }
+
+    /// Reads more bytes, after the responses are sent. `stop` ends when the port stops.
     pub(crate) async fn fill(
         &mut self,
         mut stop: Pin<&mut impl Future<Output = ()>>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Filled> {
         if self.eager == EAGER {
             self.eager = 0;
             yield_now().await;
@@ -166,7 +209,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
         let mut is_waiting = false;
         poll_fn(|cx| {
             if let Poll::Ready(read) = self.poll_read(cx) {
-                return Poll::Ready(read.map(|bytes| bytes > 0));
+                return Poll::Ready(read.map(|bytes| match bytes {
+                    0 => Filled::End,
+                    _ => Filled::More,
+                }));
             }
             if !is_waiting {
                 is_waiting = true;
@@ -174,7 +220,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
                 self.idle.begin();
             }
             if stop.as_mut().poll(cx).is_ready() || self.idle.is_over(cx) {
-                return Poll::Ready(Ok(false));
+                return Poll::Ready(Ok(Filled::End));
+            }
+            if self.is_late(cx) {
+                return Poll::Ready(Ok(Filled::Late));
             }
             Poll::Pending
         })
@@ -187,8 +236,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
         SPACE.with_borrow_mut(|space| {
             let mut space = ReadBuf::uninit(space);
             let read = Pin::new(&mut self.stream).poll_read(cx, &mut space);
-            if read.is_pending() && self.bytes.is_empty() && self.bytes.capacity() > KEPT {
-                self.bytes = BytesMut::new();
+            if read.is_pending() {
+                release(&mut self.bytes);
+                release(&mut self.stream.held);
             }
             ready!(read)?;
             self.bytes.extend_from_slice(space.filled());
@@ -250,5 +300,104 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
             }
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::pin::pin;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::super::held::Held;
+    use super::super::limits::Bounds;
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The client's side of a connection with a buffer of `on_its_way` bytes, and the node's side.
+    fn connected(on_its_way: usize) -> (DuplexStream, Buffered<DuplexStream>) {
+        let (client, node) = duplex(on_its_way);
+        let entry = Held::new(2, Bounds::POOLED.unsent_bytes).entry(None);
+        let paced = Paced::new(node, &Bounds::POOLED, entry, None);
+        (client, Buffered::pooled(paced))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_keeps_no_memory_of_its_largest_request_and_response() {
+        let (mut client, mut node) = connected(1 << 20);
+        client.write_all(&[b'x'; 60_000]).await.unwrap();
+        while node.bytes.len() < 60_000 {
+            assert_eq!(node.fill(pin!(pending())).await.unwrap(), Filled::More);
+        }
+        // A part is taken as requests are, which leaves little capacity.
+        drop(node.bytes.split_to(60_000));
+        node.reply(&[b'y'; 200_000]);
+        // The wait for the next request is cut off.
+        assert_eq!(node.fill(pin!(sleep(SECOND))).await.unwrap(), Filled::End);
+        let mut response = vec![0; 200_000];
+        client.read_exact(&mut response).await.unwrap();
+        for buffer in [&mut node.bytes, &mut node.stream.held] {
+            assert!(buffer.is_empty());
+            let is_large = buffer.try_reclaim(KEPT + 1);
+            assert!(!is_large, "an idle connection keeps a large buffer");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_buffer_of_responses_is_freed_while_requests_follow() {
+        let (mut client, mut node) = connected(1 << 20);
+        node.reply(&[b'y'; 200_000]);
+        node.flush_many().await.unwrap();
+        assert!(!node.stream.held.try_reclaim(2 * TOGETHER + 1));
+        let mut response = vec![0; 200_000];
+        client.read_exact(&mut response).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_of_a_request_has_a_time_limit() {
+        let (mut client, mut node) = connected(1 << 20);
+        // Between two requests, there is no limit.
+        let idle = node.fill(pin!(sleep(10 * REST_WAIT))).await.unwrap();
+        assert_eq!(idle, Filled::End);
+        let begun = Instant::now();
+        let trickles = async {
+            for _ in 0..5 {
+                client.write_all(b"x").await.unwrap();
+                sleep(REST_WAIT / 4).await;
+            }
+        };
+        let late = async {
+            while node.fill(pin!(pending())).await.unwrap() == Filled::More {}
+            begun.elapsed()
+        };
+        let ((), late) = tokio::join!(trickles, late);
+        assert!((REST_WAIT..REST_WAIT + SECOND).contains(&late), "{late:?}");
+        // A request was complete, and another begins.
+        node.end_request();
+        let next = node.fill(pin!(sleep(REST_WAIT / 2))).await.unwrap();
+        assert_eq!(next, Filled::End);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_in_which_a_client_reads_its_replies_does_not_count() {
+        let (mut client, mut node) = connected(1 << 10);
+        client.write_all(b"x").await.unwrap();
+        assert_eq!(node.fill(pin!(pending())).await.unwrap(), Filled::More);
+        node.reply(&[b'y'; 4 << 10]);
+        let reads = async {
+            // After the third read, all replies are sent.
+            for _ in 0..3 {
+                sleep(REST_WAIT).await;
+                let mut part = [0; 1 << 10];
+                client.read_exact(&mut part).await.unwrap();
+            }
+            sleep(REST_WAIT / 2).await;
+            client.write_all(b"x").await.unwrap();
+        };
+        let never = pin!(pending());
+        let ((), filled) = tokio::join!(reads, node.fill(never));
+        assert_eq!(filled.unwrap(), Filled::More);
     }
 }

@@ -17,7 +17,7 @@ use seqd_idgen::WallClock;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::arriving::arriving;
-use super::buffered::Buffered;
+use super::buffered::{Buffered, Filled};
 use super::exchange::{Answered, ClientConnection, Exchange, Received};
 use super::head::{IsHot, Next, next};
 use super::held::Answer;
@@ -85,7 +85,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
                 Next::Request(request, missing) => (request, missing),
                 Next::Other => return Ok(Then::HandOver),
                 Next::Nothing => {
-                    if self.from.fill(stop.as_mut()).await? {
+                    if self.from.fill(stop.as_mut()).await? == Filled::More {
                         continue;
                     }
                     break;

@@ -20,7 +20,7 @@ mod paced;
 mod port;
 mod serve;
 
-pub(crate) use buffered::Buffered;
+pub(crate) use buffered::{Buffered, Filled, REST_WAIT};
 pub(crate) use exchange::{Answered, ClientConnection, Received, Streamed};
 pub(crate) use head::IsHot;
 pub(crate) use held::Pause;

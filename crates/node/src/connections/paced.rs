@@ -141,7 +141,8 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
             }
             self.held.advance(written);
         }
-        if self.held.capacity() > TOGETHER {
+        // Its capacity alone does not include the part before the bytes that were written last.
+        if self.held.try_reclaim(2 * TOGETHER + 1) {
             self.held = BytesMut::new();
         }
         self.is_new = false;

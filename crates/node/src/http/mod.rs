@@ -21,6 +21,8 @@ mod server;
 mod slow;
 mod stored;
 mod stranger;
+#[cfg(test)]
+mod tests;
 mod trace;
 
 pub(crate) use context::Context;

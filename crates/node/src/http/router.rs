@@ -20,7 +20,7 @@ use super::negotiate::choose;
 use super::request::{PathOf, Request, is_without_body};
 use super::response::Response;
 use crate::admission::{
-    Audit, Sender, check, confirm, has_place, hold_back, is_audited, lanes, while_let_in,
+    Audit, Sender, check, confirm, has_place, hold_back, is_audited, lanes, recheck, while_let_in,
     without_names,
 };
 use crate::connections::ClientConnection;
@@ -363,8 +363,10 @@ impl<S> Endpoint<S> {
         // every request.
         if let Err(problem) = &response {
             let is_busy = !is_let_in && context.admission.lanes.ask(sender.tenant());
+            // A refusal that writes a line of the log is delayed, so that no caller fills the log.
+            let is_delayed = is_busy || (!is_let_in && audit.is_some());
             let connection = sender.connection.as_ref();
-            Box::pin(hold_back(&problem.code, is_busy, connection)).await;
+            Box::pin(hold_back(&problem.code, is_delayed, connection)).await;
         }
         let response = response.unwrap_or_else(|problem| {
             let problem = without_names(&context.admission.access, caller, problem);
@@ -410,13 +412,14 @@ impl<S> Endpoint<S> {
         let permit = |caller, name: &str| check(&admission.access, caller, need, name);
         let mut request =
             Request::read((request, sender), media, path, timeout, bodies, permit).await?;
-        // Checked again, because the token may have been revoked while the body was read. A change
-        // of the cluster must not rely on a token whose revocation only other nodes have applied.
+        // A change of the cluster must not rely on a token whose revocation only other nodes have
+        // applied.
         if is_audited(self.operation) {
             let confirmed = confirm(&admission.access, request.caller, request.deadline);
             Box::pin(confirmed).await?;
         }
-        permit(request.caller, request.name())?;
+        // The token may have expired or been revoked while the body was read.
+        recheck(&admission.access, request.caller)?;
         if request.is_dry_run && !self.operation.has_dry_run {
             let detail = "this request has no dry run";
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));
@@ -430,6 +433,7 @@ impl<S> Endpoint<S> {
         {
             let (connection, deadline) = (request.connection.as_ref(), request.deadline);
             request.slot = Box::pin(lanes::wait_for_slot(turn, connection, deadline)).await?;
+            recheck(&admission.access, request.caller)?;
         }
         Ok(request)
     }

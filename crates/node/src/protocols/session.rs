@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
 
-use seqd_api::{Operation, Problem, Typed as _, op};
+use seqd_api::{ErrorCode, Operation, Problem, Typed as _, op};
 use seqd_raft::{Part, Pool};
 use seqd_state::Share;
 use tokio::time::Instant;
 
 use crate::access::Caller;
 use crate::admission::{Admission, Admitted, ProtocolRequest, Sender, hold_back, refusal};
-use crate::connections::ClientConnection;
+use crate::connections::{ClientConnection, REST_WAIT};
 use crate::durations::Durations;
 use crate::metrics::{ProtocolLabel, ProtocolLabels, ProtocolMetrics};
 use crate::services::Services;
@@ -22,6 +22,18 @@ const INCOMPLETE_BYTES: u64 = 16 << 20;
 
 /// The bytes of an incomplete request that are not charged: most requests are shorter.
 const FREE_BYTES: usize = 1024;
+
+/// The longest token that is kept: no token is longer.
+const MOST_TOKEN: usize = 512;
+
+/// The refusal of a request whose rest did not arrive in time.
+pub(crate) fn incomplete() -> Problem {
+    let detail = format!(
+        "the rest of the request did not arrive within {} s",
+        REST_WAIT.as_secs()
+    );
+    Problem::new(ErrorCode::InvalidArgument, detail)
+}
 
 /// The shared context of a protocol's connections.
 pub(crate) struct Protocol {
@@ -98,9 +110,20 @@ impl Session {
         self.protocol.admission.access.admit(None).is_err()
     }
 
-    /// Presents a token for the following requests; `None` presents none.
+    /// Presents a token for the following requests; `None` presents none. A text that is too long
+    /// for a token counts as none.
     pub(crate) fn present(&mut self, token: Option<&[u8]>) {
+        let token = token.filter(|token| token.len() <= MOST_TOKEN && self.needs_token());
         self.token = token.map(<[u8]>::to_vec);
+    }
+
+    /// The caller by the presented token, outside of a request.
+    ///
+    /// # Errors
+    /// The refusal of a caller without a valid token.
+    pub(crate) fn caller(&self) -> Result<Caller, Problem> {
+        let access = &self.protocol.admission.access;
+        access.identify(self.token.as_deref()).map_err(refusal)
     }
 
     /// The sender of the next request, which counts towards the rate of its token.
@@ -217,19 +240,23 @@ impl Session {
         self.protocol.metrics.unknown_scripts.inc();
     }
 
-    /// Charges the bytes of an incomplete request to the client. Returns `false` if there is no
-    /// memory for them.
-    #[must_use]
-    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
+    /// Charges the bytes of an incomplete request to the tenant. A caller without a valid token has
+    /// no tenant, and gets no memory beyond [`FREE_BYTES`].
+    ///
+    /// # Errors
+    /// The refusal of such a caller, or `overloaded` if there is no memory.
+    pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.incomplete = None;
         let beyond = bytes.saturating_sub(FREE_BYTES) as u64;
         if beyond == 0 {
-            self.incomplete = None;
-            return true;
+            return Ok(());
         }
-        let address = self.connection.address();
-        let tenant = Caller::Anyone.tenant(address);
-        self.incomplete = None;
+        let tenant = self.caller()?.tenant(self.connection.address());
         self.incomplete = self.protocol.incomplete.take(tenant, beyond);
-        self.incomplete.is_some()
+        if self.incomplete.is_none() {
+            let detail = "the memory for incomplete requests is used up";
+            return Err(Problem::new(ErrorCode::Overloaded, detail));
+        }
+        Ok(())
     }
 }

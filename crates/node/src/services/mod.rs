@@ -43,6 +43,7 @@ mod tests;
 mod timestamps;
 mod updates;
 mod uuids;
+mod visible;
 mod workers;
 
 use std::sync::Arc;
@@ -73,6 +74,7 @@ pub(crate) use sequences::{SequenceService, last_value};
 pub(crate) use snapshot::SnapshotService;
 pub(crate) use timestamps::TimestampService;
 pub(crate) use uuids::UuidService;
+pub(crate) use visible::Counts;
 pub(crate) use workers::WorkerService;
 
 use seqd_idgen::WallClock;

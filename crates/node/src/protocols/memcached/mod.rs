@@ -21,15 +21,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use seqd_api::{ErrorCode, Problem, Typed as _, op};
+use seqd_api::{Problem, Typed as _, op};
 use seqd_net::{Connection, Listen};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use self::request::{Asked, Form, Request};
 use self::splitter::Splitter;
-use super::session::{Call, Protocol, Session};
-use crate::connections::{Bounds, Buffered, Paced, Port, Stopping};
+use super::session::{Call, Protocol, Session, incomplete};
+use crate::connections::{Bounds, Buffered, Filled, Paced, Port, Stopping};
 use crate::minting::Minted;
 use crate::services::Services;
 
@@ -111,6 +111,7 @@ async fn connection<T: AsyncRead + AsyncWrite + Unpin>(
     let mut splitter = Splitter::default();
     loop {
         while let Some(request) = splitter.next(&mut from.bytes) {
+            from.end_request();
             let is_last = request.is_last;
             let answering = session.connection().begin();
             let answered = pin!(respond(&session, served, request));
@@ -124,15 +125,17 @@ async fn connection<T: AsyncRead + AsyncWrite + Unpin>(
             }
             from.flush_many().await?;
         }
-        if !session.hold(from.bytes.len()) {
-            let detail = "this node has no memory for incomplete requests";
-            let problem = Problem::new(ErrorCode::Overloaded, detail);
-            from.reply(&write(splitter.form(), Err(problem)));
-            return from.close().await;
-        }
-        if !from.fill(stop.as_mut()).await? {
-            return from.close().await;
-        }
+        let refused = match session.hold(from.bytes.len()) {
+            Ok(()) => match from.fill(stop.as_mut()).await? {
+                Filled::More => continue,
+                Filled::End => return from.close().await,
+                Filled::Late => incomplete(),
+            },
+            Err(refused) => refused,
+        };
+        session.hold_back(&refused).await;
+        from.reply(&write(splitter.form(), Err(refused)));
+        return from.close_unread().await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use seqd_api::ErrorCode;
 
 use super::request::{MAX_DATA_BYTES, MAX_KEYS};
 use super::*;

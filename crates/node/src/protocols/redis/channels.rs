@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 
 use super::reply::Reply;
-use crate::access::Right;
+use crate::access::{NotLetIn, Right};
 use crate::services::HolderWatch;
 
 /// The most channels of a connection; Redisson uses five.
@@ -22,15 +22,15 @@ pub(super) struct Subscriptions(Vec<Subscription>);
 
 struct Subscription {
     channel: Bytes,
-    /// Yields an item each time the lock becomes free: whether the client still has access.
-    freed: Pin<Box<dyn Stream<Item = bool> + Send + Sync>>,
+    /// Yields an item each time the lock becomes free, and an error when the client's access ends.
+    freed: Pin<Box<dyn Stream<Item = Result<(), NotLetIn>> + Send + Sync>>,
 }
 
 /// A message that a subscription sends to the client.
 pub(super) enum Push {
     Message(Bytes),
     /// The client's token no longer permits the subscription.
-    Ended,
+    Ended(NotLetIn),
 }
 
 impl Subscriptions {
@@ -38,11 +38,11 @@ impl Subscriptions {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Push> {
         for subscription in &mut self.0 {
             match subscription.freed.as_mut().poll_next(cx) {
-                Poll::Ready(Some(true)) => {
+                Poll::Ready(Some(Ok(()))) => {
                     return Poll::Ready(Push::Message(subscription.channel.clone()));
                 }
-                Poll::Ready(_) => return Poll::Ready(Push::Ended),
-                Poll::Pending => {}
+                Poll::Ready(Some(Err(why))) => return Poll::Ready(Push::Ended(why)),
+                Poll::Ready(None) | Poll::Pending => {}
             }
         }
         Poll::Pending
@@ -84,11 +84,18 @@ impl Subscriptions {
     }
 }
 
-/// Yields an item each time the lock becomes free: `true` while the client has access.
-fn freed(watch: HolderWatch, right: Right) -> impl Stream<Item = bool> + Send + Sync {
+/// Yields an item each time the lock becomes free, and an error within a second of the end of the
+/// client's access.
+fn freed(
+    watch: HolderWatch,
+    right: Right,
+) -> impl Stream<Item = Result<(), NotLetIn>> + Send + Sync {
     stream::unfold((watch, right), |(watch, right)| async move {
-        watch.freed().await;
-        Some((right.check().is_ok(), (watch, right)))
+        let item = tokio::select! {
+            () = watch.freed() => right.check(),
+            why = right.ended() => Err(why),
+        };
+        Some((item, (watch, right)))
     })
 }
 

@@ -1,8 +1,8 @@
 //! One connection: its requests in turn.
 
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -20,8 +20,8 @@ use super::reply::{Reply, Version};
 use super::request::{Parsed, parse};
 use super::scripts::Remembered;
 use crate::admission::Sender;
-use crate::connections::{Buffered, ClientConnection, Paced, Stopping};
-use crate::protocols::{Protocol, Session};
+use crate::connections::{Buffered, ClientConnection, Filled, Paced, Stopping};
+use crate::protocols::{Protocol, Session, incomplete};
 
 /// The most requests that are served together.
 const MOST_TOGETHER: usize = 128;
@@ -30,6 +30,9 @@ const MOST_TOGETHER: usize = 128;
 /// count as a request, because an empty request has a single byte.
 const IN_TURN: usize = 32;
 const TURN_BYTES: usize = 256;
+
+/// The largest buffer of replies that an idle connection keeps, a few usual replies.
+const OUT_KEPT: usize = 1024;
 
 /// Numbers the connections of this process.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
@@ -53,6 +56,13 @@ impl Client {
     /// The reply to a request that failed.
     pub(super) fn failed(&self, problem: &Problem) -> Reply {
         of_problem(problem, self.session.connection().is_reserved())
+    }
+
+    /// Ends the connection with the reply to a request whose rest is not awaited.
+    async fn give_up(&mut self, refused: &Problem) -> Reply {
+        self.is_over = true;
+        self.session.hold_back(refused).await;
+        self.failed(refused)
     }
 
     /// The reply to a request that needs only this node.
@@ -155,6 +165,7 @@ async fn exchange(
         match next {
             Next::Requests(requests) => {
                 served += requests.len();
+                stream.end_request();
                 let answering = client.session.connection().begin();
                 let replies = replies(&mut stream, &mut client, requests).await?;
                 drop(answering);
@@ -168,32 +179,17 @@ async fn exchange(
                 Reply::error(text).write(client.version, &mut out);
                 client.is_over = true;
             }
-            Next::Nothing if !client.session.hold(stream.bytes.len()) => {
-                Reply::error(NO_MEMORY).write(client.version, &mut out);
-                client.is_over = true;
-            }
-            Next::Nothing => {
-                let is_between = stream.bytes.is_empty();
-                let mut pushed = None;
-                let interrupted = poll_fn(|cx| match client.subscriptions.poll_next(cx) {
-                    Poll::Ready(push) => {
-                        pushed = Some(push);
-                        Poll::Ready(())
+            Next::Nothing => match more(&mut stream, &mut client, stop.as_mut()).await? {
+                Some(replies) => {
+                    for reply in &replies {
+                        reply.write(client.version, &mut out);
                     }
-                    Poll::Pending => stop.as_mut().poll(cx),
-                });
-                let is_filled = stream.fill(pin!(interrupted)).await?;
-                match pushed {
-                    Some(push) => client.push(push).write(client.version, &mut out),
-                    None if !is_filled => return stream.close().await,
-                    None => {}
                 }
-                // The client may have seen the refusal before it sent more.
-                client.in_refused &= !(is_between && stream.has_waited());
-            }
+                None => return stream.close().await,
+            },
         }
         stream.reply(&out);
-        out.clear();
+        empty(&mut out);
         if client.is_over {
             return stream.close_unread().await;
         }
@@ -201,7 +197,43 @@ async fn exchange(
     }
 }
 
-const NO_MEMORY: &str = "TRYAGAIN overloaded: the memory for incomplete requests is used up";
+/// Waits for more bytes. Returns the replies that need no complete request: messages of
+/// subscriptions, or a refusal. Returns `None` at the end of the connection.
+async fn more(
+    stream: &mut Buffered<Connection>,
+    client: &mut Client,
+    mut stop: Pin<&mut impl Future<Output = ()>>,
+) -> io::Result<Option<Vec<Reply>>> {
+    if let Err(refused) = client.session.hold(stream.bytes.len()) {
+        return Ok(Some(vec![client.give_up(&refused).await]));
+    }
+    let is_between = stream.bytes.is_empty();
+    let mut pushed = None;
+    let interrupted = poll_fn(|cx| match client.subscriptions.poll_next(cx) {
+        Poll::Ready(push) => {
+            pushed = Some(push);
+            Poll::Ready(())
+        }
+        Poll::Pending => stop.as_mut().poll(cx),
+    });
+    let filled = stream.fill(pin!(interrupted)).await?;
+    // The client may have seen the refusal before it sent more.
+    client.in_refused &= !(is_between && stream.has_waited());
+    Ok(match (pushed, filled) {
+        (Some(push), _) => Some(vec![client.push(push)]),
+        (None, Filled::Late) => Some(vec![client.give_up(&incomplete()).await]),
+        (None, Filled::End) => None,
+        (None, Filled::More) => Some(Vec::new()),
+    })
+}
+
+/// Empties the buffer of replies, and frees it if it is large.
+fn empty(out: &mut BytesMut) {
+    match out.capacity() > OUT_KEPT {
+        true => *out = BytesMut::new(),
+        false => out.clear(),
+    }
+}
 
 /// The beginning of the received bytes.
 enum Next {
@@ -280,6 +312,16 @@ mod tests {
         assert_eq!(taken(bytes), [2, 1, 1, 1, 2]);
         let many = b"INCR a\n".repeat(MOST_TOGETHER + 1);
         assert_eq!(taken(&many), [MOST_TOGETHER, 1]);
+    }
+
+    #[test]
+    fn a_large_buffer_of_replies_is_not_kept() {
+        let mut out = BytesMut::from(&[0; OUT_KEPT][..]);
+        empty(&mut out);
+        assert_eq!((out.len(), out.capacity()), (0, OUT_KEPT));
+        out.extend_from_slice(&[0; OUT_KEPT + 1]);
+        empty(&mut out);
+        assert_eq!(out.capacity(), 0, "an idle connection keeps its replies");
     }
 
     #[test]

@@ -9,6 +9,8 @@ use super::connection::Client;
 use super::errors::{not_an_integer, shown, syntax, wrong_arguments};
 use super::reply::{Reply, Version};
 use super::request::number;
+use crate::access::Caller;
+use crate::services::Counts;
 
 /// The version of Redis whose commands clients may expect.
 const REDIS_VERSION: &str = "7.4.0";
@@ -150,7 +152,10 @@ impl Client {
                 Some(_) => Reply::error("ERR DB index is out of range"),
                 None => not_an_integer(),
             },
-            ServerCommand::Info => Reply::bulk(self.info()),
+            ServerCommand::Info => match self.session.caller() {
+                Ok(caller) => Reply::bulk(self.info(caller)),
+                Err(refused) => self.failed(&refused),
+            },
             ServerCommand::Command => describe_commands(arguments),
             ServerCommand::Client => self.client(arguments),
             ServerCommand::Config => config(arguments),
@@ -160,10 +165,13 @@ impl Client {
                 (Some(_), Some(_)) => Reply::Integer(0),
                 _ => not_an_integer(),
             },
-            ServerCommand::Size => {
-                let services = self.session.services();
-                Reply::number(services.sequences.count() + services.locks.count())
-            }
+            ServerCommand::Size => match self.session.caller() {
+                Ok(caller) => {
+                    let counts = self.session.services().counts(caller);
+                    Reply::number(counts.sequences + counts.locks)
+                }
+                Err(refused) => self.failed(&refused),
+            },
             ServerCommand::Time => {
                 let ms = self.session.services().ids.clock.wall().0;
                 Reply::Array(vec![Reply::bulk(ms / 1000), Reply::bulk(ms % 1000 * 1000)])
@@ -171,9 +179,9 @@ impl Client {
         }
     }
 
-    fn info(&self) -> String {
+    fn info(&self, caller: Caller) -> String {
         let services = self.session.services();
-        let (sequences, locks) = (services.sequences.count(), services.locks.count());
+        let Counts { sequences, locks } = services.counts(caller);
         format!(
             "# Server\r\nredis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\n\
              seqd_version:{}\r\nseqd_node:{}\r\n\r\n# Replication\r\nrole:master\r\n\

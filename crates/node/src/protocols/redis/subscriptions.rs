@@ -9,7 +9,7 @@ use super::errors::shown;
 use super::redisson_scripts::lock_of_channel;
 use super::reply::{Reply, Version};
 use super::request::text;
-use crate::admission::Admitted;
+use crate::admission::{Admitted, refusal};
 use crate::protocols::Call;
 use crate::services::{ServiceError, lock_name};
 
@@ -28,9 +28,9 @@ impl Client {
                 Reply::Bulk(channel),
                 Reply::bulk(FREE),
             ]),
-            Push::Ended => {
+            Push::Ended(why) => {
                 self.is_over = true;
-                Reply::error("NOAUTH Authentication required.")
+                self.failed(&refusal(why))
             }
         }
     }
