@@ -37,6 +37,7 @@ pub struct Restore {
     takeover: Takeover,
     successor: Successor,
     data_dir: PathBuf,
+    pub(super) disk: Arc<dyn Disk>,
 }
 
 impl Restore {
@@ -60,6 +61,7 @@ impl Restore {
             takeover,
             successor,
             data_dir,
+            disk: Arc::new(OsDisk),
         })
     }
 
@@ -78,12 +80,9 @@ impl Restore {
         // Checked again under the lock: a node or another restore may have used the folder since
         // the plan.
         check_empty(root)?;
-        let folder = Folder::of_tool(Arc::new(OsDisk), root, UNFINISHED).map_err(from_stop)?;
         let mark = "a restore into this folder was interrupted: repeat it, or empty the folder";
-        folder
-            .mark_refused(UNFINISHED, mark)
-            .map_err(from_io(root))?;
-        clear(root).map_err(from_io(root))?;
+        let folder = Folder::to_fill(self.disk, root, UNFINISHED, mark).map_err(from_stop)?;
+        clear(&**folder.disk(), root).map_err(from_io(root))?;
         self.successor.write(&folder).map_err(from_io(root))?;
         folder.unmark_refused().map_err(from_io(root))?;
         drop(lock);
@@ -134,7 +133,8 @@ fn check_empty(root: &Path) -> Result<(), OfflineError> {
         return Ok(());
     }
     let names = OsDisk.list(root).map_err(from_io(root))?;
-    let kept = ["LOCK", "lost+found", "format"];
+    // A killed restore leaves `refused.tmp`, and a killed start `format.tmp`.
+    let kept = ["LOCK", "lost+found", "format", "format.tmp", "refused.tmp"];
     match names.iter().find(|name| !kept.contains(&name.as_str())) {
         None => Ok(()),
         Some(name) => Err(OfflineError::new(
@@ -151,18 +151,18 @@ fn is_unfinished(root: &Path) -> Result<bool, OfflineError> {
 }
 
 /// Removes the remains of an unfinished restore from a marked folder.
-fn clear(root: &Path) -> io::Result<()> {
-    for name in OsDisk.list(root)? {
+fn clear(disk: &dyn Disk, root: &Path) -> io::Result<()> {
+    for name in disk.list(root)? {
         if matches!(name.as_str(), "LOCK" | "lost+found" | "format" | "refused") {
             continue;
         }
         let path = root.join(name);
-        match OsDisk.kind(&path)? {
-            Some(Kind::Folder) => OsDisk.remove_dir_all(&path)?,
-            _ => OsDisk.remove(&path)?,
+        match disk.kind(&path)? {
+            Some(Kind::Folder) => disk.remove_dir_all(&path)?,
+            _ => disk.remove(&path)?,
         }
     }
-    OsDisk.sync_dir(root)
+    disk.sync_dir(root)
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ pub(super) fn take_over(
         membership,
         unproven_entries,
         ancestors,
-        notes,
+        mut notes,
     } = source;
     let Some(settings) = state.settings().cloned() else {
         return Err(refused(&state, RestorationError::NotFounded));
@@ -165,12 +165,6 @@ pub(super) fn take_over(
         .iter()
         .filter_map(|id| cluster_id::time_of_id(id))
         .min();
-    if let (Some(given), Some(began)) = (options.written_ms, began_ms)
-        && given < began
-    {
-        let error = format!("the cluster began at {began} ms, after the time given, {given} ms");
-        return Err(OfflineError::new("invalid-argument", error));
-    }
     let wall_ms = options.written_ms.unwrap_or(state.last_wall_ms().0);
     let cluster_id = cluster_id::cluster_id_at(WallMs(options.now_ms))
         .map_err(|stop| OfflineError::new("failure", stop.message))?;
@@ -186,6 +180,15 @@ pub(super) fn take_over(
         Ok(done) => done,
         Err(error) => return Err(refused(&state, error)),
     };
+    // The rate of the grants is the only use of this time. A clock that was ahead when the cluster
+    // was founded is in its ID, too.
+    if let Some(began_ms) = began_ms.filter(|began_ms| *began_ms > wall_ms) {
+        notes.push(format!(
+            "the cluster's ID has the time {}, after the time of the state: the expected numbers \
+             of values are unknown",
+            rfc3339(began_ms)
+        ));
+    }
     let age_ms = i64::try_from(options.now_ms)
         .unwrap_or(i64::MAX)
         .saturating_sub_unsigned(wall_ms);
@@ -305,7 +308,27 @@ fn refused(state: &State, error: RestorationError) -> OfflineError {
             "give --floor NAME=VALUE within the bounds of the sequence, or the value after \
             the last one if none is left",
         ),
+        RestorationError::WrittenOutOfRange { given, from, to } => OfflineError::new(
+            "invalid-argument",
+            format!(
+                "the state cannot have been written at {}: allowed are {} to {}",
+                rfc3339(given.0),
+                rfc3339(from.0),
+                rfc3339(to.0)
+            ),
+        ),
         other => OfflineError::new("invalid-argument", other.to_string()),
+    }
+}
+
+/// Formats the time as `2026-11-21T02:26:41.118Z`.
+fn rfc3339(at_ms: u64) -> String {
+    let known = i64::try_from(at_ms)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    match known {
+        Some(stamp) => format!("{stamp:.3}"),
+        None => format!("{at_ms} ms after 1970"),
     }
 }
 

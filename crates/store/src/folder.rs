@@ -122,6 +122,30 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Marks an empty or unfinished folder whose lock a tool already holds, and then makes it a data
+    /// folder: without the mark, a start would take it for the folder of a new node.
+    pub fn to_fill(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        own_mark: &str,
+        message: &str,
+    ) -> Result<Self, Stop> {
+        let root = root.to_owned();
+        let lock = None;
+        let folder = Self { disk, root, lock };
+        let has_format = folder.has_format()?;
+        if refused_code(&*folder.disk, &folder.root)?.as_deref() != Some(own_mark) {
+            folder.check_refused()?;
+        }
+        folder
+            .mark_refused(own_mark, message)
+            .map_err(|e| Stop::unusable(&folder.root, &e))?;
+        if !has_format {
+            folder.write_format()?;
+        }
+        Ok(folder)
+    }
+
     fn checked(disk: Arc<dyn Disk>, root: &Path, lock: Option<File>) -> Result<Self, Stop> {
         let root = root.to_owned();
         let folder = Self { disk, root, lock };
@@ -133,7 +157,36 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Checks the format. An empty folder becomes a data folder.
     fn check_format(&self) -> Result<(), Stop> {
+        if self.has_format()? {
+            return Ok(());
+        }
+        // A tool marks the folder that it fills before it writes the format.
+        self.check_refused()?;
+        let found = self.foreign_content();
+        if let Some(found) = found.map_err(|e| Stop::unusable(&self.root, &e))? {
+            return Err(Stop::new(
+                StopReason::ForeignFolder,
+                format!(
+                    "{} holds {found} but no `format` file: it is not a data folder of seqd, or \
+                     part of it was deleted; give this node an empty folder",
+                    self.root.display()
+                ),
+            ));
+        }
+        self.write_format()
+    }
+
+    fn write_format(&self) -> Result<(), Stop> {
+        let path = self.root.join("format");
+        replace_file(&*self.disk, &path, format!("{FORMAT}\n").as_bytes())
+            .map_err(|e| Stop::unusable(&path, &e))
+    }
+
+    /// Returns whether the folder has a format. A format that this version does not read is an
+    /// error.
+    fn has_format(&self) -> Result<bool, Stop> {
         let path = self.root.join("format");
         let read = read_file(&*self.disk, &path, MAX_SMALL_FILE_BYTES);
         let text = match read {
@@ -144,7 +197,7 @@ impl Folder {
             Err(e) => return Err(Stop::unusable(&path, &e)),
         };
         match text.map_err(|_| Stop::damaged(&path, "it is not UTF-8 text"))? {
-            Some(text) if text.trim_end() == FORMAT => Ok(()),
+            Some(text) if text.trim_end() == FORMAT => Ok(true),
             Some(text) if is_a_format(&text) => Err(Stop::new(
                 StopReason::NewerFormat,
                 format!(
@@ -158,21 +211,7 @@ impl Folder {
                 &path,
                 &format!("it contains {:?}", text.trim_end()),
             )),
-            None => {
-                let found = self.foreign_content();
-                if let Some(found) = found.map_err(|e| Stop::unusable(&self.root, &e))? {
-                    return Err(Stop::new(
-                        StopReason::ForeignFolder,
-                        format!(
-                            "{} holds {found} but no `format` file: it is not a data folder of \
-                             seqd, or part of it was deleted; give this node an empty folder",
-                            self.root.display()
-                        ),
-                    ));
-                }
-                replace_file(&*self.disk, &path, format!("{FORMAT}\n").as_bytes())
-                    .map_err(|e| Stop::unusable(&path, &e))
-            }
+            None => Ok(false),
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Plan {
     /// `true` if the checkpoint has the state of the entry before its own.
     pub(super) behind: bool,
     pub(super) foreign: bool,
+    /// The ID of the cluster. `None` is [`CLUSTER`].
+    pub(super) cluster_id: Option<&'static str>,
 }
 
 /// The folder and its expected digest.
@@ -49,12 +51,14 @@ impl Fixture {
     pub(super) fn of(plan: Plan) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("node");
-        drop(NODE.found(&root, Vec::new()));
-        let entry = |index| NODE.entry(index, command(index));
+        let cluster_id = plan.cluster_id.unwrap_or(CLUSTER);
+        let node = FolderBuilder { cluster_id, ..NODE };
+        drop(node.found(&root, Vec::new()));
+        let entry = |index| node.entry(index, command(index, cluster_id));
         let entries = 0..=plan.last.unwrap_or(ENTRIES - 1);
-        NODE.log(&root, entries.map(entry), APPLIED, plan.purged);
+        node.log(&root, entries.map(entry), APPLIED, plan.purged);
         let sender = FolderBuilder {
-            cluster_id: if plan.foreign { "01OTHER" } else { CLUSTER },
+            cluster_id: if plan.foreign { "01OTHER" } else { cluster_id },
             ..NODE
         };
         let mut state = State::new();
@@ -66,7 +70,7 @@ impl Fixture {
                 sender.snapshot(&root, index, &state);
             }
             if index == APPLIED - u64::from(plan.behind) {
-                NODE.checkpoint(&root, APPLIED, &state);
+                node.checkpoint(&root, APPLIED, &state);
             }
         }
         let digest = state.digest().to_string();
@@ -80,10 +84,10 @@ impl Fixture {
 
 /// Returns the founding command, then commands that create and use sequences. The first entry of a
 /// term has no command.
-fn command(index: u64) -> Option<Command> {
+fn command(index: u64, cluster_id: &str) -> Option<Command> {
     let name = |number: u64| SequenceName::new(format!("sequence-{number}")).unwrap();
     Some(match index {
-        1 => found_cluster(CLUSTER, 1),
+        1 => found_cluster(cluster_id, 1),
         index if index % 50 == 0 => return None,
         index if index % 2 == 0 => create_sequence(
             name(index).as_str(),

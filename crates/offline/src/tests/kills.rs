@@ -1,7 +1,7 @@
 //! A recovery is killed before one of its calls that change or sync the disk: before each call that
 //! moves the new folder into place, and before one in eight of the calls that build it. The
 //! remaining folder must not start in an intermediate state, and the next recovery must complete
-//! it.
+//! it. A restore is killed before each of its calls.
 //!
 //! A kill leaves every earlier call done. The remains of a move between folders after a power cut
 //! are not covered, because the simulated disk does not support such moves.
@@ -15,10 +15,10 @@ use std::thread;
 
 use seqd_disk::{Disk, DiskFile, Kind, OsDisk, Tap, Tapped};
 
-use super::files;
 use super::fixture::{CLUSTER, Fixture};
 use super::remains::leave_rest;
-use super::takeovers::{OLD, SAID, assert_recovered, planned, recovery};
+use super::takeovers::{OLD, SAID, assert_recovered, planned, recovery, restore_of};
+use super::{bad, files};
 use crate::*;
 use seqd_store::folder::Folder;
 use seqd_store::testing::copy;
@@ -28,6 +28,10 @@ const MOVES: u64 = 30;
 
 /// At least the number of calls that mark the folder and begin the new one.
 const MARKING: u64 = 8;
+
+/// At least the number of calls of a restore that mark the folder and write its format, and of those
+/// that remove the mark.
+const MARKED: u64 = 12;
 
 /// Unwinds at the call with this number and at every later one, on any thread. An error would not
 /// be equivalent: clean-up after an error does not happen after a kill. If the unwinding is caught,
@@ -169,6 +173,54 @@ fn a_killed_recovery_is_brought_to_its_end() {
         finished > MOVES / 2 && begun_again > 8,
         "{finished}, {begun_again}"
     );
+}
+
+/// Runs a restore that is killed at that call. Returns the number of calls, and whether it
+/// completed.
+fn killed_restore(of: &Fixture, root: &Path, at: u64) -> (u64, bool) {
+    let calls = AtomicU64::new(0);
+    let kill = Arc::new(Kill { at, calls });
+    let mut restore = Restore::plan(restore_of(of, root)).unwrap();
+    restore.disk = Arc::new(Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::clone(&kill),
+    });
+    let is_over = match catch_unwind(AssertUnwindSafe(|| restore.carry_out())) {
+        Ok(Ok(())) => true,
+        // The kill of the log's writer thread is an error, after which nothing is cleaned up.
+        Ok(Err(_)) | Err(_) => false,
+    };
+    (kill.calls.load(Ordering::SeqCst), is_over)
+}
+
+#[test]
+fn a_killed_restore_leaves_a_folder_that_does_not_start_and_is_repeated() {
+    let fixture = Fixture::new();
+    let dir = tempfile::tempdir().unwrap();
+    let (all, is_over) = killed_restore(&fixture, &dir.path().join("whole"), u64::MAX);
+    assert!(is_over);
+    // One in eight of the calls that build the folder represents all of them.
+    for at in (0..all).filter(|at| *at < MARKED || at % 8 == 0 || at + MARKED >= all) {
+        let root = dir.path().join(at.to_string());
+        assert!(!killed_restore(&fixture, &root, at).1, "call {at}");
+        // A kill before the sync of the removed mark leaves a complete folder.
+        let is_whole = at + 1 == all;
+        let started = Folder::open(Arc::new(OsDisk), &root);
+        assert_eq!(started.is_ok(), is_whole, "call {at}");
+        drop(started);
+        if !is_whole {
+            Restore::plan(restore_of(&fixture, &root))
+                .unwrap()
+                .carry_out()
+                .unwrap();
+        }
+        assert_eq!(bad(&root), Vec::<String>::new(), "call {at}");
+        assert!(
+            starts_as(&root).is_some_and(|cluster| cluster != CLUSTER),
+            "call {at}"
+        );
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }
 
 #[test]

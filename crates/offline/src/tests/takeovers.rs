@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
-use super::fixture::{CLUSTER, ENTRIES, Fixture};
+use super::fixture::{CLUSTER, ENTRIES, Fixture, Plan};
 use super::{bad, files};
 use crate::*;
 use seqd_store::folder::Folder;
@@ -212,6 +212,11 @@ fn a_state_whose_time_is_wrong_is_taken_over_as_of_the_time_that_is_given() {
     drop(as_carried);
     let later = plan(Some(carried_ms + 1)).err().unwrap();
     assert_eq!(later.code, "invalid-argument");
+    assert_eq!(
+        later.message,
+        "the state cannot have been written at 2027-01-15T08:00:00.100Z: allowed are \
+         1970-01-01T00:00:00.000Z to 2027-01-15T08:00:00.099Z"
+    );
     let written_ms = options(None).now_ms - 1_118;
     let Recovery::Planned(recovering) = plan(Some(written_ms)).unwrap() else {
         panic!("nothing was begun");
@@ -224,6 +229,44 @@ fn a_state_whose_time_is_wrong_is_taken_over_as_of_the_time_that_is_given() {
         panic!("nothing was begun");
     };
     assert_eq!(again.takeover().wall_ms, written_ms);
+}
+
+/// The ID of a cluster has the time of its founder's clock, which may have been ahead too.
+#[test]
+fn a_cluster_whose_id_has_a_wrong_time_is_taken_over_without_a_rate() {
+    // Drawn at 2027-01-15T08:00:00Z.
+    const FOUNDED_AHEAD: &str = "01MCC5RM00PHRF4CV5EADZTYP7";
+    let fixture = Fixture::of(Plan {
+        cluster_id: Some(FOUNDED_AHEAD),
+        ..Plan::default()
+    });
+    let now_ms = options(None).now_ms;
+    let Recovery::Planned(recovering) = Recovery::plan(RecoveryOptions {
+        data_dir: fixture.root(),
+        name: None,
+        peer: None,
+        http: None,
+        takeover: TakeoverOptions {
+            written_ms: Some(now_ms - 1_118),
+            ..options(Some(10))
+        },
+    })
+    .unwrap() else {
+        panic!("nothing was begun");
+    };
+    let takeover = recovering.takeover().clone();
+    assert_eq!(takeover.ancestors, [FOUNDED_AHEAD]);
+    let [note] = &*takeover.notes else {
+        panic!("{:?}", takeover.notes);
+    };
+    assert!(note.contains("the time 2027-01-15T08:00:00.000Z"), "{note}");
+    assert!(!takeover.sequences.is_empty());
+    for sequence in &takeover.sequences {
+        assert_eq!((sequence.margin, sequence.expected), (Some(10), None));
+        assert!(sequence.passed_over >= 10 || sequence.next_after.is_none());
+    }
+    recovering.carry_out(SAID).unwrap();
+    assert_eq!(bad(&fixture.root()), Vec::<String>::new());
 }
 
 /// A disk that fails a recovery before or after the rename that makes its outcome certain.
@@ -310,15 +353,11 @@ fn a_recovery_whose_old_cluster_is_not_named_moves_nothing() {
     }
 }
 
-#[test]
-fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
-    let fixture = Fixture::new();
+/// The options of a restore of the newest snapshot of the fixture.
+pub(super) fn restore_of(fixture: &Fixture, data_dir: &Path) -> RestoreOptions {
     let snapshots = fs::read_dir(fixture.root().join("snap")).unwrap().flatten();
-    let file = snapshots.map(|entry| entry.path()).max().unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let data_dir = dir.path().join("new");
-    let of = |data_dir: &Path| RestoreOptions {
-        file: file.clone(),
+    RestoreOptions {
+        file: snapshots.map(|entry| entry.path()).max().unwrap(),
         data_dir: data_dir.to_owned(),
         member: Member {
             name: "n9".to_owned(),
@@ -327,7 +366,15 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
         },
         is_http_given: true,
         takeover: options(Some(0)),
-    };
+    }
+}
+
+#[test]
+fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
+    let fixture = Fixture::new();
+    let dir = tempfile::tempdir().unwrap();
+    let data_dir = dir.path().join("new");
+    let of = |data_dir: &Path| restore_of(&fixture, data_dir);
     let restore = || Restore::plan(of(&data_dir));
     let plan = restore().unwrap();
     assert!(!data_dir.exists());
