@@ -1,15 +1,16 @@
 //! The windows of this node while it leads, and the exclusive right to extend them.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use seqd_state::Windows;
 
 #[derive(Default)]
 pub(crate) struct LeaderWindows {
     held: Mutex<WindowState>,
-    /// Held while windows are extended or returned: one entry at a time.
-    pub(crate) extending: tokio::sync::Mutex<()>,
+    /// Held while windows are extended or returned, until the outcome of the entry is recorded: one
+    /// entry at a time.
+    pub(crate) extending: Arc<tokio::sync::Mutex<()>>,
     pub(crate) is_prefetching: AtomicBool,
 }
 

@@ -192,6 +192,8 @@ pub(crate) struct DrawRequest {
     /// The sender's promise after the last of these requests arrived.
     pub(crate) promised: Promise,
     pub(crate) timeout_ms: u64,
+    /// Whether the draws wait for an extension of their windows.
+    pub(crate) waits: bool,
 }
 
 /// One response for each draw, or the reason why nothing was drawn.
@@ -208,6 +210,8 @@ pub(crate) enum DrawResponse {
     },
     ClockUnknown,
     Failed(ProposeError),
+    /// The window is too short, and the draw does not wait.
+    Short,
 }
 
 /// Requests from the leader the index that a linearizable read must have applied.

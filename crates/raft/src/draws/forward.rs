@@ -6,7 +6,7 @@ use seqd_state::codec::frame;
 use seqd_state::{Draw, Drawn, Refusal};
 use tokio::time::Instant;
 
-use super::DrawError;
+use super::{DrawError, Results};
 use crate::confirm::own_promise;
 use crate::conversation;
 use crate::handle::ProposeError;
@@ -18,9 +18,9 @@ use crate::proposer::route::{given_up, replaced, time_left};
 pub(super) async fn round(
     node: &Node,
     (leader, addr): (u64, &str),
-    draws: Vec<Draw>,
+    (draws, waits): (Vec<Draw>, bool),
     deadline: Instant,
-) -> Result<Option<Vec<Result<Drawn, DrawError>>>, ProposeError> {
+) -> Result<Option<Results>, ProposeError> {
     let Some(replica) = node.replica() else {
         return Ok(None);
     };
@@ -30,6 +30,7 @@ pub(super) async fn round(
         draws,
         promised: own_promise(replica),
         timeout_ms,
+        waits,
     };
     let (link, to, route) = (Link::Forward, (leader, addr), wire::route::Route::Draw);
     let asked = conversation::call(&node.context, link, to, route, message, left);
@@ -49,8 +50,9 @@ pub(super) async fn round(
     }
 }
 
-fn drawn_of(response: DrawResponse) -> Result<Drawn, DrawError> {
-    match response {
+fn drawn_of(response: DrawResponse) -> Option<Result<Drawn, DrawError>> {
+    let drawn = match response {
+        DrawResponse::Short => return None,
         DrawResponse::Drawn(drawn) => Ok(drawn),
         DrawResponse::Ahead { ms } => Err(DrawError::Ahead { ms }),
         DrawResponse::ClockUnknown => Err(DrawError::ClockUnknown),
@@ -64,5 +66,6 @@ fn drawn_of(response: DrawResponse) -> Result<Drawn, DrawError> {
                 })),
             }
         }
-    }
+    };
+    Some(drawn)
 }

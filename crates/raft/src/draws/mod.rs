@@ -6,7 +6,9 @@
 //! - a round for the leader, at any other node: [`forward`]
 //!
 //! A caller that finds no round in progress runs one on its own task. Callers that arrive during a
-//! round join the next one, which one of them runs. No timer delays a request.
+//! round join the next one, which one of them runs. No timer delays a request. A draw for which its
+//! window is too short continues in a second queue, whose rounds wait for the log, so that it delays
+//! no other draw.
 //!
 //! Invariants:
 //! - The leadership is confirmed after the last request of a round has arrived, and before the first
@@ -62,11 +64,17 @@ pub enum DrawError {
     Propose(ProposeError),
 }
 
+/// The result of a draw; `None` if its window is too short and the round did not wait.
+type Answer = Option<Result<Drawn, DrawError>>;
+
+/// The results of the draws of a round, in order.
+type Results = Vec<Answer>;
+
 /// A request of one of this node's callers.
 struct PendingDraw {
     draw: Draw,
     deadline: Instant,
-    reply: oneshot::Sender<Result<Drawn, DrawError>>,
+    reply: oneshot::Sender<Answer>,
     /// Takes the right to run the next round; `None` if the caller has received it.
     turn: Option<oneshot::Sender<Baton>>,
 }
@@ -74,12 +82,15 @@ struct PendingDraw {
 /// Accepts draws.
 pub(crate) struct Draws {
     places: Arc<Pool>,
-    shared: Arc<Shared>,
+    immediate: Arc<Shared>,
+    waiting: Arc<Shared>,
 }
 
 struct Shared {
     node: Arc<Node>,
     queue: Mutex<Queue>,
+    /// Whether the rounds of this queue extend windows that are too short.
+    waits: bool,
 }
 
 #[derive(Default)]
@@ -91,11 +102,19 @@ struct Queue {
 impl Draws {
     pub(crate) fn new(node: Arc<Node>) -> Self {
         let places = Pool::new(node.context.settings.tenant_share, WAITING);
-        let shared = Arc::new(Shared {
-            node,
-            queue: Mutex::default(),
-        });
-        Self { places, shared }
+        let shared = |waits| {
+            Arc::new(Shared {
+                node: Arc::clone(&node),
+                queue: Mutex::default(),
+                waits,
+            })
+        };
+        let (immediate, waiting) = (shared(false), shared(true));
+        Self {
+            places,
+            immediate,
+            waiting,
+        }
     }
 
     /// Draws values for one of this node's callers.
@@ -109,7 +128,12 @@ impl Draws {
         let room = self.places.take(tenant, 1);
         let _room = room.ok_or(DrawError::Propose(ProposeError::Overloaded { limit }))?;
         loop {
-            match self.draw_once(draw.clone(), deadline).await {
+            let mut answer = self.immediate.draw(draw.clone(), deadline).await;
+            if answer.is_none() {
+                answer = self.waiting.draw(draw.clone(), deadline).await;
+            }
+            let no_leader = || Err(DrawError::Propose(ProposeError::no_leader()));
+            match answer.unwrap_or_else(no_leader) {
                 Err(DrawError::ClockUnknown) if Instant::now() + CLOCK_LOOK < deadline => {
                     tokio::time::sleep(CLOCK_LOOK).await;
                 }
@@ -118,10 +142,39 @@ impl Draws {
         }
     }
 
-    async fn draw_once(&self, draw: Draw, deadline: Instant) -> Result<Drawn, DrawError> {
+    /// Draws values for a peer that considers this node the leader. The peer's promise is of after
+    /// the arrival of its requests, so they join no round.
+    pub(crate) async fn forwarded(&self, from: u64, group: DrawRequest) -> DrawReply {
+        let node = &self.immediate.node;
+        let refused = |error| DrawReply(Err(ForwardRefusal::Propose(error).of_peer()));
+        if group.draws.len() > ROUND {
+            let detail = format!("{} draws at once; {ROUND} are allowed", group.draws.len());
+            return refused(ProposeError::TooLarge { detail });
+        }
+        let deadline = Instant::now() + Duration::from_millis(group.timeout_ms);
+        match route(node, deadline, true).await {
+            Route::Here(_) => {}
+            Route::Nowhere(error) => return refused(certain(error)),
+            // A second hop could form a loop.
+            Route::NotLeader | Route::There { .. } => {
+                return DrawReply(Err(ForwardRefusal::NotLeader));
+            }
+        }
+        let sender = Some((from, group.promised.term));
+        match round::round(node, (&group.draws, group.waits), deadline, sender).await {
+            Ok(Some(drawn)) => DrawReply(Ok(drawn.into_iter().map(response).collect())),
+            Ok(None) => DrawReply(Err(ForwardRefusal::NotLeader)),
+            Err(error) => refused(certain(error)),
+        }
+    }
+}
+
+impl Shared {
+    /// Draws in a round of this queue.
+    async fn draw(self: &Arc<Self>, draw: Draw, deadline: Instant) -> Answer {
         let (reply, mut answer) = oneshot::channel();
         let (turn, mut next) = oneshot::channel();
-        let baton = self.shared.push(PendingDraw {
+        let baton = self.push(PendingDraw {
             draw,
             deadline,
             reply,
@@ -141,42 +194,14 @@ impl Draws {
         };
         match timeout_at(deadline, answered).await {
             Ok(Ok(reply)) => reply,
-            Ok(Err(_)) if self.shared.node.context.is_stopped() => {
-                Err(DrawError::Propose(ProposeError::Stopping))
+            Ok(Err(_)) if self.node.context.is_stopped() => {
+                Some(Err(DrawError::Propose(ProposeError::Stopping)))
             }
             // A draw whose deadline has passed is dropped.
-            Ok(Err(_)) | Err(_) => Err(DrawError::Propose(not_in_time(&self.shared.node))),
+            Ok(Err(_)) | Err(_) => Some(Err(DrawError::Propose(not_in_time(&self.node)))),
         }
     }
 
-    /// Draws values for a peer that considers this node the leader. The peer's promise is of after
-    /// the arrival of its requests, so they join no round.
-    pub(crate) async fn forwarded(&self, from: u64, group: DrawRequest) -> DrawReply {
-        let node = &self.shared.node;
-        let refused = |error| DrawReply(Err(ForwardRefusal::Propose(error).of_peer()));
-        if group.draws.len() > ROUND {
-            let detail = format!("{} draws at once; {ROUND} are allowed", group.draws.len());
-            return refused(ProposeError::TooLarge { detail });
-        }
-        let deadline = Instant::now() + Duration::from_millis(group.timeout_ms);
-        match route(node, deadline, true).await {
-            Route::Here(_) => {}
-            Route::Nowhere(error) => return refused(certain(error)),
-            // A second hop could form a loop.
-            Route::NotLeader | Route::There { .. } => {
-                return DrawReply(Err(ForwardRefusal::NotLeader));
-            }
-        }
-        let sender = Some((from, group.promised.term));
-        match round::round(node, &group.draws, deadline, sender).await {
-            Ok(Some(drawn)) => DrawReply(Ok(drawn.into_iter().map(response).collect())),
-            Ok(None) => DrawReply(Err(ForwardRefusal::NotLeader)),
-            Err(error) => refused(certain(error)),
-        }
-    }
-}
-
-impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -215,7 +240,7 @@ impl Baton {
             let count = queue.waiting.len().min(ROUND);
             self.round = queue.waiting.drain(..count).collect();
         }
-        serve(&shared.node, &mut self.round).await;
+        serve(&shared.node, &mut self.round, shared.waits).await;
     }
 }
 
@@ -250,7 +275,7 @@ impl Drop for Baton {
 
 /// Finds the leader, has the draws made there, and answers each caller. A group whose answer is lost
 /// is drawn again: the values of the lost answer are never issued.
-async fn serve(node: &Arc<Node>, group: &mut Vec<PendingDraw>) {
+async fn serve(node: &Arc<Node>, group: &mut Vec<PendingDraw>, waits: bool) {
     loop {
         let now = Instant::now();
         group.retain(|waiting| !waiting.reply.is_closed() && waiting.deadline > now);
@@ -262,9 +287,9 @@ async fn serve(node: &Arc<Node>, group: &mut Vec<PendingDraw>) {
         group.retain(|waiting| !waiting.reply.is_closed());
         let draws: Vec<Draw> = group.iter().map(|waiting| waiting.draw.clone()).collect();
         let drawn = match route {
-            Route::Here(_) => round::round(node, &draws, deadline, None).await,
+            Route::Here(_) => round::round(node, (&draws, waits), deadline, None).await,
             Route::There { node: leader, addr } => {
-                forward::round(node, (leader, &addr), draws, deadline).await
+                forward::round(node, (leader, &addr), (draws, waits), deadline).await
             }
             Route::NotLeader => Ok(None),
             Route::Nowhere(error) => Err(error),
@@ -279,7 +304,7 @@ async fn serve(node: &Arc<Node>, group: &mut Vec<PendingDraw>) {
             Err(error) => {
                 let error = DrawError::Propose(certain(error));
                 for waiting in group.drain(..) {
-                    let _ = waiting.reply.send(Err(error.clone()));
+                    let _ = waiting.reply.send(Some(Err(error.clone())));
                 }
             }
         }
@@ -294,7 +319,10 @@ fn certain(error: ProposeError) -> ProposeError {
     }
 }
 
-fn response(drawn: Result<Drawn, DrawError>) -> DrawResponse {
+fn response(answer: Answer) -> DrawResponse {
+    let Some(drawn) = answer else {
+        return DrawResponse::Short;
+    };
     match drawn {
         Ok(drawn) => DrawResponse::Drawn(drawn),
         Err(DrawError::Ahead { ms }) => DrawResponse::Ahead { ms },

@@ -7,12 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use seqd_state::idgen::WallMs;
-use seqd_state::{
-    Command, Draw, DrawFrom, DrawResult, Drawn, Refusal, SequenceRefusal, State, Windows,
-};
-use tokio::time::{Instant, timeout};
+use seqd_state::{Command, Draw, DrawFrom, DrawResult, Refusal, SequenceRefusal, State, Windows};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{DrawError, certain};
+use super::{DrawError, Results, certain};
 use crate::confirm::{FromSender, is_confirmed};
 use crate::context::NodeContext;
 use crate::handle::ProposeError;
@@ -22,6 +21,7 @@ use crate::platform;
 use crate::proposer::entry;
 use crate::proposer::route::given_up;
 use crate::replica::Replica;
+use crate::types::Proposal;
 
 /// The most extensions for one round. One is enough, unless the log voids the new windows, for
 /// example by an advance.
@@ -31,17 +31,18 @@ const EXTENSIONS: usize = 4;
 /// the return, the new leader begins after a gap.
 const RETURN_LIMIT: Duration = Duration::from_secs(1);
 
-/// One result for each draw of a round, in order; `None` while it is open.
-type Results = Vec<Option<Result<Drawn, DrawError>>>;
+/// Pause between two checks whether a leadership has ended whose extension has no outcome yet.
+const LEADERSHIP_LOOK: Duration = Duration::from_secs(1);
 
-/// Draws for requests that have all arrived, before the sender of them gave its promise. `None` if
-/// this node does not lead; nothing was issued then.
+/// Draws for requests that have all arrived, before the sender of them gave its promise. If the
+/// round waits, it extends the windows for draws that they are too short for; otherwise these stay
+/// without a result. Returns `None` if this node does not lead; nothing was issued then.
 pub(super) async fn round(
     node: &Arc<Node>,
-    draws: &[Draw],
+    (draws, waits): (&[Draw], bool),
     deadline: Instant,
     sender: FromSender,
-) -> Result<Option<Vec<Result<Drawn, DrawError>>>, ProposeError> {
+) -> Result<Option<Results>, ProposeError> {
     let Some(leader) = Leader::of(node) else {
         return Ok(None);
     };
@@ -62,7 +63,10 @@ pub(super) async fn round(
             if !lack.wanted.is_empty() {
                 prefetch(node, &leader, lack.wanted);
             }
-            return Ok(Some(complete(results, &ProposeError::no_leader())));
+            return Ok(Some(results));
+        }
+        if !waits {
+            return Ok(Some(results));
         }
         match leader.extend(&lack.wanted, deadline).await {
             Ok(true) => {}
@@ -76,10 +80,11 @@ pub(super) async fn round(
 }
 
 /// The results, with this error for the draws that have none.
-fn complete(results: Results, error: &ProposeError) -> Vec<Result<Drawn, DrawError>> {
-    let open = || Err(DrawError::Propose(error.clone()));
-    let results = results.into_iter();
-    results.map(|result| result.unwrap_or_else(open)).collect()
+fn complete(mut results: Results, error: &ProposeError) -> Results {
+    for result in &mut results {
+        result.get_or_insert_with(|| Err(DrawError::Propose(error.clone())));
+    }
+    results
 }
 
 /// Stops drawing in this leadership and returns the rest of the windows to the log, for a transfer.
@@ -136,7 +141,7 @@ struct Lack {
 /// This node under one confirmed leadership.
 struct Leader<'a> {
     context: &'a NodeContext,
-    replica: &'a Replica,
+    replica: &'a Arc<Replica>,
     leading: Leading,
 }
 
@@ -195,33 +200,37 @@ impl<'a> Leader<'a> {
     }
 
     /// Has windows granted that have this many values left. Returns `false` if this node no longer
-    /// leads in this term.
+    /// leads in this term. The extension continues when its caller leaves, and the next one waits
+    /// for its outcome, so that requests that are not answered use up no values.
     async fn extend(
         &self,
         wanted: &BTreeMap<DrawFrom, u64>,
         deadline: Instant,
     ) -> Result<bool, ProposeError> {
-        let _alone = self.replica.windows.extending.lock().await;
+        let extending = Arc::clone(&self.replica.windows.extending);
+        let alone = tokio::select! {
+            biased;
+            alone = extending.lock_owned() => alone,
+            lost = given_up(self.replica, deadline) => return Err(lost),
+        };
         let Some(commands) = self.wanted(wanted)? else {
             return Ok(false);
         };
         if commands.is_empty() {
             return Ok(true);
         }
-        let (replica, leading) = (self.replica, self.leading);
-        let proposal = entry::encode(self.context, replica, leading, commands.clone())?;
-        let outcomes = entry::propose_entry(replica, leading, proposal, deadline).await;
-        let Some(outcomes) = outcomes.transpose()? else {
-            return Ok(false);
-        };
-        let mut held = replica.windows.held();
-        let Some(windows) = held.of_term(leading.term) else {
-            return Ok(false);
-        };
-        for (command, outcome) in commands.iter().zip(&outcomes) {
-            windows.granted(leading.term, command, outcome, leading.cluster_ms());
+        let (replica, leading) = (Arc::clone(self.replica), self.leading);
+        let proposal = entry::encode(self.context, &replica, leading, commands.clone())?;
+        let (done, outcome) = oneshot::channel();
+        platform::spawn(async move {
+            let _alone = alone;
+            let _ = done.send(grant(&replica, leading, &commands, proposal).await);
+        });
+        tokio::select! {
+            biased;
+            outcome = outcome => outcome.unwrap_or(Ok(false)),
+            lost = given_up(self.replica, deadline) => Err(lost),
         }
-        Ok(true)
     }
 
     /// The commands that extend the windows; `None` if this node no longer draws in this term.
@@ -249,6 +258,41 @@ impl<'a> Leader<'a> {
         }
         Ok(Some(commands))
     }
+}
+
+/// Proposes extensions and records their grants, however long they take under this leadership.
+/// Returns `false` if the leadership has ended.
+async fn grant(
+    replica: &Replica,
+    leading: Leading,
+    commands: &[Command],
+    proposal: Proposal,
+) -> Result<bool, ProposeError> {
+    let ended = async {
+        loop {
+            sleep(LEADERSHIP_LOOK).await;
+            let leads_later = |now: Leading| now.term > leading.term;
+            if replica.leading().is_some_and(leads_later) {
+                return;
+            }
+        }
+    };
+    let outcomes = tokio::select! {
+        biased;
+        outcomes = entry::outcomes_of(replica, leading, proposal) => outcomes.transpose()?,
+        () = ended => None,
+    };
+    let Some(outcomes) = outcomes else {
+        return Ok(false);
+    };
+    let mut held = replica.windows.held();
+    let Some(windows) = held.of_term(leading.term) else {
+        return Ok(false);
+    };
+    for (command, outcome) in commands.iter().zip(&outcomes) {
+        windows.granted(leading.term, command, outcome, leading.cluster_ms());
+    }
+    Ok(true)
 }
 
 fn is_exhausted(error: &DrawError) -> bool {

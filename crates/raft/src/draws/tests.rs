@@ -14,6 +14,7 @@ use super::*;
 use crate::Raft;
 use crate::replica::Replica;
 use crate::tests::harness::{Cluster, deadline, name, wait};
+use crate::tests::hung_disk::Valve;
 use crate::types::{self, Member};
 
 const ORDER: &str = "order";
@@ -129,7 +130,7 @@ async fn timestamps_increase_over_all_nodes_and_changes_of_leader() {
 /// Returns whether one round at this node draws a value.
 async fn is_drawn(raft: &Raft) -> bool {
     let draws = [of_order(1)];
-    let round = round::round(raft.node(), &draws, deadline(), None);
+    let round = round::round(raft.node(), (&draws, true), deadline(), None);
     matches!(timeout_at(deadline(), round).await, Ok(Ok(Some(_))))
 }
 
@@ -184,7 +185,7 @@ async fn a_voter_that_has_promised_a_later_term_confirms_nothing() {
         panic!("the follower does not follow");
     };
     let draws = vec![of_order(1)];
-    let drawn = forward::round(node, (to, &addr), draws, deadline()).await;
+    let drawn = forward::round(node, (to, &addr), (draws, true), deadline()).await;
     assert_eq!(
         drawn,
         Ok(None),
@@ -248,6 +249,61 @@ async fn a_caller_that_leaves_passes_the_round_on() {
         last = value;
     }
     assert!(left > 0, "no caller left within its round");
+    drop(raft);
+    cluster.stop_all().await;
+}
+
+/// A leader on a disk whose syncs can be held, with ordered sequences of these names.
+async fn on_held_disk(names: &[&str]) -> (Cluster, Arc<Valve>) {
+    let valve = Arc::<Valve>::default();
+    let cluster = Cluster::on_disk(&valve).await;
+    let create = |name: &&str| create_sequence(name, SequenceMode::Ordered, "");
+    let commands = names.iter().map(create).collect();
+    let created = cluster.raft(0).propose(commands, deadline()).await;
+    created.unwrap();
+    (cluster, valve)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_end_during_an_extension_use_up_no_values() {
+    let (mut cluster, valve) = on_held_disk(&[ORDER]).await;
+    valve.hold(true);
+    let mut refused = Vec::new();
+    for _ in 0..3 {
+        let soon = Instant::now() + Duration::from_millis(50);
+        let drawn = cluster.raft(0).draw(Tenant::OPERATOR, of_order(1), soon);
+        refused.push(drawn.await);
+    }
+    valve.hold(false);
+    assert!(refused.iter().all(Result::is_err), "{refused:?}");
+    let first = draw(cluster.raft(0), 1).await;
+    assert_eq!(
+        first,
+        Ok((1, 1)),
+        "values were granted to requests that ended"
+    );
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_draw_that_waits_for_an_extension_delays_no_other() {
+    let (mut cluster, valve) = on_held_disk(&[ORDER, "empty"]).await;
+    let raft = cluster.raft(0).clone();
+    assert_eq!(draw(&raft, 1).await, Ok((1, 1)));
+    valve.hold(true);
+    let from = DrawFrom::Sequence(name("empty"));
+    let of_empty = raft.draw(Tenant::OPERATOR, Draw { from, count: 1 }, deadline());
+    let mut of_empty = Box::pin(of_empty);
+    let early = timeout(Duration::from_millis(100), &mut of_empty).await;
+    let other = timeout(Duration::from_secs(1), draw(&raft, 1)).await;
+    valve.hold(false);
+    assert!(early.is_err(), "{early:?}");
+    assert_eq!(
+        other,
+        Ok(Ok((2, 2))),
+        "a draw waited for another's extension"
+    );
+    of_empty.await.unwrap();
     drop(raft);
     cluster.stop_all().await;
 }
@@ -324,7 +380,7 @@ async fn refusals_reach_the_caller_through_a_follower() {
 #[test]
 fn a_draw_that_a_stopping_leader_drops_does_not_say_that_the_peer_stops() {
     for error in [ProposeError::Stopping, ProposeError::NodeRemoved] {
-        let answer = response(Err(DrawError::Propose(error)));
+        let answer = response(Some(Err(DrawError::Propose(error))));
         let is_no_quorum = matches!(answer, DrawResponse::Failed(ProposeError::NoQuorum { .. }));
         assert!(is_no_quorum, "the peer's client is sent away");
     }

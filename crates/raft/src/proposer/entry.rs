@@ -104,7 +104,12 @@ pub(crate) async fn propose_entry(
     }
 }
 
-async fn outcomes_of(replica: &Replica, leading: Leading, proposal: Proposal) -> Option<Reply> {
+/// Like [`propose_entry`], but waits until the entry is applied or discarded.
+pub(crate) async fn outcomes_of(
+    replica: &Replica,
+    leading: Leading,
+    proposal: Proposal,
+) -> Option<Reply> {
     let started = Instant::now();
     let (responder, applied) = ProgressResponder::complete_only();
     let leader = *types::log_id(leading.term, 0).committed_leader_id();

@@ -17,13 +17,13 @@ use crate::messages::Ping;
 
 /// Whether file syncs are held, and a condition variable that signals a change.
 #[derive(Default)]
-struct Valve {
+pub(crate) struct Valve {
     held: Mutex<bool>,
     bell: Condvar,
 }
 
 impl Valve {
-    fn hold(&self, hold: bool) {
+    pub(crate) fn hold(&self, hold: bool) {
         *self.held.lock().unwrap() = hold;
         self.bell.notify_all();
     }

@@ -432,6 +432,7 @@ fn draws(lines: &mut Lines) {
         draws: vec![order, timestamps],
         promised: Promise { term: 5 },
         timeout_ms: 3000,
+        waits: true,
     });
     lines.add(&Promise { term: 5 });
     let range = ValueRange {
@@ -452,6 +453,7 @@ fn draws(lines: &mut Lines) {
         DrawResponse::Ahead { ms: 250 },
         DrawResponse::ClockUnknown,
         DrawResponse::Failed(ProposeError::Stopping),
+        DrawResponse::Short,
     ];
     lines.add(&DrawReply(Ok(responses)));
     lines.add(&DrawReply(Err(ForwardRefusal::NotLeader)));
@@ -469,16 +471,12 @@ fn a_trial_of_a_trial_is_malformed() {
 #[test]
 fn the_bytes_of_messages_are_fixed() {
     let mut lines = Lines::default();
-    consensus(&mut lines);
-    proposals(&mut lines);
-    members(&mut lines);
-    handshake(&mut lines);
-    rest_of_snapshot(&mut lines);
-    stops(&mut lines);
-    tried_out(&mut lines);
-    draws(&mut lines);
-    drains(&mut lines);
-    demoted(&mut lines);
+    for part in [consensus, proposals, members, handshake, rest_of_snapshot] {
+        part(&mut lines);
+    }
+    for part in [stops, tried_out, draws, drains, demoted] {
+        part(&mut lines);
+    }
     let json = b"{}".to_vec();
     lines.add(&Facts { json });
     lines.add(&hello::AskStart);

@@ -12,7 +12,7 @@ mod exports;
 mod founders;
 mod golden;
 pub(crate) mod harness;
-mod hung_disk;
+pub(crate) mod hung_disk;
 mod leaderships;
 mod levels;
 pub(crate) mod members;
