@@ -8,10 +8,10 @@ use seqd_client::api::exit;
 use seqd_net::tls::issue::Subject;
 use serde_json::json;
 
-use super::folder::{CA, Folder, for_days};
-use super::issued::{as_json, report, to_copy, to_use, write_all};
+use super::date;
+use super::folder::{CA, Folder};
+use super::issued::{as_json, report, to_copy, to_use, validity_of, write_all};
 use super::subjects::{name_of, subjects};
-use super::{date, now};
 use crate::failure::Failure;
 use crate::format::Format;
 
@@ -56,7 +56,7 @@ pub(super) fn run(args: &AddArgs, format: Format) -> Result<u8, Failure> {
             ))
         })?;
     }
-    let validity = authority.within(for_days(args.days, now()));
+    let validity = validity_of(&folder, &authority, args.days)?;
     write_all(&folder, &authority, &subjects, validity, || Ok(()))?;
     let all =
         json!({ "ca": folder.cert(CA), "certificates": as_json(&folder, &subjects, validity) });

@@ -4,18 +4,48 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use seqd_client::api::address::{HTTP_PORT, tls_url};
+use seqd_client::api::exit;
 use seqd_net::tls::Validity;
 use seqd_net::tls::issue::{Authority, Subject};
 use serde_json::{Value, json};
 
-use super::date;
-use super::folder::{Folder, failed};
+use super::folder::{CA, Folder, failed, for_days};
 use super::subjects::name_of;
+use super::{date, now};
 use crate::failure::Failure;
-use crate::output::Report;
+use crate::output::{Report, write_stderr};
 
 /// The folder of the files on a node, for the printed instructions.
 const THERE: &str = "/etc/seqd/tls";
+
+/// The validity of new certificates: as many days as requested, but not longer than that of the CA,
+/// with a line on stderr if the CA shortens it.
+///
+/// # Errors
+/// The CA has expired.
+pub(super) fn validity_of(
+    folder: &Folder,
+    authority: &Authority,
+    days: u32,
+) -> Result<Validity, Failure> {
+    let now = now();
+    let requested = for_days(days, now);
+    let validity = authority.within(requested);
+    let (ca, end) = (folder.cert(CA), date(validity.until));
+    let ca = ca.display();
+    let remedy = "make a new CA, as described under \"A new CA\" in docs/ACCESS.md";
+    if validity.until <= now {
+        let why = format!("the CA {ca} expired at {end}, so it signs no certificates; {remedy}");
+        return Err(Failure::of(exit::CONFLICT, "precondition-failed", why));
+    }
+    if validity.until < requested.until {
+        write_stderr(&format!(
+            "the certificates are valid until {end} instead of for {days} days, because the CA \
+             {ca} expires then; {remedy}\n"
+        ));
+    }
+    Ok(validity)
+}
 
 /// Signs all certificates, then writes them, so that a name that is invalid in a certificate leaves
 /// no file. `first` is written before them.

@@ -7,6 +7,8 @@ mod inspect;
 mod issued;
 mod renew;
 mod subjects;
+#[cfg(test)]
+mod tests;
 
 use clap::Subcommand;
 

@@ -9,10 +9,10 @@ use seqd_net::tls::issue::Subject;
 use seqd_net::tls::{Certificate, read_certificates};
 use serde_json::json;
 
-use super::folder::{Folder, failed, for_days};
-use super::issued::add_command;
+use super::date;
+use super::folder::{Folder, failed};
+use super::issued::{add_command, validity_of};
 use super::subjects::hosts;
-use super::{date, now};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::Report;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &RenewArgs, format: Format) -> Result<u8, Failure> {
     let folder = Folder::new(&args.dir);
     let authority = folder.authority()?;
     let also = hosts("--also", &args.also)?;
-    let validity = authority.within(for_days(args.days, now()));
+    let validity = validity_of(&folder, &authority, args.days)?;
     let mut renewed = Vec::new();
     let mut has_nodes = false;
     for name in names(args, &folder)? {
