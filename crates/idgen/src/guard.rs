@@ -99,7 +99,7 @@ pub enum ClockVerdict {
     },
     /// The clock stepped back by more than the tolerance. Minting is refused.
     Behind {
-        /// The milliseconds by which the clock is behind the last used tick.
+        /// The milliseconds by which the clock is behind `until`.
         by_ms: u64,
         /// The clock reading from which IDs are minted again.
         until: WallMs,
@@ -224,16 +224,15 @@ impl ClockGuard {
             }
             return None;
         }
-        let by_ms = mark.last_minted.0.saturating_sub(wall.0);
-        Some(if by_ms > self.policy.max_backward_wait_ms {
+        let stepped_back_ms = mark.last_minted.0.saturating_sub(wall.0);
+        let ms = mark.ahead.0 - wall.0;
+        Some(if stepped_back_ms > self.policy.max_backward_wait_ms {
             ClockVerdict::Behind {
-                by_ms,
+                by_ms: ms,
                 until: mark.ahead,
             }
         } else {
-            ClockVerdict::Wait {
-                ms: mark.ahead.0 - wall.0,
-            }
+            ClockVerdict::Wait { ms }
         })
     }
 

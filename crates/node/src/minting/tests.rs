@@ -234,7 +234,7 @@ async fn a_start_before_its_mark_refuses_although_it_has_a_lease() {
     );
     match story.mint(1).await {
         Err(MintError::ClockBehind { by_ms, until }) => {
-            assert_eq!((by_ms, until), (9_500, WallMs(NOON + 10_001)));
+            assert_eq!((by_ms, until), (9_501, WallMs(NOON + 10_001)));
         }
         other => panic!("minted before the mark of the last start: {other:?}"),
     }
