@@ -179,7 +179,7 @@ macro_rules! for_each_operation {
     [call] GrantSegment grant_segment(name: &str) Post "/v1/sequences/{name}/segments",
         GrantRequest => Grant,
         Operation::change(ALLOCATE_NAMED).keyed()
-            .codes_of(&[E::CountTooLarge, E::NotFound, E::SequenceExhausted, E::GrantSuperseded]);
+            .codes_of(&[E::CountTooLarge, E::NotFound, E::SequenceExhausted]);
     /// Returns the unused end of a range.
     [call] ReturnSegment return_segment(name: &str, grant: u128)
         Delete "/v1/sequences/{name}/segments/{grant}",
