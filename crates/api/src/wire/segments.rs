@@ -10,8 +10,8 @@ requests! {
     GrantRequest {
         /// The number of values: up to 100000000, 10000 by default.
         size: u64 as "OptionalDecimal",
-        /// The previous grant of the caller. If it is still the latest grant, the new range continues
-        /// its run; otherwise a new run begins.
+        /// The previous grant of the caller. If it is still the latest grant, the new range
+        /// continues its run; otherwise a new run begins.
         after: u128 as "OptionalDecimal",
     }
 }

@@ -29,8 +29,8 @@ const MOVES: u64 = 30;
 /// At least the number of calls that mark the folder and begin the new one.
 const MARKING: u64 = 8;
 
-/// At least the number of calls of a restore that mark the folder and write its format, and of those
-/// that remove the mark.
+/// At least the number of calls of a restore that mark the folder and write its format, and of
+/// those that remove the mark.
 const MARKED: u64 = 12;
 
 /// Unwinds at the call with this number and at every later one, on any thread. An error would not
