@@ -1,6 +1,10 @@
 //! The command line moves, demotes and replaces members. A replacement whose command is killed
 //! half-way is completed by the same command.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use rustix::process::Signal;
 use seqd_tests::binary;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::damage::row;
@@ -112,6 +116,32 @@ fn a_member_moves_to_other_addresses_and_a_leader_is_demoted_and_promoted_again(
     done(&cluster, &["member", "promote", "n4", "--wait"]);
     assert_eq!(voters(&cluster, n4), all_vote(&["n1", "n2", "n3", "n4"]));
     assert_eq!(cluster.next(n4, "order", 1), (3, 3));
+}
+
+#[test]
+fn a_promotion_with_wait_waits_for_a_learner_that_does_not_respond() {
+    let mut cluster = Cluster::started(3);
+    let n4 = cluster.add_stranger("n4");
+    cluster.node_mut(n4).start();
+    cluster.add_member(n4, cluster.leader());
+    cluster.wait_ready_of(&[n4], READY);
+    cluster.node(n4).signal(Signal::STOP);
+    wait::until("a learner that is silent", READY, || {
+        let (_, text) = run(&cluster, &["member", "promote", "n4", "--dry-run"]);
+        text.contains("learner-lagging").then_some(())
+    });
+    let endpoints = cluster.addresses()[..3].join(",");
+    let promote = ["-e", &endpoints, "member", "promote", "n4", "--wait"];
+    let mut command = binary::command(&promote);
+    let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut promotion = command.spawn().unwrap();
+    let lines = BufReader::new(promotion.stderr.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("it can be promoted after it responds")));
+    cluster.node(n4).signal(Signal::CONT);
+    let rest: Vec<String> = lines.collect();
+    assert!(promotion.wait().unwrap().success(), "{rest:?}");
+    assert_eq!(voters(&cluster, 0), all_vote(&["n1", "n2", "n3", "n4"]));
 }
 
 #[test]

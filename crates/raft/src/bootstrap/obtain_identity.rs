@@ -155,8 +155,8 @@ fn judge_members(context: &NodeContext, round: &Round) -> Result<Option<Newcomer
             context.other_cluster.meet(cluster_id);
             if !matches!(found, Some(Newcomer::Joins(_))) {
                 found = Some(Newcomer::Joins(format!(
-                    "waiting to be added to cluster {cluster_id}: run `seqd member add {name} {}`, \
-                     then `seqd member promote {name} --wait`",
+                    "waiting to be added to cluster {cluster_id}: run `seqd member add {name} {} \
+                     --wait`, then `seqd member promote {name} --wait`",
                     context.settings.peer_advertise
                 )));
             }
@@ -224,7 +224,7 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
     if !context.settings.peers.iter().any(|peer| peer.name == *name) {
         return Ok(Newcomer::Waits(format!(
             "waiting to be added: {name} is not among the configured peers; run `seqd member add \
-             {name} {}` on the cluster, then `seqd member promote {name} --wait`{}",
+             {name} {} --wait` on the cluster, then `seqd member promote {name} --wait`{}",
             context.settings.peer_advertise,
             unanswered(name, round)
         )));

@@ -4,10 +4,13 @@ mod replace;
 mod replacement;
 mod wait;
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use seqd_client::api::{AddMember, MemberChange, Role, UpdateMember, validate_name};
+use tokio::time::Instant;
 
-use self::wait::{Goal, LIMIT, until};
+use self::wait::{Goal, LIMIT, promote, until};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -130,8 +133,14 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
             if let Some(trial) = session.trial() {
                 return session.print_plan(&trial.promote_member(&name).await?);
             }
-            let change = session.client.promote_member(&name).await?;
-            finish(change, wait.then_some(Goal::Votes), session).await
+            if !wait {
+                let change = session.client.promote_member(&name).await?;
+                return finish(change, None, session).await;
+            }
+            let begun = Instant::now();
+            let change = promote(&name, LIMIT, session).await?;
+            let rest = LIMIT.saturating_sub(begun.elapsed());
+            finish_within(change, Goal::Votes, rest, session).await
         }
         MemberCommand::Demote { name, wait } => {
             let plan = session.client.dry_run().demote_member(&name).await?;
@@ -198,13 +207,23 @@ async fn list(session: &Session) -> Result<u8, Failure> {
 
 /// Prints the change. With `--wait`, first polls the cluster until the change is complete.
 async fn finish(
-    mut change: MemberChange,
+    change: MemberChange,
     goal: Option<Goal>,
     session: &Session,
 ) -> Result<u8, Failure> {
-    if let Some(goal) = goal
-        && let Some(cluster) = until(&change.name, &goal, LIMIT, session).await?
-    {
+    match goal {
+        Some(goal) => finish_within(change, goal, LIMIT, session).await,
+        None => print(&change, "", session),
+    }
+}
+
+async fn finish_within(
+    mut change: MemberChange,
+    goal: Goal,
+    limit: Duration,
+    session: &Session,
+) -> Result<u8, Failure> {
+    if let Some(cluster) = until(&change.name, &goal, limit, session).await? {
         change.quorum = cluster.quorum;
     }
     print(&change, "", session)

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use seqd_client::Error;
-use seqd_client::api::{Cluster, Member, MemberState, Role, UpdateMember, exit};
+use seqd_client::api::{
+    Cluster, ErrorCode, Member, MemberChange, MemberState, Role, UpdateMember, exit,
+};
 use tokio::time::Instant;
 
 use crate::failure::Failure;
@@ -213,6 +215,31 @@ pub(super) async fn until(
             session.note(&format!(
                 "{name} {goal_text} yet: {awaited} ({waited} s of {all} s)"
             ));
+            next_note = Instant::now() + PATIENCE;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Promotes a learner. Repeats the request while the learner has not caught up.
+pub(super) async fn promote(
+    name: &str,
+    limit: Duration,
+    session: &Session,
+) -> Result<MemberChange, Failure> {
+    let begun = Instant::now();
+    let mut next_note = begun + PATIENCE;
+    loop {
+        let problem = match session.client.promote_member(name).await {
+            Err(Error::Problem(problem)) if problem.is(ErrorCode::LearnerLagging) => problem,
+            result => return Ok(result?),
+        };
+        if begun.elapsed() >= limit {
+            return Err(Error::Problem(problem).into());
+        }
+        if Instant::now() >= next_note {
+            let (waited, all) = (begun.elapsed().as_secs(), limit.as_secs());
+            session.note(&format!("{} ({waited} s of {all} s)", problem.detail));
             next_note = Instant::now() + PATIENCE;
         }
         tokio::time::sleep(LOOK_EVERY).await;
