@@ -94,7 +94,11 @@ fn parse<T: Integer, E: serde::de::Error>(given: Given) -> Result<T, E> {
         Given::Unsigned(number) => number.to_string(),
         Given::Signed(number) => number.to_string(),
         Given::Float(number) if number.abs() >= TOO_LARGE => {
-            return Err(outside::<T, E>("the number"));
+            let is_wider = T::MOST.len() > u64::MAX.to_string().len();
+            return Err(match is_wider && number > 0.0 {
+                true => E::custom("an integer above 18446744073709551615 must be a string"),
+                false => outside::<T, E>("the number"),
+            });
         }
         Given::Float(_) => {
             return Err(E::custom("an integer has neither point nor exponent"));
@@ -312,6 +316,21 @@ mod tests {
         assert_eq!(serde_json::from_str::<Row>(numbers).unwrap(), row);
         let sparse: Row = serde_json::from_str(r#"{"id":7,"to":null}"#).unwrap();
         assert_eq!((sparse.id, sparse.to, sparse.count), (7, None, None));
+    }
+
+    #[test]
+    fn an_integer_of_more_than_64_bits_is_read_from_a_string() {
+        #[derive(Debug, Deserialize)]
+        struct Grant {
+            #[serde(with = "Decimal")]
+            grant: u128,
+        }
+        let read = |text: &str| serde_json::from_str::<Grant>(text);
+        let grant = read(r#"{"grant":"3361735686716518056202"}"#).unwrap().grant;
+        assert_eq!(grant, 3_361_735_686_716_518_056_202);
+        let refusal = read(r#"{"grant":3361735686716518056202}"#).unwrap_err();
+        let refusal = refusal.to_string();
+        assert!(refusal.contains("must be a string"), "{refusal}");
     }
 
     #[test]

@@ -69,6 +69,8 @@ fn leaf_returns_bare_digits() {
         let refused = ask(&cluster, method, path);
         refused.refused(405, "method-not-allowed");
     }
+    let keyed = http::get(&cluster.url(0, path)).header("Idempotency-Key", "k");
+    keyed.reply().refused(400, "invalid-argument");
     let reply = http::get(&cluster.url(0, path)).accept_json().reply();
     let json = "application/json;charset=UTF-8";
     assert_eq!(seen(&reply), (200, json, "5"));

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use seqd_api::{
     FormatError, IdBody, IdFormat, IdParts, IdPartsQuery, IdQuery, IdText, IdValue, Media, Need,
-    Problem, Request as _, Scope,
+    Problem, Scope, Typed as _, op,
 };
 use serde_json::to_writer;
 
 use super::costly;
-use super::keyed::few_with_key;
-use super::no_count;
+use super::decode_one;
+use super::keyed::check_with_key;
 use crate::http::{Call, Request, Response};
 use crate::minting::Minter;
 use crate::problems::{internal, invalid};
@@ -39,12 +39,14 @@ impl IdRequest {
                 count: None,
             });
         }
-        let query: IdQuery = request.decode()?;
-        if is_one {
-            no_count(query.count, "/v1/ids", IdQuery::FIELDS)?;
+        let query: IdQuery = if is_one {
+            decode_one(request, op::GetId::ROW, op::GetIds::ROW.path)?
         } else {
+            request.decode()?
+        };
+        if !is_one {
             node.ids.check_count(query.count)?;
-            few_with_key(request, query.count)?;
+            check_with_key(node, request, (query.count, true))?;
         }
         let found = node.ids.layout(query.layout.as_deref(), request.deadline);
         let (name, bits) = found.await?;

@@ -28,6 +28,10 @@ use crate::services::{KeyError, KeyedHandling, ServiceError, Services};
 /// thousand of the widest form.
 const MAX_COUNT_WITH_KEY: u64 = 1000;
 
+/// The size of a listed ID or value in the usual forms. If a response is larger, and there is no room
+/// for it, its values remain a gap.
+const LISTED_BYTES: u64 = 32;
+
 /// The least time for abandoning the key of a refused request, also beyond the request's deadline.
 const ABANDON_WAIT: Duration = Duration::from_millis(500);
 
@@ -156,9 +160,7 @@ where
             match kept.await {
                 Ok(()) => return Ok(stored.answer()),
                 Err(error @ (ServiceError::Full(_) | ServiceError::Overloaded { .. })) => {
-                    let hint = "the response was not stored, and its values remain a gap; send less in \
-                         one request";
-                    Problem::from(error).with_hint(hint)
+                    not_kept(error)
                 }
                 Err(error) => return Err(not_kept(error)),
             }
@@ -172,12 +174,12 @@ where
 }
 
 /// The error for a response that was not stored. The response is not sent, and its values remain a
-/// gap.
+/// gap, so a repetition without the key would take others.
 fn not_kept(error: ServiceError) -> Problem {
-    let detail = format!("the response was not stored: {error}");
+    let detail = format!("the response was not stored, and its values remain a gap: {error}");
     let problem = match error {
         ServiceError::Refused(Refusal::Keys(KeyRefusal::ClaimLost { .. })) => {
-            Problem::new(ErrorCode::InProgress, detail).with_retry_after_ms(100)
+            Problem::new(ErrorCode::OutcomeUnknown, detail)
         }
         ServiceError::Refused(_) => Problem::from(error),
         _ => Problem::new(ErrorCode::OutcomeUnknown, detail),
@@ -185,19 +187,28 @@ fn not_kept(error: ServiceError) -> Problem {
     problem.with_hint("retry the request with the same key: it takes effect at most once")
 }
 
-/// Refuses a request with a key whose count exceeds the room of a stored response, before anything
-/// is allocated.
-pub(super) fn few_with_key(request: &Request, count: Option<u64>) -> Result<(), Problem> {
+/// Refuses a request with a key, before anything is allocated, if its count exceeds the room of a
+/// stored response, or if there is no room for the response. `is_listed` is true if the response
+/// lists each value.
+pub(super) fn check_with_key(
+    node: &Services,
+    request: &Request,
+    (count, is_listed): (Option<u64>, bool),
+) -> Result<(), Problem> {
     let count = count.unwrap_or(1);
-    if request.key.is_none() || count <= MAX_COUNT_WITH_KEY {
+    if request.key.is_none() {
         return Ok(());
     }
-    let detail = format!(
-        "count is 1 to {MAX_COUNT_WITH_KEY} with an Idempotency-Key, because the response is \
-         stored, not {count}"
-    );
-    let problem = Problem::new(ErrorCode::CountTooLarge, detail);
-    Err(problem.with_extra("limit", MAX_COUNT_WITH_KEY))
+    if count > MAX_COUNT_WITH_KEY {
+        let detail = format!(
+            "count is 1 to {MAX_COUNT_WITH_KEY} with an Idempotency-Key, because the response is \
+             stored, not {count}"
+        );
+        let problem = Problem::new(ErrorCode::CountTooLarge, detail);
+        return Err(problem.with_extra("limit", MAX_COUNT_WITH_KEY));
+    }
+    let bytes = if is_listed { count * LISTED_BYTES } else { 0 };
+    Ok(node.keys.check_answer(request.tenant, bytes)?)
 }
 
 #[cfg(test)]
@@ -208,6 +219,26 @@ mod tests {
 
     use super::*;
     use crate::admission::lanes::Lanes;
+
+    #[test]
+    fn a_request_whose_values_are_a_gap_is_not_called_repeatable() {
+        let name = KeyName {
+            space: KeySpace::Users,
+            key: "k".to_owned(),
+        };
+        let lost = KeyRefusal::ClaimLost { name };
+        for error in [
+            ServiceError::Overloaded {
+                detail: "full".to_owned(),
+                retry_after_ms: 100,
+            },
+            ServiceError::Refused(Refusal::Keys(lost)),
+        ] {
+            let problem = not_kept(error);
+            assert_eq!(&*problem.code, "outcome-unknown");
+            assert!(!problem.retryable, "{problem:?}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_with_a_key_that_waits_for_others_leaves_its_lane() {

@@ -8,7 +8,7 @@ use seqd_api::{GetSequenceQuery, Media, Next, NextRequest, Problem, Sequence, Se
 use seqd_state::{SequenceName, Tenant};
 
 use super::costly;
-use super::keyed::few_with_key;
+use super::keyed::check_with_key;
 use crate::http::{ETag, Request, Response, etag};
 use crate::places::Places;
 use crate::services::{SequenceError, ServiceError, Services, plan_of_equal, sequence_name};
@@ -108,8 +108,9 @@ pub(super) async fn patch(node: Arc<Services>, request: Request) -> Result<Respo
 pub(super) async fn next(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted: NextRequest = request.decode()?;
     let name = sequence_name(request.name())?;
-    few_with_key(&request, wanted.count)?;
     let is_text = request.media == Media::Text;
+    let is_listed = is_text || wanted.expand.unwrap_or(false);
+    check_with_key(&node, &request, (wanted.count, is_listed))?;
     let next = node
         .sequences
         .next(&name, &wanted, is_text, request.deadline)

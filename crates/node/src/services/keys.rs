@@ -19,7 +19,7 @@ use seqd_state::{
 use tokio::time::Instant;
 
 use super::error::{
-    KeyError, RequestError, ServiceError, not_dots, on_state, propose, read, unexpected,
+    KeyError, RequestError, ServiceError, nonce_of, not_dots, on_state, propose, read, unexpected,
 };
 use super::key_admin::state_of;
 use super::room::Resource;
@@ -108,7 +108,7 @@ impl KeyService {
                 .claim_ttl_ms
                 .unwrap_or(BeginKey::DEFAULT_CLAIM_TTL_MS),
             fingerprint: wanted.fingerprint.unwrap_or_default(),
-            nonce: wanted.nonce.unwrap_or_default(),
+            nonce: nonce_of(wanted.nonce)?,
         };
         // The secret is read before the claim is made: a claim that cannot be named could only
         // expire.
@@ -383,14 +383,24 @@ impl KeyService {
     /// Refuses a result that is larger than its reservation if there is no room for it, or if it
     /// would be too far ahead of the checkpoint.
     pub(super) fn check_result(&self, name: &KeyName, bytes: usize) -> Result<(), ServiceError> {
-        let more = bytes.saturating_sub(RESERVED_RESULT_BYTES) as u64;
-        let held = peek(&*self.replica, |state| {
-            let tenant = state.key(name).filter(|key| key.result.is_none())?.tenant;
-            let held = state.keys_held();
-            let undrained = state.undrained(tenant);
-            Some((tenant, held.of(tenant), held.all(), undrained))
+        let tenant = peek(&*self.replica, |state| {
+            let open = state.key(name).filter(|key| key.result.is_none())?;
+            Some(open.tenant)
         });
-        let Some((tenant, held, used, undrained)) = held.flatten().filter(|_| more > 0) else {
+        match tenant.flatten() {
+            Some(tenant) => self.check_answer(tenant, bytes as u64),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a response of this size like [`Self::check_result`], before the request is served.
+    pub(crate) fn check_answer(&self, tenant: Tenant, bytes: u64) -> Result<(), ServiceError> {
+        let more = bytes.saturating_sub(RESERVED_RESULT_BYTES as u64);
+        let held = peek(&*self.replica, |state| {
+            let held = state.keys_held();
+            (held.of(tenant), held.all(), state.undrained(tenant))
+        });
+        let Some((held, used, undrained)) = held.filter(|_| more > 0) else {
             return Ok(());
         };
         let share = self.limits.tenant_share;

@@ -6,7 +6,7 @@ use seqd_api::{BeginKey, ConsumeToken, IssueTokens, TokenConsumed, TokensIssued}
 use seqd_state::{MAX_ISSUED, OneTimeCommand, OneTimeId, OneTimeOutcome, Outcome, Tenant};
 use tokio::time::{Instant, timeout_at};
 
-use super::error::{OneTimeError, ServiceError, count_within, propose, unexpected};
+use super::error::{OneTimeError, ServiceError, count_within, nonce_of, propose, unexpected};
 use super::one_time_text::{OneTimeText, draw};
 use super::room::Resource;
 use crate::config::keys::LimitsSection;
@@ -82,7 +82,7 @@ impl OneTimeService {
         deadline: Instant,
     ) -> Result<TokenConsumed, ServiceError> {
         let OneTimeText { id, hash } = OneTimeText::read(token).ok_or(OneTimeError::NotFound)?;
-        let nonce = wanted.nonce.unwrap_or_default();
+        let nonce = nonce_of(wanted.nonce)?;
         let consume = OneTimeCommand::Consume { id, hash, nonce };
         match propose(&*self.replica, consume, deadline).await? {
             Outcome::OneTime(OneTimeOutcome::First) => Ok(TokenConsumed { consumed: true }),

@@ -121,7 +121,7 @@ async fn a_node_begins_no_more_keys_than_its_limits_and_completes_begun_ones() {
                 .claim,
         );
     }
-    let full = keys.begin("4", begin(""), Tenant::OPERATOR, soon()).await;
+    let full = keys.begin("4", begin("4"), Tenant::OPERATOR, soon()).await;
     assert!(matches!(
         full,
         Err(ServiceError::Full(NoRoom::Full {
@@ -147,7 +147,7 @@ async fn a_node_begins_no_more_keys_than_its_limits_and_completes_begun_ones() {
             ..LIMITS
         },
     );
-    let full = keys.begin("4", begin(""), Tenant::OPERATOR, soon()).await;
+    let full = keys.begin("4", begin("4"), Tenant::OPERATOR, soon()).await;
     assert!(matches!(
         full,
         Err(ServiceError::Full(NoRoom::Full {
@@ -303,6 +303,13 @@ async fn answers_with_a_key_stay_within_the_share_of_their_tenant() {
         }
     }
     assert_eq!(kept, 2, "an answer was kept beyond the share");
+    // A request whose response would have no room is refused before it takes values.
+    let refused = keys.check_answer(tenant, 100 << 10);
+    assert!(matches!(
+        refused,
+        Err(ServiceError::Full(NoRoom::Share { .. }))
+    ));
+    keys.check_answer(tenant, 10 << 10).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
