@@ -1,11 +1,13 @@
 //! Maps the error of a service to the problem in the response. The code and the message are the
 //! error's own; this file adds advice: when to retry, and what to do.
 
-use seqd_api::{ErrorCode, KeyState, Problem, call_or_command, nearest};
+use seqd_api::{ErrorCode, KeyState, Problem, SequenceSpec, call_or_command, nearest};
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    AccessRefusal, ClusterRefusal, KeyRefusal, LockHolder, LockRefusal, Refusal, WorkerRefusal,
+    AccessRefusal, ClusterRefusal, KeyRefusal, LockHolder, LockRefusal, Refusal, SequenceRefusal,
+    WorkerRefusal,
 };
+use serde_json::{Map, Value};
 
 use crate::admission::refusal;
 use crate::minting::MintError;
@@ -250,8 +252,14 @@ fn sequence(problem: Problem, error: &SequenceError) -> Problem {
     match error {
         SequenceError::NotFound {
             name,
+            former: Some(former),
+            ..
+        } => problem.with_hint(recreation(name.as_str(), former)),
+        SequenceError::NotFound {
+            name,
             near,
             for_use,
+            ..
         } => problem.with_hint(match (near, for_use) {
             (Some(near), true) => call_or_command(
                 &format!("did you mean {near}? if not: PUT /v1/sequences/{name} creates it"),
@@ -283,6 +291,32 @@ fn sequence(problem: Problem, error: &SequenceError) -> Problem {
         | SequenceError::UnknownGrant { .. }
         | SequenceError::GrantOfKey { .. } => problem,
     }
+}
+
+/// How to create a deleted sequence again, with its former definition.
+fn recreation(name: &str, former: &SequenceSpec) -> String {
+    let fields = match serde_json::to_value(former) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let fields: Map<_, _> = (fields.into_iter())
+        .filter(|(_, value)| !value.is_null())
+        .collect();
+    let options: String = fields
+        .iter()
+        .map(|(key, value)| match value {
+            Value::String(text) => format!(" --{key} {text}"),
+            _ => format!(" --{key}"),
+        })
+        .collect();
+    let body = match fields.is_empty() {
+        true => String::new(),
+        false => format!(" with {}", Value::Object(fields)),
+    };
+    call_or_command(
+        &format!("PUT /v1/sequences/{name}{body} creates it again"),
+        &format!("seqd seq create {name}{options}"),
+    )
 }
 
 fn lease(problem: Problem, error: &LeaseError) -> Problem {

@@ -5,7 +5,7 @@
 
 use std::fmt::{Debug, Display};
 
-use seqd_api::ErrorCode;
+use seqd_api::{ErrorCode, SequenceSpec};
 use seqd_raft::{DrawError, MemberError, ProposeError, SnapshotError};
 use seqd_state::{
     Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName, Share, State,
@@ -86,6 +86,8 @@ pub(crate) enum SequenceError {
     #[error("there is no sequence {name}")]
     NotFound {
         name: SequenceName,
+        /// The definition of a deleted sequence of this name, if values were requested.
+        former: Option<Box<SequenceSpec>>,
         /// The nearest existing name.
         near: Option<String>,
         /// True if values were requested, so the error explains how to create the sequence.

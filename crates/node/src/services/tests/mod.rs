@@ -424,6 +424,7 @@ async fn a_name_that_is_missing_comes_with_the_nearest_and_only_use_with_how_to_
                 name,
                 near,
                 for_use,
+                ..
             }) = error
             else {
                 panic!("{error}");

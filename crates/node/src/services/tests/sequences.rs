@@ -3,7 +3,7 @@
 use seqd_api::{ErrorCode, NextRequest};
 use seqd_state::{AccessId, DefinitionChange, SequenceCommand, Share};
 
-use super::super::error::{RequestError, ServiceError};
+use super::super::error::{RequestError, SequenceError, ServiceError};
 use super::super::last_value;
 use super::super::room::NoRoom;
 use super::*;
@@ -157,5 +157,40 @@ async fn the_last_value_is_one_that_was_granted() {
         }
         let drawn = story.sequences.get(&name(), false, soon()).await.unwrap();
         assert_eq!(last_value(&drawn), Some(expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_use_of_a_deleted_sequence_returns_the_definition_with_which_it_is_created_again() {
+    let descending = SequenceSpec {
+        start: Some(-3),
+        increment: Some(-2),
+        min: Some(-9),
+        max: Some(5),
+        cycle: Some(true),
+        ..strict()
+    };
+    let from_zero = SequenceSpec {
+        min: Some(0),
+        start: Some(7),
+        ..SequenceSpec::default()
+    };
+    let below_zero = SequenceSpec {
+        increment: Some(-1),
+        ..SequenceSpec::default()
+    };
+    let plain = SequenceSpec::default();
+    for spec in [descending, from_zero, below_zero, ascending(9), plain] {
+        let story = Story::begin();
+        story.create(spec.clone()).await.unwrap();
+        let deleted = story.sequences.delete(&name(), None, soon()).await;
+        deleted.unwrap();
+        let error = story.next(of(1), false).await.unwrap_err();
+        let ServiceError::Sequence(SequenceError::NotFound { former, .. }) = error else {
+            panic!("{error}");
+        };
+        let former = *former.expect("the definition");
+        assert_eq!(former, spec);
+        story.create(former).await.unwrap();
     }
 }
