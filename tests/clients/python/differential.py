@@ -97,6 +97,8 @@ def compare(command, seed, connections, rows):
             explained[row.reason] += 1
         else:
             unexplained.append(f"{case.text} -> redis {replies[0]!r}, seqd {replies[1]!r}")
+    if command in CONNECTION_COMMANDS:
+        connections.close()
     return explained, unexplained
 
 

@@ -48,6 +48,23 @@ def pipelines(client, name):
     check("the error between them", "unknown command" in str(replies[2]), replies[2])
 
 
+def transactions(client, name):
+    """redis-py sends more than 6000 bytes in pieces."""
+    client.set(name + ":lock", "me", nx=True, px=60000)
+    for _ in range(10):
+        pipe = client.pipeline()
+        for _ in range(400):
+            pipe.incr(name)
+        raises(
+            "a long transaction",
+            redis.ResponseError,
+            pipe.delete(name + ":lock").execute,
+            "no transactions",
+        )
+    equal("the counter is unchanged", client.get(name), None)
+    equal("the lock is held", client.delete(name + ":lock"), 1)
+
+
 def errors(client, name):
     raises(
         "set of a word",
@@ -134,5 +151,6 @@ for protocol in (3, 2):
     callers(f"{prefix}:callers")
     if TARGET == "seqd":
         seqd_commands(client, f"{prefix}:counter")
+        transactions(client, f"{prefix}:transaction")
     client.close()
 done()

@@ -169,6 +169,14 @@ fn a_segment_ends_at_the_number_that_is_returned() {
     let create = "/segments/distributor/shop/paid?offset=1000&step=10";
     ask(&cluster, 1, "POST", create).ok();
     assert_eq!(next(2, "paid", 10).body, "1010");
+    // A deleted sequence never starts again at the offset.
+    for (offset, end) in [(0, "1020"), (5000, "5010"), (7, "5020")] {
+        let path = "/v1/sequences/cosid.shop.paid";
+        ask(&cluster, 0, "DELETE", path).ok();
+        let create = format!("/segments/distributor/shop/paid?offset={offset}&step=10");
+        ask(&cluster, 1, "POST", &create).ok();
+        assert_eq!(next(2, "paid", 10).body, end);
+    }
     for step in [0, -1, 1_000_001] {
         assert_eq!(refusal(&next(0, "order", step)), "400", "{step}");
     }

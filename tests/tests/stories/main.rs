@@ -64,6 +64,7 @@ mod quorum;
 mod redis;
 mod redis_access;
 mod redis_channels;
+mod redis_refusals;
 mod replacement;
 mod revoked_tokens;
 mod segments;

@@ -1,5 +1,6 @@
 //! The Redis protocol over a real cluster: counters, locks, scripts, tokens.
 
+use std::iter;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -147,48 +148,6 @@ fn pipelined_ids_are_answered_one_by_one_and_rise() {
     let numbers: Vec<u64> = ids.iter().map(number).collect();
     assert_eq!(numbers.len(), 302);
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-}
-
-#[test]
-fn no_command_of_a_transaction_or_of_a_web_page_is_executed() {
-    let (_cluster, ports) = started(1);
-    let increments = command(&["INCR", "a"]).repeat(2_000);
-    let mut client = Resp::connect(&ports[0]);
-    let transaction = [command(&["MULTI"]), increments.clone(), command(&["EXEC"])].concat();
-    client.write(&transaction).expect("a connection");
-    for _ in 0..2_002 {
-        let refused = client.reply().expect("a reply");
-        assert!(
-            refused.error().starts_with("ERR no transactions: "),
-            "{refused:?}"
-        );
-    }
-    // After a client has read the refusal, its connection can be used again.
-    let refused = client.call("MULTI");
-    assert!(refused.error().starts_with("ERR no transactions: "));
-    let value = until("the end of the refusals", PATIENCE, || {
-        // A command that arrives together with the refused one may count as part of the
-        // transaction.
-        Some(client.call("GET a")).filter(|reply| !matches!(reply, Value::Error(_)))
-    });
-    assert_eq!(value, Value::Nil);
-
-    let page = [&b"POST / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &increments].concat();
-    client.write(&page).expect("a connection");
-    let refused = client.reply().expect("a reply");
-    assert!(
-        refused.error().starts_with("ERR unknown command"),
-        "{refused:?}"
-    );
-    assert!(client.reply().is_err(), "the connection is open");
-    let mut client = Resp::connect(&ports[0]);
-    assert_eq!(client.call("INCR a").integer(), 1);
-    // A client that closes its sending direction still receives its replies.
-    client
-        .write(&command(&["INCR", "a"]))
-        .expect("a connection");
-    client.finish();
-    assert_eq!(client.reply().expect("a reply").integer(), 2);
 }
 
 #[test]
@@ -360,6 +319,13 @@ fn a_token_is_needed_and_separates_the_locks_of_two_clients() {
     let mut narrow = auth(&narrow.token);
     let mut operator = auth(OPERATOR);
     assert_eq!(one.call("INCR order").integer(), 1);
+    let wrong = one.call("AUTH wrong");
+    assert!(wrong.error().starts_with("WRONGPASS "), "{wrong:?}");
+    assert_eq!(
+        one.call("INCR order").integer(),
+        2,
+        "the earlier token is lost"
+    );
     assert_eq!(narrow.call("INCR a.order").integer(), 1);
     assert!(narrow.call("INCR order").error().starts_with("NOPERM "));
     // Setting a counter needs the scope that an advance needs over HTTP.
@@ -412,6 +378,24 @@ fn a_request_with_several_keys_counts_once_and_deletes_all_or_none() {
     assert_eq!(operator.call("SET c value NX PX 60000"), OK());
     assert!(slow.call("DEL a b c").error().starts_with("NOPERM "));
     assert_eq!(slow.call("DEL a b a none").integer(), 2);
+
+    // A single request that counts twice would be refused.
+    let limited = json!({"scopes": ["admin"], "per_second": 3});
+    let (limited, _) = Caller::with(&cluster, &limited);
+    let mut slow = signed_in(&ports[0], &limited.token);
+    assert_eq!(slow.call("SET counter 10"), OK());
+    assert_eq!(slow.call("SET counter 20"), OK());
+    let limited = json!({"scopes": ["allocate"], "per_second": 4});
+    let (limited, _) = Caller::with(&cluster, &limited);
+    let mut slow = signed_in(&ports[0], &limited.token);
+    let channels = (0..60).map(|at| format!("redisson_lock__channel:{{a{at}}}"));
+    let words: Vec<String> = iter::once("SUBSCRIBE".to_owned()).chain(channels).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    slow.write(&command(&words)).expect("a connection");
+    for _ in 0..60 {
+        let confirmed = slow.reply().expect("a reply");
+        assert!(matches!(confirmed, Value::Array(_)), "{confirmed:?}");
+    }
 }
 
 #[test]

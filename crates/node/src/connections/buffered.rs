@@ -112,11 +112,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
         Self::new(stream, BytesMut::new(), None)
     }
 
-    /// Returns whether the last read waited for bytes, after all replies were sent.
-    pub(crate) fn has_waited(&self) -> bool {
-        self.eager == 0
-    }
-
     /// Appends a reply. It is sent when more bytes are read.
     pub(crate) fn reply(&mut self, bytes: &[u8]) {
         self.stream.hold(bytes);

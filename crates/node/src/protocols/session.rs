@@ -111,10 +111,10 @@ impl Session {
     }
 
     /// Presents a token for the following requests; `None` presents none. A text that is too long
-    /// for a token counts as none.
-    pub(crate) fn present(&mut self, token: Option<&[u8]>) {
+    /// for a token counts as none. Returns the earlier token.
+    pub(crate) fn present(&mut self, token: Option<&[u8]>) -> Option<Vec<u8>> {
         let token = token.filter(|token| token.len() <= MOST_TOKEN && self.needs_token());
-        self.token = token.map(<[u8]>::to_vec);
+        std::mem::replace(&mut self.token, token.map(<[u8]>::to_vec))
     }
 
     /// The caller by the presented token, outside of a request.

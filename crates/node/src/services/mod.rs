@@ -32,6 +32,7 @@ mod plans;
 #[cfg(target_os = "linux")]
 mod process;
 mod resets;
+mod revival;
 mod room;
 mod scrape;
 mod seals;

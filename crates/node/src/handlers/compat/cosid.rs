@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use jiff::SignedDuration;
-use seqd_api::{ErrorCode, Mode, NextRequest, Problem, SequenceSpec, Typed as _, op};
+use seqd_api::{
+    AdvanceRequest, ErrorCode, Mode, NextRequest, Problem, SequenceSpec, Typed as _, op,
+};
 use serde_json::json;
 
 use super::{JSON, mint, response, spring};
 use crate::http::{Foreign, Response};
 use crate::problems::invalid;
-use crate::services::{MachinePool, Services, sequence_name};
+use crate::services::{MachinePool, ServiceError, Services, sequence_name};
 
 /// The longest hold of a machine number, which is that of a lock. A stable instance always gets
 /// this time.
@@ -227,17 +229,23 @@ async fn created(node: &Services, from: &Foreign) -> Result<(), Problem> {
         Err(problem) if problem.is(ErrorCode::NotFound) => {}
         Err(problem) => return Err(problem),
     }
+    // A deleted sequence keeps its definition, which may have another offset.
+    let start = offset.saturating_add(1);
     let created = from.serve(op::PutSequence::ROW, &name, async |admitted| {
         let spec = SequenceSpec {
             mode: Some(Mode::Strict),
-            start: Some(offset.saturating_add(1)),
+            start: Some(start),
             description: Some("segments of CosId".to_owned()),
             ..SequenceSpec::default()
         };
-        let by = (admitted.tenant, admitted.deadline);
-        node.sequences
-            .create(&sequence_name(&name)?, spec, by)
-            .await
+        let (name, by) = (sequence_name(&name)?, (admitted.tenant, admitted.deadline));
+        let created = node.sequences.create_or_revive(&name, spec, by).await?;
+        if created.is_new && created.sequence.next.is_some_and(|next| next < start) {
+            let above = AdvanceRequest { to: start };
+            let advanced = node.sequences.advance(&name, &above, admitted.deadline);
+            advanced.await?;
+        }
+        Ok::<_, ServiceError>(())
     });
     match created.await {
         // Another instance has created the sequence meanwhile.

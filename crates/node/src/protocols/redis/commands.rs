@@ -1,6 +1,9 @@
 //! The table of commands.
 
+use std::time::Duration;
+
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::channels::only_subscribed;
 use super::connection::Client;
@@ -202,20 +205,26 @@ fn is_of_subscriber(run: Run) -> bool {
 
 const NO_TRANSACTIONS: &str = "ERR no transactions: each command takes effect on its own";
 
+/// The time for which a client may send the rest of a refused transaction. A client that continues
+/// after the refusal without an `EXEC` then loses its connection and opens another. This time must
+/// exceed the pauses within a transaction that is sent as a whole, for example while a lost packet
+/// is sent again: some clients repeat unanswered requests on the next connection.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+
 /// Returns whether a request is refused as part of a transaction. Most clients send a transaction
-/// as a whole, so none of its commands may have an effect. Other clients continue after the
-/// refusal.
+/// without waiting for the reply to `MULTI`, so none of its commands may have an effect. A pause
+/// does not end the transaction, because the client may send it in pieces.
 fn is_of_transaction(client: &mut Client, name: &[u8]) -> bool {
     let is = |words: &[&str]| {
         let mut words = words.iter();
         words.any(|it| name.eq_ignore_ascii_case(it.as_bytes()))
     };
-    let was_refused = client.in_refused;
-    client.in_refused = match was_refused {
-        true => !is(&["exec", "discard", "reset", "quit"]),
-        false => is(&["multi"]),
-    };
-    client.in_refused || is(&["exec", "discard", "watch", "unwatch"])
+    if is(&["multi"]) {
+        client.in_refused = Some(Instant::now() + REFUSED_FOR);
+    } else if is(&["exec", "discard", "reset", "quit"]) {
+        client.in_refused = None;
+    }
+    client.in_refused.is_some() || is(&["exec", "discard", "watch", "unwatch"])
 }
 
 /// Returns whether a command is a line of an HTTP request, which a web page of any site can make a

@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use seqd_api::Problem;
 use seqd_net::Connection;
 use tokio::task::yield_now;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::channels::Subscriptions;
 use super::commands::{self, Run};
@@ -47,8 +47,9 @@ pub(super) struct Client {
     pub(super) id: u64,
     /// The connection ends after the next reply.
     pub(super) is_over: bool,
-    /// A transaction was refused, and its remaining commands may follow.
-    pub(super) in_refused: bool,
+    /// A transaction was refused, and its remaining commands may follow. The connection ends at
+    /// this time if the transaction does not.
+    pub(super) in_refused: Option<Instant>,
     pub(super) subscriptions: Subscriptions,
 }
 
@@ -137,7 +138,7 @@ pub(super) async fn serve(
         name: String::new(),
         id: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
         is_over: false,
-        in_refused: false,
+        in_refused: None,
         subscriptions: Subscriptions::default(),
     };
     if let Err(error) = exchange(Buffered::pooled(stream), client, stopping).await {
@@ -159,7 +160,7 @@ async fn exchange(
             yield_now().await;
         }
         let before = stream.bytes.len();
-        let alone = client.in_refused || client.is_subscribed();
+        let alone = client.in_refused.is_some() || client.is_subscribed();
         let next = next(&mut stream.bytes, &mut ahead, alone);
         served += (before - stream.bytes.len()) / TURN_BYTES;
         match next {
@@ -207,23 +208,30 @@ async fn more(
     if let Err(refused) = client.session.hold(stream.bytes.len()) {
         return Ok(Some(vec![client.give_up(&refused).await]));
     }
-    let is_between = stream.bytes.is_empty();
+    let abandoned = client.in_refused.filter(|_| stream.bytes.is_empty());
+    let mut abandoned = abandoned.map(|at| Box::pin(sleep_until(at)));
     let mut pushed = None;
     let interrupted = poll_fn(|cx| match client.subscriptions.poll_next(cx) {
         Poll::Ready(push) => {
             pushed = Some(push);
             Poll::Ready(())
         }
-        Poll::Pending => stop.as_mut().poll(cx),
+        Poll::Pending => {
+            if let Some(abandoned) = &mut abandoned {
+                client.is_over = abandoned.as_mut().poll(cx).is_ready();
+            }
+            match client.is_over {
+                true => Poll::Ready(()),
+                false => stop.as_mut().poll(cx),
+            }
+        }
     });
     let filled = stream.fill(pin!(interrupted)).await?;
-    // The client may have seen the refusal before it sent more.
-    client.in_refused &= !(is_between && stream.has_waited());
     Ok(match (pushed, filled) {
         (Some(push), _) => Some(vec![client.push(push)]),
         (None, Filled::Late) => Some(vec![client.give_up(&incomplete()).await]),
-        (None, Filled::End) => None,
-        (None, Filled::More) => Some(Vec::new()),
+        (None, Filled::End) if !client.is_over => None,
+        (None, _) => Some(Vec::new()),
     })
 }
 

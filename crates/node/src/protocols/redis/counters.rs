@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use seqd_api::{ErrorCode, Next, NextRequest, Problem, SequenceSpec, Typed as _, op};
+use seqd_api::{ErrorCode, Next, NextRequest, Problem, Sequence, SequenceSpec, Typed as _, op};
 use seqd_state::SequenceName;
 use tokio::time::Instant;
 
@@ -193,14 +193,15 @@ impl Client {
         }
     }
 
-    /// Creates a sequence for a counter, with the default first value or with `start`. Returns
-    /// `false` if the sequence exists.
+    /// Creates a sequence for a counter, with the default first value or with `start`. A deleted
+    /// sequence keeps its definition and continues at its high-water mark. Returns `None` if the
+    /// sequence exists.
     pub(super) async fn create(
         &self,
         name: &SequenceName,
         start: Option<i64>,
         admitted: &Admitted,
-    ) -> Result<bool, ServiceError> {
+    ) -> Result<Option<Sequence>, ServiceError> {
         let services = self.session.services();
         let (tenant, deadline) = (admitted.tenant, admitted.deadline);
         let holder = services
@@ -218,12 +219,14 @@ impl Client {
         };
         let created = services
             .sequences
-            .create(name, spec, (tenant, deadline))
+            .create_or_revive(name, spec, (tenant, deadline))
             .await;
         match created {
             // Another client was first.
-            Err(error) if error.code() == ErrorCode::AlreadyExists => Ok(false),
-            created => created.map(|created| created.is_new),
+            Err(error) if error.code() == ErrorCode::AlreadyExists => Ok(None),
+            created => Ok(Some(created?)
+                .filter(|created| created.is_new)
+                .map(|created| created.sequence)),
         }
     }
 

@@ -275,22 +275,13 @@ impl Client {
     /// missing sequence is created, as by `INCR` and with the same scope.
     pub(super) async fn set_counter(&self, name: &Bytes, value: i64) -> Reply {
         let name = text(name);
-        let call = |operation| Call {
-            command: "set",
-            operation,
-            name: &name,
+        let sender = match self.admit_one("set").await {
+            Ok(sender) => sender,
+            Err(refused) => return refused,
         };
-        let create = async |admitted| self.set_new(&name, value, &admitted).await;
-        let set = match self.session.call(call(op::NextValues::ROW), create).await {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                let advance = async |admitted| self.advance(&name, value, &admitted).await;
-                self.session
-                    .call(call(op::AdvanceSequence::ROW), advance)
-                    .await
-            }
-            Err(problem) => Err(problem),
-        };
+        let begun = Instant::now();
+        let set = self.moved(&name, value, &sender).await;
+        self.session.count("set", 1, set.as_ref().err(), begun);
         match set {
             Ok(()) => Reply::OK,
             Err(problem) if problem.is(ErrorCode::WouldGoBackwards) => {
@@ -300,7 +291,28 @@ impl Client {
         }
     }
 
-    /// Creates a sequence that continues after this value. Returns `false` if it exists.
+    async fn moved(&self, name: &str, value: i64, sender: &Sender) -> Result<(), Problem> {
+        let call = |operation| Call {
+            command: "set",
+            operation,
+            name,
+        };
+        let create = async |admitted| self.set_new(name, value, &admitted).await;
+        let created = self
+            .session
+            .admitted(call(op::NextValues::ROW), sender, create);
+        if created.await? {
+            return Ok(());
+        }
+        let advance = async |admitted| self.advance(name, value, &admitted).await;
+        let advanced = self
+            .session
+            .admitted(call(op::AdvanceSequence::ROW), sender, advance);
+        advanced.await
+    }
+
+    /// Creates a sequence that continues after this value. Returns `false` if it existed, or was
+    /// deleted and continues elsewhere.
     async fn set_new(
         &self,
         name: &str,
@@ -322,18 +334,15 @@ impl Client {
                     && services.config.redis.create.is_some() =>
             {
                 let start = value.checked_add(1).ok_or_else(|| no_next(name, value))?;
-                self.create(&sequence, Some(start), admitted).await
+                let created = self.create(&sequence, Some(start), admitted).await?;
+                // The first revision has the first value of this request.
+                Ok(created.is_some_and(|it| it.revision == 1 || it.next == Some(start)))
             }
             found => found.map(|_| false),
         }
     }
 
-    async fn advance(
-        &self,
-        name: &str,
-        value: i64,
-        admitted: &Admitted,
-    ) -> Result<(), ServiceError> {
+    async fn advance(&self, name: &str, value: i64, admitted: &Admitted) -> Result<(), Problem> {
         let sequences = &self.session.services().sequences;
         let sequence = sequence_name(name)?;
         // Another node may have created the sequence a moment ago.
@@ -342,10 +351,19 @@ impl Client {
         let request = AdvanceRequest {
             to: to.ok_or_else(|| no_next(name, value))?,
         };
-        sequences
+        let advanced = sequences
             .advance(&sequence, &request, admitted.deadline)
             .await?;
-        Ok(())
+        match advanced.unconfirmed.join(", ") {
+            names if names.is_empty() => Ok(()),
+            names => {
+                let detail = format!(
+                    "{name} is moved forward, but {names} has not confirmed it and may still \
+                     return values of the time before; SET may be repeated"
+                );
+                Err(Problem::new(ErrorCode::OutcomeUnknown, detail))
+            }
+        }
     }
 }
 

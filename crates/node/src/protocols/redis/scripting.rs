@@ -9,7 +9,7 @@ use super::errors::{not_an_integer, shown, wrong_arguments};
 use super::locks::{extension, value_of};
 use super::reply::Reply;
 use super::request::{number, text};
-use super::scripts::{Action, Answer, Form, Script, Unit, recognise};
+use super::scripts::{Action, Answer, Form, Script, recognise};
 use crate::admission::Admitted;
 use crate::protocols::Call;
 use crate::services::{Found, HoldChange, RequestError, ServiceError};
@@ -156,8 +156,7 @@ impl Client {
             .ok_or_else(too_few)?;
         let change = match action {
             Action::Release => HoldChange::Release,
-            Action::Extend(Unit::Milliseconds) => extension(time(2)?)?,
-            Action::Extend(Unit::Seconds) => extension(time(2)?.saturating_mul(1000))?,
+            Action::Extend => extension(time(2)?)?,
             Action::ExtendBy => {
                 let found = locks.find_secret(name, &value, by).await?;
                 let Found::Own(holder) = found else {
@@ -213,7 +212,7 @@ impl Done {
 fn operation_of(action: Action) -> &'static Operation {
     match action {
         Action::Release => op::ReleaseLock::ROW,
-        Action::Extend(_) | Action::ExtendBy => op::RenewLock::ROW,
+        Action::Extend | Action::ExtendBy => op::RenewLock::ROW,
         Action::Obtain { .. } | Action::Create => op::AcquireLock::ROW,
         Action::Remaining => op::GetLock::ROW,
     }

@@ -21,7 +21,7 @@ pub(super) enum Action {
     /// Releases the lock if it has the value.
     Release,
     /// Extends the hold if it has the value, to at least `ARGV[2]` from now.
-    Extend(Unit),
+    Extend,
     /// Like `Extend`, or by `ARGV[2]` if `ARGV[3]` is 0.
     ExtendBy,
     /// Acquires the lock for a time, or extends the hold if it has the value. The time is the
@@ -31,12 +31,6 @@ pub(super) enum Action {
     Create,
     /// Reads the remaining time of the hold if it has the value.
     Remaining,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
-    Seconds,
-    Milliseconds,
 }
 
 /// The result of a script.
@@ -79,7 +73,6 @@ const fn form(action: Action, done: Answer, other: Answer, free: Answer) -> Form
 
 use Action::{Create, Extend, ExtendBy, Obtain, Release, Remaining};
 use Answer::{Integer, Null, Ok as Okay, Time};
-use Unit::{Milliseconds, Seconds};
 
 const ONE: Answer = Integer(1);
 const ZERO: Answer = Integer(0);
@@ -120,32 +113,27 @@ const SCRIPTS: &[(&str, Form)] = &[
     // the common compare and expire: redislock 0.9, redsync, ShedLock, pottery.
     (
         "8b8e94267d242921bc308e88864c0d7a",
-        form(Extend(Milliseconds), ONE, ZERO, ZERO),
+        form(Extend, ONE, ZERO, ZERO),
     ),
     // redis-py, reacquire.
     (
         "9485efdbf433bdbfa1f0f52919abdcb1",
-        form(Extend(Milliseconds), ONE, ZERO, ZERO),
+        form(Extend, ONE, ZERO, ZERO),
     ),
     // node-redlock 4 and 5.
     (
         "18a4acd61e74fc774517e53ba64f7baf",
-        form(Extend(Milliseconds), ONE, ZERO, ZERO),
+        form(Extend, ONE, ZERO, ZERO),
     ),
     // Spring Integration 6 and 7.
     (
         "320f99f64f7f45fad425a2372faa890e",
-        form(Extend(Milliseconds), ONE, Null, Null),
+        form(Extend, ONE, Null, Null),
     ),
     // redislock, later versions.
     (
         "4c87c411913a509ba6fa5c2f8fb42cf5",
-        form(Extend(Milliseconds), Okay, Null, Null),
-    ),
-    // python-redis-lock.
-    (
-        "cae877ab9e1092f649c1564d8174680e",
-        form(Extend(Seconds), ZERO, ONE, ONE),
+        form(Extend, Okay, Null, Null),
     ),
     // redis-py, extend.
     (

@@ -42,15 +42,16 @@ impl Client {
             }
         };
         let mut rest = arguments.get(1..).unwrap_or_default();
-        let mut name = None;
+        let (mut name, mut is_admitted) = (None, false);
         while let Some(option) = rest.first() {
             let is = |word: &[u8]| option.eq_ignore_ascii_case(word);
             rest = match &rest[1..] {
                 [user, token, rest @ ..] if is(b"auth") => {
-                    let granted = self.auth(&[user.clone(), token.clone()]).await;
+                    let granted = self.sign_in("hello", Some(user), token).await;
                     if granted != Reply::OK {
                         return granted;
                     }
+                    is_admitted = true;
                     rest
                 }
                 [given, rest @ ..] if is(b"setname") => {
@@ -60,7 +61,7 @@ impl Client {
                 _ => return syntax(),
             };
         }
-        if let Err(refused) = self.session.local("hello", || ()).await {
+        if !is_admitted && let Err(refused) = self.session.local("hello", || ()).await {
             return match refused.is(ErrorCode::Unauthorized) {
                 true => Reply::error(
                     "NOAUTH HELLO must be called with the client already authenticated, otherwise \
@@ -96,15 +97,28 @@ impl Client {
             [user, token] => (Some(user), token),
             _ => return syntax(),
         };
-        self.session.present(Some(token));
-        match self.session.local("auth", || ()).await {
+        self.sign_in("auth", user, token).await
+    }
+
+    /// Presents a token. If it is refused, the earlier one stays.
+    async fn sign_in(
+        &mut self,
+        command: &'static str,
+        user: Option<&Bytes>,
+        token: &Bytes,
+    ) -> Reply {
+        let earlier = self.session.present(Some(token));
+        let admitted = self.session.local(command, || ()).await;
+        if admitted.is_err() {
+            self.session.present(earlier.as_deref());
+        }
+        match admitted {
             Ok(()) if user.is_none() && !self.session.needs_token() => Reply::error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             ),
             Ok(()) => Reply::OK,
             Err(refused) if refused.is(ErrorCode::Unauthorized) => {
-                self.session.present(None);
                 Reply::error("WRONGPASS invalid username-password pair or user is disabled.")
             }
             Err(refused) => self.failed(&refused),

@@ -1,7 +1,8 @@
 //! `SUBSCRIBE` to the channels of Redisson's locks: a message is sent when the lock becomes free.
 
 use bytes::Bytes;
-use seqd_api::{Typed as _, op};
+use seqd_api::{Problem, Typed as _, op};
+use tokio::time::Instant;
 
 use super::channels::{FREE, MOST_CHANNELS, Push};
 use super::connection::Client;
@@ -9,9 +10,16 @@ use super::errors::shown;
 use super::redisson_scripts::lock_of_channel;
 use super::reply::{Reply, Version};
 use super::request::text;
-use crate::admission::{Admitted, refusal};
+use crate::admission::{Admitted, Sender, refusal};
 use crate::protocols::Call;
 use crate::services::{ServiceError, lock_name};
+
+/// The reason why a client has not subscribed to a channel.
+enum Refused {
+    /// The reply for a channel that is never permitted.
+    Channel(Reply),
+    Problem(Problem),
+}
 
 impl Client {
     /// Returns whether the connection accepts only commands for subscriptions: in version 2 of the
@@ -37,24 +45,35 @@ impl Client {
 
     /// `SUBSCRIBE CHANNEL...`
     pub(super) async fn subscribe(&mut self, channels: &[Bytes]) -> Reply {
-        let mut replies = Vec::new();
+        let sender = match self.admit_one("subscribe").await {
+            Ok(sender) => sender,
+            Err(refused) => return refused,
+        };
+        let begun = Instant::now();
+        let (mut replies, mut error) = (Vec::new(), None);
         for channel in channels {
-            match self.subscribed(channel).await {
+            match self.subscribed(channel, &sender).await {
                 Ok(()) => {
                     let confirmed =
                         (self.subscriptions).confirmed("subscribe", Some(channel.clone()));
                     replies.push(confirmed);
                 }
-                Err(refused) => {
-                    replies.push(refused);
+                Err(Refused::Channel(reply)) => {
+                    replies.push(reply);
+                    break;
+                }
+                Err(Refused::Problem(problem)) => {
+                    replies.push(self.failed(&problem));
+                    error = Some(problem);
                     break;
                 }
             }
         }
+        self.session.count("subscribe", 1, error.as_ref(), begun);
         Reply::Several(replies)
     }
 
-    async fn subscribed(&mut self, channel: &Bytes) -> Result<(), Reply> {
+    async fn subscribed(&mut self, channel: &Bytes, sender: &Sender) -> Result<(), Refused> {
         if self.subscriptions.has(channel) {
             return Ok(());
         }
@@ -65,11 +84,11 @@ impl Client {
                  redisson_lock__channel:{{NAME}}, not {}",
                 shown(channel)
             );
-            return Err(Reply::error(text));
+            return Err(Refused::Channel(Reply::error(text)));
         };
         if self.subscriptions.len() >= MOST_CHANNELS {
             let text = format!("ERR a connection has at most {MOST_CHANNELS} channels");
-            return Err(Reply::error(text));
+            return Err(Refused::Channel(Reply::error(text)));
         }
         let call = Call {
             command: "subscribe",
@@ -82,10 +101,8 @@ impl Client {
             let watch = locks.watch_holder(name, admitted.tenant, admitted.deadline);
             Ok::<_, ServiceError>((watch.await?, admitted.right))
         };
-        let (watch, right) = match self.session.call(call, work).await {
-            Ok(watched) => watched,
-            Err(problem) => return Err(self.failed(&problem)),
-        };
+        let watched = self.session.admitted(call, sender, work).await;
+        let (watch, right) = watched.map_err(Refused::Problem)?;
         self.subscriptions.add(channel, watch, right);
         Ok(())
     }

@@ -52,6 +52,16 @@ fn is_full(holder: &SecretHolder) -> bool {
     holder.depth >= MAX_ATTEMPTS
 }
 
+/// Returns whether a record was refused because there is no room for another lock.
+fn is_for_room(error: &ServiceError) -> bool {
+    matches!(
+        error,
+        ServiceError::Full(_)
+            | ServiceError::Overloaded { .. }
+            | ServiceError::Refused(Refusal::Locks(LockRefusal::TooManyLocks))
+    )
+}
+
 fn too_often() -> ServiceError {
     let detail = format!("a holder enters a lock at most {MAX_ATTEMPTS} times");
     RequestError::Invalid(detail).into()
@@ -182,8 +192,13 @@ impl LockService {
         let value = format!("{} {}", i32::from(is_free), entry.0);
         let by = (right, tenant);
         let is_new = self.acquire_secret(record, (&value, ttl_ms), by, deadline);
-        if is_new.await?.is_some() {
-            return Ok((is_free, entry));
+        match is_new.await {
+            Ok(Some(_)) => return Ok((is_free, entry)),
+            Ok(None) => {}
+            // An exit is never refused for room. Without a record, it takes effect, but a retry
+            // may end another entry.
+            Err(error) if is_for_room(&error) => {}
+            Err(error) => return Err(error),
         }
         let earlier = self.recorded(record, (tenant, deadline)).await?;
         Ok(earlier.unwrap_or((is_free, entry)))

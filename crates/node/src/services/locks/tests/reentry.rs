@@ -79,6 +79,26 @@ async fn a_repeated_exit_ends_one_entry() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_exit_needs_no_room_for_its_record() {
+    let story = Story::begin();
+    let by = (&Right::default(), Tenant::OPERATOR);
+    enter(&story, "a", 10_000).await.unwrap();
+    enter(&story, "a", 10_000).await.unwrap();
+    assert_eq!(exit(&story, "a", RECORD).await, Exit::Inside);
+    // All three locks are in use: the lock, the record and another.
+    let held = story.locks.acquire_secret("c", ("b", 10_000), by, soon());
+    held.await.unwrap().unwrap();
+    assert_eq!(
+        exit(&story, "a", RECORD).await,
+        Exit::Inside,
+        "the earlier record is ignored"
+    );
+    let last = Some(("unlock 18", 10_000));
+    assert_eq!(exit(&story, "a", last).await, Exit::Free);
+    assert_eq!(inside(&story, Tenant::OPERATOR).await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_holder_enters_a_lock_so_often_and_is_refused_then() {
     let story = Story::begin();
     for _ in 0..MAX_ATTEMPTS {
