@@ -442,8 +442,7 @@ pub(crate) fn refused(endpoint: &Endpoint, status: StatusCode, bytes: &[u8]) -> 
     }
 }
 
-/// Returns whether the port received a request without TLS. It responds before it reads the
-/// request.
+/// Returns whether the port requires TLS. It has then not read the request.
 fn requires_tls(problem: &Problem) -> bool {
     problem.extra.get(TLS_REQUIRED) == Some(&Value::Bool(true))
 }
