@@ -22,10 +22,10 @@ class Route(NamedTuple):
 ROUTES: Dict[str, Route] = {
     id: Route(*row)
     for id, row in {
-        "id": ("GET", "/v1/id", "harmless", "count format id_prefix layout numeric pad", ""),
+        "id": ("GET", "/v1/id", "harmless", "format id_prefix layout numeric pad", ""),
         "ids": ("GET", "/v1/ids", "harmless", "count format id_prefix layout numeric pad", ""),
         "id_parts": ("GET", "/v1/ids/{id}", "harmless", "format layout", ""),
-        "uuid": ("GET", "/v1/uuid", "harmless", "count version", ""),
+        "uuid": ("GET", "/v1/uuid", "harmless", "version", ""),
         "uuids": ("GET", "/v1/uuids", "harmless", "count version", ""),
         "timestamps": ("POST", "/v1/timestamps/next", "harmless", "", "count"),
         "layouts": ("GET", "/v1/layouts", "harmless", "cursor limit prefix", ""),
