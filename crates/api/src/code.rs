@@ -145,8 +145,8 @@ error_codes! {
         "the learner has not caught up, and as a voter would delay the quorum",
         "wait until it has caught up (seqd status), then retry";
     PreconditionFailed = "precondition-failed", 412, CONFLICT, false, "A precondition failed",
-        "`If-Match` names another revision, a member cannot be promoted or lead in its current \
-         state, or a command needs a level that the cluster has not reached yet",
+        "`If-Match` names another revision, a member or a lock is in another state, there are too \
+         many layouts or access tokens, or a command needs a higher level of the cluster",
         "read the current state again, then decide; the detail has the reason";
     FingerprintMismatch = "fingerprint-mismatch", 422, CONFLICT, false, "The key belongs to another request",
         "the key belongs to another request: it was begun with another fingerprint, or sent in \

@@ -28,10 +28,16 @@ fn schemas_of<O>(generator: &mut SchemaGenerator) -> Schemas
 where
     O: Typed<Request: JsonSchema, Response: JsonSchema>,
 {
+    // The fields of a request are also query parameters, so their schema is needed inline.
+    let mut request = <O::Request as JsonSchema>::json_schema(generator).to_value();
+    if let Some(refused) = O::ROW.refused_field
+        && let Some(Value::Object(fields)) = request.get_mut("properties")
+    {
+        fields.remove(refused);
+    }
     Schemas {
         operation: O::ROW,
-        // The fields of a request are also query parameters, so their schema is needed inline.
-        request: <O::Request as JsonSchema>::json_schema(generator).to_value(),
+        request,
         response: generator.subschema_for::<O::Response>().to_value(),
     }
 }

@@ -105,6 +105,8 @@ pub struct Operation {
     pub waits: bool,
     /// The rule for retrying it after its response was lost.
     pub repeat: Repeat,
+    /// A field of its request type that it refuses, because it returns one value.
+    pub refused_field: Option<&'static str>,
     /// The codes that are specific to the operation. [`Operation::codes`] returns all codes.
     pub own_codes: &'static [E],
     /// True if the leader is involved.
@@ -156,6 +158,7 @@ impl Operation {
             conditions: &[],
             waits: false,
             repeat: Repeat::Harmless,
+            refused_field: None,
             own_codes: &[],
             needs_quorum: false,
         }
@@ -232,6 +235,13 @@ impl Operation {
     #[must_use]
     pub const fn repeat(mut self, repeat: Repeat) -> Self {
         self.repeat = repeat;
+        self
+    }
+
+    /// Refuses a field of the request type.
+    #[must_use]
+    pub const fn refuses(mut self, field: &'static str) -> Self {
+        self.refused_field = Some(field);
         self
     }
 

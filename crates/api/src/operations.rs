@@ -99,7 +99,7 @@ macro_rules! for_each_operation {
     /// Returns one ID, minted by the answering node.
     [call] GetId id() Get "/v1/id",
         IdQuery => Id,
-        Operation::allocate().media(TEXT_FIRST).keyed().codes_of(MINTING);
+        Operation::allocate().media(TEXT_FIRST).keyed().refuses("count").codes_of(MINTING);
     /// Returns many IDs, strictly increasing, minted by the answering node.
     [call] GetIds ids() Get "/v1/ids",
         IdQuery => Ids,
@@ -111,7 +111,7 @@ macro_rules! for_each_operation {
     /// Returns one UUID.
     [call] GetUuid uuid() Get "/v1/uuid",
         UuidQuery => Uuid,
-        Operation::allocate().media(TEXT_FIRST);
+        Operation::allocate().media(TEXT_FIRST).refuses("count");
     /// Returns many UUIDs. UUIDs of version 7 are strictly increasing on each node.
     [call] GetUuids uuids() Get "/v1/uuids",
         UuidQuery => Uuids,
@@ -132,7 +132,7 @@ macro_rules! for_each_operation {
     [custom dry] CreateLayoutOp create_layout() Post "/v1/layouts",
         CreateLayout => Layout,
         Operation::change(ADMIN_CLUSTER).statuses(&[201, 200]).dry_run()
-            .codes_of(&[E::AlreadyExists]);
+            .codes_of(&[E::AlreadyExists, E::PreconditionFailed]);
     /// Returns one layout, with the distribution of its IDs if `rate` or `modulus` is given.
     [call] GetLayout layout(name: &str) Get "/v1/layouts/{name}",
         LayoutQuery => Layout,
@@ -179,7 +179,7 @@ macro_rules! for_each_operation {
     [call] GrantSegment grant_segment(name: &str) Post "/v1/sequences/{name}/segments",
         GrantRequest => Grant,
         Operation::change(ALLOCATE_NAMED).keyed()
-            .codes_of(&[E::CountTooLarge, E::NotFound, E::SequenceExhausted]);
+            .codes_of(&[E::CountTooLarge, E::NotFound, E::SequenceExhausted, E::GrantSuperseded]);
     /// Returns the unused end of a range.
     [call] ReturnSegment return_segment(name: &str, grant: u128)
         Delete "/v1/sequences/{name}/segments/{grant}",
@@ -271,7 +271,12 @@ macro_rules! for_each_operation {
     [custom] AcquireLock acquire_lock(name: &str) Post "/v1/locks/{name}/acquire",
         AcquireRequest => HeldLock,
         Operation::change(ALLOCATE_NAMED).waits()
-            .codes_of(&[E::LockHeld, E::LeaseLost, E::FingerprintMismatch]);
+            .codes_of(&[
+                E::LockHeld,
+                E::LeaseLost,
+                E::PreconditionFailed,
+                E::FingerprintMismatch,
+            ]);
     /// Extends a hold. A renewal never shortens it.
     [call] RenewLock renew_lock(name: &str) Post "/v1/locks/{name}/renew",
         RenewLockRequest => HeldLock,
@@ -355,7 +360,8 @@ macro_rules! for_each_operation {
     /// Creates an access token. Only this response contains it.
     [call dry] CreateAccessOp create_token() Post "/v1/access",
         CreateAccess => AccessCreated,
-        Operation::change(ADMIN_CLUSTER).statuses(&[201]).dry_run();
+        Operation::change(ADMIN_CLUSTER).statuses(&[201]).dry_run()
+            .codes_of(&[E::PreconditionFailed]);
     /// Revokes an access token.
     [plain dry] RevokeAccess revoke_token(id: &str) Delete "/v1/access/{id}",
         NoFields => AccessRevoked,

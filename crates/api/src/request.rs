@@ -29,13 +29,25 @@ pub trait Request: DeserializeOwned {
 /// # Errors
 /// `unknown-field` with the nearest name, or `invalid-argument`.
 pub fn decode<T: Request>(query: &[(String, String)], body: &[u8]) -> Result<T, Problem> {
+    decode_known(query, body, T::FIELDS)
+}
+
+/// Like [`decode`], for an operation that accepts only the `known` fields of the request type.
+///
+/// # Errors
+/// Those of [`decode`].
+pub fn decode_known<T: Request>(
+    query: &[(String, String)],
+    body: &[u8],
+    known: &[&str],
+) -> Result<T, Problem> {
     let mut fields = body_object(body)?;
     each_once(query)?;
     for key in fields.keys() {
-        known::<T>(key, "field")?;
+        check_known(key, "field", known)?;
     }
     for (key, _) in query {
-        known::<T>(key, "query key")?;
+        check_known(key, "query key", known)?;
         if fields.contains_key(key) {
             return Err(invalid(format!(
                 "{key} is given both in the query and in the body"
@@ -116,11 +128,11 @@ fn body_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
     }
 }
 
-fn known<T: Request>(key: &str, what: &str) -> Result<(), Problem> {
-    if T::FIELDS.contains(&key) {
+fn check_known(key: &str, what: &str, known: &[&str]) -> Result<(), Problem> {
+    if known.contains(&key) {
         return Ok(());
     }
-    Err(unknown(key, what, T::FIELDS))
+    Err(unknown(key, what, known))
 }
 
 /// Creates the problem for an unknown field or query key, with the nearest known name as a hint.

@@ -41,13 +41,13 @@ function layouts(cluster) {
   if (!cluster) return [];
   return cluster.layouts.flatMap((layout) => {
     const { name, workers_assigned: used, workers_capacity: all, workers_exhausted_at: gone } = layout;
-    const isFull = used >= all;
+    const left = layout.workers_free_for_clients;
     return [
       { what: `layout ${name}`, end: Date.parse(layout.exhausted_at), detail: "its time field is full" },
       {
         what: `workers of ${name}`,
         end: gone ? Date.parse(gone) : null,
-        level: isFull ? "bad" : used / all > 0.9 ? "warn" : undefined,
+        level: left === 0 ? "bad" : left / (used + left) < 0.1 ? "warn" : undefined,
         detail: `${used} of ${plural(all, "worker")} leased${gone ? "" : ", no growth"}`,
       },
     ];

@@ -151,7 +151,8 @@ impl Metrics {
         );
         registry.register(
             "sequence_allocated",
-            "Sequence values issued to clients by this node",
+            "Sequence values issued to clients by this node, segments of clients included, also those \
+             that a client returns unused",
             self.allocated.clone(),
         );
         registry.register(

@@ -1,8 +1,8 @@
 //! Warns before the time field or the workers of a layout run out.
 //!
 //! The end of a time field is known from the beginning; during the last year, the log reports it
-//! every day. The time until no worker is left is an estimate from the growth of the number of live
-//! leases within a day.
+//! every day. The time until clients can lease no worker is an estimate from the growth of the number
+//! of live leases within a day.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use seqd_idgen::{Layout, WallMs};
 use seqd_raft::Raft;
+use seqd_state::LayoutUse;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::services::Parts;
@@ -42,16 +43,16 @@ struct Counts {
 }
 
 impl WorkerCounts {
-    /// Estimates the time until none of `capacity` workers is left, from the growth of leases
-    /// within a day. `None` if the leases did not grow or the counts cover too little time.
-    pub(crate) fn run_out_in(&self, layout: &str, live: u32, capacity: u32) -> Option<Duration> {
-        let free = capacity.saturating_sub(live);
+    /// Estimates the time until clients can lease no worker, from the growth of leases within a
+    /// day. `None` if the leases did not grow or the counts cover too little time.
+    pub(crate) fn run_out_in(&self, layout: &WorkersOf) -> Option<Duration> {
+        let free = layout.free_for_clients;
         if free == 0 {
             return Some(Duration::ZERO);
         }
         let layouts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, before) = layouts.get(layout)?.kept.front()?;
-        let (span, grown) = (since.elapsed(), live.checked_sub(*before)?);
+        let (since, before) = layouts.get(layout.layout.name())?.kept.front()?;
+        let (span, grown) = (since.elapsed(), layout.assigned.checked_sub(*before)?);
         let is_known = grown > 0 && span >= LEAST_SPAN;
         is_known.then(|| span.saturating_mul(free) / grown)
     }
@@ -75,25 +76,26 @@ impl WorkerCounts {
     }
 }
 
-/// The number of workers of each layout that have a live lease.
-pub(crate) struct LiveWorkers(BTreeMap<String, u32>);
+/// A layout in use, with its workers. See [`LayoutUse`].
+pub(crate) struct WorkersOf {
+    pub(crate) layout: Layout,
+    pub(crate) assigned: u32,
+    pub(crate) free_for_clients: u32,
+}
 
-impl LiveWorkers {
-    pub(crate) fn count(raft: &Raft) -> LiveWorkers {
-        raft.state(|state| {
-            let mut live = BTreeMap::<String, u32>::new();
-            for lease in state.leases().filter(|lease| lease.live) {
-                match live.get_mut(lease.layout) {
-                    Some(count) => *count += 1,
-                    None => drop(live.insert(lease.layout.to_owned(), 1)),
-                }
-            }
-            LiveWorkers(live)
-        })
+impl WorkersOf {
+    fn of(used: &LayoutUse<'_>) -> WorkersOf {
+        WorkersOf {
+            layout: used.layout.clone(),
+            assigned: used.assigned,
+            free_for_clients: used.free_for_clients,
+        }
     }
 
-    pub(crate) fn of(&self, layout: &str) -> u32 {
-        self.0.get(layout).copied().unwrap_or_default()
+    /// The layouts in use, as this node has applied them. Whether this node mints in them does not
+    /// matter: generators outside of the cluster may be their only users.
+    pub(crate) fn all(raft: &Raft) -> Vec<WorkersOf> {
+        raft.state(|state| state.layouts_in_use().iter().map(WorkersOf::of).collect())
     }
 }
 
@@ -120,17 +122,16 @@ fn notice(layout: &Layout, now: WallMs) -> Option<String> {
 /// Counts leases and logs which layouts end. Never returns.
 pub(crate) fn watch(parts: &Parts) -> impl Future<Output = ()> + use<> {
     let (raft, clock) = (parts.raft.clone(), Arc::clone(&parts.clock));
-    let (minters, counts) = (Arc::clone(&parts.minters), Arc::clone(&parts.worker_counts));
+    let counts = Arc::clone(&parts.worker_counts);
     async move {
         let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut logged = BTreeMap::<String, Instant>::new();
         loop {
             ticks.tick().await;
-            let live = LiveWorkers::count(&raft);
-            for minter in minters.all() {
-                let (layout, name) = (minter.layout(), minter.layout().name());
-                counts.note(name, live.of(name));
+            for used in WorkersOf::all(&raft) {
+                let (layout, name) = (&used.layout, used.layout.name());
+                counts.note(name, used.assigned);
                 let is_logged = logged.get(name).is_some_and(|at| at.elapsed() < DAY);
                 if let Some(notice) = notice(layout, clock.wall()).filter(|_| !is_logged) {
                     tracing::warn!(layout = name, "{notice}");
@@ -169,6 +170,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn growing_leases_run_out_and_constant_ones_never() {
         let counts = WorkerCounts::default();
+        let run_out_in = |layout: &str, assigned, free_for_clients| {
+            counts.run_out_in(&WorkersOf {
+                layout: Layout::preset(layout).unwrap(),
+                assigned,
+                free_for_clients,
+            })
+        };
         let mut live = 100;
         counts.note("default", live);
         // Nodes that start together do not count as growth.
@@ -178,7 +186,7 @@ mod tests {
                 advance(COUNT_EVERY).await;
                 counts.note("default", live);
             }
-            let left = counts.run_out_in("default", live, 1024);
+            let left = run_out_in("default", live, 896 - live);
             assert_eq!(left, None, "hour {hour}");
         }
         for _ in 0..24 {
@@ -188,11 +196,11 @@ mod tests {
             }
             live += 10;
         }
-        // 634 workers are free, and 10 more are leased each hour.
-        let left = counts.run_out_in("default", live, 1024).unwrap();
+        // 506 workers are free for clients, and 10 more are leased each hour.
+        let left = run_out_in("default", live, 896 - live).unwrap();
         let hours = left.as_secs_f64() / 3600.0;
-        assert!((60.0..67.0).contains(&hours), "{hours}");
-        assert_eq!(counts.run_out_in("leaf", 3, 1024), None);
-        assert_eq!(counts.run_out_in("leaf", 32, 32), Some(Duration::ZERO));
+        assert!((48.0..54.0).contains(&hours), "{hours}");
+        assert_eq!(run_out_in("leaf", 3, 893), None);
+        assert_eq!(run_out_in("leaf", 896, 0), Some(Duration::ZERO));
     }
 }

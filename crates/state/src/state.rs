@@ -13,6 +13,7 @@ use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
 use crate::domains::{Outcome, Refusal};
 use crate::keys::record::{KeyName, KeyRecord};
+use crate::layouts::DEFAULT;
 use crate::layouts::commands::{LayoutCommand, LayoutOutcome};
 use crate::level::Level;
 use crate::locks::tally::LockTally;
@@ -26,6 +27,7 @@ use crate::tokens::record::{OneTimeId, OneTimeRecord};
 use crate::workers::commands::Holder;
 use crate::workers::past::PastIndex;
 use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord, is_live, ms_until_free};
+use crate::workers::room::LayoutUse;
 
 /// The lease holder that may have minted an ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,6 +180,22 @@ impl State {
                 live: is_live(context, definition, record),
             })
         })
+    }
+
+    /// Returns the layouts in use: the default one first, and those of which a worker is leased or
+    /// was leased within the last week, by name.
+    #[must_use]
+    pub fn layouts_in_use(&self) -> Vec<LayoutUse<'_>> {
+        let in_use = self.layouts().filter_map(|layout| {
+            let leases: Vec<_> = self.leases_of(layout.name()).collect();
+            let is_leased = leases
+                .iter()
+                .any(|lease| lease.is_in_use(self.cluster_ms()));
+            (is_leased || layout.name() == DEFAULT).then(|| LayoutUse::of(layout, &leases))
+        });
+        let mut in_use: Vec<_> = in_use.collect();
+        in_use.sort_by_key(|one| one.layout.name() != DEFAULT);
+        in_use
     }
 
     /// Returns the milliseconds until the worker of a lease can be granted, by the applied times

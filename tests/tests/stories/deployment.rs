@@ -36,8 +36,8 @@ const WITHOUT_SERIES: [(&str, &str, &str); 3] = [
     (
         "seqd_workers_exhaustion_timestamp_seconds",
         "layout",
-        "When no worker is left, if leases keep growing at the rate of the last day; absent while \
-         they do not grow",
+        "When clients can lease no worker, if leases keep growing at the rate of the last day; \
+         absent while they do not grow",
     ),
 ];
 

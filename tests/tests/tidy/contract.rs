@@ -125,12 +125,10 @@ fn fields(described: &Value) -> Vec<(String, String)> {
 }
 
 fn answer(described: &Value) -> &Value {
-    let responses = described["responses"].as_object();
-    let success = responses
-        .into_iter()
-        .flatten()
-        .find(|(status, _)| status.starts_with('2'));
-    let schema = success.map(|(_, response)| &response["content"]["application/json"]["schema"]);
+    // If both exist, 200 may be the plan of a dry run.
+    let responses = ["201", "200"].map(|status| &described["responses"][status]);
+    let success = responses.into_iter().find(|response| !response.is_null());
+    let schema = success.map(|response| &response["content"]["application/json"]["schema"]);
     let schema = schema.unwrap_or(&Value::Null);
     // The first of two is the response, the other one the plan of a dry run.
     schema.get("anyOf").map_or(schema, |both| &both[0])

@@ -123,7 +123,8 @@ pub struct Cluster {
     /// The names of the members that were removed, the latest first, at most 64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<String>,
-    /// The layouts in use, with the time when each is exhausted.
+    /// The layouts in use, with the time when each is exhausted: the default layout, and each one
+    /// of which a worker is leased or was leased within the last week.
     #[serde(default)]
     pub layouts: Vec<LayoutLife>,
 }
@@ -257,8 +258,10 @@ pub struct LayoutLife {
     pub workers_assigned: u32,
     /// The number of workers of the layout.
     pub workers_capacity: u32,
-    /// The time when all workers are leased if the number of live leases continues to grow as in
-    /// the last day, RFC 3339. Null if it does not grow or if the answering node has too little
+    /// The number of workers that clients can still lease: free and not reserved for the nodes.
+    pub workers_free_for_clients: u32,
+    /// The time when clients can lease no worker if the number of live leases continues to grow as
+    /// in the last day, RFC 3339. Null if it does not grow or if the answering node has too little
     /// data.
     #[serde(default)]
     pub workers_exhausted_at: Option<String>,

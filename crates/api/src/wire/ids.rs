@@ -1,7 +1,7 @@
 //! IDs and UUIDs.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::number_text::{Decimal, Flag, Lenient};
 
@@ -29,7 +29,9 @@ requests! {
 /// One ID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Id {
-    /// The ID in the requested form.
+    /// The ID in the requested form: a string, or with `numeric` an integer.
+    #[serde(deserialize_with = "text_of_id")]
+    #[schemars(schema_with = "schema_of_id")]
     pub id: String,
     /// The layout it was minted in.
     pub layout: String,
@@ -37,6 +39,40 @@ pub struct Id {
     pub worker: u32,
     /// The node that minted it.
     pub node: String,
+}
+
+/// An ID as a server writes it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Number(u64),
+}
+
+impl Written {
+    fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Number(number) => number.to_string(),
+        }
+    }
+}
+
+fn text_of_id<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Written::deserialize(from).map(Written::text)
+}
+
+fn texts_of_ids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let ids = Vec::<Written>::deserialize(from)?;
+    Ok(ids.into_iter().map(Written::text).collect())
+}
+
+fn schema_of_id(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "integer"] })
+}
+
+fn schema_of_ids(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": schema_of_id(generator) })
 }
 
 /// One ID in the form that a server serializes without copies. A client deserializes it as [`Id`].
@@ -65,7 +101,9 @@ pub enum IdValue<'a> {
 /// Many IDs, strictly increasing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ids {
-    /// The IDs in the requested form.
+    /// The IDs in the requested form: strings, or with `numeric` integers.
+    #[serde(deserialize_with = "texts_of_ids")]
+    #[schemars(schema_with = "schema_of_ids")]
     pub ids: Vec<String>,
     /// The layout they were minted in.
     pub layout: String,
@@ -191,5 +229,11 @@ mod tests {
         assert_eq!(serde_json::to_string(&id).unwrap(), text);
         let number = serde_json::to_string(&body(IdValue::Number(42))).unwrap();
         assert_eq!(number, text.replace("\"42\"", "42"));
+        assert_eq!(serde_json::from_str::<Id>(&number).unwrap(), id);
+        let many = |ids: &str| {
+            let text = format!(r#"{{"ids":{ids},"layout":"js53","worker":7,"node":"n1"}}"#);
+            serde_json::from_str::<Ids>(&text).unwrap().ids
+        };
+        assert_eq!(many("[41,42]"), many(r#"["41","42"]"#));
     }
 }

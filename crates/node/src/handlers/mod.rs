@@ -19,18 +19,26 @@ mod uuids;
 
 pub(crate) use routes::Router;
 
-use seqd_api::Problem;
+use seqd_api::{ErrorCode, Operation, Problem};
 
-/// Refuses `count` if the path returns one value.
-fn no_count(count: Option<u64>, plural: &str, known: &[&str]) -> Result<(), Problem> {
-    if count.is_none() {
-        return Ok(());
-    }
-    let known: Vec<&str> = known
-        .iter()
-        .copied()
-        .filter(|key| *key != "count")
-        .collect();
-    Err(seqd_api::request::unknown("count", "query key", &known)
-        .with_hint(format!("{plural} takes a count")))
+use crate::http::Request;
+
+/// Decodes the request of a path that returns one value and so refuses a field of the request
+/// type. A request with this field gets the path that takes it, `other`, as a hint.
+fn decode_one<T: seqd_api::Request>(
+    request: &Request,
+    operation: &Operation,
+    other: &str,
+) -> Result<T, Problem> {
+    let is_known = |field: &&&str| operation.refused_field != Some(**field);
+    let known: Vec<&str> = T::FIELDS.iter().filter(is_known).copied().collect();
+    request.decode_known(&known).map_err(|problem| {
+        let of_field = |field: &&str| problem.detail.ends_with(&format!("{field:?}"));
+        match operation.refused_field.filter(of_field) {
+            Some(field) if problem.is(ErrorCode::UnknownField) => {
+                problem.with_hint(format!("{other} takes a {field}"))
+            }
+            _ => problem,
+        }
+    })
 }

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use seqd_api::{Media, Problem, Request as _, Uuid, UuidQuery, Uuids};
+use seqd_api::{Media, Problem, Typed as _, Uuid, UuidQuery, Uuids, op};
 
-use super::costly;
-use super::no_count;
+use super::{costly, decode_one};
 use crate::http::{Request, Response};
 use crate::problems::internal;
 use crate::services::Services;
 
 pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let query: UuidQuery = request.decode()?;
-    no_count(query.count, "/v1/uuids", UuidQuery::FIELDS)?;
+    let query: UuidQuery = decode_one(&request, op::GetUuid::ROW, op::GetUuids::ROW.path)?;
     let uuid = node.uuids.make(query.version, None)?.pop();
     let uuid = uuid
         .ok_or_else(|| internal(&"no UUID was made"))?

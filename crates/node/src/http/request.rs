@@ -12,7 +12,7 @@ use axum::http::request::Parts;
 use axum::http::{self, HeaderMap};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use seqd_api::request::{MAX_BODY_BYTES, decode, each_once};
+use seqd_api::request::{MAX_BODY_BYTES, decode, decode_known, each_once};
 use seqd_api::{ErrorCode, Media, Problem};
 use seqd_raft::{Part, Pool};
 use seqd_state::{Share, Tenant};
@@ -149,6 +149,11 @@ impl Request {
     /// Decodes the request type of the handler from the query and the body.
     pub(crate) fn decode<T: seqd_api::Request>(&self) -> Result<T, Problem> {
         decode::<T>(&self.query, &self.body)
+    }
+
+    /// Decodes the request type of an operation that accepts only the `known` fields.
+    pub(crate) fn decode_known<T: seqd_api::Request>(&self, known: &[&str]) -> Result<T, Problem> {
+        decode_known::<T>(&self.query, &self.body, known)
     }
 
     pub(crate) fn name(&self) -> &str {

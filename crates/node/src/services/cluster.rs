@@ -21,9 +21,9 @@ use super::error::{RequestError, ServiceError};
 use super::health::HealthService;
 use super::page::PageRequest;
 use crate::codes::Change;
-use crate::minting::{Minter, Minters};
+use crate::minting::Minters;
 use crate::replica::{name_missing, quorum_lost_ms};
-use crate::runs_out::{LiveWorkers, WorkerCounts};
+use crate::runs_out::{WorkerCounts, WorkersOf};
 use crate::times::rfc3339;
 
 /// The number of removed members that are listed: as many as a cluster has members at most.
@@ -310,21 +310,18 @@ impl ClusterService {
     }
 
     fn layouts(&self) -> Vec<LayoutLife> {
-        let live = LiveWorkers::count(&self.raft);
-        let life = |minter: &Arc<Minter>| {
-            let layout = minter.layout();
-            let (name, capacity) = (layout.name(), layout.workers());
-            let assigned = live.of(name);
-            let none_left = self.worker_counts.run_out_in(name, assigned, capacity);
+        let life = |used: &WorkersOf| {
+            let none_left = self.worker_counts.run_out_in(used);
             LayoutLife {
-                name: name.to_owned(),
-                exhausted_at: rfc3339(layout.exhausted_at()),
-                workers_assigned: assigned,
-                workers_capacity: capacity,
+                name: used.layout.name().to_owned(),
+                exhausted_at: rfc3339(used.layout.exhausted_at()),
+                workers_assigned: used.assigned,
+                workers_capacity: used.layout.workers(),
+                workers_free_for_clients: used.free_for_clients,
                 workers_exhausted_at: none_left.map(|left| rfc3339(self.health.clock.after(left))),
             }
         };
-        self.minters.all().iter().map(life).collect()
+        WorkersOf::all(&self.raft).iter().map(life).collect()
     }
 }
 

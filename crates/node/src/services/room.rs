@@ -43,6 +43,14 @@ pub(crate) enum NoRoom {
 }
 
 impl NoRoom {
+    /// Replaces the number of units in use, if the check was made with another one.
+    pub(crate) fn with_used(mut self, all: u64) -> NoRoom {
+        if let Self::Share { used, .. } = &mut self {
+            *used = all;
+        }
+        self
+    }
+
     /// The time after which a client may retry: a checkpoint is written every 50 ms, and most
     /// records expire.
     pub(crate) fn retry_ms(&self) -> u32 {

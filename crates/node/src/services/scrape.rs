@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use seqd_idgen::{Agreement, Standing};
+use seqd_idgen::{Agreement, Layout, Standing};
 use seqd_raft::{MemberStatus, Raft, Status};
 use seqd_state::{SequenceRecord, State};
 
@@ -13,7 +13,7 @@ use super::process;
 use crate::REVISION;
 use crate::metrics::{Labels, MAX_SEQUENCE_LABELS, Metrics, Scrape};
 use crate::minting::{ClockWatch, Minter, Minters};
-use crate::runs_out::{LiveWorkers, WorkerCounts};
+use crate::runs_out::{WorkerCounts, WorkersOf};
 use crate::tls::Tls;
 
 pub(crate) struct MetricsService {
@@ -42,8 +42,8 @@ impl MetricsService {
     }
 }
 
-fn layout(minter: &Minter) -> Labels {
-    vec![("layout", minter.layout().name().to_owned())]
+fn label(layout: &Layout) -> Labels {
+    vec![("layout", layout.name().to_owned())]
 }
 
 fn kind(name: &str) -> Labels {
@@ -57,6 +57,7 @@ fn flag(value: bool) -> f64 {
 fn read(node: &MetricsService) -> Scrape {
     let mut scrape = Scrape::new();
     minting(node, &mut scrape);
+    layouts(node, &mut scrape);
     sequences(node, &mut scrape);
     keys(node, &mut scrape);
     locks(node, &mut scrape);
@@ -80,11 +81,13 @@ fn read(node: &MetricsService) -> Scrape {
 
 fn minting(node: &MetricsService, scrape: &mut Scrape) {
     let all = node.minters.all();
-    let minted = all.iter().map(|minter| (layout(minter), minter.minted()));
+    let minted = all
+        .iter()
+        .map(|minter| (label(minter.layout()), minter.minted()));
     scrape.count_by_label("ids_generated", "IDs given to clients", minted);
     let refused = all.iter().flat_map(|minter| {
         minter.refused().into_iter().map(|(code, count)| {
-            let mut labels = layout(minter);
+            let mut labels = label(minter.layout());
             labels.push(("code", code.to_owned()));
             (labels, count)
         })
@@ -93,7 +96,7 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
     let mut each = |name, help, value: &dyn Fn(&Minter) -> Option<f64>| {
         let values = all
             .iter()
-            .filter_map(|minter| Some((layout(minter), value(minter)?)));
+            .filter_map(|minter| Some((label(minter.layout()), value(minter)?)));
         scrape.by_label(name, help, values);
     };
     each("worker_id", "The worker that this node holds", &|minter| {
@@ -107,37 +110,45 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
     each("worker_fence_timestamp_seconds", help, &|minter| {
         Some(minter.window()?.ends.0 as f64 / 1000.0)
     });
-    let help = "When the time field is full";
-    each("layout_exhaustion_timestamp_seconds", help, &|minter| {
-        Some(minter.layout().exhausted_at().0 as f64 / 1000.0)
-    });
-    let counted = LiveWorkers::count(&node.raft);
-    let live = |minter: &Minter| counted.of(minter.layout().name());
-    each("workers_assigned", "Workers with a live lease", &|minter| {
-        Some(f64::from(live(minter)))
-    });
-    each("workers_free", "Workers without a live lease", &|minter| {
-        Some(f64::from(
-            minter.layout().workers().saturating_sub(live(minter)),
-        ))
-    });
-    let help = "When no worker is left, if leases keep growing at the rate of the last day; absent while \
-         they do not grow";
-    each("workers_exhaustion_timestamp_seconds", help, &|minter| {
-        let (layout, counts) = (minter.layout(), &node.worker_counts);
-        let left = counts.run_out_in(layout.name(), live(minter), layout.workers())?;
-        Some(node.clock.after(left).0 as f64 / 1000.0)
-    });
-    each(
-        "workers_capacity",
-        "Workers that the layout has",
-        &|minter| Some(f64::from(minter.layout().workers())),
-    );
     scrape.count(
         "clock_regressions",
         "Rollbacks of the clock beyond the tolerance",
         node.clock.regressions(),
     );
+}
+
+/// Adds the series of the layouts in use. Except for the estimate, they are equal on all nodes.
+fn layouts(node: &MetricsService, scrape: &mut Scrape) {
+    let in_use = WorkersOf::all(&node.raft);
+    let mut each = |name, help, value: &dyn Fn(&WorkersOf) -> Option<f64>| {
+        let values = in_use
+            .iter()
+            .filter_map(|it| Some((label(&it.layout), value(it)?)));
+        scrape.by_label(name, help, values);
+    };
+    let help = "When the time field is full";
+    each("layout_exhaustion_timestamp_seconds", help, &|it| {
+        Some(it.layout.exhausted_at().0 as f64 / 1000.0)
+    });
+    each("workers_assigned", "Workers with a live lease", &|it| {
+        Some(f64::from(it.assigned))
+    });
+    each("workers_free", "Workers without a live lease", &|it| {
+        Some(f64::from(it.layout.workers().saturating_sub(it.assigned)))
+    });
+    let help = "Workers that clients can still lease: free and not reserved for the nodes";
+    each("workers_free_for_clients", help, &|it| {
+        Some(f64::from(it.free_for_clients))
+    });
+    let help = "When clients can lease no worker, if leases keep growing at the rate of the last \
+         day; absent while they do not grow";
+    each("workers_exhaustion_timestamp_seconds", help, &|it| {
+        let left = node.worker_counts.run_out_in(it)?;
+        Some(node.clock.after(left).0 as f64 / 1000.0)
+    });
+    each("workers_capacity", "Workers that the layout has", &|it| {
+        Some(f64::from(it.layout.workers()))
+    });
 }
 
 fn keys(node: &MetricsService, scrape: &mut Scrape) {

@@ -45,13 +45,17 @@ impl SegmentService {
             after,
         };
         match self.sequences.propose(command, deadline).await? {
-            Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => Ok(Grant {
-                grant: seal.close(&key, &[name.as_str().as_bytes()], grant.token.0),
-                first: grant.first,
-                last: grant.last,
-                count: grant.count,
-                increment: grant.increment,
-            }),
+            Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => {
+                let metrics = &self.sequences.metrics;
+                metrics.allocated(name.as_str(), grant.count);
+                Ok(Grant {
+                    grant: seal.close(&key, &[name.as_str().as_bytes()], grant.token.0),
+                    first: grant.first,
+                    last: grant.last,
+                    count: grant.count,
+                    increment: grant.increment,
+                })
+            }
             other => Err(unexpected(&other)),
         }
     }
@@ -63,10 +67,12 @@ impl SegmentService {
         request: &ReturnRequest,
         deadline: Instant,
     ) -> Result<Returned, ServiceError> {
-        let unused = request.unused.filter(|unused| *unused > 0);
-        let unused = unused.ok_or_else(|| {
+        let unused = request.unused.ok_or_else(|| {
             RequestError::invalid("unused is missing: the number of values to return")
         })?;
+        if unused == 0 {
+            return Err(RequestError::invalid("unused is at least 1, not 0").into());
+        }
         let key = secret(&*self.sequences.replica, deadline).await?;
         let token = Opened::of(&key, &name, grant)?.returnable();
         let token = token.ok_or_else(|| SequenceError::GrantOfKey { name: name.clone() })?;

@@ -225,16 +225,14 @@ fn runs_out(layout: &LayoutLife, now: Timestamp) -> String {
         )),
         _ => {}
     }
-    let free = layout
-        .workers_capacity
-        .saturating_sub(layout.workers_assigned);
+    let free = layout.workers_free_for_clients;
     let none_left = layout.workers_exhausted_at.as_deref();
     if let Some(seconds) = none_left.and_then(seconds_to)
         && seconds <= MONTH * SECONDS_PER_DAY
     {
         lines.push_str(&format!(
-            "\nworkers of layout {name} RUN OUT: {free} are free, and none in {} days if the \
-             number of leases keeps growing at this rate.",
+            "\nworkers of layout {name} RUN OUT: {free} are free for clients, and none in {} \
+             days if leases keep growing at this rate.",
             seconds.max(0) / SECONDS_PER_DAY
         ));
     }
@@ -322,7 +320,7 @@ mod tests {
               "version":"0.1.0"},
              {"name":"n3","id":"3","role":"follower","state":"unreachable","http":null,"peer":"c:2"}],
             "layouts":[{"name":"default","exhausted_at":"2095-09-07T15:47:35.552Z",
-             "workers_assigned":3,"workers_capacity":1024}]}"#,
+             "workers_assigned":3,"workers_capacity":1024,"workers_free_for_clients":893}]}"#,
         )
         .unwrap()
     }
@@ -362,8 +360,8 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
         assert_eq!(lines(&cluster, "2095-09-07T15:47:35.552Z"), [full]);
 
         cluster.layouts[0].workers_exhausted_at = Some("2026-12-01T00:00:00Z".to_owned());
-        let out = "workers of layout default RUN OUT: 1021 are free, and none in 10 days if the \
-            number of leases keeps growing at this rate.";
+        let out = "workers of layout default RUN OUT: 893 are free for clients, and none in 10 \
+            days if leases keep growing at this rate.";
         assert_eq!(lines(&cluster, "2026-11-21T00:00:00Z"), [out]);
         assert_eq!(lines(&cluster, "2026-10-21T00:00:00Z"), [""; 0]);
     }

@@ -3,3 +3,4 @@
 pub(crate) mod commands;
 pub(crate) mod past;
 pub(crate) mod record;
+pub(crate) mod room;

@@ -16,8 +16,10 @@ const LAYOUT_FAILS: i64 = 30;
 const WORKERS_WARN: i64 = 30;
 const WORKERS_FAIL: i64 = 2;
 
-/// The thresholds for the used part of the workers, and of a limit.
-const MOST_WORKERS: f64 = 0.9;
+/// The part of the workers that is left, of those that are leased or that clients can still lease.
+const FEW_WORKERS: f64 = 0.1;
+
+/// The thresholds for the used part of a limit.
 const NEAR_LIMIT: f64 = 0.8;
 const AT_LIMIT: f64 = 0.95;
 
@@ -72,13 +74,16 @@ pub(super) fn workers(facts: &Facts, now: Timestamp) -> Check {
 }
 
 fn workers_of(layout: &LayoutLife, now: Timestamp) -> Vec<Finding> {
-    let (used, all) = (layout.workers_assigned, layout.workers_capacity);
+    let (used, left) = (layout.workers_assigned, layout.workers_free_for_clients);
     let remedy = "find generators that lease a worker at each start instead of renewing theirs \
                   (seqd worker list), or use a layout with more workers";
-    let part = f64::from(used) / f64::from(all.max(1));
+    let part = f64::from(left) / (f64::from(used) + f64::from(left)).max(1.0);
     let mut findings: Vec<Finding> = either(
-        (used >= all, part >= MOST_WORKERS),
-        format!("layout {}: {used} of {all} workers are leased", layout.name),
+        (left == 0, part <= FEW_WORKERS),
+        format!(
+            "layout {}: {used} of {} workers are leased, and clients can lease {left} more",
+            layout.name, layout.workers_capacity
+        ),
         remedy,
     )
     .into_iter()
@@ -87,7 +92,10 @@ fn workers_of(layout: &LayoutLife, now: Timestamp) -> Vec<Finding> {
     findings.extend(none_left.and_then(|at| days_to(at, now)).and_then(|days| {
         either(
             (days < WORKERS_FAIL, days < WORKERS_WARN),
-            format!("layout {}: no worker is left in {days} days", layout.name),
+            format!(
+                "layout {}: no worker is left for clients in {days} days",
+                layout.name
+            ),
             remedy,
         )
     }));

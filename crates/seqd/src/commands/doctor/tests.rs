@@ -43,9 +43,16 @@ fn facts() -> Facts {
             "quorum": {"voters": 3, "reachable": 3, "can_lose": 1},
             "members": NAMES.map(member),
             "layouts": [{"name": "default", "exhausted_at": "2095-09-07T15:47:35.552Z",
-                "workers_assigned": 3, "workers_capacity": 1024}]},
+                "workers_assigned": 3, "workers_capacity": 1024,
+                "workers_free_for_clients": 893}]},
         "nodes": NAMES.map(node)});
     serde_json::from_value(read).unwrap()
+}
+
+/// Sets the leased workers of the layout, and those that clients can still lease.
+fn leased(facts: &mut Facts, assigned: u32, free_for_clients: u32) {
+    let layout = &mut facts.cluster.layouts[0];
+    (layout.workers_assigned, layout.workers_free_for_clients) = (assigned, free_for_clients);
 }
 
 /// The checks that are not `ok`, with their outcomes.
@@ -324,10 +331,17 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         "layout default ends at 2027-03-01T00:00:00Z, in 100 days",
     ),
     (
-        |it| it.cluster.layouts[0].workers_assigned = 1024,
+        // The rest is reserved for the nodes.
+        |it| leased(it, 899, 0),
         "workers",
         Outcome::Fail,
-        "layout default: 1024 of 1024 workers are leased",
+        "layout default: 899 of 1024 workers are leased, and clients can lease 0 more",
+    ),
+    (
+        |it| leased(it, 810, 89),
+        "workers",
+        Outcome::Warn,
+        "layout default: 810 of 1024 workers are leased, and clients can lease 89 more",
     ),
     (
         |it| {

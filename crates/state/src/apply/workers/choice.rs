@@ -9,23 +9,7 @@ use crate::table::Table;
 use crate::tenant::Tenant;
 use crate::workers::commands::{TakeLease, WorkerRefusal};
 use crate::workers::record::{WorkerKey, WorkerRecord, ms_until_free};
-
-/// The maximum number of workers of a layout, or of one of its datacenters, that are ever leased.
-/// Beyond it, only free workers are leased again. Each new lease examines all of them, which takes
-/// a millisecond.
-const MAX_WORKERS_KNOWN: usize = 1 << 14;
-
-/// Returns the number of workers that are reserved for the nodes and the operator: an eighth, and
-/// at least 3, so that each node of a typical cluster gets one. A layout of 4 to 7 workers reserves
-/// 1, because 3 would leave hardly any for clients. A layout of 3 or fewer reserves none.
-pub(super) const fn reserve(workers: u32) -> u32 {
-    match workers {
-        0..4 => 0,
-        4..8 => 1,
-        8..24 => 3,
-        workers => workers / 8,
-    }
-}
+use crate::workers::room::{MAX_WORKERS_KNOWN, group_size, reserve};
 
 /// A worker that was leased before.
 struct KnownWorker<'a> {
@@ -153,9 +137,7 @@ impl Table<WorkerRecord> {
                 wait_ms: ms_until_free(context, layout, tick, record),
             });
         let known: Vec<KnownWorker<'_>> = known.collect();
-        let of_first = layout.workers_of_datacenter(0);
-        let size = of_first.map_or(layout.workers(), |(first, last)| last.0 - first.0 + 1);
-        let mut groups = groups(&known, (first.0, last.0), size);
+        let mut groups = groups(&known, (first.0, last.0), group_size(layout));
         let mut reserved = 0;
         if asked.tenant != Tenant::OPERATOR && !is_out!(WorkersKeptForNodes) {
             groups.retain(|group| {

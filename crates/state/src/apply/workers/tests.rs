@@ -2,13 +2,13 @@
 
 use seqd_idgen::{Tick, WallMs};
 
-use super::choice::reserve;
 use crate::domains::{Command, Outcome, Refusal};
 use crate::newtypes::AccessId;
 use crate::state::State;
 use crate::tenant::Tenant;
 use crate::testing::{entry, founded};
 use crate::workers::commands::{TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal};
+use crate::workers::room::reserve;
 
 /// 2027-01-15, after the epoch of every layout.
 const NOW: u64 = 1_800_000_000_000;
@@ -55,6 +55,7 @@ fn clients_leave_workers_to_the_nodes() {
     }
     let other = take(&mut state, "other", Tenant::of_token(AccessId(9)));
     assert!(!is_taken(&other), "clients took the workers of the nodes");
+    assert_eq!(in_use(&state, "js53"), Some((workers - left, 0)));
     let Outcome::Refused(Refusal::Workers(refusal)) = other else {
         panic!("{other:?}");
     };
@@ -68,6 +69,52 @@ fn clients_leave_workers_to_the_nodes() {
         assert!(is_taken(&node), "{node:?}");
     }
     assert!(!is_taken(&take(&mut state, "one more", Tenant::OPERATOR)));
+}
+
+/// The assigned workers of a layout in use, and those that clients can still lease.
+fn in_use(state: &State, layout: &str) -> Option<(u32, u32)> {
+    let all = state.layouts_in_use().into_iter();
+    let mut named = all.filter(|one| one.layout.name() == layout);
+    named.next().map(|one| (one.assigned, one.free_for_clients))
+}
+
+#[test]
+fn a_layout_is_in_use_from_its_first_lease_until_a_week_after_the_last() {
+    let mut state = founded();
+    assert_eq!(in_use(&state, "default"), Some((0, 1024 - 128)));
+    assert_eq!(in_use(&state, "js53"), None);
+    // The workers of nodes leave those of clients, up to the reserve.
+    let client = Tenant::of_token(AccessId(1));
+    let expected = [(Tenant::OPERATOR, 28), (client, 27), (Tenant::OPERATOR, 27)];
+    for (at, (tenant, left)) in expected.into_iter().enumerate() {
+        assert!(is_taken(&take(&mut state, &format!("c{at}"), tenant)));
+        assert_eq!(in_use(&state, "js53"), Some((at as u32 + 1, left)));
+    }
+    for at in 3..32 - 1 {
+        assert!(is_taken(&take(
+            &mut state,
+            &format!("n{at}"),
+            Tenant::OPERATOR
+        )));
+    }
+    assert_eq!(in_use(&state, "js53"), Some((31, 1)));
+    let names = |state: &State| -> Vec<String> {
+        let all = state.layouts_in_use().into_iter();
+        all.map(|one| one.layout.name().to_owned()).collect()
+    };
+    assert!(is_taken(&take_of(
+        &mut state,
+        ("twitter", Some(3)),
+        "c",
+        client
+    )));
+    assert_eq!(in_use(&state, "twitter"), Some((1, 32 * 28 - 1)));
+    assert_eq!(names(&state), ["default", "js53", "twitter"]);
+    let week = 7 * 24 * 60 * 60 * 1000;
+    state.apply(&entry(NOW + week - 1, Vec::new()), None);
+    assert_eq!(in_use(&state, "js53"), Some((0, 28)));
+    state.apply(&entry(NOW + week, Vec::new()), None);
+    assert_eq!(names(&state), ["default"]);
 }
 
 #[test]

@@ -170,3 +170,25 @@ async fn one_tenant_leaves_places_for_the_waits_of_others() {
     drop(held);
     assert!(story.locks.place_of(1, one).is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_refusal_of_a_share_counts_all_holds_and_waits() {
+    let story = Story::with_share(Share::of_percent(50).unwrap());
+    let one = Tenant::of_token(AccessId(1));
+    let acquire = |name: &'static str, owner, wait_ms| {
+        let (locks, asked) = (Arc::clone(&story.locks), asked(owner, wait_ms));
+        async move {
+            let right = Right::default();
+            locks.acquire(name, asked, (&right, one), soon()).await
+        }
+    };
+    acquire(NAME, "a", 0).await.unwrap();
+    let waiting = tokio::spawn(acquire(NAME, "b", 60_000));
+    story.until(1).await;
+    let other = story.wait("c").await;
+    let refused = acquire("other", "a", 0).await.unwrap_err();
+    let words = "holds 2 of the 3 holds and waits of locks";
+    assert!(refused.to_string().contains(words), "{refused}");
+    waiting.abort();
+    other.abort();
+}
