@@ -48,12 +48,14 @@ pub(crate) fn check(
     };
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let detail = format!("the variable {first} is unknown");
-    Err(
-        Failure::usage(detail).with_hint(match nearest(first, &known) {
-            Some(near) => format!("did you mean {near}? otherwise unset {first}"),
-            None => format!("unset {first}; `seqd server --help` shows all variables"),
-        }),
-    )
+    // The variable of `node.insecure` lacks the section.
+    let without_section = first.replacen("SEQD_NODE_", OWN, 1);
+    let mut same = known.iter().copied().filter(|it| *it == without_section);
+    let near = same.next().or_else(|| nearest(first, &known));
+    Err(Failure::usage(detail).with_hint(match near {
+        Some(near) => format!("did you mean {near}? otherwise unset {first}"),
+        None => format!("unset {first}; `seqd server --help` shows all variables"),
+    }))
 }
 
 /// Collects the variables that the options of the command and its subcommands read.
@@ -102,6 +104,8 @@ mod tests {
         let text = refusal(&["PATH", "SEQD_HTTP_LISEN"]).unwrap();
         assert!(text.contains("SEQD_HTTP_LISEN is unknown"), "{text}");
         assert!(text.contains("did you mean SEQD_HTTP_LISTEN?"), "{text}");
+        let text = refusal(&["SEQD_NODE_INSECURE"]).unwrap();
+        assert!(text.contains("did you mean SEQD_INSECURE?"), "{text}");
         let text = refusal(&["SEQD_BANANA_SPLIT"]).unwrap();
         assert!(text.contains("unset SEQD_BANANA_SPLIT"), "{text}");
         let text = refusal_of(&["SEQD_HTTP_PORT"], "7400").unwrap();

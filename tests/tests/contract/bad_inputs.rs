@@ -17,6 +17,7 @@ use seqd_tests::http::request;
 use seqd_tests::wait;
 use serde_json::{Value, json};
 
+use crate::documented;
 use crate::effects::all_that_counts;
 use crate::pattern::missing;
 use crate::script::{lines, words_of};
@@ -162,6 +163,12 @@ fn a_bad_request_is_refused_with_its_code_and_words_and_has_no_effect() {
         let began = Instant::now();
         let answer = send(&cluster.address(at % 3), line, &head, body);
         let found = format!("{} {}", answer.status, answer.code);
+        let (method, target) = line.split_once(' ').unwrap_or((line, ""));
+        if answer.code != "-"
+            && let Err(why) = documented::check(method, target, &answer.code)
+        {
+            wrong.push(format!("{at}: {line}: {why}"));
+        }
         let missing = missing(words, &answer.words);
         if found != *expected || !missing.is_empty() || began.elapsed() >= PATIENCE {
             let words = &answer.words;

@@ -9,6 +9,7 @@
 
 mod answer;
 mod bad_inputs;
+mod documented;
 mod effects;
 mod pattern;
 mod run;

@@ -11,6 +11,7 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::{binary, http, wait};
 
 use crate::answer::Answer;
+use crate::documented;
 use crate::effects::all_that_counts;
 use crate::pattern::{Names, ensure};
 use crate::script::{Kind, Script, Step, words_of};
@@ -204,7 +205,14 @@ impl Runner<'_> {
             })?;
         }
         if answer.stderr.is_none() {
-            vocabulary::check(&answer.json()).map_err(|why| (step.line, why))?;
+            let body = answer.json();
+            vocabulary::check(&body).map_err(|why| (step.line, why))?;
+            let asked = self.names.fill(&step.text);
+            let mut words = asked.split(' ');
+            let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            if let Some(code) = body["code"].as_str() {
+                documented::check(method, target, code).map_err(|why| (step.line, why))?;
+            }
         }
         self.names = names;
         Ok(())

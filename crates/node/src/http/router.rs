@@ -138,16 +138,20 @@ where
     for route in routes {
         paths.entry(route.operation.path).or_default().push(route);
     }
+    let hint = if paths.contains_key("/docs") {
+        "see GET /v1/cluster and GET /v1/id, or /docs for all paths"
+    } else {
+        "see GET /v1/cluster and GET /v1/id"
+    };
     let mut router = Router::new();
     for (path, routes) in paths {
         router = router.route(path, methods(path, routes, context, state));
     }
-    router.fallback(refusing(context, "unknown", |request| {
+    router.fallback(refusing(context, "unknown", move |request| {
         if let Err(problem) = gate::check_length(request.uri()) {
             return Response::problem(&problem);
         }
         let detail = format!("there is no path {}", request.uri().path());
-        let hint = "see GET /v1/cluster and GET /v1/id, or /docs for all paths";
         Response::problem(&Problem::new(ErrorCode::NotFound, detail).with_hint(hint))
     }))
 }
