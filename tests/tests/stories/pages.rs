@@ -133,7 +133,9 @@ fn pages_need_no_token_and_the_data_does() {
 fn pages_that_are_turned_off_are_not_found() {
     let cluster = Cluster::planned(1).with("http", "pages", "false").ready();
     for path in PAGES.into_iter().chain(["/ui/main.js", "/openapi.json"]) {
-        cluster.get(0, path).refused(404, "not-found");
+        let problem = cluster.get(0, path).refused(404, "not-found").json();
+        let hint = problem["hint"].as_str().unwrap_or_default();
+        assert!(!hint.contains("/docs"), "{hint}");
     }
     cluster.get(0, "/v1/cluster").ok();
 }
