@@ -298,6 +298,15 @@ pub(super) fn within(field: &'static str, count: u64, limit: u64) -> Result<u64,
     }
 }
 
+/// The nonce of a request, or an empty text if it has none. The state limits its length.
+pub(super) fn nonce_of(nonce: Option<String>) -> Result<String, RequestError> {
+    if nonce.as_deref() == Some("") {
+        let detail = "nonce is empty: a retry is recognised by a nonce of at least 1 character";
+        return Err(RequestError::invalid(detail));
+    }
+    Ok(nonce.unwrap_or_default())
+}
+
 pub(crate) fn sequence_name(text: &str) -> Result<SequenceName, ServiceError> {
     Ok(SequenceName::new(text).map_err(RequestError::invalid)?)
 }
