@@ -1,8 +1,9 @@
 //! Linearizable reads: the index that a node must have applied before it answers.
 //!
 //! The leader takes the index and its time after the read has arrived, and then confirms its
-//! leadership as for a draw. A later leader is therefore elected after the read began, and the index includes every
-//! entry that was acknowledged before. A node that forwards a read sends its own promise with it.
+//! leadership as for a draw. A later leader is therefore elected after the read began, and the index
+//! includes every entry that was acknowledged before. A node that forwards a read sends its own
+//! promise with it.
 
 use seqd_guards::is_out;
 use seqd_peers::wire;
