@@ -298,6 +298,11 @@ impl Access {
         outermost(prefixes.unwrap_or_default())
     }
 
+    /// Returns whether this node admits callers by the tokens of the cluster.
+    pub(crate) fn is_current(&self) -> bool {
+        self.0.as_ref().is_none_or(|guard| guard.is_current())
+    }
+
     /// Checks the contact with the cluster once.
     #[cfg(any(test, fuzzing))]
     pub(crate) async fn look(&self) {

@@ -19,13 +19,15 @@ use super::paced::{Paced, TOGETHER};
 /// The size of the read buffer, equal to hyper's initial size: about 80 pipelined requests.
 const READ: usize = 8 * 1024;
 
-/// The largest buffer that an idle connection keeps, a few usual requests or responses.
+/// The largest buffers that an idle connection keeps: a few usual requests, and a response with a
+/// hundred IDs.
 const KEPT: usize = 1024;
+const RESPONSE_KEPT: usize = 4 * 1024;
 
-/// Frees the memory of an empty buffer if it is large. Its capacity does not show this, because it
-/// does not include the part before the bytes that were taken last.
-fn release(buffer: &mut BytesMut) {
-    if buffer.is_empty() && buffer.try_reclaim(KEPT + 1) {
+/// Frees the memory of an empty buffer of more than `kept` bytes. Its capacity does not show this,
+/// because it does not include the part before the bytes that were taken last.
+fn release(buffer: &mut BytesMut, kept: usize) {
+    if buffer.is_empty() && buffer.try_reclaim(kept + 1) {
         *buffer = BytesMut::new();
     }
 }
@@ -232,8 +234,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
             let mut space = ReadBuf::uninit(space);
             let read = Pin::new(&mut self.stream).poll_read(cx, &mut space);
             if read.is_pending() {
-                release(&mut self.bytes);
-                release(&mut self.stream.held);
+                release(&mut self.bytes, KEPT);
+                release(&mut self.stream.held, RESPONSE_KEPT);
             }
             ready!(read)?;
             self.bytes.extend_from_slice(space.filled());
@@ -333,9 +335,12 @@ mod tests {
         assert_eq!(node.fill(pin!(sleep(SECOND))).await.unwrap(), Filled::End);
         let mut response = vec![0; 200_000];
         client.read_exact(&mut response).await.unwrap();
-        for buffer in [&mut node.bytes, &mut node.stream.held] {
+        for (buffer, kept) in [
+            (&mut node.bytes, KEPT),
+            (&mut node.stream.held, RESPONSE_KEPT),
+        ] {
             assert!(buffer.is_empty());
-            let is_large = buffer.try_reclaim(KEPT + 1);
+            let is_large = buffer.try_reclaim(kept + 1);
             assert!(!is_large, "an idle connection keeps a large buffer");
         }
     }

@@ -159,8 +159,10 @@ where
                 .keep_answer(name.clone(), claim, bytes.into(), whose);
             match kept.await {
                 Ok(()) => return Ok(stored.answer()),
+                // The key is released, because a retry would not have more room.
                 Err(error @ (ServiceError::Full(_) | ServiceError::Overloaded { .. })) => {
                     not_kept(error)
+                        .with_hint("send less in one request; a retry takes other values")
                 }
                 Err(error) => return Err(not_kept(error)),
             }
@@ -181,7 +183,7 @@ fn not_kept(error: ServiceError) -> Problem {
         ServiceError::Refused(Refusal::Keys(KeyRefusal::ClaimLost { .. })) => {
             Problem::new(ErrorCode::OutcomeUnknown, detail)
         }
-        ServiceError::Refused(_) => Problem::from(error),
+        ServiceError::Refused(_) => Problem::new(error.code(), detail),
         _ => Problem::new(ErrorCode::OutcomeUnknown, detail),
     };
     problem.with_hint("retry the request with the same key: it takes effect at most once")

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use seqd_api::{ErrorCode, MemberState};
 use seqd_raft::{MAY_BE_BEHIND, Phase, Raft, StopReason};
 
+use crate::access::Access;
 use crate::minting::{ClockWatch, MintError, Minters};
 use crate::replica::lost_for_long;
 use crate::times::rfc3339;
@@ -80,6 +81,7 @@ impl Readiness {
 
 pub(crate) struct HealthService {
     pub(crate) raft: Raft,
+    pub(crate) access: Access,
     pub(crate) minters: Arc<Minters>,
     pub(crate) clock: Arc<ClockWatch>,
     pub(super) stopping: AtomicBool,
@@ -176,7 +178,9 @@ impl HealthService {
                 Check::new("leader", Some(Unready::NoLeader), detail)
             }
         };
-        let behind = (!status.caught_up).then_some(Unready::Behind);
+        // A node that may lack a revocation refuses access tokens.
+        let is_current = status.caught_up && self.access.is_current();
+        let behind = (!is_current).then_some(Unready::Behind);
         let applied = format!(
             "applied entry {} of {} committed, {} behind; {MAY_BE_BEHIND} are allowed",
             status.applied,

@@ -140,6 +140,7 @@ impl Services {
         let max_count = config.http.max_count;
         let health = Arc::new(HealthService {
             raft: raft(),
+            access: parts.callers.clone(),
             minters: minters(),
             clock: clock(),
             stopping: AtomicBool::new(false),

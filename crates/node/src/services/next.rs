@@ -80,7 +80,11 @@ impl SequenceService {
             state.sequence(name).map(DrawLimits::of)
         });
         let permits = |drawn: &DrawLimits| drawn.check(count, contiguous).is_ok();
-        let drawn = match local.flatten().filter(permits) {
+        // A contiguous range may skip values of a pass, so its position must be current.
+        let is_current = |drawn: &DrawLimits| {
+            !(contiguous && drawn.mode == SequenceMode::Strict && drawn.progression.cycle())
+        };
+        let drawn = match local.flatten().filter(permits).filter(is_current) {
             Some(drawn) => drawn,
             // The sequence may have been created or changed a moment ago through another node.
             None => {
@@ -132,10 +136,21 @@ impl SequenceService {
         for _ in 0..CONTIGUOUS_ATTEMPTS {
             let pass_end = drawn.progression.pass_end(next_index);
             let rest = pass_end.saturating_sub(next_index);
-            if drawn.progression.cycle() && (1..count).contains(&rest) {
+            let skips = drawn.progression.cycle() && (1..count).contains(&rest);
+            if skips {
                 self.grant(name, rest, deadline).await?;
             }
-            let grant = self.grant(name, count, deadline).await?;
+            let has_effect = skips || next_index != drawn.next_index;
+            let grant = match self.grant(name, count, deadline).await {
+                // Values were skipped already, so the request is not without effect.
+                Err(error) if has_effect && error.code().row().retryable => {
+                    let detail = error.to_string();
+                    return Err(ServiceError::Propose(ProposeError::OutcomeUnknown {
+                        detail,
+                    }));
+                }
+                grant => grant?,
+            };
             if grant.ranges.len() == 1 {
                 self.metrics.allocated(name.as_str(), grant.count);
                 return Ok((grant.ranges, grant.increment));

@@ -2,7 +2,8 @@
 
 use seqd_api::SequenceSpec;
 use seqd_state::{
-    Outcome, Refusal, SequenceCommand, SequenceName, SequenceOutcome, SequenceRefusal, Tenant,
+    Command, Outcome, Refusal, SequenceCommand, SequenceName, SequenceOutcome, SequenceRefusal,
+    Tenant,
 };
 use tokio::time::Instant;
 
@@ -13,15 +14,15 @@ use super::sequences::{Created, SequenceService};
 impl SequenceService {
     /// Creates a sequence. If a deleted sequence of this name had another definition, creates it
     /// again with that definition. It then continues at its high-water mark, not at the first value
-    /// in `spec`.
+    /// in `spec`, but at `least` or above.
     pub(crate) async fn create_or_revive(
         &self,
         name: &SequenceName,
-        spec: SequenceSpec,
+        (spec, least): (SequenceSpec, Option<i64>),
         by: (Tenant, Instant),
     ) -> Result<Created, ServiceError> {
         match self.create(name, spec, by).await {
-            Err(error) if is_of_deleted(&error) => self.revive(name, by).await,
+            Err(error) if is_of_deleted(&error) => self.revive(name, least, by).await,
             created => created,
         }
     }
@@ -29,6 +30,7 @@ impl SequenceService {
     async fn revive(
         &self,
         name: &SequenceName,
+        least: Option<i64>,
         (tenant, deadline): (Tenant, Instant),
     ) -> Result<Created, ServiceError> {
         read(&*self.replica, deadline).await?;
@@ -36,17 +38,33 @@ impl SequenceService {
             state.sequence_or_deleted(name).cloned()
         })?;
         let kept = kept.ok_or_else(|| self.missing(name, Advice::Create))?;
-        let command = SequenceCommand::Create {
+        let next = kept.next_value();
+        let mut commands = vec![SequenceCommand::Create {
             name: name.clone(),
             definition: kept.definition,
             tenant,
-        };
-        match self.propose(command, deadline).await? {
-            Outcome::Sequences(SequenceOutcome::Created {
+        }];
+        // In the same entry, because a value below it could be taken otherwise.
+        if let Some(to) = least.filter(|least| next.is_some_and(|next| next < *least)) {
+            let name = name.clone();
+            commands.push(SequenceCommand::Advance { name, to });
+        }
+        let commands = commands.into_iter().map(Command::Sequences).collect();
+        let outcomes = self.replica.propose(commands, deadline).await;
+        let outcomes = outcomes.map_err(ServiceError::Propose)?;
+        let refused = outcomes.iter().find_map(|outcome| match outcome {
+            Outcome::Refused(refusal) => Some(refusal.clone()),
+            _ => None,
+        });
+        if let Some(refusal) = refused {
+            return Err(ServiceError::Refused(refusal));
+        }
+        match outcomes.first() {
+            Some(Outcome::Sequences(SequenceOutcome::Created {
                 created, revision, ..
-            }) => Ok(Created {
-                is_new: created,
-                sequence: self.at_revision(name, revision, deadline).await?,
+            })) => Ok(Created {
+                is_new: *created,
+                sequence: self.at_revision(name, *revision, deadline).await?,
             }),
             other => Err(unexpected(&other)),
         }

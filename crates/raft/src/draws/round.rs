@@ -66,6 +66,7 @@ pub(super) async fn round(
             return Ok(Some(results));
         }
         if !waits {
+            prefetch(node, &leader, lack.wanted);
             return Ok(Some(results));
         }
         match leader.extend(&lack.wanted, deadline).await {
@@ -107,7 +108,7 @@ pub(crate) async fn give_back(context: &NodeContext, replica: &Replica) {
     let _ = timeout(RETURN_LIMIT, returned).await;
 }
 
-/// Extends windows of which half is used, without a caller that waits for it.
+/// Extends windows that are short or half used, without a caller that waits for it.
 fn prefetch(node: &Arc<Node>, leader: &Leader<'_>, low: BTreeMap<DrawFrom, u64>) {
     let windows = &leader.replica.windows;
     if windows.is_prefetching.swap(true, Ordering::AcqRel) {

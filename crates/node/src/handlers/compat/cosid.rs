@@ -8,15 +8,13 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use jiff::SignedDuration;
-use seqd_api::{
-    AdvanceRequest, ErrorCode, Mode, NextRequest, Problem, SequenceSpec, Typed as _, op,
-};
+use seqd_api::{ErrorCode, Mode, NextRequest, Problem, SequenceSpec, Typed as _, op};
 use serde_json::json;
 
 use super::{JSON, mint, response, spring};
 use crate::http::{Foreign, Response};
 use crate::problems::invalid;
-use crate::services::{MachinePool, ServiceError, Services, sequence_name};
+use crate::services::{MachinePool, Services, sequence_name};
 
 /// The longest hold of a machine number, which is that of a lock. A stable instance always gets
 /// this time.
@@ -239,18 +237,15 @@ async fn created(node: &Services, from: &Foreign) -> Result<(), Problem> {
             ..SequenceSpec::default()
         };
         let (name, by) = (sequence_name(&name)?, (admitted.tenant, admitted.deadline));
-        let created = node.sequences.create_or_revive(&name, spec, by).await?;
-        if created.is_new && created.sequence.next.is_some_and(|next| next < start) {
-            let above = AdvanceRequest { to: start };
-            let advanced = node.sequences.advance(&name, &above, admitted.deadline);
-            advanced.await?;
-        }
-        Ok::<_, ServiceError>(())
+        let created = node
+            .sequences
+            .create_or_revive(&name, (spec, Some(start)), by);
+        created.await
     });
     match created.await {
         // Another instance has created the sequence meanwhile.
         Err(problem) if !problem.is(ErrorCode::AlreadyExists) => Err(problem),
-        _ => Ok(()),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -205,11 +205,32 @@ fn is_of_subscriber(run: Run) -> bool {
 
 const NO_TRANSACTIONS: &str = "ERR no transactions: each command takes effect on its own";
 
-/// The time for which a client may send the rest of a refused transaction. A client that continues
-/// after the refusal without an `EXEC` then loses its connection and opens another. This time must
-/// exceed the pauses within a transaction that is sent as a whole, for example while a lost packet
-/// is sent again: some clients repeat unanswered requests on the next connection.
+/// The time after a refused request for which a client may send the rest of its transaction. A client
+/// that continues after the refusal without an `EXEC` then loses its connection and opens another.
+/// This time must exceed the pauses within a transaction that is sent as a whole, for example while
+/// a lost packet is sent again: some clients repeat unanswered requests on the next connection.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
+
+/// The longest time from `MULTI` to the end of a refused transaction.
+const LONGEST_REFUSED: Duration = Duration::from_secs(10);
+
+/// A transaction that was refused, and whose remaining commands may follow.
+#[derive(Clone, Copy)]
+pub(super) struct RefusedTransaction {
+    begun: Instant,
+    /// The connection ends at this time if the transaction does not.
+    pub(super) until: Instant,
+}
+
+impl RefusedTransaction {
+    /// The transaction after another of its commands, or after its beginning.
+    fn after(earlier: Option<Self>) -> Self {
+        let now = Instant::now();
+        let begun = earlier.map_or(now, |earlier| earlier.begun);
+        let until = (now + REFUSED_FOR).min(begun + LONGEST_REFUSED);
+        Self { begun, until }
+    }
+}
 
 /// Returns whether a request is refused as part of a transaction. Most clients send a transaction
 /// without waiting for the reply to `MULTI`, so none of its commands may have an effect. A pause
@@ -219,9 +240,10 @@ fn is_of_transaction(client: &mut Client, name: &[u8]) -> bool {
         let mut words = words.iter();
         words.any(|it| name.eq_ignore_ascii_case(it.as_bytes()))
     };
-    if is(&["multi"]) {
-        client.in_refused = Some(Instant::now() + REFUSED_FOR);
-    } else if is(&["exec", "discard", "reset", "quit"]) {
+    if is(&["multi"]) || client.in_refused.is_some() {
+        client.in_refused = Some(RefusedTransaction::after(client.in_refused));
+    }
+    if is(&["exec", "discard", "reset", "quit"]) {
         client.in_refused = None;
     }
     client.in_refused.is_some() || is(&["exec", "discard", "watch", "unwatch"])

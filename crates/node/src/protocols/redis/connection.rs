@@ -14,7 +14,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use super::channels::Subscriptions;
-use super::commands::{self, Run};
+use super::commands::{self, RefusedTransaction, Run};
 use super::errors::of_problem;
 use super::reply::{Reply, Version};
 use super::request::{Parsed, parse};
@@ -47,9 +47,7 @@ pub(super) struct Client {
     pub(super) id: u64,
     /// The connection ends after the next reply.
     pub(super) is_over: bool,
-    /// A transaction was refused, and its remaining commands may follow. The connection ends at
-    /// this time if the transaction does not.
-    pub(super) in_refused: Option<Instant>,
+    pub(super) in_refused: Option<RefusedTransaction>,
     pub(super) subscriptions: Subscriptions,
 }
 
@@ -209,7 +207,7 @@ async fn more(
         return Ok(Some(vec![client.give_up(&refused).await]));
     }
     let abandoned = client.in_refused.filter(|_| stream.bytes.is_empty());
-    let mut abandoned = abandoned.map(|at| Box::pin(sleep_until(at)));
+    let mut abandoned = abandoned.map(|it| Box::pin(sleep_until(it.until)));
     let mut pushed = None;
     let interrupted = poll_fn(|cx| match client.subscriptions.poll_next(cx) {
         Poll::Ready(push) => {

@@ -219,7 +219,7 @@ impl Client {
         };
         let created = services
             .sequences
-            .create_or_revive(name, spec, (tenant, deadline))
+            .create_or_revive(name, (spec, None), (tenant, deadline))
             .await;
         match created {
             // Another client was first.

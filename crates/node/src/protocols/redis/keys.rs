@@ -358,8 +358,8 @@ impl Client {
             names if names.is_empty() => Ok(()),
             names => {
                 let detail = format!(
-                    "{name} is moved forward, but {names} has not confirmed it and may still \
-                     return values of the time before; SET may be repeated"
+                    "{name} is moved forward in the cluster, but {names} did not confirm it: until \
+                     it does or is removed, it may return values from before, and SET gets this error"
                 );
                 Err(Problem::new(ErrorCode::OutcomeUnknown, detail))
             }

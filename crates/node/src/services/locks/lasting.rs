@@ -10,9 +10,10 @@ use super::LockService;
 use crate::replica::{ReadTime, peek};
 use crate::services::error::{ServiceError, read};
 
-/// The pause before another read if a hold is about to end. The leader proposes an entry at the end
-/// of each hold.
+/// The first and the longest pause before another read if a hold is about to end. The leader
+/// proposes an entry at the end of each hold.
 const PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 impl LockService {
     /// A linearizable read after which this node's state contains only holds that lasted at the time
@@ -25,13 +26,15 @@ impl LockService {
         first_end: impl Fn(&State) -> Option<ClusterMs>,
         deadline: Instant,
     ) -> Result<ReadTime, ServiceError> {
+        let mut pause = PAUSE;
         loop {
             let time = read(&*self.replica, deadline).await?;
             let end = peek(&*self.replica, &first_end).flatten();
             if end.is_none_or(|end| time.is_before(end)) || is_out!(HoldEndedByEntry) {
                 return Ok(time);
             }
-            sleep(PAUSE).await;
+            sleep(pause).await;
+            pause = LONGEST_PAUSE.min(pause * 2);
         }
     }
 

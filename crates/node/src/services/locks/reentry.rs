@@ -195,9 +195,9 @@ impl LockService {
         match is_new.await {
             Ok(Some(_)) => return Ok((is_free, entry)),
             Ok(None) => {}
-            // An exit is never refused for room. Without a record, it takes effect, but a retry
-            // may end another entry.
-            Err(error) if is_for_room(&error) => {}
+            // The last exit is never refused for room: a retry of it finds no hold. A retry of
+            // another one without a record would end another entry.
+            Err(error) if is_free && is_for_room(&error) => {}
             Err(error) => return Err(error),
         }
         let earlier = self.recorded(record, (tenant, deadline)).await?;

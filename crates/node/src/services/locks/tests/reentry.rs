@@ -16,14 +16,21 @@ async fn enter(story: &Story, value: &str, ttl_ms: u64) -> Result<Entry, Service
 }
 
 async fn exit(story: &Story, value: &str, record: Option<(&str, u64)>) -> Exit {
+    try_exit(story, value, record).await.unwrap()
+}
+
+async fn try_exit(
+    story: &Story,
+    value: &str,
+    record: Option<(&str, u64)>,
+) -> Result<Exit, ServiceError> {
     let unlock = Unlock {
         value,
         ttl_ms: 10_000,
         record,
     };
     let by = (&Right::default(), Tenant::OPERATOR);
-    let exited = story.locks.exit(NAME, &unlock, by, soon()).await;
-    exited.unwrap()
+    story.locks.exit(NAME, &unlock, by, soon()).await
 }
 
 /// The number of times that the holder has entered the lock, and the remaining time.
@@ -79,7 +86,7 @@ async fn a_repeated_exit_ends_one_entry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_needs_no_room_for_its_record() {
+async fn the_last_exit_needs_no_room_for_its_record() {
     let story = Story::begin();
     let by = (&Right::default(), Tenant::OPERATOR);
     enter(&story, "a", 10_000).await.unwrap();
@@ -96,6 +103,25 @@ async fn an_exit_needs_no_room_for_its_record() {
     let last = Some(("unlock 18", 10_000));
     assert_eq!(exit(&story, "a", last).await, Exit::Free);
     assert_eq!(inside(&story, Tenant::OPERATOR).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inner_exit_without_room_for_its_record_has_no_effect() {
+    let story = Story::begin();
+    let by = (&Right::default(), Tenant::OPERATOR);
+    for _ in 0..2 {
+        enter(&story, "a", 10_000).await.unwrap();
+    }
+    for name in ["c", "d"] {
+        let held = story.locks.acquire_secret(name, ("b", 10_000), by, soon());
+        held.await.unwrap().unwrap();
+    }
+    for _ in 0..2 {
+        let refused = try_exit(&story, "a", RECORD).await;
+        assert_eq!(code(refused), ErrorCode::Overloaded);
+        let depth = inside(&story, Tenant::OPERATOR).await.map(|it| it.0);
+        assert_eq!(depth, Some(2), "a retry could end another entry");
+    }
 }
 
 #[tokio::test(start_paused = true)]
