@@ -65,7 +65,7 @@ class Faults(unittest.TestCase):
                 with connection:
                     connection.recv(65536)
                     try:
-                        for piece in (b"HTTP/1.1 200 OK\r\n", *[b"a: b\r\n"] * 30):
+                        for piece in (b"HTTP/1.1 200 OK\r\n", *[b"a: b\r\n"] * 300):
                             time.sleep(0.1)
                             connection.sendall(piece)
                     except OSError:
@@ -78,7 +78,7 @@ class Faults(unittest.TestCase):
                 with self.assertRaises(seqd.Error) as failed:
                     call()
                 self.assertEqual(failed.exception.code, code)
-                self.assertLess(time.monotonic() - began, 2)
+                self.assertLess(time.monotonic() - began, 10)
 
     def test_a_port_with_tls_has_not_received_the_request(self):
         tls = self.stub(lambda request: (
