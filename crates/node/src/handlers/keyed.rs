@@ -179,14 +179,15 @@ where
 /// gap, so a repetition without the key would take others.
 fn not_kept(error: ServiceError) -> Problem {
     let detail = format!("the response was not stored, and its values remain a gap: {error}");
-    let problem = match error {
+    let code = match &error {
         ServiceError::Refused(Refusal::Keys(KeyRefusal::ClaimLost { .. })) => {
-            Problem::new(ErrorCode::OutcomeUnknown, detail)
+            ErrorCode::OutcomeUnknown
         }
-        ServiceError::Refused(_) => Problem::new(error.code(), detail),
-        _ => Problem::new(ErrorCode::OutcomeUnknown, detail),
+        ServiceError::Refused(_) => error.code(),
+        _ => ErrorCode::OutcomeUnknown,
     };
-    problem.with_hint("retry the request with the same key: it takes effect at most once")
+    Problem::new(code, detail)
+        .with_hint("retry the request with the same key: it takes effect at most once")
 }
 
 /// Refuses a request with a key, before anything is allocated, if its count exceeds the room of a

@@ -59,14 +59,10 @@ pub(super) async fn round(
         let Some(lack) = leader.draw(draws, &mut results) else {
             return Ok(None);
         };
-        if !lack.is_short {
+        if !lack.is_short || !waits {
             if !lack.wanted.is_empty() {
                 prefetch(node, &leader, lack.wanted);
             }
-            return Ok(Some(results));
-        }
-        if !waits {
-            prefetch(node, &leader, lack.wanted);
             return Ok(Some(results));
         }
         match leader.extend(&lack.wanted, deadline).await {
