@@ -103,7 +103,8 @@ class Prometheus:
         return json.loads(text)["data"]
 
     def query(self, expression):
-        expression = expression.replace("$__rate_interval", "1m").replace("$__range", "1h")
+        for name, value in (("$__rate_interval", "1m"), ("$__range", "1h"), ("$job", "seqd")):
+            expression = expression.replace(name, value)
         return self.api("/api/v1/query", query=expression)["result"]
 
     def stop(self):

@@ -114,8 +114,8 @@ impl Asker {
         let late = |_| Failure::Unknown(format!("no response within {patience:?}"));
         let refused = |error: io::Error| Failure::Refused(error.to_string());
         let broke = |error: io::Error| Failure::Unknown(error.to_string());
-        // The connection is taken out: one that is given up in the middle of a response cannot be
-        // used again.
+        // The connection is taken out of its place, because it cannot be used again if it is given
+        // up in the middle of a response.
         let mut connection = match self.connections[node].take() {
             Some(connection) => connection,
             None => {

@@ -353,9 +353,9 @@ impl Cluster {
         })
     }
 
-    /// The index of the node that names itself as the leader, if there is one. Of several, the one
-    /// of the latest term, since a node that was cut off or stopped may not have learned of its
-    /// successor.
+    /// The index of the node that names itself as the leader, if there is one. Of several, the
+    /// leader of the latest term, since a node that was cut off or stopped may have no record of
+    /// its successor.
     pub fn leader_claims(&self) -> Option<usize> {
         let claims = self.nodes.iter().enumerate().filter_map(|(index, node)| {
             let view = node.cluster_view()?;

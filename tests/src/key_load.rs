@@ -29,7 +29,7 @@ const CALLERS: usize = 8;
 /// Only callers below this number die, so that every key is done in the end.
 const MORTAL: u8 = 5;
 
-/// The life of a key that outlives the run, and of one that does not.
+/// The life of a key that outlives the run, and of a key that expires during it.
 const LONG_MS: u64 = 3_600_000;
 const SHORT_MS: u64 = 3_000;
 

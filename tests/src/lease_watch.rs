@@ -32,7 +32,7 @@ impl LeaseWatch {
 
     /// Every observed lease of the layout `default`, once for each of its fences.
     pub fn finish(self) -> Vec<Lease> {
-        // A last round begins after the end, so that it covers all that was minted.
+        // A last round begins after the end, so that it covers all minted IDs.
         let rounds = self.rounds.finish().into_iter().flatten();
         let last = self.urls.iter().flat_map(|url| leases_at(url));
         let mut seen = Vec::new();

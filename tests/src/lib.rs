@@ -11,8 +11,8 @@
 //! A run under faults has four parts: [loads] and [clients], the fault plan in [strikes], the
 //! [checkers], and one [report].
 //!
-//! A run ends and removes everything that it created, also if it fails. Processes are ended through
-//! the handle that started them, never by name.
+//! A run ends and removes everything it created, even if it fails. Processes are ended through the
+//! handle that started them, never by name.
 
 #![allow(
     clippy::unwrap_used,

@@ -35,7 +35,7 @@ pub struct LinkRun {
     pub nodes: usize,
     pub fault: LinkFault,
     pub length: Duration,
-    /// Whether elections are late, so that a pause of the machine causes none.
+    /// True if elections are late, so that a pause of the machine causes none.
     pub is_patient: bool,
 }
 

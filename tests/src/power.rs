@@ -1,8 +1,8 @@
 //! Power cuts of real nodes on real file systems, under load, and the invariants that must hold
 //! afterwards.
 //!
-//! Each node has a disk of its own. A cut removes everything that was not synced, and ends the
-//! process; the disk is mounted again and the node started at once. There are two manners:
+//! Each node has a disk of its own. A cut removes all unsynced data and ends the process; the disk
+//! is mounted again and the node started at once. There are two manners:
 //!
 //! - [`Manner::Dead`]: the process dies first, then the disk loses its power. Every answer that a
 //!   client received came from a process whose disk worked, so every answer counts.
@@ -172,7 +172,7 @@ impl PowerRun {
             self.cluster.disk_mut(victim).cut(loss);
         }
         if manner == Manner::Alive {
-            // The process gets some time to meet the first error, or none.
+            // The process gets some time to encounter the first error, or none.
             std::thread::sleep(Duration::from_millis(self.random.below(4) * 30));
             for &victim in victims {
                 self.end(victim)?;

@@ -24,7 +24,7 @@ pub struct RollingRun {
 
 /// Restarts each node in turn under load. Every request must succeed at the first try, no number
 /// repeats, and no acknowledged value is lost. Returns the number of requests.
-pub fn restarts_behind_a_balancer(run: &RollingRun) -> Result<usize, Violation> {
+pub fn run_rolling_restarts(run: &RollingRun) -> Result<usize, Violation> {
     let drain = format!("\"{}ms\"", run.drain.as_millis());
     // A pause of a busy machine must not end a leadership: only the restarts may.
     let mut cluster = Cluster::planned(3).with("http", "drain", &drain).patient();

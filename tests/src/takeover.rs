@@ -1,4 +1,4 @@
-//! A cluster that ends and the cluster that takes its place, with a record of everything that both
+//! A cluster that ends and the cluster that takes its place, with a record of the numbers that both
 //! issued: no ID, token or value may be issued twice.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,7 @@ impl Takeover {
         (0..3).for_each(|node| self.count(node));
     }
 
-    /// Saves a backup of everything that was acknowledged so far.
+    /// Saves a backup of everything acknowledged so far.
     pub fn backup(&self) -> String {
         let file = self.cluster.folder().join("backup.snap");
         let (file, url) = (file.display().to_string(), self.cluster.node(1).url());

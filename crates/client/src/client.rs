@@ -82,7 +82,7 @@ pub struct Client {
     timeout: Option<Duration>,
     trace: Option<fn(&Traced<'_>)>,
     /// The longest time of a request, over all attempts.
-    whole: Duration,
+    total_limit: Duration,
 }
 
 /// A request that has not been assigned an endpoint.
@@ -178,16 +178,16 @@ impl Client {
         if options.endpoints.is_empty() {
             return Err(no_endpoint());
         }
-        let whole = options.timeout.unwrap_or(DEFAULT_TIMEOUT) + GRACE;
+        let total_limit = options.timeout.unwrap_or(DEFAULT_TIMEOUT) + GRACE;
         let any_https = options.endpoints.iter().any(Endpoint::is_https);
-        let http = connector(whole, &options.tls, any_https)?;
+        let http = connector(total_limit, &options.tls, any_https)?;
         Ok(Self {
             http,
             endpoints: Arc::new(Endpoints::new(options.endpoints)),
             authorization: options.token.map(authorization).transpose()?,
             timeout: options.timeout,
             trace: options.trace,
-            whole,
+            total_limit,
         })
     }
 
@@ -195,7 +195,7 @@ impl Client {
     #[must_use]
     pub(crate) fn within(&self, limit: Duration) -> Self {
         Self {
-            whole: self.whole.min(limit),
+            total_limit: self.total_limit.min(limit),
             ..self.clone()
         }
     }
@@ -226,7 +226,7 @@ impl Client {
         read: impl Fn(&[u8]) -> Result<T, Unusable>,
     ) -> Result<(StatusCode, T), Error> {
         let mut round = Round::default();
-        let mut budget = Budget::new(self.whole + call.wait);
+        let mut budget = Budget::new(self.total_limit + call.wait);
         let order = self.endpoints.in_turn();
         for (tried, at) in order.iter().enumerate() {
             let left = order.len() - tried;
@@ -273,7 +273,7 @@ impl Client {
         let needs_sign = call.changes || (may_wait && left > 1);
         if needs_sign && !self.endpoints.answered_lately(at) {
             // `/livez` is answered without the wait.
-            let rest = budget.rest().min(self.whole);
+            let rest = budget.rest().min(self.total_limit);
             let limit = silence(share(rest, left + 1), left);
             self.sign_of_life(at, limit).await?;
             budget.look();
@@ -309,8 +309,8 @@ impl Client {
             }
         })?;
         let status = response.status();
-        let bytes = whole(response).await.map_err(|error| unanswered(&error))?;
-        let Some(bytes) = bytes else {
+        let body = read_body(response).await;
+        let Some(bytes) = body.map_err(|error| unanswered(&error))? else {
             let reason = format!("the response is longer than {MAX_ANSWER_BYTES} bytes");
             return Err(Tried::Final(bad_answer(endpoint, status, b"", &reason)));
         };
@@ -372,8 +372,8 @@ impl Client {
         &self.endpoints
     }
 
-    pub(crate) const fn whole(&self) -> Duration {
-        self.whole
+    pub(crate) const fn total_limit(&self) -> Duration {
+        self.total_limit
     }
 
     /// Builds the request of `call` for this endpoint, with `limit` as the time for the response.
@@ -386,7 +386,7 @@ impl Client {
         limit: Duration,
     ) -> reqwest::RequestBuilder {
         let mut query = call.query.clone();
-        let told = limit.saturating_sub(call.wait).min(self.whole);
+        let told = limit.saturating_sub(call.wait).min(self.total_limit);
         let is_short = told < SERVER_TIMEOUT + GRACE;
         if (self.timeout.is_some() || is_short) && call.path.starts_with("/v1/") {
             let deadline = told.saturating_sub(GRACE).max(told / 2);
@@ -454,7 +454,7 @@ fn is_the_same_elsewhere(problem: &Problem) -> bool {
 }
 
 /// Returns the body of a response, or `None` if it is longer than any response of a node.
-async fn whole(mut response: reqwest::Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
+async fn read_body(mut response: reqwest::Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {

@@ -57,7 +57,7 @@ impl Client {
     }
 
     async fn download_from(&self, at: usize, all: usize, call: &Call) -> Result<Download, Tried> {
-        let limit = silence(share(self.whole(), all), all);
+        let limit = silence(share(self.total_limit(), all), all);
         self.sign_of_life(at, limit).await?;
         let endpoint = self.endpoints().at(at);
         let request = self.request(endpoint, call, NO_LIMIT);

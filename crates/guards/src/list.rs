@@ -54,7 +54,7 @@ guards! {
     ReadConfirmed,
     /// A read shares a confirmation of the leader only if that began after the read.
     ReadJoinsLaterRound,
-    /// A commit index is noted before another node can learn it.
+    /// A commit index is noted before another node can receive it.
     CommitNoted,
     /// An entry is proposed under the leadership that stamped it.
     SameLeadership,
@@ -72,9 +72,9 @@ guards! {
     SnapshotLeavesRoom,
     /// A checkpoint store that has grown out of proportion is rebuilt.
     StoreRebuilt,
-    /// While only the reserve of a disk is left, no command of a client is proposed that needs room.
+    /// While a disk has only its reserve left, no client's command that needs room is proposed.
     DiskReserveKept,
-    /// Below the floor of free bytes a follower takes no entries.
+    /// Below the floor of free bytes, a follower takes no entries.
     DiskFloorKept,
     /// The log after a snapshot that is being sent is kept for its receiver.
     ReceiverKept,
@@ -139,13 +139,13 @@ guards! {
     /// One caller at a time gets the claim on a key.
     KeyFirstOnce,
     /// The claim on a key is decided when its begin is applied, not by the state that a node has
-    /// seen.
+    /// read.
     KeyDecidedByApply,
     /// A retry of the claimant of a key gets the same claim.
     KeyRetryRecognised,
     /// The result of a key never changes.
     KeyResultKept,
-    /// A claim that takes over has the next attempt number.
+    /// A claim that takes over a key has the next attempt number.
     KeyAttemptRises,
     /// A key ends by the cluster's time, independent of the wall clock.
     KeyEndsByClusterTime,
@@ -205,7 +205,7 @@ guards! {
     SecretCompared,
     /// A token is refused from its end on.
     TokenEnds,
-    /// The cluster's tokens count only on a node that is in touch with it.
+    /// The cluster's tokens count only on a node that is in contact with the cluster.
     TokensCurrent,
     /// A node that was cut off applies every earlier revocation before it takes tokens again.
     RevocationsCaughtUp,
@@ -221,7 +221,7 @@ guards! {
     ReadStamped,
     /// A claim that waited is not granted the lock if its caller's token was revoked or expired.
     GrantNeedsAccess,
-    /// The owner of a hold that is a secret is shown as a hash.
+    /// If the owner of a hold is a secret, it is shown as a hash.
     SecretOwnerHidden,
     /// The secret of a hold counts only for the access token that made the hold.
     SecretsApart,
@@ -239,7 +239,7 @@ guards! {
     SharesHeld,
     /// The proposals of tenants take turns, one per tenant.
     TurnsTaken,
-    /// A connection is charged to the token that it shows.
+    /// A connection is charged to the token that it presents.
     ConnectionsCharged,
     /// A request that waits for other requests takes no place from them.
     WaitsEvicted,
@@ -247,7 +247,7 @@ guards! {
     ReserveKept,
     /// A host header is accepted only if all of it is a host and a port.
     HostParsed,
-    /// A request whose end does not follow from its length alone is left to the HTTP library.
+    /// A request whose end does not follow from its length alone is passed to the HTTP library.
     HotFramingPlain,
     /// The HTTP library gets the bytes that the hot path has read.
     ReadBytesHandedOver,
@@ -259,7 +259,7 @@ guards! {
     NoResumption,
     /// A grant or lease from a client carries the cluster's authentication code.
     GrantSealed,
-    /// The values of a grant that a key returns again are granted to nobody else.
+    /// A grant that was made with an idempotency key returns no values to the sequence.
     GrantOfKeyKept,
     /// A tenant takes no more than its share of a bounded resource.
     ShareOfTenant,
@@ -272,7 +272,7 @@ guards! {
     WaitsHaveShares,
     /// A response with an `Idempotency-Key` is stored only if its tenant has room for it.
     AnswersHaveRoom,
-    /// On a late node a client's requests beyond the width of its lane wait.
+    /// On a late node, a client's requests beyond the width of its lane wait.
     LanesHeld,
 
     // Ordered values and timestamps.
@@ -287,9 +287,9 @@ guards! {
     MajorityConfirms,
     /// A vote is registered as a promise before it is stored and sent.
     PromiseRegistered,
-    /// A follower's draws carry its promise of after their arrival.
+    /// A follower's draws carry the promise that it gave after they arrived.
     PromiseOfSender,
-    /// A leader that has voted for another one does not confirm itself.
+    /// A leader that has voted for another candidate does not confirm itself.
     OwnPromiseKept,
     /// The voters of an appended membership confirm, also while it is not applied.
     VotersInForce,
@@ -304,11 +304,11 @@ guards! {
     MintBelowFence,
     /// No tick is used again when the clock goes back.
     TicksRise,
-    /// The last tick of a closed generator is the last one that it used.
+    /// The last tick of a closed generator is the last tick that it used.
     LastTickKept,
     /// A generator is closed by the swap that reads its last tick.
     ClosedBySwap,
-    /// A fence is used once it is committed.
+    /// A fence is used only after it is committed.
     FenceCommitted,
     /// A clock that is before the mark of the last start mints nothing.
     MarkPassed,
@@ -318,9 +318,9 @@ guards! {
     LeaseWhenKnown,
     /// A leader whose clock is wrong stamps entries with the time of the majority.
     StampOfMajority,
-    /// A leader whose clock is wrong hands over.
+    /// A leader whose clock is wrong transfers leadership.
     WrongLeaderHandsOver,
-    /// A leader that does not know whether its clock is right grants no window.
+    /// A leader whose clock is not known to be right grants no window.
     GrantWhenKnown,
     /// A late or repeated grant is discarded.
     GrantsRise,

@@ -1,8 +1,8 @@
 //! Determines which clocks agree: a wall clock is right if it agrees with a majority of the clocks.
 //!
 //! Each node measures the wall clocks of its peers and its own against its own monotonic clock. The
-//! difference, the clock's [`Line`], is constant while nobody sets that wall clock, and a step of a
-//! wall clock changes only its own line. The uncertainty of a line is half a round trip.
+//! difference, the clock's [`Line`], is constant as long as that wall clock is not set, and a step
+//! of a wall clock changes only its own line. The uncertainty of a line is half a round trip.
 //!
 //! Two clocks agree if their lines differ by at most the limit, allowing for the uncertainty. Each
 //! line is therefore widened by half the limit on either side, and a majority of the clocks agrees

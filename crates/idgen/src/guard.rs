@@ -20,7 +20,7 @@
 //! comparison decides:
 //!
 //! **The monotonic clock.** The difference between the wall clock and the monotonic clock, the
-//! *line*, is constant while nobody sets the wall clock. A reading within the tolerance of the
+//! *line*, is constant as long as the wall clock is not set. A reading within the tolerance of the
 //! trusted line is good, and the line moves to it, so that slow drift never adds up. A reading
 //! further ahead is a forward jump. It is trusted once the readings have kept to their new line for
 //! [`FORWARD_JUMP_CONFIRM`]. If the readings return to the old line, the jump was a transient

@@ -216,8 +216,8 @@ impl Node {
 
     /// Serves requests for `http.drain`, while balancers find out that this node is not ready and
     /// another node takes over leadership. In the second half, each response ends its connection,
-    /// because a client without a balancer, or with one that does not inspect connections, would
-    /// otherwise keep its connection. The time since an operator began a drain counts.
+    /// because a client without a balancer, or with a balancer that does not inspect connections,
+    /// would otherwise keep its connection. The time since an operator began a drain counts.
     async fn drain(&self) {
         let drain = self.services.config.http.drain;
         if drain.is_zero() || matches!(*self.ended.borrow(), Phase::Stopped(_)) {

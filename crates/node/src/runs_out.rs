@@ -92,8 +92,8 @@ impl WorkersOf {
         }
     }
 
-    /// The layouts in use, as this node has applied them. Whether this node mints in them does not
-    /// matter: generators outside of the cluster may be their only users.
+    /// The layouts in use, as this node has applied them. It does not matter whether this node
+    /// mints in them: generators outside of the cluster may be their only users.
     pub(crate) fn all(raft: &Raft) -> Vec<WorkersOf> {
         raft.state(|state| state.layouts_in_use().iter().map(WorkersOf::of).collect())
     }

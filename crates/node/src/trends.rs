@@ -51,7 +51,7 @@ pub(crate) struct Recent {
     pub(crate) fsync: LatencyFacts,
     pub(crate) commit: LatencyFacts,
     pub(crate) leader_changes: u64,
-    /// The time until only the reserve is left.
+    /// The time until only the reserve remains.
     pub(crate) full_in: Option<Duration>,
 }
 

@@ -58,6 +58,7 @@ pub(super) fn read(root: &Path, lock: &FolderLock) -> FolderContent {
     };
     report.snapshots(root);
     let not_copied = report.checkpoint(root);
+    report.last_entry = report.last_entry();
     report.names(root);
     report.sizes = sizes(root);
     report.refused_by_a_start(root, log.as_ref());
@@ -109,6 +110,16 @@ impl FolderReport {
             // The first segment is created before the identity.
             self.problem("wal", NO_SEGMENT);
         }
+    }
+
+    fn last_entry(&self) -> Option<EntryId> {
+        let snapshots = self.snapshots.iter().map(|found| EntryId {
+            index: found.index,
+            term: found.term,
+        });
+        let applied = self.checkpoint.as_ref().and_then(|found| found.applied);
+        let entries = snapshots.chain(applied).chain(self.log.last);
+        entries.max_by_key(|id| (id.term, id.index))
     }
 
     /// Returns whether the file `identity` is missing in the folder of a node that was a member.

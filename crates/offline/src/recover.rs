@@ -299,7 +299,7 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
         disk.remove(&root.join("refused"))?;
         disk.sync_dir(root)?;
     }
-    // The recovery is complete. Only the source of the move is left of the new folder.
+    // The recovery is complete. Of the new folder, only the source of the move remains.
     if moves_in {
         disk.remove_dir_all(&moving)?;
         disk.sync_dir(root)?;

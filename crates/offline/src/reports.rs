@@ -24,6 +24,10 @@ pub struct FolderReport {
     /// The snapshots, newest first, by their headers and footers.
     pub snapshots: Vec<SnapshotSummary>,
     pub checkpoint: Option<CheckpointReport>,
+    /// The last entry of the log, the snapshots and the checkpoint: of the highest term and, in that
+    /// term, of the highest index. Of several folders of one cluster, the one with the highest value
+    /// has every acknowledged entry that the others have.
+    pub last_entry: Option<EntryId>,
     /// The last tick that the node minted, in Unix milliseconds.
     pub last_minted_ms: Option<u64>,
     /// The node's records of the positions that its peers had synced.

@@ -403,7 +403,7 @@ impl Successor {
         }
     }
 
-    /// Writes everything that a start needs into an empty folder, the identity last. All of it is
+    /// Writes all files that a start needs into an empty folder, the identity last. They are
     /// durable when this returns.
     pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
         let disk = folder.disk();

@@ -7,7 +7,7 @@
 //!
 //! Invariants of [`Table`]:
 //! - Only synced positions are reported and recorded. A start on an intact disk therefore has at
-//!   least everything that was recorded of the earlier starts.
+//!   least the positions that were recorded of the earlier starts.
 //! - The record of a node never decreases, and a merge keeps everything of both tables.
 //! - A start is not compared with its own acknowledgements, but all later starts are. It is
 //!   compared with the acknowledgements of earlier starts for as long as it runs.

@@ -1,8 +1,9 @@
 //! The number of bytes of entries that one message carries to a peer.
 //!
 //! A message carries at most [`MOST`] bytes, or one entry. The limit halves after a message that
-//! timed out and doubles after an answered message, so that a slow link never carries a message
-//! again that was too large for it. Messages with larger entries share the [`Room`] of all peers.
+//! timed out and doubles after an answered message, so that a message that was too large for a slow
+//! link is not repeated at the same size. Messages with larger entries share the [`Room`] of all
+//! peers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

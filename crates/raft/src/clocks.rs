@@ -10,11 +10,11 @@ use tokio::time::Instant;
 /// The clocks at one moment, as this node has measured them.
 #[derive(Clone, Debug)]
 pub struct Clocks {
-    /// Whether a majority of the voters' clocks agrees. Lines are relative to the monotonic clock
+    /// The agreement of a majority of the voters' clocks. Lines are relative to the monotonic clock
     /// since `since`.
     pub agreement: Agreement,
     pub since: Instant,
-    /// Whether this node is the only voter, so that there is no other clock to compare.
+    /// True if this node is the only voter, so that there is no other clock to compare.
     pub is_alone: bool,
     /// The members, with the standing of their clocks.
     pub members: BTreeMap<NodeId, MemberClock>,

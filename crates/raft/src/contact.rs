@@ -58,9 +58,9 @@ struct Inner {
     pauses_since: Instant,
     /// The time at which the connection to the leader broke, while the reason is not known.
     doubted: Option<Instant>,
-    /// Whether the leader's port was found closed after its last message.
+    /// True if the leader's port was found closed after its last message.
     has_ended: bool,
-    /// Whether the previous leader was lost when this leader's first message arrived.
+    /// True if the previous leader was lost when this leader's first message arrived.
     replaced_a_lost_one: bool,
     /// The time until which another candidate has this node's support.
     supports_until: Option<Instant>,
@@ -181,8 +181,8 @@ impl LeaderContact {
     }
 
     /// Records that this node would vote, or has voted, for another node, which then has `time` to
-    /// win. Repeated requests do not renew the support at once, because this node may be the one
-    /// that can win.
+    /// win. Repeated requests do not renew the support at once, because this node itself may be
+    /// able to win.
     pub(crate) fn support(&self, time: Duration) {
         let now = Instant::now();
         let mut inner = self.inner();

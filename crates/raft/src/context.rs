@@ -43,18 +43,18 @@ const NAMES: usize = 64;
 
 /// The parts of a running replica that the modules below it use.
 pub(crate) trait ClusterView: Send + Sync {
-    /// Whether a vote or an entry is stored.
+    /// Returns whether a vote or an entry is stored.
     fn has_history(&self) -> bool;
-    /// Whether a node was a member and is no longer one.
+    /// Returns whether a node was a member and is no longer one.
     fn is_removed(&self, node: u64) -> bool;
     fn members(&self) -> BTreeMap<u64, Member>;
     fn member(&self, node: u64) -> Option<Member>;
     /// The leader's name, while the leader and a quorum are in contact.
     fn live_leader_name(&self) -> Option<String>;
-    /// Whether a node votes; `None` before the first membership is applied.
+    /// Returns whether a node votes; `None` before the first membership is applied.
     fn votes(&self, node: u64) -> Option<bool>;
     fn level(&self) -> Level;
-    /// Whether this node leads and has applied all entries of earlier leaders.
+    /// Returns whether this node leads and has applied all entries of earlier leaders.
     fn leads(&self) -> bool;
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct NodeContext {
     /// stop waits for it, and it serialises the taking of identities.
     pub(crate) opening: Arc<tokio::sync::Mutex<()>>,
     identity: RwLock<Option<Identity>>,
-    /// Whether the log has a vote or an entry; `None` until it is open.
+    /// True if the log has a vote or an entry; `None` until it is open.
     history: Watched<Option<bool>>,
     view: OnceLock<Arc<dyn ClusterView>>,
     known: Mutex<BTreeMap<u64, PeerState>>,

@@ -38,7 +38,7 @@ pub struct Settings {
     pub name: String,
     /// This node's own peer address, `HOST:PORT`, at which the other nodes reach it.
     pub peer_advertise: String,
-    /// Whether the peer address was configured; otherwise it is derived from the listening address
+    /// True if the peer address was configured; otherwise it is derived from the listening address
     /// and the host's name.
     pub peer_is_configured: bool,
     /// This node's client address, `http://HOST:PORT`, as shown to people.
@@ -162,7 +162,7 @@ pub enum ChangeOfMembers {
         peer: Option<String>,
         http: Option<String>,
     },
-    /// Begins or ends the drain of a member, which carries it out itself.
+    /// Begins or ends the drain of a member, which performs it itself.
     Drain {
         name: String,
         drains: bool,
@@ -213,9 +213,9 @@ pub struct Report {
     pub more_workers: BTreeMap<String, Vec<u32>>,
     /// The number of IDs that the node minted within the last second.
     pub ids_per_second: u64,
-    /// Whether the node serves every operation.
+    /// True if the node serves every operation.
     pub ready: bool,
-    /// Whether the node is being drained.
+    /// True if the node is being drained.
     pub draining: bool,
 }
 
@@ -250,20 +250,20 @@ pub struct Status {
     pub term: u64,
     /// The leader that this node follows.
     pub leader: Option<NodeId>,
-    /// Whether the leader (or, on the leader, a quorum) was in contact within an election timeout.
+    /// True if the leader (or, on the leader, a quorum) was in contact within an election timeout.
     pub has_quorum_contact: bool,
-    /// Whether this node leads, or the leader recently answered a ping of this node. Contact is
+    /// True if this node leads, or the leader recently answered a ping of this node. Contact is
     /// proved by the leader's messages, which may arrive although this node cannot reach the
     /// leader.
     pub reaches_leader: bool,
     /// Time since the last such contact, or since the start; `None` while there is contact.
     pub out_of_contact_for: Option<Duration>,
-    /// Whether this node's disk hangs. The node does not lead meanwhile.
+    /// True if this node's disk hangs. The node does not lead meanwhile.
     pub disk_hangs: bool,
-    /// Whether this node's disk has only its reserve left. The node refuses clients' writes
+    /// True if this node's disk has only its reserve left. The node refuses clients' writes
     /// meanwhile.
     pub disk_low: bool,
-    /// Whether this node has applied all entries that were committed when it started, and has at
+    /// True if this node has applied all entries that were committed when it started, and has at
     /// most [`MAY_BE_BEHIND`] committed entries to apply.
     pub caught_up: bool,
     /// Index of the last applied entry of this node; 0 before the first.
@@ -285,8 +285,8 @@ pub struct Status {
     pub proposals_pending: usize,
     /// The cluster's level that this node has applied.
     pub level: u32,
-    /// Whether the clocks of a majority of the voters agree; `None` if this node is the only voter
-    /// and there is no other clock to compare.
+    /// The agreement of a majority of the voters' clocks; `None` if this node is the only voter and
+    /// there is no other clock to compare.
     pub agreement: Option<Agreement>,
     /// The comparison of each member's clock with the majority.
     pub clocks: BTreeMap<NodeId, MemberClock>,
@@ -299,7 +299,7 @@ pub struct MemberStatus {
     pub role: Role,
     pub http: String,
     pub peer: String,
-    /// Whether the member answered within the last three seconds.
+    /// True if the member answered within the last three seconds.
     pub reachable: bool,
     /// The index of the member's last applied entry, as last received.
     pub applied: Option<u64>,

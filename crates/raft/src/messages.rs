@@ -192,7 +192,7 @@ pub(crate) struct DrawRequest {
     /// The sender's promise after the last of these requests arrived.
     pub(crate) promised: Promise,
     pub(crate) timeout_ms: u64,
-    /// Whether the draws wait for an extension of their windows.
+    /// True if the draws wait for an extension of their windows.
     pub(crate) waits: bool,
 }
 
@@ -349,9 +349,9 @@ pub(crate) struct Ping {
     pub(crate) wall_ms: u64,
     /// The sender's table of the positions that nodes have acknowledged.
     pub(crate) acknowledged: Vec<Row>,
-    /// Whether the sender's disk hangs. It must not lead meanwhile.
+    /// True if the sender's disk hangs. The sender must not lead meanwhile.
     pub(crate) disk_hangs: bool,
-    /// Whether the sender's disk has only its reserve left.
+    /// True if the sender's disk has only its reserve left.
     pub(crate) disk_low: bool,
     pub(crate) levels: LevelRange,
 }

@@ -60,9 +60,9 @@ pub(crate) struct DiskSpace {
     reserve: AtomicU64,
     is_low: AtomicBool,
     is_at_floor: AtomicBool,
-    /// Whether too few voters have room to commit clients' writes.
+    /// True if too few voters have room to commit clients' writes.
     lacks_voters: AtomicBool,
-    /// Whether the log has outgrown the snapshots.
+    /// True if the log has outgrown the snapshots.
     is_log_long: AtomicBool,
 }
 
@@ -90,7 +90,7 @@ impl DiskSpace {
         self.is_log_long.store(is_long, Ordering::Relaxed);
     }
 
-    /// Returns whether only the reserve is left.
+    /// Returns whether only the reserve remains.
     pub(crate) fn is_low(&self) -> bool {
         self.is_low.load(Ordering::Relaxed)
     }

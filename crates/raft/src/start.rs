@@ -179,7 +179,7 @@ struct Admitted {
     node: Arc<Node>,
     identity: Identity,
     storage: Storage,
-    /// Whether this start begins the cluster's log.
+    /// True if this start begins the cluster's log.
     begins_log: bool,
 }
 

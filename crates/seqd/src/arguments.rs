@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_states_what_is_allowed() {
+    fn an_invalid_value_is_refused_with_the_accepted_form() {
         assert_eq!(duration("1m 3s"), Ok(Duration::from_secs(63)));
         for wrong in ["5", "", "0s", "-3s", "5 bananas"] {
             let why = duration(wrong).unwrap_err();

@@ -250,8 +250,8 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Returns whether a terminal interprets the character: a control character, or one that changes
-/// the direction of text.
+/// Returns whether a terminal interprets the character: a control character, or a character that
+/// changes the direction of text.
 fn obeyed(character: char) -> bool {
     let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     character.is_control() || turns

@@ -69,7 +69,7 @@ impl Owner {
         (uid != geteuid().as_raw() && !is_shared).then_some(Self { uid, gid })
     }
 
-    /// Gives `folder` and all that it contains to this owner. Symbolic links are not followed.
+    /// Gives `folder` and its content to this owner. Symbolic links are not followed.
     ///
     /// # Errors
     /// A file cannot be read or given away, for which a process needs the rights of root.

@@ -12,8 +12,8 @@ use crate::session::TOKEN;
 /// The prefix of all variables of the program.
 const OWN: &str = "SEQD_";
 
-/// Variables that no option reads: the access token, and those that seqd sets for programs that run
-/// under a lock or a worker lease, since such a program may run seqd.
+/// Variables that no option reads: the access token, and the variables that seqd sets for programs
+/// that run under a lock or a worker lease, since such a program may run seqd.
 const SET_FOR_PROGRAMS: [&str; 7] = [
     TOKEN,
     "SEQD_LOCK_NAME",

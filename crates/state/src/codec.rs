@@ -1,8 +1,8 @@
 //! The codec: the only place where values are converted to bytes and back.
 //!
-//! Everything that is written to a disk or sent to a peer has the form `[kind][version][body]`: one
-//! byte for the type, one byte for its version, and the value in bincode with fixed-width integers.
-//! A reader refuses an unknown kind or version.
+//! Everything written to a disk or sent to a peer has the form `[kind][version][body]`: one byte
+//! for the type, one byte for its version, and the value in bincode with fixed-width integers. A
+//! reader refuses an unknown kind or version.
 //!
 //! bincode is named in this file alone. Its fixed-width form is byte-equal to that of another codec
 //! (wincode), so stored bytes do not depend on this library.

@@ -52,7 +52,7 @@ impl Versioned for Entry {
     }
 }
 
-/// Refuses a raise to a level above the highest one that this program supports, because this
+/// Refuses a raise to a level above the highest level that this program supports, because this
 /// program must not apply it.
 fn check_level(commands: &[Command]) -> Result<(), CodecError> {
     let known = Level::highest();

@@ -7,7 +7,7 @@
 //! - [`State::apply`] applies the [`Command`]s of an [`Entry`] and returns their [`Outcome`]s.
 //! - [`State::drain_changes`], [`State::rows`] and [`State::from_rows`] write and read the state as
 //!   rows of bytes. [`State::digest`] is a fingerprint of the rows.
-//! - [`encode`] and [`decode`] are the single codec of everything that is stored or sent.
+//! - [`encode`] and [`decode`] are the single codec of everything stored or sent.
 //! - [`Level`] is the newest format that a cluster may write.
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:

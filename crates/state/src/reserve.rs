@@ -77,7 +77,7 @@ impl Command {
         }
     }
 
-    /// Returns whether the command is refused while only the reserve is left.
+    /// Returns whether the command is refused while only the reserve remains.
     #[must_use]
     pub fn needs_room(&self, state: &State) -> bool {
         self.is_of_client(state) && !self.may_use_reserve()

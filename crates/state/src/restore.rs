@@ -1,7 +1,7 @@
 //! Converts a state, from a backup or a surviving node, into the state of a new cluster.
 //!
-//! The state does not contain the actions of the old cluster after the backup. Nothing that the old
-//! cluster may have given out since may be given out again:
+//! The state does not contain the actions of the old cluster after the backup. The new cluster must
+//! not give out again what the old one may have given out since then:
 //! - IDs: every window of every worker begins past every fence that the old cluster can have
 //!   granted.
 //! - Tokens, lease IDs and node IDs: the counter rises above every number that the old cluster can
@@ -70,9 +70,9 @@ pub struct RaisedSequence {
     pub raise: Raise,
     pub index_before: u64,
     pub index_after: u64,
-    /// `None` if no value was left.
+    /// `None` if no value remained.
     pub next_before: Option<i64>,
-    /// `None` if no value is left.
+    /// `None` if no value remains.
     pub next_after: Option<i64>,
 }
 

@@ -136,7 +136,7 @@ impl Holdings {
     }
 
     /// Returns the tenant that holds the most, with its holdings. The operator and the nodes do not
-    /// count, because no share applies to them. `apply` waits meanwhile, so this function looks at
+    /// count, because no share applies to them. `apply` waits meanwhile, so this function examines
     /// the first 10,000 tenants only.
     #[must_use]
     pub fn largest(&self) -> Option<(Tenant, Held)> {

@@ -32,7 +32,7 @@ use crate::state::State;
 /// The bits of a timestamp below its milliseconds: a counter.
 pub const TIMESTAMP_COUNTER_BITS: u32 = 18;
 
-/// The most timestamps of one draw: fewer than one millisecond has.
+/// The largest number of timestamps in one draw: fewer than one millisecond has.
 pub const MAX_TIMESTAMPS: u64 = 100_000;
 
 const _: () = assert!(MAX_TIMESTAMPS < 1 << TIMESTAMP_COUNTER_BITS);
@@ -229,7 +229,7 @@ impl Windows {
     }
 
     /// The command whose grant makes a draw possible; `None` if it is possible already. A draw of 0
-    /// values stands for the draws of the next second: the command is due once half of the window
+    /// values represents the draws of the next second: the command is due once half of the window
     /// is used.
     #[must_use]
     pub fn wanted(
@@ -268,8 +268,8 @@ impl Windows {
         }
         let needed = count.saturating_sub(left);
         let desired = window.map_or(MIN_WINDOW, |window| window.next_size(now));
-        // Leave half of the remaining values unless the draw needs more: a leader that fails loses
-        // its window.
+        // Leave half of the remaining values, unless the draw needs more, because a leader that
+        // fails loses its window.
         let most = (ungranted / 2).max(1).max(needed).min(ungranted);
         let size = desired.max(needed).min(most).min(MAX_GRANT_SIZE);
         let (name, after) = (name.clone(), window.map(|window| window.token));

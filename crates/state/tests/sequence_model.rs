@@ -182,7 +182,7 @@ impl World {
         create(name.clone(), definition)
     }
 
-    /// Returns the progression of a sequence after everything that was applied.
+    /// Returns the progression of a sequence after all applied commands.
     fn latest(&self, name: &SequenceName) -> Progression {
         let record = self.state.sequence_or_deleted(name);
         record.map_or(self.progression, |it| it.definition.progression)

@@ -191,8 +191,8 @@ pub fn store_record(input: &[u8]) {
     }
 }
 
-/// An entry of the log. The first version of its record may contain everything that the second one
-/// does, so the re-encoded entry is decoded again and compared.
+/// An entry of the log. The first version of its record may contain the same data as the second
+/// version, so the re-encoded entry is decoded again and compared.
 fn entry(bytes: &[u8]) {
     let entry = match records::decode_entry(bytes) {
         Ok(entry) => entry,
@@ -203,7 +203,7 @@ fn entry(bytes: &[u8]) {
         Err(error) => panic!("an entry that was read cannot be written: {error}"),
     };
     let written = encoded(&entry);
-    // The second byte is the version, which is the lowest one that supports such a payload.
+    // The second byte is the version, which is the lowest version that supports such a payload.
     assert_eq!(written.len(), bytes.len());
     match records::decode_entry(&written) {
         Ok(again) => assert_eq!(encoded(&again), written),

@@ -5,10 +5,9 @@
 //! **witness** is a batch that no caller waits for: it has no record, or only a `committed` record.
 //!
 //! The first batch of a segment, its **opening**, repeats everything that the log holds in addition
-//! to its entries. Older segments can therefore be removed without losing any of it, and a log
-//! whose first segments were lost is distinguished from one whose first segments were purged. The
-//! opening is synced before the file receives its name: a named segment without an intact opening
-//! is corrupt.
+//! to its entries. Older segments can therefore be removed without losing any of it, and a log that
+//! lost its first segments is distinguished from a log that purged them. The opening is synced
+//! before the file receives its name: a named segment without an intact opening is corrupt.
 
 use seqd_guards::is_out;
 

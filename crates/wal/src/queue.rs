@@ -239,7 +239,7 @@ impl Shared {
     }
 
     /// After a failure, waits for queued calls and returns them, or `None` when the log closes and
-    /// none is left.
+    /// none remains.
     pub(crate) fn next_refused(&self) -> Option<Vec<Queued>> {
         let mut state = self.lock();
         while state.calls.is_empty() && !state.closing {

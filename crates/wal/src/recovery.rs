@@ -23,7 +23,7 @@ use crate::segment::{Prepared, Seeds, SegmentNumber, TailSegment, write_zeroes};
 use crate::writer::encode_opening;
 use seqd_disk::{Disk, DiskFile};
 
-/// The result of an open. All of it is durable.
+/// The result of an open, which is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
     pub vote: Option<Vec<u8>>,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// The upper bounds of the buckets for sync durations, in microseconds. One more bucket counts the
-/// rest. The range is from the best of a fast local disk (tens of microseconds) to a stall that
-/// causes an election.
+/// The upper bounds of the buckets for sync durations, in microseconds. Another bucket counts
+/// longer syncs. The range is from the best of a fast local disk (tens of microseconds) to a stall
+/// that causes an election.
 pub const SYNC_BUCKETS_US: [u64; 13] = [
     50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 500_000, 2_000_000,
 ];

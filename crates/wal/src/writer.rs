@@ -206,8 +206,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the segments before the first one that holds a live entry. The current segment
-    /// stays: its synced opening repeats the vote and the purge mark of the removed ones.
+    /// Removes the segments before the first segment with a live entry. The current segment stays:
+    /// its synced opening repeats the vote and the purge mark of the removed ones.
     pub(crate) fn drop_dead_segments(&mut self) {
         let keep_from = self.holdings.oldest().unwrap_or(self.segment.number);
         let dead = self

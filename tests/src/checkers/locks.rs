@@ -40,7 +40,7 @@ pub struct Hold {
     pub end_ms: u64,
     pub end: HoldEnd,
     pub renewals: u64,
-    /// Whether the end of the hold's time was ever moved to an earlier time.
+    /// True if the end of the hold's time was ever moved to an earlier time.
     pub was_shortened: bool,
 }
 
@@ -240,7 +240,7 @@ pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Vio
 pub struct Write {
     pub lock: usize,
     pub token: u64,
-    /// Whether the writer counts itself as the holder.
+    /// True if the writer counts itself as the holder.
     pub counts_on_it: bool,
 }
 
@@ -252,8 +252,8 @@ pub struct WriteCounts {
 }
 
 /// A client that counts itself as the holder writes with the newest token, so a resource that
-/// checks tokens refuses no holder. Returns the counts of the writes that such a resource refuses,
-/// and of those that overwrite a newer write in a resource without a check.
+/// checks tokens refuses no holder. Returns the number of writes that such a resource refuses, and
+/// the number of writes that overwrite a newer write in a resource without a check.
 pub fn writes(writes: &[Write]) -> Result<WriteCounts, Violation> {
     let mut newest = BTreeMap::new();
     let mut counts = WriteCounts::default();

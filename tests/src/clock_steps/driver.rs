@@ -55,7 +55,7 @@ pub(super) struct Member {
     pub(super) began: Instant,
     /// The time at which the process was last ended.
     pub(super) down_since: At,
-    /// Whether the process was started recently: its mark on the disk may still delay it.
+    /// True if the process was started recently, so that its mark on the disk may still delay it.
     pub(super) is_fresh: bool,
     pub(super) duties: Vec<(At, Duty)>,
 }
@@ -105,9 +105,9 @@ pub(super) struct Driver {
     pub(super) all: Vec<(At, Duty)>,
     pub(super) ending: Option<Ending>,
     pub(super) shared: std::sync::Arc<Shared>,
-    /// Whether all durations are halved.
+    /// True if all durations are halved.
     pub(super) is_short: bool,
-    /// Whether two clocks are wrong, so that all nodes may refuse.
+    /// True if two clocks are wrong, so that all nodes may refuse.
     is_split: bool,
     /// The additional time until nodes must serve again, because IDs were minted ahead of time.
     ahead: Duration,

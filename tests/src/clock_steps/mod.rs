@@ -76,7 +76,7 @@ const PRESETS: [&str; 3] = ["default", "js53", "sonyflake"];
 pub struct ClockSteps {
     /// The least number of steps. The last round of all kinds of phases is finished.
     pub steps: u64,
-    /// Whether rounds are short.
+    /// True if rounds are short.
     pub is_short: bool,
 }
 

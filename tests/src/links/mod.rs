@@ -9,8 +9,8 @@
 //! TCP.
 //!
 //! It needs root, `ip` and `/dev/net/tun`; [`unavailable`] returns what is missing. Namespaces and
-//! devices are removed when the network is dropped. Those that an ended process left are removed by
-//! the next network that takes their number.
+//! devices are removed when the network is dropped. If an ended process left any, the next network
+//! with the same number removes them.
 
 mod packet;
 mod pairs;

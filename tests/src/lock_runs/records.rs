@@ -29,10 +29,10 @@ pub const DELAY_MS: u64 = 500;
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     pub permits: u32,
-    /// Whether some clients share the lock.
+    /// True if some clients share the lock.
     pub may_share: bool,
     pub delay_ms: u64,
-    /// Whether most holds are undisturbed, and so short.
+    /// True if most holds are undisturbed, and therefore short.
     pub is_busy: bool,
 }
 

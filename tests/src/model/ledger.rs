@@ -1,5 +1,5 @@
-//! The record of everything that was committed, granted, minted and used, kept independently of the
-//! code under test, and the first rule that was broken.
+//! The record of everything committed, granted, minted and used, kept independently of the code
+//! under test, and the first rule that was broken.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,8 +13,8 @@ use seqd_tests::{http, skips};
 
 const TOKEN: &str = "described-0123456789abcdef0123456789abcdef";
 
-/// Expected are a status below 500, or one that permits a retry: a node may be busy, and an outcome
-/// unknown. Any other status is an error of the server.
+/// The expected status is below 500 or permits a retry: a node may be busy, and an outcome unknown.
+/// Any other status is an error of the server.
 const CONFIG: &str = "[checks]
 not_a_server_error.expected-statuses = [\"1xx\", \"2xx\", \"3xx\", \"4xx\", \"503\", \"504\"]
 ";

@@ -1,5 +1,5 @@
 //! A node whose wall clock went back does not mint at or below its last tick, returns
-//! `clock-behind`, and serves everything that needs no clock. A node whose clock is wrong mints
+//! `clock-behind`, and serves every request that needs no clock. A node whose clock is wrong mints
 //! nothing, and does not stop the others.
 //!
 //! If clocks cannot be shifted here (see `seqd_tests::clock`), a story is skipped. The stories of

@@ -21,7 +21,8 @@ const ROUNDS: usize = 6;
 /// after another.
 const APART: [Duration; 2] = [Duration::ZERO, Duration::from_millis(200)];
 
-/// The number of sequences per node that only this node serves, and of those that all nodes serve.
+/// For each node, the number of sequences that only this node serves; and the number of sequences
+/// that all nodes serve.
 const OWN: usize = 8;
 const SHARED: usize = 4;
 

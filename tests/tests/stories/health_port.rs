@@ -8,7 +8,7 @@ use seqd_tests::callers::guarded;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::http::get;
 use seqd_tests::ports::Port;
-use seqd_tests::rolling::{RollingRun, restarts_behind_a_balancer};
+use seqd_tests::rolling::{RollingRun, run_rolling_restarts};
 use seqd_tests::{balancer, skips};
 
 /// The time for which a node announces its stop.
@@ -63,7 +63,7 @@ fn a_node_with_a_drain_fails_its_readiness_and_serves_on_before_it_stops() {
 }
 
 #[test]
-fn a_rolling_restart_behind_a_balancer_fails_no_request() {
+fn a_rolling_restart_with_a_balancer_fails_no_request() {
     if skips::ends("a balancer", balancer::unavailable()) {
         return;
     }
@@ -72,6 +72,6 @@ fn a_rolling_restart_behind_a_balancer_fails_no_request() {
         drain: DRAIN,
         check_every: Duration::from_millis(200),
     };
-    let requests = restarts_behind_a_balancer(&run).unwrap_or_else(|why| panic!("{why}"));
+    let requests = run_rolling_restarts(&run).unwrap_or_else(|why| panic!("{why}"));
     assert!(requests > 100, "only {requests} requests");
 }

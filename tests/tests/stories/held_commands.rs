@@ -209,7 +209,7 @@ fn a_holder_that_reaches_no_node_ends_its_command_before_the_hold_ends() {
 enum Place {
     /// On a separate host, with this fault of these links.
     Host(Pairs, Condition),
-    /// Next to a node, the only one that it uses, whose links are cut.
+    /// On the host of a node whose links are cut. The holder uses only this node.
     Follower,
     Leader,
 }
@@ -220,14 +220,14 @@ struct Cut {
     condition: Condition,
     /// The host of the holder, if it has a separate one.
     host: Option<usize>,
-    /// The nodes that the holder uses, and those that the next one uses.
+    /// The nodes that the holder uses, and the nodes that the next holder uses.
     nodes: [Vec<usize>; 2],
     /// The node that must lead when the links are cut, if it matters.
     leader: Option<usize>,
 }
 
-/// A holder on a separate host that is cut off in each way, then one next to a node that is cut off
-/// from the others: the name, the work and the place.
+/// A holder on a separate host that is cut off in each way, then a holder on the host of a node
+/// that is cut off from the others: the name, the work and the place.
 fn cases() -> [(&'static str, &'static str, Place); 6] {
     let all = [0, 1, 2];
     let both_ways = Pairs::between(&[HOST], &all);

@@ -1,5 +1,5 @@
-//! Two of three nodes are gone: the requests that the remaining node serves, its errors, and for
-//! how long.
+//! Two of three nodes are gone: the requests that the remaining node serves, for how long, and its
+//! errors.
 
 use std::time::Duration;
 

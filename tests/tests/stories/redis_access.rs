@@ -59,7 +59,7 @@ fn a_connection_without_a_token_holds_no_large_incomplete_request() {
 }
 
 #[test]
-fn the_numbers_of_names_are_those_that_the_token_may_see() {
+fn dbsize_and_info_count_only_names_that_the_token_may_see() {
     let (cluster, ports) = with_redis(Cluster::planned(1));
     let (cluster, _file) = guarded(cluster);
     let mut operator = auth(&ports[0], &Caller::operator(&cluster).token);

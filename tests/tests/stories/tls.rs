@@ -11,7 +11,7 @@ use seqd_tests::{binary, http, wait};
 /// The time for several polls of the files on a busy machine.
 const TAKEN: Duration = Duration::from_secs(60);
 
-/// A cluster of one that serves clients over TLS.
+/// A cluster of one node that serves clients over TLS.
 fn secured() -> (Cluster, Certificates) {
     let mut cluster = Cluster::planned(1);
     let certificates = Certificates::new(cluster.folder(), "certificates");

@@ -92,7 +92,7 @@ fn a_node_serves_values_after_an_end_that_it_has_not_applied_yet() {
         );
     };
     next(1);
-    // About one in fifty rounds meets this case.
+    // This case occurs in about one of fifty rounds.
     for round in 1..=200 {
         let max = 10 * (round + 1);
         patch(&cluster, leader, "ticket", &json!({ "max": max })).ok();

@@ -36,7 +36,7 @@ fn layouts(cluster: &Cluster, index: usize) -> Vec<String> {
 
 /// Asserts that each request was answered, or refused without an effect.
 #[track_caller]
-fn nothing_was_lost<T>(what: &str, history: &History<T>) {
+fn assert_nothing_was_lost<T>(what: &str, history: &History<T>) {
     println!("{what}: {:?} {:?}", tally(history), reasons(history));
     for op in history {
         match &op.outcome {
@@ -103,9 +103,9 @@ fn a_rolling_upgrade_raises_the_level_only_when_all_can_and_nothing_is_lost() {
     cluster.wait_same_state(&[0, 1, 2]);
 
     let (ids, strict, segments) = (ids.finish(), strict.finish(), segments.finish());
-    nothing_was_lost("ids", &ids);
-    nothing_was_lost("strict values", &strict);
-    nothing_was_lost("segment values", &segments);
+    assert_nothing_was_lost("ids", &ids);
+    assert_nothing_was_lost("strict values", &strict);
+    assert_nothing_was_lost("segment values", &segments);
     unique::numbers(&ids).unwrap();
     unique::numbers(&segments).unwrap();
     linearizable::strict(&strict).unwrap();

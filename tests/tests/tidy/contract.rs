@@ -99,8 +99,8 @@ fn codes(row: &Operation) -> Vec<String> {
     codes.map(|code| format!("`{}`", code.as_str())).collect()
 }
 
-/// The fields of a request with their descriptions, from its body or its query, except those that
-/// the rules of the page describe.
+/// The fields of a request with their descriptions, from its body or its query, except the fields
+/// that the rules of the page describe.
 fn fields(described: &Value) -> Vec<(String, String)> {
     let about = |field: &Value| {
         let about = field["description"].as_str().unwrap_or_default();

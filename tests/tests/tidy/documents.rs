@@ -1,5 +1,5 @@
 //! The documents match the code: link targets exist, invariants and threats name existing tests,
-//! the README's test command is the one that CI runs, and every error code is explained.
+//! the README's test command is the command that CI runs, and every error code is explained.
 
 use std::collections::BTreeSet;
 use std::path::Path;

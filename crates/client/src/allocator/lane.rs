@@ -2,8 +2,8 @@
 //! addition.
 //!
 //! A word has the number of the segment in its upper half, and the offset of the next value in its
-//! lower half. A draw adds to the word and thereby owns the offsets that it passed. Then it reads
-//! the segment from its slot. A thread that was interrupted between both may find that the slot has
+//! lower half. A draw adds to the word and so owns the offsets that it passed. Then it reads the
+//! segment from its slot. A thread that was interrupted between both may find that the slot has
 //! been reused. It detects that by the number of the slot, and its offsets become a gap.
 //!
 //! Invariants:

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seqd_client::Error;
 use seqd_client::api::{SnapshotQuery, exit};
 
-use super::{BUSY, answer, answers, client, hung, nobody, stub};
+use super::{BUSY, answer, answers, client, closed, hung, stub};
 
 const BODY: &[u8] = b"the bytes of a snapshot";
 const HEAD: &str = "seqd-cluster: 01J9\r\nseqd-snapshot-index: 42\r\nseqd-snapshot-term: 3\r\n\
@@ -38,7 +38,7 @@ async fn all_bytes_come_from_the_first_endpoint_that_has_them() {
     let whole = sends(HEAD, BODY);
     let busy = answers(503, BUSY);
     let (silent, _listener) = hung();
-    let (bytes, progress, node) = download(&[nobody(), silent, busy, whole]).await.unwrap();
+    let (bytes, progress, node) = download(&[closed(), silent, busy, whole]).await.unwrap();
     assert_eq!(bytes, BODY);
     assert_eq!(progress.last(), Some(&(BODY.len() as u64)));
     assert_eq!(node, "n2");

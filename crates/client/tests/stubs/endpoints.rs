@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use seqd_client::Error;
 use seqd_client::api::{IdQuery, LockQuery, NextRequest, exit};
 
-use super::{BUSY, Stub, answer, answers, client, counted, hung, nobody, response, stub};
+use super::{BUSY, Stub, answer, answers, client, closed, counted, hung, response, stub};
 
 const TIMEOUT: Option<Duration> = Some(Duration::from_secs(2));
 const ID: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","news":true}"#;
@@ -34,7 +34,7 @@ async fn next(addresses: &[SocketAddr]) -> Result<u64, Error> {
 
 #[tokio::test]
 async fn a_refused_connection_leads_to_the_next_endpoint() {
-    assert_eq!(id(&[nobody(), answers(200, ID)]).await.unwrap(), "7");
+    assert_eq!(id(&[closed(), answers(200, ID)]).await.unwrap(), "7");
 }
 
 #[tokio::test]
@@ -74,14 +74,14 @@ async fn an_answer_that_is_not_retryable_ends_the_round() {
 
 #[tokio::test]
 async fn refused_everywhere_is_unavailable() {
-    let error = next(&[nobody(), nobody()]).await.unwrap_err();
+    let error = next(&[closed(), closed()]).await.unwrap_err();
     assert_eq!(error.exit(), exit::UNAVAILABLE);
     assert!(error.to_string().contains("connection refused"), "{error}");
 }
 
 #[tokio::test]
 async fn a_problem_takes_precedence_over_a_refused_connection() {
-    let error = next(&[answers(503, BUSY), nobody()]).await.unwrap_err();
+    let error = next(&[answers(503, BUSY), closed()]).await.unwrap_err();
     assert_eq!(
         error.problem().map(|problem| &*problem.code),
         Some("overloaded")
@@ -107,7 +107,7 @@ async fn an_id_request_without_a_response_is_sent_to_the_next_endpoint() {
         let silent = stub(silence);
         assert_eq!(id(&[silent, answers(200, ID)]).await.unwrap(), "7");
     }
-    let error = id(&[stub(Stub::Close), nobody()]).await.unwrap_err();
+    let error = id(&[stub(Stub::Close), closed()]).await.unwrap_err();
     assert!(matches!(error, Error::NoAnswer(_)), "{error}");
     assert_eq!(error.exit(), exit::UNAVAILABLE);
 }
@@ -120,7 +120,7 @@ async fn a_node_that_hangs_leaves_time_for_the_next_and_is_sent_nothing_that_cha
     assert_eq!(client(answers(200, ID)).id(&id).await.unwrap().id, "7");
     let next = client(answers(200, NEXT)).next("a", &request).await;
     assert_eq!(next.unwrap().count, 2);
-    let error = client(nobody()).next("a", &request).await.unwrap_err();
+    let error = client(closed()).next("a", &request).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error}");
     let text = error.to_string();
     assert!(text.contains("(/livez timed out)"), "{text}");

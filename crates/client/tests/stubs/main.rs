@@ -86,7 +86,7 @@ fn answers(status: u16, body: &str) -> SocketAddr {
 }
 
 /// Returns an address on which nothing listens.
-fn nobody() -> SocketAddr {
+fn closed() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
 }

@@ -1,7 +1,7 @@
 //! The single atomic word of the generator, and the decision what to take from it.
 //!
 //! The word contains the number of the *next slot*, `tick << sequence_bits | sequence`, and a
-//! closed bit. Slots are taken in order, so the word only grows. No value has to stand for "nothing
+//! closed bit. Slots are taken in order, so the word only grows. No value has to mean "nothing
 //! yet": nothing was minted while the word is the first slot of the window, and otherwise the
 //! preceding slot gives the last tick. If a tick is full, the word is the first slot of the next
 //! tick, and a slot with sequence 0 always means that nothing was minted in its tick.

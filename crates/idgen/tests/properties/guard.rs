@@ -126,7 +126,7 @@ fn a_jump_that_the_peers_agree_with_is_good_at_once_and_one_that_they_do_not_nev
     assert_eq!(bench.after(1_000), Split);
     bench.standing = Standing::Right;
     assert_eq!(bench.after(1_000), Good);
-    // Without the peers, the trusted line is still the one that they agreed with.
+    // Without the peers, the trusted line is still the line that they agreed with.
     bench.standing = Standing::Unknown;
     assert_eq!(bench.after(1_000), Good);
     assert_eq!(bench.guard.last_line_ms(), Some(BASE_MS as i64 + 3_601_000));

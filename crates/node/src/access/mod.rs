@@ -5,7 +5,7 @@
 //! as soon as it has applied the revocation. A node that has not had contact with its cluster for a
 //! while, or has not had any yet, admits no caller by these tokens, because it may lack a
 //! revocation. It admits them again after a linearizable read, which shows that it has applied
-//! everything of before: the first messages after a loss of contact may be old. A token expires by
+//! every earlier change: the first messages after a loss of contact may be old. A token expires by
 //! this node's own clock.
 
 mod operator;

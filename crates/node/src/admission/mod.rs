@@ -2,7 +2,7 @@
 //! connections, the lanes of clients, and the audit log.
 //!
 //! A protocol presents the token of a request to [`Access`](crate::access::Access) and then has
-//! [`Admission::serve`] carry out the request. HTTP uses the parts one by one, because it reads the
+//! [`Admission::serve`] execute the request. HTTP uses the parts one by one, because it reads the
 //! body of a request between two of them.
 
 mod audit;

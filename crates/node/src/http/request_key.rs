@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestKey {
     pub(crate) key: String,
-    /// SHA-256 of everything that the response depends on, in hexadecimal digits.
+    /// SHA-256 of the parts of the request that determine the response, in hexadecimal digits.
     pub(crate) fingerprint: String,
 }
 

@@ -96,7 +96,7 @@ impl Batch {
         }
     }
 
-    fn whole(&mut self) -> Option<Minted> {
+    fn take_if_complete(&mut self) -> Option<Minted> {
         self.got.take_if(|_| self.left == 0)
     }
 }
@@ -209,7 +209,7 @@ impl Minter {
             None => self.least_waited_for(),
         };
         loop {
-            if let Some(minted) = batch.whole() {
+            if let Some(minted) = batch.take_if_complete() {
                 return Ok(minted);
             }
             let waited = self.fill(seat, clock, &mut batch, deadline).await?;

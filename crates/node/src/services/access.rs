@@ -25,8 +25,8 @@ use crate::times::rfc3339;
 /// expiry.
 const MAX_TTL_MS: u64 = 10 * 365 * 24 * 3_600_000;
 
-// The limits of requests and of the state agree: the state accepts all that a request may contain,
-// and the largest token that the state accepts fits into a request.
+// The limits of requests and of the state agree: the state accepts every value that a request may
+// contain, and the largest token that the state accepts fits into a request.
 const _: () = assert!(MAX_PREFIX_BYTES == seqd_api::scope::MAX_PREFIX_BYTES);
 const _: () = assert!(MAX_PREFIX_BYTES >= MAX_NAME_LEN, "a name is a prefix too");
 const _: () = assert!(MAX_PERMISSIONS * (MAX_PREFIX_BYTES + 16) < MAX_BODY_BYTES / 2);

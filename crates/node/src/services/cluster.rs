@@ -151,7 +151,7 @@ impl ClusterService {
         })
     }
 
-    /// The effect that a change would have, computed by the node that would carry it out.
+    /// The effect that a change would have, computed by the node that would make it.
     pub(crate) async fn plan(
         &self,
         change: ChangeOfMembers,

@@ -14,7 +14,7 @@ const CONFIRM_WAIT: Duration = Duration::from_millis(1200);
 /// The pause between two checks of the members' reports.
 const CONFIRM_LOOK: Duration = Duration::from_millis(20);
 
-/// Waits up to [`CONFIRM_WAIT`] for the other members, and returns those that have not confirmed
+/// Waits up to [`CONFIRM_WAIT`] for the other members. Returns the members that have not confirmed
 /// that they applied everything that this node has applied. If this node has applied the change and
 /// `concerns_others` returns `false`, returns none without a wait.
 pub(super) async fn unconfirmed(

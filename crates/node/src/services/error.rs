@@ -19,7 +19,7 @@ use crate::codes::{self, Change};
 use crate::minting::MintError;
 use crate::replica::{ReadTime, Replica, applied, propose_one, read_time};
 
-/// The reason why a service did not carry out a request.
+/// The reason why a service did not perform a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServiceError {
     /// The request is wrong in every state of the cluster.
@@ -311,8 +311,7 @@ pub(crate) fn sequence_name(text: &str) -> Result<SequenceName, ServiceError> {
     Ok(SequenceName::new(text).map_err(RequestError::invalid)?)
 }
 
-/// A linearizable read: waits until this node has applied everything that was acknowledged before
-/// the call.
+/// A linearizable read: waits until this node has applied everything acknowledged before the call.
 pub(super) async fn read(
     replica: &dyn Replica,
     deadline: Instant,

@@ -23,7 +23,7 @@ pub(crate) enum Unready {
     /// many later entries.
     Behind,
     DiskHangs,
-    /// Only the reserve of the disk is left.
+    /// Only the reserve of the disk remains.
     DiskLow,
     Minting(MintError),
 }

@@ -245,7 +245,7 @@ impl LockService {
     }
 
     /// Returns the fencing token of a lease of this lock. A lease that this cluster did not make is
-    /// refused with the same message as one whose hold has ended.
+    /// refused with the same message as a lease whose hold has ended.
     async fn opened(
         &self,
         name: &LockName,

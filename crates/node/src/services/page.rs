@@ -97,7 +97,7 @@ pub(crate) struct PageDeletion {
 }
 
 impl PageDeletion {
-    /// The plan, with the number of the objects, each a `noun`, and of those that are `open`.
+    /// The plan: the number of objects, each of which is a `noun`, and the number of `open` ones.
     pub(crate) fn plan(&self, noun: &str, open: &str, consequence: &str) -> Plan {
         let (page, rest) = self.found.split_at(self.limit.min(self.found.len()));
         let count_open = |found: &[bool]| found.iter().filter(|is_open| **is_open).count();

@@ -354,7 +354,7 @@ impl SequenceService {
             other => return Err(unexpected(&other)),
         };
         self.segments.discard(name, epoch);
-        // Of a sequence in another mode no other member has a range.
+        // No other member has a range of a sequence in another mode.
         let may_have_ranges = || {
             let record = self.local(name);
             record.is_none_or(|record| record.definition.mode == SequenceMode::Segment)

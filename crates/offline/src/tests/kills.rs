@@ -26,11 +26,11 @@ use seqd_store::testing::copy;
 /// More calls than follow once the outcome is certain.
 const MOVES: u64 = 30;
 
-/// At least the number of calls that mark the folder and begin the new one.
+/// At least the number of calls that mark the folder and begin the new folder.
 const MARKING: u64 = 8;
 
-/// At least the number of calls of a restore that mark the folder and write its format, and of
-/// those that remove the mark.
+/// At least the number of a restore's calls that mark the folder, write its format and remove the
+/// mark.
 const MARKED: u64 = 12;
 
 /// Unwinds at the call with this number and at every later one, on any thread. An error would not
@@ -305,7 +305,7 @@ fn a_recovery_that_cannot_ask_for_its_own_folders_neither_ends_nor_starts() {
         }
         assert_recovered(&root);
     }
-    // Whether the new folder is complete, and whether it is being moved.
+    // The lookups that find whether the new folder is complete, and whether it is being moved.
     assert_eq!(unfinished, 2);
 }
 

@@ -17,7 +17,7 @@ use super::{checks, files};
 use crate::checkpoint::{describe, load};
 use crate::{CheckResult, OfflineError, inspect_folder, read_snapshot};
 
-/// Sets the version of a value to one that this program does not support.
+/// Gives a value a version that this program does not support.
 fn newer_version(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes[1] = 200;
     bytes

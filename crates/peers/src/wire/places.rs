@@ -2,8 +2,8 @@
 //!
 //! The other side of a connection is a stranger until it has sent a message with a valid envelope.
 //! Strangers have a part of the places, and few for each network. If there are too many, a new
-//! stranger replaces the one that has waited longest in the network with the most strangers. The
-//! bytes of strangers are accounted separately. A stranger therefore cannot keep a member out.
+//! stranger replaces the longest-waiting stranger of the network with the most strangers. The bytes
+//! of strangers are accounted separately. A stranger therefore cannot keep a member out.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;

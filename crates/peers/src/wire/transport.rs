@@ -181,7 +181,7 @@ impl Link {
 /// The time after which a call is abandoned.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
-    /// After this time, whatever has arrived.
+    /// After this time, regardless of the progress.
     Total(Duration),
     /// Never while the bytes of the call progress.
     Progress {

@@ -1,5 +1,4 @@
-//! Obtains this node's identity: the one in its folder, one that another node gives it, or one that
-//! it creates as the founder.
+//! Obtains this node's identity from its folder or from another node, or creates it as the founder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -133,7 +132,7 @@ enum Newcomer {
 ///
 /// A member without a leader may not have applied the removal of that name while it is cut off from
 /// a majority. Only a leader's confirmation is therefore final, and a member that does not list the
-/// name takes precedence over one that may lag.
+/// name takes precedence over a member that may lag.
 fn judge_members(context: &NodeContext, round: &Round) -> Result<Option<Newcomer>, Stop> {
     let name = &context.settings.name;
     let mut found = None;

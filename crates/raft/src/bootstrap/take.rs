@@ -18,11 +18,11 @@ use crate::storage::driver;
 /// Time limit for a peer to sync the identity that it is given and its first log segment.
 pub(crate) const TAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The reason why this empty node does not yet take part in a founding, or not in this one.
+/// The reason why this empty node does not take part in a founding yet, or refuses this one.
 ///
 /// The members of an existing cluster send pings to each member's address. A node whose folder was
-/// lost therefore meets its cluster soon, even if its configuration lists none of the present
-/// members.
+/// lost therefore soon receives a message of its cluster, even if its configuration lists none of
+/// the present members.
 pub(super) fn not_founding(context: &NodeContext, founded: Option<&str>) -> Option<String> {
     if let Some(other) = context.other_cluster.cluster_id()
         && founded != Some(other.as_str())

@@ -89,7 +89,7 @@ pub(crate) struct Draws {
 struct Shared {
     node: Arc<Node>,
     queue: Mutex<Queue>,
-    /// Whether the rounds of this queue extend windows that are too short.
+    /// True if the rounds of this queue extend windows that are too short.
     waits: bool,
 }
 
@@ -142,8 +142,8 @@ impl Draws {
         }
     }
 
-    /// Draws values for a peer that considers this node the leader. The peer's promise is of after
-    /// the arrival of its requests, so they join no round.
+    /// Draws values for a peer that considers this node the leader. The peer gave its promise after
+    /// its requests had arrived, so they join no round.
     pub(crate) async fn forwarded(&self, from: u64, group: DrawRequest) -> DrawReply {
         let node = &self.immediate.node;
         let refused = |error| DrawReply(Err(ForwardRefusal::Propose(error).of_peer()));
@@ -311,7 +311,7 @@ async fn serve(node: &Arc<Node>, group: &mut Vec<PendingDraw>, waits: bool) {
     }
 }
 
-/// A draw has no unknown outcome: a value that was drawn for a lost answer is issued to nobody.
+/// A draw has no unknown outcome: a value that was drawn for a lost answer is never issued.
 fn certain(error: ProposeError) -> ProposeError {
     match error {
         ProposeError::OutcomeUnknown { detail } => ProposeError::NoQuorum { detail },

@@ -29,17 +29,17 @@ const TIMES: (WallMs, ClusterMs) = (STAMP.wall_ms, STAMP.cluster_ms);
 /// A mistake in the model's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// Nobody is asked.
+    /// No voter is asked.
     Unconfirmed,
-    /// A request joins a round that has asked already.
+    /// A request joins a round that has already asked the voters.
     JoinsARound,
     /// A promise is registered after the vote was sent.
     RegisteredLate,
-    /// A restart forgets the promise.
+    /// A restart loses the promise.
     PromiseForgotten,
-    /// The leader counts itself although it has voted for another one.
+    /// The leader counts itself although it has voted for another candidate.
     OwnPromiseIgnored,
-    /// A follower sends the promise of before the request arrived.
+    /// A follower sends the promise that it had before the request arrived.
     SenderCached,
 }
 
@@ -67,7 +67,7 @@ struct Group {
 
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 struct Node {
-    /// The term of the vote on its disk, and of the one that it registered.
+    /// The term of the vote on its disk, and the term that it registered.
     voted: u64,
     promised: u64,
     /// Its own candidacy, and the voters that support it.

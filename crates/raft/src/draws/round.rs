@@ -68,11 +68,11 @@ pub(super) async fn round(
         match leader.extend(&lack.wanted, deadline).await {
             Ok(true) => {}
             Ok(false) => break,
-            // The others of this round have their values.
+            // The other requests of this round have their values.
             Err(error) => return Ok(Some(complete(results, &certain(error)))),
         }
     }
-    // The values that others of this round would have received stay a gap.
+    // The values for the other requests of this round remain a gap.
     Ok(None)
 }
 
@@ -126,10 +126,10 @@ fn prefetch(node: &Arc<Node>, leader: &Leader<'_>, low: BTreeMap<DrawFrom, u64>)
     });
 }
 
-/// What the windows lack after a round.
+/// The shortage of the windows after a round.
 #[derive(Default)]
 struct Lack {
-    /// Whether draws of the round have no result yet.
+    /// True if draws of the round have no result yet.
     is_short: bool,
     /// The values that the next extension provides; 0 for a window that is low.
     wanted: BTreeMap<DrawFrom, u64>,

@@ -1,4 +1,4 @@
-//! Draws on three nodes: order over all of them, changes of leader, and a leader that nobody
+//! Draws on three nodes: order over all of them, changes of leader, and a leader that no voter
 //! confirms.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Drains of members. The member itself carries out its drain, so a drain needs no leader.
+//! Drains of members. The member itself performs its drain, so a drain needs no leader.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,11 +5,11 @@
 //! - new addresses of a member: [`update`]
 //! - promotion, demotion and removal: [`voters`]
 //! - leadership: [`leader`]
-//! - drains, which each member carries out itself: [`drain`]
+//! - drains, which each member performs itself: [`drain`]
 //! - the common steps of every change: [`change`]
 //! - the membership on which a change is based, and the check of its majorities: [`majority`]
 //!
-//! The leader carries out all changes except drains. An added node gets its ID from the replicated
+//! The leader makes all changes except drains. An added node gets its ID from the replicated
 //! counter and syncs it *before* the membership contains it. IDs are never reused.
 
 mod add;
@@ -41,7 +41,7 @@ use crate::replica::Replica;
 /// The result of a successful dry run.
 const FITS: Changed = Changed::Fits(None);
 
-/// Carries out a change on the current leader.
+/// Makes a change on the current leader.
 pub(crate) async fn carry_out(
     node: &Arc<Node>,
     batcher: &Arc<ProposalBatcher>,
@@ -90,7 +90,7 @@ pub(crate) async fn carry_out(
     }
 }
 
-/// Carries out a change that a peer sent to this node: as the leader, or as the member to drain.
+/// Makes a change that a peer sent to this node: as the leader, or as the member to drain.
 pub(crate) async fn carry_out_here(
     node: &Arc<Node>,
     batcher: &Arc<ProposalBatcher>,
@@ -103,7 +103,7 @@ pub(crate) async fn carry_out_here(
     ChangeReply(here(node, batcher, request.change, deadline).await)
 }
 
-/// Carries out a change as the leader. The change is completed even if its caller has disconnected,
+/// Makes a change as the leader. The change is completed even if its caller has disconnected,
 /// because a change of voters that stops between its two steps needs two majorities.
 async fn here(
     node: &Arc<Node>,
@@ -163,7 +163,7 @@ async fn here(
                     .await
                     .map(Changed::Leader)
             }
-            // A member carries it out without a leader.
+            // A member performs it without a leader.
             ChangeOfMembers::Drain { .. } => Err(ChangeRefusal::NotLeader),
         }
     });

@@ -114,7 +114,7 @@ pub(super) async fn remove(
         }
         refusal => refusal,
     })?;
-    // If this leader ends before this command, the next leader proposes it.
+    // If this leader ends before it proposes this command, the next leader proposes it.
     let command = Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(node) });
     entry::propose_as(context, replica, leading, vec![command]).await;
     Ok(removed)

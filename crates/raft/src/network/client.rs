@@ -147,7 +147,8 @@ impl PeerClient {
         if let Some(commit) = rpc.leader_commit
             && !is_out!(CommitNoted)
         {
-            // Before the target can answer a read from these entries: a later read includes them.
+            // Recorded before the target can answer a read from these entries, so that a later read
+            // includes them.
             self.committed.fetch_max(commit.index(), Ordering::SeqCst);
         }
         let entries = rpc.entries.iter().map(|entry| entry.record().record());

@@ -23,8 +23,8 @@ const UNSENT: u8 = 0;
 const SENT: u8 = 1;
 const ABANDONED: u8 = 2;
 
-/// Whether a proposal was sent. The group that takes it and the caller that gives up compete for
-/// it, and exactly one of the two wins.
+/// The state of a proposal: unsent, sent or abandoned. The group that takes it and the caller that
+/// gives up compete for it, and exactly one of the two wins.
 #[derive(Default)]
 pub(super) struct Fate(AtomicU8);
 
@@ -56,13 +56,13 @@ pub(super) struct Queued {
     /// Empty while the commands are in flight as an entry of this node.
     pub(super) commands: Vec<Command>,
     pub(super) count: usize,
-    /// Whether one of the commands needs a leader whose clock is known to be right.
+    /// True if one of the commands needs a leader whose clock is known to be right.
     pub(super) needs_known_clock: bool,
     /// The size of the commands' frames.
     pub(super) bytes: usize,
     pub(super) deadline: Instant,
     pub(super) fate: Arc<Fate>,
-    /// Whether the proposal came from a peer that considers this node the leader.
+    /// True if the proposal came from a peer that considers this node the leader.
     pub(super) forwarded: bool,
     pub(super) reply: oneshot::Sender<Result<Vec<Outcome>, ForwardRefusal>>,
     /// The proposal's part of the proposals and bytes that may wait; `None` in tests.

@@ -73,7 +73,7 @@ pub(crate) struct ProposalBatcher {
     /// The bytes of these proposals.
     room: Arc<Pool>,
     waiting: Arc<AtomicUsize>,
-    /// Whether groups from peers are refused, because this node is about to give up leadership.
+    /// True if groups from peers are refused, because this node is about to give up leadership.
     leaving: AtomicBool,
     node: Arc<Node>,
 }

@@ -71,9 +71,9 @@ pub(super) struct Habit {
     pub(super) home: Option<usize>,
     /// The longest pause between two requests, milliseconds.
     pub(super) pause: u64,
-    /// Whether the client only reads, so that it waits for no write.
+    /// True if the client only reads, so that it waits for no write.
     pub(super) only_reads: bool,
-    /// Whether the client only draws ordered values.
+    /// True if the client only draws ordered values.
     pub(super) only_draws: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Tests the simulation itself: each test takes a guard out, and the check for that guard must then
+//! Tests the simulation itself: each test removes a guard, and the check for that guard must then
 //! fail.
 
 use std::sync::Arc;

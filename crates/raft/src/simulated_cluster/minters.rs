@@ -33,7 +33,7 @@ pub(super) fn fence_from(layout: &Layout, now: WallMs) -> Tick {
     layout.fence_at(WallMs(now.0 + WINDOW.as_millis() as u64))
 }
 
-/// Whether and how nodes mint.
+/// The way in which nodes mint, if they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Minting {
     Nobody,

@@ -66,7 +66,7 @@ pub(super) struct Net {
 struct State {
     dice: Dice,
     links: BTreeMap<(usize, usize), Link>,
-    /// The time at which the link has sent everything that was written to it.
+    /// The time at which the link has sent everything written to it.
     busy_until: BTreeMap<(usize, usize), Instant>,
     cut: BTreeMap<(usize, usize), Instant>,
     refused: BTreeMap<(usize, usize), ()>,
@@ -75,7 +75,7 @@ struct State {
     pipes: Vec<Weak<Pipe>>,
     /// Readers at the end of a link that is cut.
     waiting: Vec<Waker>,
-    /// A hash of everything that was delivered: time, direction and bytes.
+    /// A hash of everything delivered: time, direction and bytes.
     delivered: u64,
     bytes: u64,
 }
@@ -235,7 +235,7 @@ impl Net {
         state.bytes += bytes.len() as u64;
     }
 
-    /// The hash of everything that was delivered, and the number of bytes.
+    /// The hash of everything delivered, and the number of bytes.
     pub(super) fn summary(&self) -> (u64, u64) {
         let state = self.lock();
         (state.delivered, state.bytes)

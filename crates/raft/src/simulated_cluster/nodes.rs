@@ -68,7 +68,7 @@ pub(super) struct Process {
 pub(super) struct Spot {
     disk: Mutex<SimulatedDisk>,
     process: Mutex<Option<Process>>,
-    /// Whether an error of the node's disk is planted, so that the node may stop because of it.
+    /// True if an error of the node's disk is planted, so that the node may stop because of it.
     may_fail: AtomicBool,
     pub(super) clock: Arc<Clock>,
 }

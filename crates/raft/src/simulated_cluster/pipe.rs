@@ -34,7 +34,7 @@ struct State {
     last_due: Option<Instant>,
     /// Set once the writer has ended: the time at which the reader receives the end.
     ended: Option<Instant>,
-    /// Whether the reading end was dropped.
+    /// True if the reading end was dropped.
     is_left: bool,
     is_reset: bool,
     reader: Option<Waker>,

@@ -218,7 +218,7 @@ pub(super) fn set_links(cluster: &Cluster, of: impl Fn(usize, usize) -> bool, li
     }
 }
 
-/// Carries out one fault and ends it.
+/// Injects one fault and ends it.
 pub(super) async fn carry_out(cluster: Arc<Cluster>, plan: Arc<Plan>, number: usize) {
     let Planned { at, lasts, fault } = plan.faults[number].clone();
     let began = Instant::now();

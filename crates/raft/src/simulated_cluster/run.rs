@@ -1,4 +1,4 @@
-//! One run: a cluster is founded, its plan is carried out, all faults are healed, and the cluster
+//! One run: a cluster is founded, its faults are injected, all faults are healed, and the cluster
 //! must recover.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -141,8 +141,8 @@ const fn planned(at: u64, lasts: u64, fault: Fault) -> Planned {
     }
 }
 
-/// An empty machine replaces a learner that was just removed, and meets a node that has not applied
-/// the removal. It must not be refused as a member that has lost its disk.
+/// An empty machine replaces a learner that was just removed, and contacts a node that has not
+/// applied the removal. It must not be refused as a member that has lost its disk.
 #[test]
 fn an_empty_machine_in_the_place_of_a_removed_learner_waits_to_be_added_in_seeds_114_and_118() {
     for seed in [114, 118] {

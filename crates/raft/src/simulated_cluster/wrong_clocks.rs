@@ -184,8 +184,7 @@ fn without_a_majority_that_agrees_nobody_is_called_wrong_and_stamps_go_on_from_t
     });
 }
 
-/// A stopped clock and one that runs too fast are each wrong once they are off by more than the
-/// limit.
+/// A stopped clock and a fast clock are each wrong once they are off by more than the limit.
 #[test]
 fn a_clock_that_drifts_is_noticed_when_it_is_off_by_the_limit() {
     let scene = Scene::near(3, 1);

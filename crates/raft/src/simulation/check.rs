@@ -13,7 +13,7 @@ use super::node::{Node, Opened, ROOT};
 use crate::types::LogId;
 use seqd_store::snapshot_file;
 
-/// Compares everything that an opening found, and adopts it as the model's state.
+/// Compares the result of an opening, and adopts it as the model's state.
 pub(super) fn check(life: &mut Life, node: &mut Node, opened: &Opened) -> Result<(), String> {
     small_files(&mut life.expected, opened)?;
     let found = node
@@ -134,7 +134,7 @@ fn snapshots(life: &mut Life, node: &Node) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that nothing of an interrupted write is left after an opening.
+/// Checks that nothing of an interrupted write remains after an opening.
 fn leftovers(disk: &SimulatedDisk) -> Result<(), String> {
     let root = Path::new(ROOT);
     let list = |path: &Path| disk.list(path).unwrap_or_default();

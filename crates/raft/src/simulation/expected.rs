@@ -8,11 +8,12 @@ use seqd_store::folder::Identity;
 /// The state that must be present, and the state that may be.
 #[derive(Default)]
 pub(super) struct Expected {
-    /// The acknowledged identity, and one that is being written.
+    /// The acknowledged identity, and the identity that is being written.
     pub(super) identity: Option<Identity>,
     pub(super) identity_next: Option<Identity>,
     pub(super) boot: u64,
-    /// The last checkpoint that was written, and the furthest that one may be.
+    /// The position of the last written checkpoint, and the highest position that a checkpoint may
+    /// have.
     pub(super) checkpoint: Option<LogId>,
     pub(super) furthest: Option<LogId>,
     /// The newest snapshot that was acknowledged.

@@ -40,7 +40,7 @@ impl Life {
         }
     }
 
-    /// Lets the log write everything that is queued.
+    /// Lets the log write everything queued.
     fn pump(&mut self, node: &mut Node) -> Step {
         self.note(|| "pump".to_owned());
         node.pump.run();
@@ -51,7 +51,8 @@ impl Life {
         Ok(())
     }
 
-    /// Appends the leader's entries, beginning with those that were committed without this node.
+    /// Appends the leader's entries, beginning with the entries that were committed without this
+    /// node.
     fn append(&mut self, node: &mut Node) -> Step {
         let next = self.log.now.next();
         let committed = self.cluster.next();
@@ -154,7 +155,7 @@ impl Life {
         let written = self.done(written)?;
         self.expected.checkpointed(written);
         if self.plant != Plant::CheckpointAheadOfLog {
-            // The checkpoint waited for the log, which wrote everything that was queued.
+            // The checkpoint waited for the log, which wrote everything queued.
             let synced = node.wal.synced_index();
             if written.map(|id| id.index()) > synced {
                 let why = format!("a checkpoint at {written:?}, the log is synced to {synced:?}");

@@ -20,7 +20,7 @@ use crate::types::{Answer, LogId, Payload, StoredMembership, TypeConfig};
 /// openraft's snapshot type with this crate's handle.
 pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, SnapshotHandle>;
 
-/// A snapshot's file: a kept one, or a received one that is not in place yet.
+/// A snapshot's file: kept, or received and not in place yet.
 pub(crate) enum SnapshotHandle {
     /// Built here, or installed.
     Kept(SnapshotFile),

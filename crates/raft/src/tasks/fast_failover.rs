@@ -6,9 +6,9 @@
 //! breaks off *and* the port then refuses a connection, this node counts the leader as lost without
 //! waiting for its lease.
 //!
-//! A leader behind a port that refuses a majority of the voters (for example, a firewall that
-//! rejects) is replaced, too. A host or network that is gone refuses nothing, so in that case
-//! silence decides.
+//! A leader whose port refuses a majority of the voters (for example, because a firewall rejects
+//! them) is replaced, too. A host or network that is gone refuses nothing, so in that case silence
+//! decides.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The messages that a node accepts from a peer, requests and answers alike: only those that name
-//! its cluster, itself and the sender's latest start.
+//! The messages that a node accepts from a peer: only requests and answers that name its cluster,
+//! this node and the sender's latest start.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;

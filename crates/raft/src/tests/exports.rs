@@ -59,7 +59,7 @@ async fn two_exports_at_once_are_the_most() {
     let second = raft.snapshot(true, deadline()).await.unwrap();
     let third = raft.snapshot(true, deadline()).await;
     assert!(matches!(third, Err(SnapshotError::Busy { limit: 2 })));
-    // All of it was read from the disk, but its reader still exists.
+    // The whole snapshot was read from the disk, but its reader still exists.
     let mut reader = first.stream();
     while poll_fn(|cx| reader.poll_next(cx)).await.is_some() {}
     let third = raft.snapshot(true, deadline()).await;

@@ -15,7 +15,7 @@ use super::harness::{Cluster, next, wait};
 use crate::membership::leader;
 use crate::messages::Ping;
 
-/// Whether file syncs are held, and a condition variable that signals a change.
+/// A flag that holds file syncs, and a condition variable that signals its change.
 #[derive(Default)]
 pub(crate) struct Valve {
     held: Mutex<bool>,

@@ -103,7 +103,7 @@ async fn a_start_below_the_level_is_refused_by_all_and_one_above_it_by_the_leade
     let range = |oldest, newest| LevelRange { oldest, newest };
     let (below, above) = (range(0, level.0 - 1), range(level.0 + 1, level.0 + 2));
     let refused = HelloVerdict::LeftBehind { level };
-    // A follower may lag: the cluster's level may be one that it has not applied yet.
+    // A follower may lag: it may not have applied the cluster's level yet.
     for (from, to, levels, verdict) in [
         (follower, leader, below, &refused),
         (leader, follower, below, &refused),

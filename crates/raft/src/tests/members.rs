@@ -295,7 +295,7 @@ async fn a_change_that_lost_its_majority_continues_once_enough_voters_respond() 
         next(raft, "orders").await.is_some() && (0..3).all(|at| is_over(cluster.raft(at)))
     })
     .await;
-    // Whether the change was made or given up with its leader, the learner can be removed.
+    // The learner can be removed, whether the change was made or was given up with its leader.
     promoting.await.unwrap().ok();
     let leads = cluster.leader().expect("there is a leader");
     all_but(cluster.raft(leads), id_of(&learner)).await;

@@ -1,5 +1,5 @@
-//! A refused folder is left unchanged, so that a folder that was only misread starts again. A
-//! folder that does not need its bad part is not refused.
+//! A refused folder stays unchanged, so that a folder that was only misread starts again. A folder
+//! that does not need its bad part is not refused.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
 //! The stop reasons after a storage failure below openraft, which passes on only a text. The reason
-//! is the original cause, whichever part meets it first.
+//! is the original cause, whichever part detects it first.
 
 use std::io;
 use std::path::Path;

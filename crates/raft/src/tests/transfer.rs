@@ -35,10 +35,10 @@ pub(super) struct Way {
     pub(super) addr: String,
     pub(super) target: String,
     pub(super) breaks_left: Arc<AtomicU64>,
-    /// Whether new connections fail.
+    /// True if new connections fail.
     pub(super) is_cut: Arc<AtomicBool>,
-    /// Whether nothing is carried for the time being. On a route that does not break, this is set
-    /// once, in the middle of a transfer.
+    /// True while nothing is carried. On a route that does not break, this is set once, in the
+    /// middle of a transfer.
     pub(super) is_held: Arc<AtomicBool>,
     /// Bytes that were carried towards the node.
     pub(super) carried: Arc<AtomicU64>,

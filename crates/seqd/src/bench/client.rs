@@ -109,7 +109,7 @@ impl Client {
         }
     }
 
-    /// Carries out the action once. Afterwards `numbers` has the numbers of the response, also if a
+    /// Performs the action once. Afterwards `numbers` has the numbers of the response, also if a
     /// later part of the action failed.
     pub(crate) async fn act(&mut self) -> Outcome {
         self.numbers.clear();

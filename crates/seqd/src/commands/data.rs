@@ -103,6 +103,9 @@ fn facts(report: &FolderReport) -> Vec<(&'static str, String)> {
             facts.push(("member", display::member(member)));
         }
     }
+    if let Some(last) = report.last_entry {
+        facts.push(("last entry", entry(last)));
+    }
     if let Some(ms) = report.last_minted_ms {
         facts.push(("last minted", display::time(ms)));
     }

@@ -85,8 +85,8 @@ pub(crate) struct WhichKeys {
 }
 
 impl WhichKeys {
-    /// Selects all keys, if that is asked for. An empty prefix does not ask for it: a script may
-    /// have lost its prefix.
+    /// Selects all keys if `all` is set. Refuses an empty prefix, because a script may have lost
+    /// its prefix.
     fn or_all(mut self, all: bool) -> Result<Self, Failure> {
         if self.prefix.as_deref() == Some("") {
             let detail = "--prefix is empty, which selects all keys";

@@ -241,7 +241,7 @@ fn seconds(ms: u64) -> String {
 fn effect(what: &str, takeover: &Takeover) -> String {
     let mut text = format!("{what}\n");
     let notes = takeover.notes.iter().map(|note| ("note", note.clone()));
-    let lines = whose(takeover).into_iter().chain(notes);
+    let lines = clusters_and_age(takeover).into_iter().chain(notes);
     for (key, value) in lines.chain(promises(takeover)) {
         let _ = writeln!(text, "  {key:<12} {value}");
     }
@@ -255,7 +255,7 @@ fn effect(what: &str, takeover: &Takeover) -> String {
 }
 
 /// The old and the new cluster, and the age of the state.
-fn whose(takeover: &Takeover) -> Vec<(&'static str, String)> {
+fn clusters_and_age(takeover: &Takeover) -> Vec<(&'static str, String)> {
     let Takeover {
         from_cluster,
         former_members,

@@ -104,7 +104,7 @@ impl<'a> Locks<'a> {
     }
 
     /// Changes the record of a lock, grants the lock to the next waiters, and updates the deadline
-    /// and the counts. Removes the record if nothing is left of it. Returns `None` if there is no
+    /// and the counts. Removes the record if nothing of it remains. Returns `None` if there is no
     /// record.
     fn change<T>(
         &mut self,

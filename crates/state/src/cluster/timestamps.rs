@@ -13,7 +13,7 @@ use crate::table::{Table, singleton};
 /// The maximum number of milliseconds by which a timestamp may be ahead of a majority's clocks.
 pub(crate) const MAX_TIMESTAMPS_AHEAD_MS: u64 = 1000;
 
-/// The last millisecond of which timestamps were granted to a leader.
+/// The last millisecond for which timestamps were granted to a leader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TimestampBound {
     pub(crate) upto_ms: u64,
@@ -26,7 +26,7 @@ impl Table<TimestampBound> {
         WallMs(self.get(&()).map_or(0, |bound| bound.upto_ms))
     }
 
-    /// `floor` is the bound of this cluster and of those that it replaces.
+    /// `floor` is the bound of this cluster and of the clusters that it replaces.
     pub(crate) fn raise(&mut self, floor: WallMs, upto: WallMs) -> ClusterOutcome {
         let before = self.bound().max(floor);
         self.set(before, before.max(upto))

@@ -77,7 +77,7 @@ pub enum KeyCommand {
 /// The result of a [`KeyCommand`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyOutcome {
-    /// The caller carries out the operation and completes the key with this claim.
+    /// The caller performs the operation and completes the key with this claim.
     First {
         claim: KeyClaim,
         /// Above 1 if an earlier claim ended without a result.

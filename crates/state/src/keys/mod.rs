@@ -1,4 +1,4 @@
-//! Idempotency keys: which caller carries out an operation, and the result of the operation.
+//! Idempotency keys: which caller performs an operation, and the result of the operation.
 //!
 //! - [`record`]: a key, its claim and its result
 //! - [`commands`]: begin, complete and abandon, and their outcomes

@@ -1,4 +1,4 @@
-//! A key, the claim of the caller that carries out the operation, and the result.
+//! A key, the claim of the caller that performs the operation, and the result.
 //!
 //! Invariants:
 //! - A key exists while the cluster time is below its end, whether or not its row has been dropped.
@@ -121,7 +121,7 @@ pub struct KeyRecord {
 }
 
 impl KeyRecord {
-    /// Returns whether a caller holds a claim and may still carry out the operation.
+    /// Returns whether a caller holds a claim and may still perform the operation.
     #[must_use]
     pub fn is_claimed(&self, now: ClusterMs) -> bool {
         self.result.is_none() && self.claim.is_some() && now < self.claim_until

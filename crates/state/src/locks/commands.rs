@@ -168,8 +168,8 @@ pub enum LockRefusal {
         /// Milliseconds until that holder or the delay ends.
         retry_after_ms: u64,
     },
-    /// The message is the same for an ended hold and for one that never existed, so that guessing a
-    /// lease discloses nothing.
+    /// The message is the same for an ended hold and for a hold that never existed, so that
+    /// guessing a lease discloses nothing.
     #[error("no hold of the lock {name} has this lease: the hold ended, or the lease is wrong")]
     Lost { name: LockName },
     #[error("the lock {name} is in use with {permits} permits, not {asked}")]

@@ -127,7 +127,7 @@ impl Claim {
         }
     }
 
-    /// Removes a request and returns whether none is left.
+    /// Removes a request and returns whether none remains.
     fn withdraw(&mut self, attempt: Attempt) -> bool {
         let before = self.attempts.len();
         self.attempts.retain(|kept| *kept != attempt);

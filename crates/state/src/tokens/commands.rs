@@ -1,5 +1,5 @@
 //! The commands that issue and consume one-time tokens, their outcomes and refusals, and how
-//! `apply` carries them out.
+//! `apply` executes them.
 
 use seqd_guards::is_out;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The workers of a layout that are leased, and those that clients can still lease.
+//! The leased workers of a layout, and the workers that clients can still lease.
 
 use seqd_idgen::Layout;
 

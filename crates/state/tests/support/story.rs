@@ -52,7 +52,7 @@ pub(crate) fn play(story: &str) -> String {
             }
             ["restart"] => state = State::from_rows(state.rows().collect::<Vec<_>>()).unwrap(),
             ["restore", ..] => seen.push_str(&restore(&mut state, line)),
-            ["who", layout, worker, tick] => seen.push_str(&who(&state, layout, worker, tick)),
+            ["who", layout, worker, tick] => seen.push_str(&origin(&state, layout, worker, tick)),
             ["show-first", layout] => {
                 let first = state.layout(layout).unwrap().spec().first_sequence;
                 seen.push_str(&format!("> {first:?}\n"));
@@ -88,7 +88,7 @@ pub(crate) struct Words<'a> {
 }
 
 /// Returns the holder that may have minted in a tick of a worker.
-fn who(state: &State, layout: &str, worker: &str, tick: &str) -> String {
+fn origin(state: &State, layout: &str, worker: &str, tick: &str) -> String {
     let layout = state.layout(layout).unwrap();
     let worker = WorkerId(worker.parse().unwrap());
     match state.origin(layout, worker, Tick(number(tick))) {

@@ -1,5 +1,5 @@
-//! A store in one file of the given disk: the second implementation of [`StateStore`], and the one
-//! that simulated power cuts affect.
+//! A store in one file of the given disk: the second implementation of [`StateStore`], which
+//! simulated power cuts affect.
 //!
 //! ```text
 //! rows  = frame*        the first one holds the format record, each later one a checkpoint

@@ -65,7 +65,7 @@ pub enum Opened<R> {
 /// The reason why a new generation could not be created.
 #[derive(Debug)]
 pub enum NotMade {
-    /// The current generation is unchanged, and nothing of the new one is left.
+    /// The current generation is unchanged, and nothing of the new one remains.
     Unchanged(io::Error),
     /// `CURRENT` may name the new generation. The old one must not be written any more.
     MaybeReplaced(io::Error),

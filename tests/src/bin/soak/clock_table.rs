@@ -29,7 +29,7 @@ const STEPS: [(&str, i64); 4] = [
 
 const SHORT: Duration = Duration::from_secs(3);
 
-/// The time between two looks at the members' views.
+/// The time between two reads of the members' views.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The load before a fault and after it.

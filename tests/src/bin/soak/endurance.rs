@@ -19,7 +19,8 @@ const NAMES: u64 = 2000;
 /// The number of clients that do this.
 const CHURNERS: usize = 4;
 
-/// The connections that request strict values, and those that request segments of one value.
+/// The connections that request strict values, and the connections that request segments of one
+/// value.
 const STRICT: usize = 64;
 const GRANTS: usize = 8;
 
@@ -32,8 +33,8 @@ const MIB: u64 = 1 << 20;
 
 /// The permitted fluctuation by kind: a share, and bytes in addition.
 ///
-/// The log grows and shrinks in whole segments of 16 MiB, down to the older of two snapshots; at a
-/// sample there may be up to two more segments or not. There are three snapshots while one is being
+/// The log grows and shrinks in whole segments of 16 MiB, down to the older of two snapshots, so a
+/// sample may include up to two additional segments. There are three snapshots while one is being
 /// taken. sled collects its own garbage at any time. The folder is the sum of these and of files
 /// without a metric. Memory fluctuates with the blocks of a snapshot and with the memory that the
 /// allocator keeps.

@@ -109,7 +109,7 @@ fn all_keys(cluster: &Cluster) -> f64 {
     cluster.metric(0, "seqd_keys")
 }
 
-/// Waits until no row of a key is left.
+/// Waits until no row of a key remains.
 fn dropped(cluster: &Cluster, end: Instant) -> Result<(), Violation> {
     let gone = wait::within(DROPPED, || {
         (all_keys(cluster) == 0.0).then(|| end.elapsed())

@@ -1,6 +1,6 @@
 //! Rates of the Redis protocol, measured by `redis-benchmark` in alternated rounds: strict values
-//! of three nodes and of one, compared with a Redis that syncs each write and one that syncs every
-//! second; and IDs, compared with a Redis without a log.
+//! of three nodes and of one node, compared with a Redis that syncs each write and a Redis that
+//! syncs every second; and IDs, compared with a Redis without a log.
 
 use std::process::Command;
 

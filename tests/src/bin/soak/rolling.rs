@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
-use seqd_tests::rolling::{RollingRun, restarts_behind_a_balancer};
+use seqd_tests::rolling::{RollingRun, run_rolling_restarts};
 use seqd_tests::{balancer, skips};
 
 use super::arguments::Arguments;
@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
         drain: ms("--drain-ms", 5000),
         check_every: ms("--check-ms", 1000),
     };
-    let requests = restarts_behind_a_balancer(&run)?;
+    let requests = run_rolling_restarts(&run)?;
     println!("{} rounds, {requests} requests, 0 failed", run.rounds);
     Ok(())
 }

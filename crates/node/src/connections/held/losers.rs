@@ -10,10 +10,10 @@ use seqd_state::Tenant;
 pub(super) const FEW: usize = 16;
 
 /// The order in which the connections of a tenant are closed. Connections without a request are
-/// first, beginning with those that have no unsent bytes and never had a request. Connections whose
-/// requests wait are second. New connections are third: their first request may be on its way, and
-/// a tenant that always loses its latest connection is never served. Connections with a request in
-/// service are last. Among equals, the connection with the earliest event is first.
+/// first, beginning with connections that have no unsent bytes and never had a request. Connections
+/// whose requests wait are second. New connections are third: their first request may be on its
+/// way, and a tenant that always loses its latest connection is never served. Connections with a
+/// request in service are last. Among equals, the connection with the earliest event is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     pub(super) is_served: bool,

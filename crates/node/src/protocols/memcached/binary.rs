@@ -69,7 +69,7 @@ pub(super) fn next(bytes: &mut BytesMut) -> Option<Request> {
     Some(request.with_data(u64::from(body)))
 }
 
-/// A response of one packet. The key is left out if it is empty.
+/// A response of one packet. The key is omitted if it is empty.
 pub(super) struct Packet<'a> {
     pub(super) status: u16,
     pub(super) cas: u64,

@@ -58,7 +58,7 @@ impl Client {
         }
     }
 
-    /// Reads a key and replies with what `reply` makes of it.
+    /// Reads a key and replies with the result of `reply`.
     pub(super) async fn read(
         &self,
         command: &'static str,

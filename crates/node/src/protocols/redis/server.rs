@@ -282,7 +282,7 @@ fn described(row: &Row) -> Reply {
     ])
 }
 
-/// `CONFIG GET name...`; `*` stands for all names.
+/// `CONFIG GET name...`; `*` matches all names.
 fn config(arguments: &[Bytes]) -> Reply {
     let (subcommand, names) = arguments.split_at(1);
     if !subcommand[0].eq_ignore_ascii_case(b"get") || names.is_empty() {

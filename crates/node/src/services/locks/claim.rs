@@ -32,7 +32,7 @@ pub(super) struct ClaimGuard {
     nonce: Nonce,
     attempt: Attempt,
     proposing: Option<JoinHandle<Result<Outcome, ProposeError>>>,
-    /// Whether the claim remains if this guard is dropped.
+    /// True if the claim remains when this guard is dropped.
     is_kept: bool,
 }
 

@@ -20,7 +20,7 @@ impl LockService {
     /// of the read. `first_end` returns the earliest end of the holds that matter.
     ///
     /// A hold has ended only once an entry has ended it: the clock of a read is in no entry, and
-    /// that of the next leader may be behind it.
+    /// the clock of the next leader may be earlier.
     pub(crate) async fn read_lasting(
         &self,
         first_end: impl Fn(&State) -> Option<ClusterMs>,

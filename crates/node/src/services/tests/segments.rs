@@ -82,7 +82,8 @@ async fn values_that_a_key_returns_again_are_granted_to_nobody_else() {
         ),
         "the values of a key were returned: {refused:?}"
     );
-    // A segment after it is not of its run, so that a return ends before the values of the key.
+    // The next segment begins another run, so that a return of its values does not include the
+    // values of the key.
     let next = grant(Some(of_key.grant), false).await;
     assert_eq!((of_key.last, next.first), (10, 11));
     assert!(back(&next, 11).await.is_err());

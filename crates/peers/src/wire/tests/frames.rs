@@ -99,7 +99,7 @@ fn an_opening_of_a_later_version_may_be_longer() {
         version: VERSION + 1,
         link: 9,
     });
-    // One more byte, with matching length and checksum.
+    // An additional byte, with matching length and checksum.
     let body = [&bytes[8..], b"x"].concat();
     let length = u32::try_from(4 + body.len()).unwrap();
     let checksum = crc32c::crc32c(&body);

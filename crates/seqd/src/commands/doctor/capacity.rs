@@ -16,7 +16,7 @@ const LAYOUT_FAILS: i64 = 30;
 const WORKERS_WARN: i64 = 30;
 const WORKERS_FAIL: i64 = 2;
 
-/// The part of the workers that is left, of those that are leased or that clients can still lease.
+/// The threshold for the part of the workers that clients can still lease.
 const FEW_WORKERS: f64 = 0.1;
 
 /// The thresholds for the used part of a limit.

@@ -49,7 +49,7 @@ fn facts() -> Facts {
     serde_json::from_value(read).unwrap()
 }
 
-/// Sets the leased workers of the layout, and those that clients can still lease.
+/// Sets the leased workers of the layout, and the workers that clients can still lease.
 fn leased(facts: &mut Facts, assigned: u32, free_for_clients: u32) {
     let layout = &mut facts.cluster.layouts[0];
     (layout.workers_assigned, layout.workers_free_for_clients) = (assigned, free_for_clients);

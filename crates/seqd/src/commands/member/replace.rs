@@ -1,4 +1,4 @@
-//! `seqd member replace`: carries out the plan of [`super::replacement`], step by step.
+//! `seqd member replace`: executes the plan of [`super::replacement`], step by step.
 
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ impl Run<'_> {
         }
     }
 
-    /// Carries out all remaining steps. Returns the new member.
+    /// Executes all remaining steps. Returns the new member.
     async fn finish(&mut self) -> Result<MemberChange, Failure> {
         let (mut last, mut begun) = (None, Instant::now());
         loop {
@@ -151,8 +151,8 @@ impl Run<'_> {
         }
     }
 
-    /// Carries out one step. Returns the new member after the last one, or the error of a request
-    /// that may be repeated.
+    /// Executes one step. Returns the new member after the last one, or the error of a request that
+    /// may be repeated.
     async fn carry_out(
         &mut self,
         step: Step,

@@ -71,7 +71,7 @@ fn clients_leave_workers_to_the_nodes() {
     assert!(!is_taken(&take(&mut state, "one more", Tenant::OPERATOR)));
 }
 
-/// The assigned workers of a layout in use, and those that clients can still lease.
+/// The assigned workers of a layout in use, and the workers that clients can still lease.
 fn in_use(state: &State, layout: &str) -> Option<(u32, u32)> {
     let all = state.layouts_in_use().into_iter();
     let mut named = all.filter(|one| one.layout.name() == layout);

@@ -113,7 +113,7 @@ struct Orders {
     sources: usize,
     seed: u64,
     end: Instant,
-    /// Whether this process has the means that only occupy places, or the others.
+    /// True if this process has the means that only occupy places; false if it has the others.
     holds: bool,
     /// The share of place-occupying connections that the limit of open files permits.
     share: f64,

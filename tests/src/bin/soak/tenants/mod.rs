@@ -45,7 +45,7 @@ const MOST_MEMORY: u64 = 400_000_000;
 /// connections.
 const ATTACKERS_END: Duration = Duration::from_secs(60);
 
-/// The commands that start the attackers that occupy places, and those that send requests.
+/// The commands that start the attackers that occupy places, and the attackers that send requests.
 const HOLDERS: &[&str] = &["nice", "-n", "10"];
 const ASKERS: &[&str] = &["chrt", "--idle", "0"];
 

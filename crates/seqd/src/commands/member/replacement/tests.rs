@@ -84,7 +84,7 @@ impl World {
         .unwrap()
     }
 
-    /// Carries out a step as the leader would. A step that was carried out before has no effect.
+    /// Executes a step as the leader would. A step that was executed before has no effect.
     fn carry_out(&mut self, step: Step) {
         let before = self.clone();
         let replacement = replacement();
