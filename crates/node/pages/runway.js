@@ -37,16 +37,19 @@ function levelOf(end, now) {
   return end - now > BAD_MS ? "warn" : "bad";
 }
 
+/** The time in milliseconds; null if there is none, or if it is after the year 9999. */
+const timeOf = (text) => (text && Date.parse(text)) || null;
+
 function layouts(cluster) {
   if (!cluster) return [];
   return cluster.layouts.flatMap((layout) => {
     const { name, workers_assigned: used, workers_capacity: all, workers_exhausted_at: gone } = layout;
     const left = layout.workers_free_for_clients;
     return [
-      { what: `layout ${name}`, end: Date.parse(layout.exhausted_at), detail: "its time field is full" },
+      { what: `layout ${name}`, end: timeOf(layout.exhausted_at), detail: "its time field is full" },
       {
         what: `workers of ${name}`,
-        end: gone ? Date.parse(gone) : null,
+        end: timeOf(gone),
         level: left === 0 ? "bad" : left / (used + left) < 0.1 ? "warn" : undefined,
         detail: `${used} of ${plural(all, "worker")} leased${gone ? "" : ", no growth"}`,
       },

@@ -26,6 +26,16 @@ pub(crate) fn value(text: &str) -> Result<i64, String> {
     text.parse().map_err(|_| rule())
 }
 
+/// A switch, whose variable may be set to a word. A word that is neither yes nor no is refused:
+/// `SEQD_YES=maybe` must confirm nothing. An empty variable counts as unset.
+pub(crate) fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "y" | "on" => Ok(true),
+        "" | "0" | "false" | "no" | "n" | "off" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
 /// A duration above zero.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let found = humantime::parse_duration(text).ok();
@@ -66,6 +76,12 @@ mod tests {
         for wrong in ["5", "", "0s", "-3s", "5 bananas"] {
             let why = duration(wrong).unwrap_err();
             assert!(why.ends_with("such as 3s or 500ms"), "{wrong}: {why}");
+        }
+        for (word, is_on) in [("", false), ("no", false), ("1", true), ("TRUE", true)] {
+            assert_eq!(switch(word), Ok(is_on), "{word}");
+        }
+        for wrong in ["maybe", "disabled", " yes"] {
+            assert!(switch(wrong).is_err(), "{wrong}");
         }
         assert_eq!(held_for("1s"), Ok(Duration::from_secs(1)));
         assert_eq!(held_for("24h"), Ok(Duration::from_secs(24 * 3600)));

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::FalseyValueParser;
 use seqd_client::api::{Plan, Token, exit};
 use seqd_client::{Client, ClientFiles, DryRun, Options, Traced, parse_endpoints};
 use serde::Serialize;
@@ -61,18 +60,18 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "SEQD_TIMEOUT", value_parser = arguments::duration)]
     pub(crate) timeout: Option<Duration>,
     /// Print only data and errors
-    #[arg(short, long, global = true, env = "SEQD_QUIET", value_parser = FalseyValueParser::new())]
+    #[arg(short, long, global = true, env = "SEQD_QUIET", value_parser = arguments::switch)]
     pub(crate) quiet: bool,
     /// Print more on stderr: each request with its endpoint, result and time
     #[arg(short, long, global = true, env = "SEQD_VERBOSE")]
-    #[arg(value_parser = FalseyValueParser::new())]
+    #[arg(value_parser = arguments::switch)]
     pub(crate) verbose: bool,
     /// Do not ask for confirmation of a destructive command
-    #[arg(long, global = true, env = "SEQD_YES", value_parser = FalseyValueParser::new())]
+    #[arg(long, global = true, env = "SEQD_YES", value_parser = arguments::switch)]
     pub(crate) yes: bool,
     /// Check a change and print its effect without making it; commands that change nothing refuse
     /// this option
-    #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = FalseyValueParser::new())]
+    #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = arguments::switch)]
     pub(crate) dry_run: bool,
 }
 

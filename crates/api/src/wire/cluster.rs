@@ -252,7 +252,7 @@ pub struct Member {
 pub struct LayoutLife {
     /// The layout.
     pub name: String,
-    /// The time when its time field is full, RFC 3339.
+    /// The time when its time field is full, RFC 3339. After the year 9999: `N ms after 1970`.
     pub exhausted_at: String,
     /// The number of workers with a live lease.
     pub workers_assigned: u32,

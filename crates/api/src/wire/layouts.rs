@@ -26,7 +26,7 @@ pub struct Layout {
     pub sequence_bits: u8,
     /// The order of the fields: `tick-worker-sequence` or `tick-sequence-worker`.
     pub order: String,
-    /// The time when its time field is full, RFC 3339.
+    /// The time when its time field is full, RFC 3339. After the year 9999: `N ms after 1970`.
     pub exhausted_at: String,
     /// The number of workers.
     pub workers: u32,

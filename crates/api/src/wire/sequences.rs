@@ -64,7 +64,7 @@ requests! {
         cycle: bool as "Flag",
         /// The size of the ranges of a segment sequence.
         segment: SegmentSpec as "Object::<SegmentSpec>",
-        /// A description for people, at most 1024 bytes.
+        /// A description for people, at most 1024 bytes. Ignored if the sequence exists.
         description: String,
     }
 }

@@ -16,7 +16,7 @@ use seqd_state::{
 
 use super::rules::{
     CompatRoutes, LogFormat, address, any, compat_routes, duration, durations, file, host_port,
-    hosts, name, number, one_of, optional_address, path, peers, share, switch, url,
+    hosts, name, number, one_of, optional_address, optional_file, path, peers, share, switch, url,
 };
 use super::values::{ConfigError, Given, Origin, Values};
 
@@ -317,8 +317,8 @@ table! {
             "routes of other systems on the clients' HTTP port: leaf, tinyid, cosid, katsubushi";
         leaf_layout: String, Text, Some("leaf"), name,
             "the layout of /api/snowflake/get, and of /id and /ids of katsubushi and CosId";
-        tinyid_tokens: Option<PathBuf>, Text, None, file,
-            "a file with the tokens of TinyID, lines TOKEN BIZTYPE; without it any is accepted";
+        tinyid_tokens: Option<PathBuf>, Text, Some(""), optional_file,
+            "a file with the tokens of TinyID, lines TOKEN BIZTYPE; empty: any is accepted";
     }
     log: LogSection {
         level: &'static str, Text, Some("info"), |given| one_of(

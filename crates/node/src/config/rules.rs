@@ -56,6 +56,11 @@ pub(super) fn file(given: &Given) -> Checked<Option<PathBuf>> {
     }
 }
 
+/// A file, or `None` if the text is empty.
+pub(super) fn optional_file(given: &Given) -> Checked<Option<PathBuf>> {
+    Ok((!given.text.is_empty()).then(|| PathBuf::from(&given.text)))
+}
+
 pub(super) fn name(given: &Given) -> Checked<String> {
     match validate_name(&given.text) {
         Ok(()) => Ok(given.text.clone()),

@@ -41,7 +41,7 @@ pub(crate) fn check(
     takes_key: bool,
     cluster: impl FnOnce() -> Option<String>,
 ) -> Result<(), Problem> {
-    if !matches!(*method, Method::GET | Method::HEAD)
+    if *method != Method::GET
         && !(headers.get_all(ORIGIN).iter()).all(|origin| same_origin(origin, headers.get(HOST)))
     {
         let detail = "a page of another origin may not change anything here";
@@ -53,9 +53,11 @@ pub(crate) fn check(
             "leave the header out; it is for /v1/id, /v1/ids, and next and segments of a sequence",
         ));
     }
-    if let Some(wanted) = headers.get(SEQD_CLUSTER) {
+    let mut wanted = headers.get_all(SEQD_CLUSTER).iter().peekable();
+    if wanted.peek().is_some() {
         let own = cluster();
-        if own.as_ref().map(|own| own.as_bytes()) != Some(wanted.as_bytes()) {
+        let id = own.as_ref().map(|own| own.as_bytes());
+        if wanted.any(|wanted| id != Some(wanted.as_bytes())) {
             let own = own.unwrap_or_else(|| "none yet".to_owned());
             let detail = format!("this node's cluster is {own}");
             return Err(Problem::new(ErrorCode::WrongCluster, detail)
@@ -175,6 +177,7 @@ mod tests {
             code(Method::DELETE, &[(ORIGIN, "null")]).as_deref(),
             Some("forbidden")
         );
+        assert_eq!(code(Method::HEAD, &foreign).as_deref(), Some("forbidden"));
         assert_eq!(code(Method::GET, &foreign), None);
         let own = [(ORIGIN, "http://localhost:7400"), (HOST, "localhost:7400")];
         assert_eq!(code(Method::POST, &own), None);
@@ -201,6 +204,10 @@ mod tests {
         let cluster = |id| code(Method::GET, &[(SEQD_CLUSTER, id)]);
         assert_eq!(cluster("01J9"), None);
         assert_eq!(cluster("01J8").as_deref(), Some("wrong-cluster"));
+        let mut both = headers(&[(SEQD_CLUSTER, "01J9")]);
+        both.append(SEQD_CLUSTER, "01J8".parse().unwrap());
+        let own = || Some("01J9".to_owned());
+        assert!(check(&Method::GET, &both, false, own).is_err());
         let key = code(Method::POST, &[(IDEMPOTENCY_KEY, "a")]);
         assert_eq!(key.as_deref(), Some("invalid-argument"));
         let headers = headers(&[(IDEMPOTENCY_KEY, "a")]);

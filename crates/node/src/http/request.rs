@@ -211,8 +211,9 @@ fn timeout_of(
     let Some(value) = take(query, "timeout_ms") else {
         return Ok(configured);
     };
+    let is_plain = value.bytes().all(|byte| byte.is_ascii_digit());
     match value.parse::<u64>() {
-        Ok(ms) if (1..=MAX_TIMEOUT_MS).contains(&ms) => Ok(Duration::from_millis(ms)),
+        Ok(ms) if is_plain && (1..=MAX_TIMEOUT_MS).contains(&ms) => Ok(Duration::from_millis(ms)),
         _ => Err(Problem::new(
             ErrorCode::InvalidArgument,
             format!("timeout_ms is 1 to {MAX_TIMEOUT_MS}"),
@@ -403,7 +404,7 @@ mod tests {
         let asked = read(post("/x?timeout_ms=250"), "").await.unwrap();
         assert!(asked.query.is_empty());
         assert_eq!(deadline(asked), Duration::from_millis(250));
-        for value in ["0", "30001", "soon", "1&timeout_ms=2"] {
+        for value in ["0", "30001", "%2B1", "soon", "1&timeout_ms=2"] {
             let result = read(post(&format!("/x?timeout_ms={value}")), "").await;
             assert_eq!(code(result), "invalid-argument", "{value}");
         }

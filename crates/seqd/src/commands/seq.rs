@@ -230,6 +230,13 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     } else {
         format!("{name} already exists with the same definition; its next value is {next}")
     });
+    let kept = &created.sequence.description;
+    if !created.new && spec.description.is_some_and(|asked| asked != *kept) {
+        let command = format!("seqd seq update {name} --description");
+        session.note(&format!(
+            "its description is still {kept:?}: {command} changes it"
+        ));
+    }
     pages::print_created(&one(&created.sequence)?, session)
 }
 

@@ -284,7 +284,11 @@ fn life(layout: &LayoutLife, now: Timestamp) -> String {
         workers_capacity,
         ..
     } = layout;
-    let date = exhausted_at.get(..10).unwrap_or(exhausted_at);
+    // A layout may last until after the year 9999, which RFC 3339 cannot express.
+    let date = match exhausted_at.split_once('T') {
+        Some((date, _)) => date,
+        None => exhausted_at,
+    };
     let years = match seconds_to(exhausted_at, now) {
         Some(seconds) if seconds <= 0 => " (full)".to_owned(),
         Some(seconds) => format!(" ({}y)", seconds / SECONDS_PER_YEAR),

@@ -16,11 +16,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use clap::builder::FalseyValueParser;
 use seqd_client::api::exit;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
+use crate::arguments;
 use crate::failure::Failure;
 use crate::output::write_stdout;
 use crate::runtime::{block_on, current_thread};
@@ -43,7 +43,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, env = "SEQD_DEMO_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Use TLS for clients and between nodes, and require a token from clients
-    #[arg(long, env = "SEQD_DEMO_SECURE", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "SEQD_DEMO_SECURE", value_parser = arguments::switch)]
     secure: bool,
 }
 

@@ -87,6 +87,7 @@ fn settings_that_work_but_are_unwise_pass_with_a_warning() {
     );
     let unused = warnings(own, "compat.tinyid_tokens = \"/tokens\"");
     assert!(unused.contains("does not contain tinyid"), "{unused}");
+    assert_eq!(warnings(own, "compat.tinyid_tokens = \"\""), "", "no file");
     // The list of a joining node is not a list of voters.
     let joins = warnings("\"n1=h1:1\", \"n2=h2:1\"", "peer.advertise = \"h4:1\"");
     assert_eq!(joins, "");
