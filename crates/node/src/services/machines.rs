@@ -23,8 +23,8 @@ use crate::replica::peek;
 /// The most bits of a machine number. More numbers than this could not be held at the same time.
 const MAX_BITS: u32 = 20;
 
-/// The time for which an instance holds its number after its last guard. The end of a hold therefore
-/// shows the time of this guard.
+/// The time for which an instance holds its number after its last guard. The end of a hold
+/// therefore shows the time of this guard.
 pub(crate) const HOLD_MS: u64 = MAX_LOCK_TTL_MS;
 
 /// The number of attempts to take a number while other instances take the same numbers. Each
@@ -153,9 +153,10 @@ impl MachinePool {
 }
 
 impl LockService {
-    /// Assigns a machine number to an instance: the number that it holds, or a free one, chosen by a
-    /// hash so that instances that start together choose different ones. If no number is free, takes
-    /// the one with the oldest guard, at least `stale_ms` ago. Returns `None` if there is none.
+    /// Assigns a machine number to an instance: the number that it holds, or a free one, chosen by
+    /// a hash so that instances that start together choose different ones. If no number is free,
+    /// takes the one with the oldest guard, at least `stale_ms` ago. Returns `None` if there is
+    /// none.
     pub(crate) async fn take_machine(
         &self,
         pool: &MachinePool,
