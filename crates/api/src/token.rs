@@ -79,11 +79,10 @@ impl Token {
     }
 }
 
-/// Reads the text of a file with secrets, up to one byte more than `most_bytes`. The text is empty
-/// if it is not UTF-8.
+/// Reads the text of a file with secrets, up to one byte more than `most_bytes`.
 ///
 /// # Errors
-/// The file cannot be read, or other users can access it.
+/// The file cannot be read, other users can access it, or its text is not UTF-8.
 pub fn read_private(path: &Path, most_bytes: u64) -> Result<String, TokenError> {
     let shown = path.display();
     let failed = |error: std::io::Error| {
@@ -104,7 +103,7 @@ pub fn read_private(path: &Path, most_bytes: u64) -> Result<String, TokenError> 
     let mut bytes = Vec::new();
     let read = file.take(most_bytes + 1).read_to_end(&mut bytes);
     read.map_err(failed)?;
-    Ok(String::from_utf8(bytes).unwrap_or_default())
+    String::from_utf8(bytes).map_err(|_| TokenError::of_file(path, "the text is not UTF-8"))
 }
 
 impl TokenError {
@@ -217,6 +216,9 @@ mod tests {
             assert!(error.contains("has no token"), "{error}");
             assert!(!error.contains(TEXT), "{error}");
         }
+        write(&path, b"\xff\xfe").unwrap();
+        let binary = Token::read(&path).unwrap_err().to_string();
+        assert!(binary.ends_with("is not UTF-8"), "{binary}");
         let folder = Token::read(folder.path()).unwrap_err().to_string();
         assert!(folder.ends_with("is not a file"), "{folder}");
         let missing = Token::read(&path.with_extension("x")).unwrap_err();

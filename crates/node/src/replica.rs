@@ -173,10 +173,19 @@ pub(crate) async fn propose_one(
     command: Command,
     deadline: Instant,
 ) -> Result<Outcome, ProposeError> {
-    let outcomes = replica.propose(vec![command], deadline).await?;
+    propose_last(replica, vec![command], deadline).await
+}
+
+/// Proposes commands in one entry and waits for the outcome of the last one.
+pub(crate) async fn propose_last(
+    replica: &dyn Replica,
+    commands: Vec<Command>,
+    deadline: Instant,
+) -> Result<Outcome, ProposeError> {
+    let outcomes = replica.propose(commands, deadline).await?;
     outcomes
         .into_iter()
-        .next()
+        .next_back()
         .ok_or_else(|| ProposeError::OutcomeUnknown {
             detail: "the proposal returned no outcome".to_owned(),
         })

@@ -109,5 +109,33 @@ fn read(path: &Path) -> Result<Permitted, TokenError> {
             }
         }
     }
+    // A file that is being written is empty for a moment.
+    if permitted.is_empty() {
+        return Err(TokenError::of_file(path, "no line is TOKEN BIZTYPE"));
+    }
     Ok(permitted)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    const LINE: &str = "0f673adf80504e2eaa552f5d791b644c order\n";
+
+    #[test]
+    fn a_file_without_a_token_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        write(&path, LINE).unwrap();
+        set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        for unfit in [&b""[..], b"\n \n", b"\xff\xfe", b"a\n"] {
+            write(&path, unfit).unwrap();
+            read(&path).unwrap_err();
+        }
+        write(&path, LINE).unwrap();
+        assert_eq!(read(&path).unwrap().len(), 1);
+    }
 }

@@ -8,13 +8,13 @@
 
 use seqd_api::{Lease, LeaseRequest, ReleaseRequest, Released, RenewRequest};
 use seqd_guards::is_out;
-use seqd_idgen::{ClockVerdict, Layout, Tick, WorkerId};
+use seqd_idgen::{ClockVerdict, Layout, Tick, WallMs, WorkerId};
 use seqd_state::{
     LeaseGrant, LeaseId, Outcome, Share, State, TakeLease, Tenant, WorkerCommand, WorkerOutcome,
 };
 use tokio::time::Instant;
 
-use super::error::{LeaseError, RequestError, ServiceError, propose, read, unexpected};
+use super::error::{LeaseError, RequestError, ServiceError, on_state, propose, read, unexpected};
 use super::layouts;
 use super::seals::{Seal, secret};
 use super::workers::WorkerService;
@@ -230,6 +230,23 @@ impl WorkerService {
 
     /// The fence of a window that begins now.
     fn fence(&self, layout: &Layout) -> Result<Tick, ServiceError> {
+        let now = self.judged_time()?;
+        Ok(fence_from(layout, now, self.window_ms(layout))?)
+    }
+
+    /// A time that no right clock has reached yet: each differs from this node's by at most the
+    /// permitted skew.
+    pub(crate) fn latest_time(&self) -> Result<WallMs, ServiceError> {
+        let now = self.judged_time()?;
+        let skew_ms = on_state(&*self.replica, |state| {
+            let settings = state.settings();
+            settings.map_or(0, |settings| settings.max_peer_skew_ms)
+        })?;
+        Ok(WallMs(now.0.saturating_add(skew_ms)))
+    }
+
+    /// The reading of this node's clock, if the clock is known to be right.
+    fn judged_time(&self) -> Result<WallMs, ServiceError> {
         let now = self.clock.wall();
         if !self.clock.is_known() {
             return Err(MintError::clock_unknown().into());
@@ -238,7 +255,7 @@ impl WorkerService {
             ClockVerdict::Good | ClockVerdict::Wait { .. } => {}
             verdict => return Err(MintError::of_clock(verdict).into()),
         }
-        Ok(fence_from(layout, now, self.window_ms(layout))?)
+        Ok(now)
     }
 
     fn window_ms(&self, layout: &Layout) -> u64 {

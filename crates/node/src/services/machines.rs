@@ -1,12 +1,18 @@
 //! Machine numbers of namespaces, as CosId distributes them to the instances of an application.
 //!
 //! A machine number is a lock, and its owner is the instance that holds it. Therefore no number has
-//! two holders at a time, a hold lasts for the time that the instance chose, and a namespace needs
-//! no definition. An instance that restarts within its hold gets the same number.
+//! two holders at a time, and a namespace needs no definition. An instance that restarts within its
+//! hold gets the same number.
+//!
+//! An instance uses its number without a guard for as long as it has no contact: CosId only logs a
+//! failed guard. Therefore each guard extends the hold for the longest time of a lock, and a number
+//! is taken from an instance without a recent guard only if no number is free.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use seqd_state::{FencingToken, LockHolder, LockName, LockRefusal, Refusal, State, Tenant};
+use seqd_state::{
+    FencingToken, LockHolder, LockName, LockRefusal, MAX_LOCK_TTL_MS, Refusal, State, Tenant,
+};
 use tokio::time::Instant;
 
 use super::error::{RequestError, ServiceError};
@@ -16,6 +22,10 @@ use crate::replica::peek;
 
 /// The most bits of a machine number. More numbers than this could not be held at the same time.
 const MAX_BITS: u32 = 20;
+
+/// The time for which an instance holds its number after its last guard. The end of a hold
+/// therefore shows the time of this guard.
+pub(crate) const HOLD_MS: u64 = MAX_LOCK_TTL_MS;
 
 /// The number of attempts to take a number while other instances take the same numbers. Each
 /// attempt chooses among twice as many free numbers as the previous one.
@@ -31,6 +41,15 @@ pub(crate) struct MachinePool {
 struct Machine {
     number: u32,
     token: FencingToken,
+}
+
+/// A number for an instance.
+enum Choice {
+    /// The number that it holds.
+    Own(Machine),
+    Free(u32),
+    /// The number of another instance, which has not guarded it for long.
+    Stale(Machine),
 }
 
 impl MachinePool {
@@ -78,15 +97,22 @@ impl MachinePool {
         own.map(|(machine, _)| machine)
     }
 
-    /// The free number with this place among the first `among` free ones.
+    /// The free number with this place among the first `among` free ones. They are counted from the
+    /// number after that of the latest grant, so that a released number is not taken again at once.
     fn free(&self, state: &State, bits: u32, (place, among): (u64, u64)) -> Option<u32> {
-        let mut held = self
-            .held(state)
-            .map(|(machine, _)| machine.number)
-            .peekable();
+        let count = 1_u32 << bits;
+        let mut is_held = vec![false; count as usize];
+        let mut latest = None;
+        for (Machine { number, token }, _) in self.held(state) {
+            if let Some(is_held) = is_held.get_mut(number as usize) {
+                *is_held = true;
+                latest = latest.max(Some((token, number)));
+            }
+        }
+        let first = latest.map_or(0, |(_, number)| number + 1);
         let mut free = Vec::new();
-        for number in 0..1_u32 << bits {
-            if held.next_if(|first| *first == number).is_none() {
+        for number in (first..count).chain(0..first) {
+            if !is_held.get(number as usize).is_some_and(|held| *held) {
                 free.push(number);
             }
             if free.len() as u64 == among {
@@ -96,19 +122,49 @@ impl MachinePool {
         let place = place.checked_rem(free.len() as u64)?;
         free.get(usize::try_from(place).ok()?).copied()
     }
+
+    /// The number whose last guard is the oldest, if this guard was at least `stale_ms` ago. The
+    /// applied time may lag, so that a guard appears to be more recent than it is. A hold with
+    /// another lifetime was not made here, and its end shows no guard.
+    fn stalest(&self, state: &State, bits: u32, stale_ms: u64) -> Option<Machine> {
+        let now = state.cluster_ms();
+        let held = self.held(state).filter(|(machine, holder)| {
+            let since_guard_ms = HOLD_MS.saturating_sub(holder.until.left_at(now));
+            machine.number < 1 << bits && holder.ttl_ms == HOLD_MS && since_guard_ms >= stale_ms
+        });
+        let stalest = held.min_by_key(|(_, holder)| holder.until);
+        stalest.map(|(machine, _)| machine)
+    }
+
+    fn choose(
+        &self,
+        state: &State,
+        (instance, bits, stale_ms): (&str, u32, u64),
+        (caller, place): (Tenant, (u64, u64)),
+    ) -> Option<Choice> {
+        let own = self.of_instance(state, (instance, caller));
+        // The instance may have requested more bits before.
+        if let Some(own) = own.filter(|own| own.number < 1 << bits) {
+            return Some(Choice::Own(own));
+        }
+        let free = self.free(state, bits, place).map(Choice::Free);
+        free.or_else(|| self.stalest(state, bits, stale_ms).map(Choice::Stale))
+    }
 }
 
 impl LockService {
-    /// Assigns a machine number to an instance for `ttl_ms`: the number that the instance holds, or
-    /// one of the lowest free numbers, chosen by a hash so that instances that start together
-    /// choose different ones. Returns `None` if no number is free.
+    /// Assigns a machine number to an instance: the number that it holds, or a free one, chosen by
+    /// a hash so that instances that start together choose different ones. If no number is free,
+    /// takes the one with the oldest guard, at least `stale_ms` ago. Returns `None` if there is
+    /// none.
     pub(crate) async fn take_machine(
         &self,
         pool: &MachinePool,
-        (instance, bits, ttl_ms): (&str, u32, u64),
+        asked: (&str, u32, u64),
         by: (&Right, Tenant),
         deadline: Instant,
     ) -> Result<Option<u32>, ServiceError> {
+        let (instance, bits, _) = asked;
         if !(1..=MAX_BITS).contains(&bits) {
             let detail = format!("machineBit is 1 to {MAX_BITS}, not {bits}");
             return Err(RequestError::Invalid(detail).into());
@@ -117,26 +173,23 @@ impl LockService {
         instance.hash(&mut hasher);
         for attempt in 0..ATTEMPTS {
             self.read_machines(pool, deadline).await?;
-            let seen = peek(&*self.replica, |state| {
-                let own = pool.of_instance(state, (instance, by.1));
-                // The instance may have requested more bits before.
-                let own = own.filter(|own| own.number < 1 << bits);
-                let choice = (hasher.finish(), 1_u64 << attempt);
-                let free = own.is_none().then(|| pool.free(state, bits, choice));
-                (own, free.flatten())
+            let place = (hasher.finish(), 1_u64 << attempt);
+            let choice = peek(&*self.replica, |state| {
+                pool.choose(state, asked, (by.1, place))
             });
-            let (own, free) = seen.unwrap_or_default();
-            if let Some(own) = own {
-                if self.extend_machine(pool, &own, ttl_ms, deadline).await? {
-                    return Ok(Some(own.number));
+            let (number, replaced) = match choice.flatten() {
+                None => return Ok(None),
+                Some(Choice::Own(own)) => {
+                    if self.extend_machine(pool, &own, deadline).await? {
+                        return Ok(Some(own.number));
+                    }
+                    continue;
                 }
-                continue;
-            }
-            let Some(number) = free else {
-                return Ok(None);
+                Some(Choice::Free(number)) => (number, None),
+                Some(Choice::Stale(of_other)) => (of_other.number, Some(of_other.token)),
             };
             let lock = pool.lock(number);
-            let taken = self.acquire_for(&lock, (instance, ttl_ms), by, deadline);
+            let taken = self.acquire_for(&lock, (instance, HOLD_MS), replaced, by, deadline);
             match taken.await {
                 Ok(_) => return Ok(Some(number)),
                 Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Held { .. }))) => {}
@@ -147,12 +200,12 @@ impl LockService {
         Err(ServiceError::overloaded(detail, 100))
     }
 
-    /// Extends the hold of an instance to at least `ttl_ms` from now. Returns `None` if the
-    /// instance holds no number, and `false` if the hold has just ended.
+    /// Extends the hold of an instance. Returns `None` if the instance holds no number, and `false`
+    /// if the hold has just ended.
     pub(crate) async fn guard_machine(
         &self,
         pool: &MachinePool,
-        (instance, ttl_ms): (&str, u64),
+        instance: &str,
         (caller, deadline): (Tenant, Instant),
     ) -> Result<Option<bool>, ServiceError> {
         self.read_machines(pool, deadline).await?;
@@ -160,10 +213,7 @@ impl LockService {
             pool.of_instance(state, (instance, caller))
         });
         match own.flatten() {
-            Some(own) => self
-                .extend_machine(pool, &own, ttl_ms, deadline)
-                .await
-                .map(Some),
+            Some(own) => self.extend_machine(pool, &own, deadline).await.map(Some),
             None => Ok(None),
         }
     }
@@ -199,10 +249,9 @@ impl LockService {
         &self,
         pool: &MachinePool,
         own: &Machine,
-        ttl_ms: u64,
         deadline: Instant,
     ) -> Result<bool, ServiceError> {
-        let change = HoldChange::Extend { ttl_ms };
+        let change = HoldChange::Extend { ttl_ms: HOLD_MS };
         self.change_hold(&pool.lock(own.number), own.token, change, deadline)
             .await
     }

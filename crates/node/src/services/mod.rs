@@ -66,7 +66,7 @@ pub(crate) use locks::{
     Entry, Exit, Found, HoldChange, HolderWatch, LockService, SecretHold, SecretHolder, Unlock,
     lock_name,
 };
-pub(crate) use machines::MachinePool;
+pub(crate) use machines::{HOLD_MS, MachinePool};
 pub(crate) use one_time::OneTimeService;
 pub(crate) use plans::plan_of_equal;
 pub(crate) use scrape::MetricsService;

@@ -2,8 +2,8 @@
 
 use seqd_api::SequenceSpec;
 use seqd_state::{
-    Command, Outcome, Refusal, SequenceCommand, SequenceName, SequenceOutcome, SequenceRefusal,
-    Tenant,
+    Command, Outcome, Refusal, SequenceCommand, SequenceName, SequenceOutcome, SequenceRecord,
+    SequenceRefusal, Tenant,
 };
 use tokio::time::Instant;
 
@@ -39,13 +39,17 @@ impl SequenceService {
         })?;
         let kept = kept.ok_or_else(|| self.missing(name, Advice::Create))?;
         let next = kept.next_value();
+        let to = least.filter(|least| next.is_some_and(|next| next < *least));
+        if let Some(refusal) = to.and_then(|to| why_not_at(&kept, name, to)) {
+            return Err(ServiceError::Refused(refusal.into()));
+        }
         let mut commands = vec![SequenceCommand::Create {
             name: name.clone(),
             definition: kept.definition,
             tenant,
         }];
         // In the same entry, because a value below it could be taken otherwise.
-        if let Some(to) = least.filter(|least| next.is_some_and(|next| next < *least)) {
+        if let Some(to) = to {
             let name = name.clone();
             commands.push(SequenceCommand::Advance { name, to });
         }
@@ -69,6 +73,25 @@ impl SequenceService {
             other => Err(unexpected(&other)),
         }
     }
+}
+
+/// The reason why a deleted sequence, whose next value is below `to`, cannot continue there. It is
+/// checked before the sequence is created, because a refused advance would leave the created
+/// sequence below `to`.
+fn why_not_at(kept: &SequenceRecord, name: &SequenceName, to: i64) -> Option<SequenceRefusal> {
+    let (progression, name) = (&kept.definition.progression, name.clone());
+    if progression.cycle() {
+        return Some(SequenceRefusal::CannotAdvanceCycling { name });
+    }
+    if progression.increment() < 0 {
+        let next = kept.next_value();
+        return Some(SequenceRefusal::WouldGoBackwards { name, to, next });
+    }
+    let index = progression.first_index_at_or_beyond(to, kept.next_index);
+    let (min, max) = (progression.min(), progression.max());
+    index
+        .is_none()
+        .then_some(SequenceRefusal::AdvanceOutOfRange { name, to, min, max })
 }
 
 /// Returns whether a sequence was not created because a deleted one of its name has another

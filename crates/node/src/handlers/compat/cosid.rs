@@ -14,11 +14,7 @@ use serde_json::json;
 use super::{JSON, mint, response, spring};
 use crate::http::{Foreign, Response};
 use crate::problems::invalid;
-use crate::services::{MachinePool, Services, sequence_name};
-
-/// The longest hold of a machine number, which is that of a lock. A stable instance always gets
-/// this time.
-const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
+use crate::services::{HOLD_MS, MachinePool, ServiceError, Services, sequence_name};
 
 /// An error in the form of CosId.
 enum Refused {
@@ -55,8 +51,9 @@ impl Instance {
         Ok(Instance { id, is_stable })
     }
 
-    /// The time for which the instance holds its number without a guard.
-    fn ttl_ms(&self, from: &Foreign) -> Result<u64, Problem> {
+    /// The age of another instance's last guard after which this instance may take its number. A
+    /// stable instance takes no number that is held.
+    fn stale_ms(&self, from: &Foreign) -> Result<u64, Problem> {
         let text = from.field("safeGuardDuration").unwrap_or_default();
         let is_iso = text.starts_with(['P', 'p']);
         let duration = text.parse::<SignedDuration>().ok().filter(|_| is_iso);
@@ -66,8 +63,8 @@ impl Instance {
             ))
         })?;
         match u64::try_from(duration.as_millis()) {
-            Ok(ms) if ms <= LONGEST_MS && self.is_stable => Ok(LONGEST_MS),
-            Ok(ms) if ms <= LONGEST_MS => Ok(ms),
+            Ok(ms) if ms <= HOLD_MS && self.is_stable => Ok(HOLD_MS),
+            Ok(ms) if ms <= HOLD_MS => Ok(ms),
             _ => Err(invalid(format!(
                 "safeGuardDuration is at most PT24H, not {text}: enable cosid.machine.guarder, \
                  which extends the hold"
@@ -91,7 +88,7 @@ pub(super) async fn machines(node: Arc<Services>, from: Foreign) -> Response {
 
 async fn distribute(node: &Services, from: &Foreign) -> Result<String, Refused> {
     let (instance, bits) = (Instance::of(from)?, number(from, "machineBit")?);
-    let ttl_ms = instance.ttl_ms(from)?;
+    let stale_ms = instance.stale_ms(from)?;
     let bits = u32::try_from(bits).unwrap_or(u32::MAX);
     let prefix = MachinePool::prefix(from.param());
     let taken = from.serve(op::AcquireLock::ROW, &prefix, async |admitted| {
@@ -99,15 +96,17 @@ async fn distribute(node: &Services, from: &Foreign) -> Result<String, Refused> 
             MachinePool::new(from.param())?,
             (&admitted.right, admitted.tenant),
         );
-        let asked = (instance.id.as_str(), bits, ttl_ms);
-        node.locks
-            .take_machine(&pool, asked, by, admitted.deadline)
-            .await
+        let asked = (instance.id.as_str(), bits, stale_ms);
+        let taken = node.locks.take_machine(&pool, asked, by, admitted.deadline);
+        let Some(machine) = taken.await? else {
+            return Ok::<_, ServiceError>(None);
+        };
+        // Read after the grant: the earlier holder of the number used it before.
+        Ok(Some((machine, node.workers.latest_time()?.0)))
     });
-    let Some(machine) = taken.await? else {
+    let Some((machine, since)) = taken.await? else {
         return Err(Refused::Overflow { total: 1 << bits });
     };
-    let since = node.ids.clock.wall().0;
     Ok(format!(
         r#"{{"machineId":{machine},"lastTimeStamp":{since}}}"#
     ))
@@ -115,20 +114,25 @@ async fn distribute(node: &Services, from: &Foreign) -> Result<String, Refused> 
 
 async fn guard(node: &Services, from: &Foreign) -> Result<String, Refused> {
     let instance = Instance::of(from)?;
-    let ttl_ms = instance.ttl_ms(from)?;
+    instance.stale_ms(from)?;
     let prefix = MachinePool::prefix(from.param());
     let guarded = from.serve(op::RenewLock::ROW, &prefix, async |admitted| {
         let pool = MachinePool::new(from.param())?;
-        let asked = (instance.id.as_str(), ttl_ms);
-        node.locks
-            .guard_machine(&pool, asked, (admitted.tenant, admitted.deadline))
-            .await
+        let by = (admitted.tenant, admitted.deadline);
+        node.locks.guard_machine(&pool, &instance.id, by).await
     });
-    match guarded.await? {
-        Some(true) => Ok(String::new()),
-        Some(false) => Err(Refused::Lost),
-        None => Err(Refused::NotFound),
-    }
+    let refused = match guarded.await? {
+        Some(true) => return Ok(String::new()),
+        Some(false) => Refused::Lost,
+        None => Refused::NotFound,
+    };
+    tracing::warn!(
+        namespace = from.param(),
+        instance = instance.id,
+        "compat.cosid: an instance guards a machine number that it does not hold, and another \
+         instance may have the same number: delete the state folder of the instance and restart it"
+    );
+    Err(refused)
 }
 
 async fn revert(node: &Services, from: &Foreign) -> Result<String, Refused> {
@@ -139,8 +143,7 @@ async fn revert(node: &Services, from: &Foreign) -> Result<String, Refused> {
         let by = (admitted.tenant, admitted.deadline);
         if instance.is_stable {
             // It keeps its number while it is down.
-            let kept = (instance.id.as_str(), LONGEST_MS);
-            let kept = node.locks.guard_machine(&pool, kept, by).await?;
+            let kept = node.locks.guard_machine(&pool, &instance.id, by).await?;
             return Ok(kept.unwrap_or(false));
         }
         node.locks.revert_machine(&pool, &instance.id, by).await

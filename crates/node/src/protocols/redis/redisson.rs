@@ -88,7 +88,7 @@ impl Client {
         let work = async |admitted: Admitted| match meaning {
             Reentrant::Enter => self.enter(&name, arguments, &admitted).await,
             Reentrant::Exit(form) => self.exit(&name, form, (keys, arguments), &admitted).await,
-            Reentrant::Keep => self.keep(&name, (arguments, 2), &admitted).await,
+            Reentrant::Keep => self.keep(&name, arguments, &admitted).await,
             _ => Ok(Reply::Null),
         };
         let done = self.session.call(call, work).await;
@@ -105,22 +105,54 @@ impl Client {
             Ok(sender) => sender,
             Err(refused) => return refused,
         };
-        let (begun, mut kept, mut failed) = (Instant::now(), Vec::new(), None);
-        for (at, key) in keys.iter().enumerate() {
+        let (begun, mut locks, mut failed) = (Instant::now(), Vec::new(), None);
+        let mut replies = vec![Reply::Integer(0); keys.len()];
+        for (at, (key, reply)) in (2..).zip(keys.iter().zip(&mut replies)) {
             let name = text(key);
-            let call = Call {
-                command,
-                operation: op::RenewLock::ROW,
-                name: &name,
-            };
-            let work = async |admitted| self.keep(&name, (arguments, at + 2), &admitted).await;
-            match self.session.admitted(call, &sender, work).await {
-                Ok(is_kept) => kept.push(is_kept),
+            let work = async |_| value_at(arguments, at);
+            let checked = self
+                .session
+                .admitted(renewal(command, &name), &sender, work);
+            match checked.await {
+                Ok(_) if self.is_sequence(&name) => *reply = wrong_type(),
+                Ok(value) => locks.push((reply, (name, value))),
+                Err(problem) => failed = failed.or(Some(problem)),
+            }
+        }
+        let (places, locks): (Vec<_>, Vec<_>) = locks.into_iter().unzip();
+        if let Some((first, _)) = locks.first() {
+            let work = async |admitted| self.extended(&locks, arguments, &admitted).await;
+            let extended = self
+                .session
+                .admitted(renewal(command, first), &sender, work);
+            match extended.await {
+                Ok(extended) => {
+                    for (place, is_extended) in places.into_iter().zip(extended) {
+                        *place = Reply::Integer(i64::from(is_extended));
+                    }
+                }
                 Err(problem) => failed = failed.or(Some(problem)),
             }
         }
         self.session.count(command, 1, failed.as_ref(), begun);
-        failed.map_or(Reply::Array(kept), |problem| self.failed(&problem))
+        failed.map_or(Reply::Array(replies), |problem| self.failed(&problem))
+    }
+
+    async fn extended(
+        &self,
+        locks: &[(String, String)],
+        arguments: &[Bytes],
+        admitted: &Admitted,
+    ) -> Result<Vec<bool>, ServiceError> {
+        let ttl_ms = lifetime(time_of(arguments, 1)?)?;
+        let by = (admitted.tenant, admitted.deadline);
+        let service = &self.session.services().locks;
+        loop {
+            let extended = service.extend_all(locks, ttl_ms, by).await;
+            if !is_repeated(extended.as_ref().err(), admitted.deadline).await {
+                return extended;
+            }
+        }
     }
 
     async fn enter(
@@ -195,13 +227,13 @@ impl Client {
     async fn keep(
         &self,
         name: &str,
-        (arguments, value): (&[Bytes], usize),
+        arguments: &[Bytes],
         admitted: &Admitted,
     ) -> Result<Reply, ServiceError> {
         let change = HoldChange::Extend {
             ttl_ms: lifetime(time_of(arguments, 1)?)?,
         };
-        let value = value_at(arguments, value)?;
+        let value = value_at(arguments, 2)?;
         if self.is_sequence(name) {
             return Ok(wrong_type());
         }
@@ -214,6 +246,14 @@ impl Client {
             }
         };
         Ok(Reply::Integer(i64::from(matches!(found, Found::Own(_)))))
+    }
+}
+
+fn renewal<'a>(command: &'static str, name: &'a str) -> Call<'a> {
+    Call {
+        command,
+        operation: op::RenewLock::ROW,
+        name,
     }
 }
 

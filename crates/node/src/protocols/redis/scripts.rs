@@ -1,6 +1,6 @@
 //! The scripts of lock libraries. This node runs no Lua: it recognises known scripts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use sha1::Sha1;
@@ -8,11 +8,13 @@ use sha2::{Digest, Sha256};
 
 use super::lua::normal_form;
 use super::redisson_scripts::{REDISSON, Reentrant};
+use super::script_texts::TEXTS;
 
 /// The longest script; the longest known one has less than 1.5 KiB.
 const MOST_BYTES: usize = 8 * 1024;
 
-/// The most scripts whose SHA-1 is stored. A client sends a script again if its SHA-1 is unknown.
+/// The most scripts of clients whose SHA-1 is stored. A client sends a script again if its SHA-1 is
+/// unknown.
 const MOST_REMEMBERED: usize = 1024;
 
 /// The effect of a script on the lock `KEYS[1]` with the value `ARGV[1]`.
@@ -216,26 +218,64 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The scripts that clients of a port have sent, by their SHA-1, which `EVALSHA` names.
+fn sha1_of(script: &str) -> String {
+    hex(&Sha1::digest(script))
+}
+
+/// The scripts that `EVALSHA` may name, by their SHA-1: those of [`TEXTS`], and those that clients
+/// of a port have sent.
+#[derive(Debug)]
+pub(super) struct Remembered {
+    of_texts: HashMap<String, Script>,
+    sent: Mutex<Sent>,
+}
+
 #[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<HashMap<String, Script>>);
+struct Sent {
+    scripts: HashMap<String, Script>,
+    /// The names of the scripts in the order of their arrival.
+    order: VecDeque<String>,
+}
+
+impl Default for Remembered {
+    fn default() -> Self {
+        let known = TEXTS
+            .iter()
+            .filter_map(|text| Some((sha1_of(text), recognise(text)?)));
+        Self {
+            of_texts: known.collect(),
+            sent: Mutex::default(),
+        }
+    }
+}
 
 impl Remembered {
-    /// Stores a script and returns its SHA-1.
+    /// Stores a script in place of the oldest one if there are too many. Returns its SHA-1.
     pub(super) fn add(&self, script: &str, meaning: Script) -> String {
-        let name = hex(&Sha1::digest(script));
-        let mut scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if scripts.len() >= MOST_REMEMBERED {
-            scripts.clear();
+        let name = sha1_of(script);
+        if self.of_texts.contains_key(&name) {
+            return name;
         }
-        scripts.insert(name.clone(), meaning);
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        if sent.scripts.insert(name.clone(), meaning).is_none() {
+            sent.order.push_back(name.clone());
+        }
+        if sent.order.len() > MOST_REMEMBERED
+            && let Some(oldest) = sent.order.pop_front()
+        {
+            sent.scripts.remove(&oldest);
+        }
         name
     }
 
     /// The script with this SHA-1.
     pub(super) fn get(&self, sha1: &str) -> Option<Script> {
-        let scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        scripts.get(&sha1.to_ascii_lowercase()).copied()
+        let name = sha1.to_ascii_lowercase();
+        let known = self.of_texts.get(&name).copied();
+        known.or_else(|| {
+            let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+            sent.scripts.get(&name).copied()
+        })
     }
 }
 
@@ -282,9 +322,37 @@ mod tests {
         let form = recognise(RELEASE).unwrap();
         let sha1 = scripts.add(RELEASE, form);
         assert_eq!(scripts.get(&sha1.to_ascii_uppercase()), Some(form));
-        for more in 0..MOST_REMEMBERED {
-            scripts.add(&format!("{RELEASE} -- {more}"), form);
-        }
+        let others: Vec<String> = (0..MOST_REMEMBERED)
+            .map(|more| scripts.add(&format!("{RELEASE} -- {more}"), form))
+            .collect();
         assert_eq!(scripts.get(&sha1), None);
+        for other in others {
+            assert_eq!(
+                scripts.get(&other),
+                Some(form),
+                "only the oldest is dropped"
+            );
+        }
+    }
+
+    #[test]
+    fn scripts_that_clients_do_not_send_again_are_known_at_the_start() {
+        let scripts = Remembered::default();
+        let release = Script::Form(form(Release, ONE, ZERO, ZERO));
+        let extend = Script::Form(form(Extend, ONE, ZERO, ZERO));
+        let by = Script::Form(form(ExtendBy, ONE, ZERO, ZERO));
+        let left = Script::Form(form(Remaining, Time, ZERO, ZERO));
+        // The SHA-1 of the scripts of redis-py 3.5 to 7.0 and of pottery 3.0.
+        for (sha1, meaning) in [
+            ("c3f8721cbb97f72bc19e972846bd7aaf91901658", release),
+            ("a4e8783852e6b949f9ef3a97212805108459a890", by),
+            ("1cac51482acf5858da00f6d685d68f886cd6b6b2", extend),
+            ("f5f7bd3a3aa4a63c507c1155c5ea1219b350d992", left),
+            ("ba015a80261b616e7a62d35df0b8e3edbe6c9414", extend),
+            ("a4aada0b36710970eedaaaeec4a6b7d8c78c4f80", release),
+        ] {
+            assert_eq!(scripts.get(sha1), Some(meaning), "{sha1}");
+        }
+        assert_eq!(scripts.of_texts.len(), TEXTS.len());
     }
 }

@@ -93,11 +93,13 @@ impl LockService {
             .await
     }
 
-    /// Acquires a lock for an owner that may find the hold by a later request.
+    /// Acquires a lock for an owner that may find the hold by a later request. If `replaced` is
+    /// given, the hold with this token ends in the same entry.
     pub(crate) async fn acquire_for(
         &self,
         name: &str,
         (owner, ttl_ms): (&str, u64),
+        replaced: Option<FencingToken>,
         (right, tenant): (&Right, Tenant),
         deadline: Instant,
     ) -> Result<HeldLock, ServiceError> {
@@ -107,13 +109,25 @@ impl LockService {
             ..AcquireRequest::default()
         };
         let asked = asked(name, request, tenant)?;
-        self.claim(asked, Unanswered::Kept, right, deadline).await
+        let claimed = self.claim_replacing((asked, replaced), Unanswered::Kept, right, deadline);
+        claimed.await
     }
 
     /// Makes a claim, and waits for its turn if it has a wait.
     pub(super) async fn claim(
         &self,
         asked: AcquireLock,
+        unanswered: Unanswered,
+        right: &Right,
+        deadline: Instant,
+    ) -> Result<HeldLock, ServiceError> {
+        let claimed = self.claim_replacing((asked, None), unanswered, right, deadline);
+        claimed.await
+    }
+
+    async fn claim_replacing(
+        &self,
+        (asked, replaced): (AcquireLock, Option<FencingToken>),
         unanswered: Unanswered,
         right: &Right,
         deadline: Instant,
@@ -134,6 +148,7 @@ impl LockService {
         let turn = self.register(wait, deadline).await?;
         let waits_until = Instant::now() + Duration::from_millis(asked.wait_ms);
         let is_kept = unanswered == Unanswered::Kept && !is_out!(UnansweredKept);
+        let asked = (asked, replaced);
         let mut claim =
             ClaimGuard::propose(&self.replica, &self.withdrawals, asked, is_kept, deadline);
         let outcome = match claim.outcome().await {

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_raft::{Pool, ProposeError};
-use seqd_state::{AcquireLock, Attempt, Command, LockCommand, LockName, Nonce, Outcome, Tenant};
+use seqd_state::{
+    AcquireLock, Attempt, Command, FencingToken, LockCommand, LockName, Nonce, Outcome, Tenant,
+};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::admission::Serving;
-use crate::replica::{Replica, propose_one};
+use crate::replica::{Replica, propose_last, propose_one};
 
 /// The time for which a withdrawal is retried: longer than an election. After that the claim ends
 /// at its deadline.
@@ -37,11 +39,11 @@ pub(super) struct ClaimGuard {
 }
 
 impl ClaimGuard {
-    /// Proposes the claim.
+    /// Proposes the claim, after the end of the hold with the token `replaced` in the same entry.
     pub(super) fn propose(
         replica: &Arc<dyn Replica>,
         withdrawals: &Arc<Pool>,
-        asked: AcquireLock,
+        (asked, replaced): (AcquireLock, Option<FencingToken>),
         is_kept: bool,
         deadline: Instant,
     ) -> Self {
@@ -49,8 +51,13 @@ impl ClaimGuard {
         let tenant = asked.tenant;
         let proposer = Arc::clone(replica);
         let proposing = tokio::spawn(Serving::current().scope(async move {
-            let command = Command::Locks(LockCommand::Acquire(asked));
-            propose_one(&*proposer, command, deadline).await
+            let ending = replaced.map(|token| LockCommand::Break {
+                name: asked.name.clone(),
+                token: Some(token),
+            });
+            let commands = ending.into_iter().chain([LockCommand::Acquire(asked)]);
+            let commands = commands.map(Command::Locks).collect();
+            propose_last(&*proposer, commands, deadline).await
         }));
         Self {
             replica: Arc::clone(replica),

@@ -6,8 +6,8 @@
 
 use seqd_guards::is_out;
 use seqd_state::{
-    Attempt, LockCommand, LockName, LockOutcome, LockRefusal, MAX_ATTEMPTS, Nonce, Outcome,
-    Refusal, Tenant,
+    Attempt, FencingToken, LockCommand, LockName, LockOutcome, LockRefusal, MAX_ATTEMPTS, Nonce,
+    Outcome, Refusal, Tenant,
 };
 use tokio::time::Instant;
 
@@ -103,7 +103,17 @@ impl LockService {
             }
             let entered = self.claim(claim, Unanswered::Withdrawn, right, deadline);
             match entered.await {
-                Ok(_) => return Ok(Entry::Entered),
+                Ok(held) => {
+                    let token = FencingToken(held.token);
+                    // If the hold ended after its extension, the entry is a new hold with the
+                    // lifetime of the old claim.
+                    let is_new = own.as_ref().is_some_and(|own| own.token != token);
+                    let change = HoldChange::Extend { ttl_ms };
+                    if !is_new || self.change_hold(name, token, change, deadline).await? {
+                        return Ok(Entry::Entered);
+                    }
+                    own = None;
+                }
                 Err(ServiceError::Refused(Refusal::Locks(LockRefusal::Held {
                     holder,
                     retry_after_ms,

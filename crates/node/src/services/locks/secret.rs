@@ -218,6 +218,49 @@ impl LockService {
         Ok(outcomes.iter().filter(is_released).count() as u64)
     }
 
+    /// Extends the holds of these locks with these values to at least `ttl_ms` from now. Those that
+    /// this node has applied are extended by one proposal. Returns whether each was extended.
+    ///
+    /// # Errors
+    /// The first error. An error of one hold does not prevent the extension of the others.
+    pub(crate) async fn extend_all(
+        &self,
+        locks: &[(String, String)],
+        ttl_ms: u64,
+        (caller, deadline): (Tenant, Instant),
+    ) -> Result<Vec<bool>, ServiceError> {
+        let known = locks.iter().map(|(name, value)| {
+            let name = lock_name(name).ok()?;
+            let holder = self.first_holder(&name, None, caller);
+            let token = holder.filter(|holder| holder.has(value))?.token;
+            Some(LockCommand::Renew {
+                name,
+                token,
+                ttl_ms,
+            })
+        });
+        let known: Vec<Option<LockCommand>> = known.collect();
+        let renewals: Vec<_> = known.iter().flatten().cloned().map(Into::into).collect();
+        let mut outcomes = Vec::new().into_iter();
+        if !renewals.is_empty() {
+            let renewed = self.replica.propose(renewals, deadline).await;
+            outcomes = renewed.map_err(ServiceError::Propose)?.into_iter();
+        }
+        let (mut extended, mut failed) = (Vec::new(), None);
+        for ((name, value), known) in locks.iter().zip(known) {
+            let renewed = known.and_then(|_| outcomes.next());
+            if let Some(Outcome::Locks(LockOutcome::Renewed { .. })) = renewed {
+                extended.push(true);
+                continue;
+            }
+            let change = (value.as_str(), HoldChange::Extend { ttl_ms });
+            let found = self.change_secret(name, change, (caller, deadline)).await;
+            extended.push(matches!(found, Ok(Found::Own(_))));
+            failed = failed.or(found.err());
+        }
+        failed.map_or(Ok(extended), Err)
+    }
+
     /// The first holder in this node's applied state. Its remaining time counts from the read at
     /// `time`, or from the applied time.
     pub(super) fn first_holder(

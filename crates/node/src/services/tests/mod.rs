@@ -1,6 +1,7 @@
 //! The rules of the services with the real state machine, without HTTP.
 
 mod keys;
+mod machines;
 mod minted;
 mod one_time;
 mod segments;

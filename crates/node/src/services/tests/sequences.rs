@@ -194,3 +194,33 @@ async fn a_use_of_a_deleted_sequence_returns_the_definition_with_which_it_is_cre
         story.create(former).await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_sequence_that_cannot_reach_a_first_value_stays_deleted() {
+    let cycling = SequenceSpec {
+        cycle: Some(true),
+        ..ascending(9)
+    };
+    let descending = SequenceSpec {
+        increment: Some(-1),
+        ..strict()
+    };
+    for kept in [ascending(9), cycling, descending] {
+        let story = Story::begin();
+        story.create(kept).await.unwrap();
+        let deleted = story.sequences.delete(&name(), None, soon()).await;
+        deleted.unwrap();
+        let spec = SequenceSpec {
+            start: Some(50),
+            ..strict()
+        };
+        let name = name();
+        let revived = story
+            .sequences
+            .create_or_revive(&name, (spec, Some(50)), by_operator());
+        let refused = revived.await.unwrap_err();
+        assert!(matches!(refused, ServiceError::Refused(_)), "{refused}");
+        let found = story.sequences.get(&name, false, soon()).await;
+        assert_eq!(found.unwrap_err().code(), ErrorCode::NotFound);
+    }
+}

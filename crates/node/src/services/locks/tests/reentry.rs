@@ -1,7 +1,8 @@
 //! Locks that their holder enters again.
 
 use futures_util::FutureExt as _;
-use seqd_state::{AccessId, MAX_ATTEMPTS};
+use futures_util::future::join;
+use seqd_state::{AccessId, LockCommand, MAX_ATTEMPTS};
 
 use super::super::acquire::Unanswered;
 use super::*;
@@ -55,6 +56,25 @@ async fn a_lock_is_free_after_as_many_exits_as_entries() {
     assert_eq!(inside(&story, Tenant::OPERATOR).await, None);
     assert_eq!(exit(&story, "a", None).await, Exit::NotHeld);
     assert_eq!(enter(&story, "b", 10_000).await.unwrap(), Entry::Entered);
+}
+
+/// The entry repeats the claim of the hold, whose lifetime is the old one.
+#[tokio::test(start_paused = true)]
+async fn an_entry_after_the_end_of_its_hold_lasts_as_long_as_requested() {
+    let story = Story::begin();
+    enter(&story, "a", 1_000).await.unwrap();
+    let broken = async {
+        // The extension has been applied, and the entry has been proposed.
+        sleep(Duration::from_millis(1)).await;
+        let name = lock_name(NAME).unwrap();
+        let broken = LockCommand::Break { name, token: None };
+        story.replica.apply(vec![broken.into()]);
+    };
+    let (entered, ()) = join(enter(&story, "a", 60_000), broken).await;
+    assert_eq!(entered.unwrap(), Entry::Entered);
+    let (depth, left_ms) = inside(&story, Tenant::OPERATOR).await.unwrap();
+    assert_eq!(depth, 1, "the former hold was not broken");
+    assert!((59_000..=60_000).contains(&left_ms), "{left_ms}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -119,3 +119,33 @@ async fn a_hold_has_ended_only_once_an_entry_has_ended_it() {
     story.replica.commits_time.store(true, Ordering::SeqCst);
     assert!(holder.await.unwrap().is_none(), "it has expired");
 }
+
+/// A lock program renews all its holds at once.
+#[tokio::test(start_paused = true)]
+async fn several_holds_are_extended_by_one_proposal() {
+    let story = Story::begin();
+    let by = (&Right::default(), Tenant::OPERATOR);
+    for name in ["a", "b"] {
+        let held = story
+            .locks
+            .acquire_secret(name, ("value", 1_000), by, soon());
+        held.await.unwrap().unwrap();
+    }
+    let asked = [
+        ("a", "value"),
+        ("free", "value"),
+        ("b", "other"),
+        ("b", "value"),
+    ];
+    let asked = asked.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let before = story.replica.proposals.load(Ordering::SeqCst);
+    let by = (Tenant::OPERATOR, soon());
+    let extended = story.locks.extend_all(&asked, 60_000, by).await.unwrap();
+    assert_eq!(extended, [true, false, false, true]);
+    let proposals = story.replica.proposals.load(Ordering::SeqCst) - before;
+    assert_eq!(proposals, 1);
+    for name in ["a", "b"] {
+        let holder = story.locks.holder(name, Tenant::OPERATOR, soon()).await;
+        assert!(holder.unwrap().unwrap().left_ms > 59_000);
+    }
+}

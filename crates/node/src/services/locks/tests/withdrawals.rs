@@ -74,7 +74,12 @@ async fn a_hold_that_its_owner_may_find_is_not_withdrawn() {
     assert!(free.is_none());
     let (one, two) = (format!("{NAME} 1"), format!("{NAME} 2"));
     disconnected(story.locks.acquire_secret(&one, ("v", 10_000), by, soon())).await;
-    disconnected(story.locks.acquire_for(&two, ("v", 10_000), by, soon())).await;
+    disconnected(
+        story
+            .locks
+            .acquire_for(&two, ("v", 10_000), None, by, soon()),
+    )
+    .await;
     for name in [one, two] {
         let holder = story.locks.holder(&name, tenant, soon()).await.unwrap();
         assert!(
