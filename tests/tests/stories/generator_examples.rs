@@ -241,7 +241,10 @@ fn set_clock(cluster: &Cluster, command: &mut Command, offset: i64) {
     std::fs::create_dir_all(&folder).unwrap();
     let real = Command::new("sh").args(["-c", "command -v date"]).output();
     let real = String::from_utf8(real.unwrap().stdout).unwrap();
-    let script = format!("#!/bin/sh\nexec {} -d '{offset} seconds' \"$@\"\n", real.trim());
+    let script = format!(
+        "#!/bin/sh\nexec {} -d '{offset} seconds' \"$@\"\n",
+        real.trim()
+    );
     std::fs::write(folder.join("date"), script).unwrap();
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder.join("date"), mode).unwrap();
