@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -80,7 +81,10 @@ func newIDGenerator(leases leases, options GeneratorOptions) (*IDGenerator, erro
 	if options.WallMS == nil {
 		options.WallMS = func() int64 { return time.Now().UnixMilli() }
 	}
-	return &IDGenerator{newGeneratorKeeper(leases, options), make(chan struct{}, 1)}, nil
+	g := &IDGenerator{newGeneratorKeeper(leases, options), make(chan struct{}, 1)}
+	// The goroutine refers only to the keeper. It releases nothing: the worker is free after its window.
+	runtime.SetFinalizer(g, func(g *IDGenerator) { g.keeper.cancel() })
+	return g, nil
 }
 
 // Ready waits until an ID can be minted, at most for the patience of the options.
@@ -93,6 +97,7 @@ func (g *IDGenerator) Ready(ctx context.Context) error {
 func (g *IDGenerator) ID(ctx context.Context) (int64, error) {
 	k := g.keeper
 	made := k.mint(k.options.WallMS(), 1)
+	runtime.KeepAlive(g)
 	for made.ids == 0 {
 		var err error
 		if made, err = g.mint(ctx, 1); err != nil {
@@ -131,14 +136,18 @@ func (g *IDGenerator) Status() GeneratorStatus { return g.keeper.status() }
 
 // Close permanently stops minting, then releases the worker with the last used tick, also if the context has ended. It
 // fails with not-released if no node confirmed that in time: the worker is then free after its window.
-func (g *IDGenerator) Close(ctx context.Context) error { return g.keeper.close(ctx) }
+func (g *IDGenerator) Close(ctx context.Context) error {
+	defer runtime.KeepAlive(g)
+	return g.keeper.close(ctx)
+}
 
 // mint returns IDs of one tick, with 0 none as soon as one could be minted.
 func (g *IDGenerator) mint(ctx context.Context, count int64) (mint, error) {
+	defer runtime.KeepAlive(g)
 	k := g.keeper
 	ctx, cancel := context.WithTimeout(ctx, k.options.Patience)
 	defer cancel()
-	// The reading may be older than that of another goroutine: the first wait is a second reading.
+	// The reading may be older than that of another goroutine: the first wait or refusal is a second reading.
 	lookedAgain := false
 	for {
 		attempt := k.attempt()
@@ -147,7 +156,7 @@ func (g *IDGenerator) mint(ctx context.Context, count int64) (mint, error) {
 		switch {
 		case made.code == "" && made.waitMS == 0:
 			return made, nil
-		case made.code == "" && !lookedAgain:
+		case !lookedAgain && (made.code == "" || made.code == "clock-behind"):
 			lookedAgain = true
 		case made.code == "":
 			if err := g.pause(ctx, wall, made.waitMS); err != nil {

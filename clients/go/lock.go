@@ -283,6 +283,8 @@ func (l *Lock) watch() {
 }
 
 func (l *Lock) keep(ctx context.Context) {
+	// The end of the pause after a failed renewal.
+	var notBefore time.Duration
 	for {
 		now := l.clock()
 		until, lost := l.hold.state(now)
@@ -291,9 +293,10 @@ func (l *Lock) keep(ctx context.Context) {
 			return
 		}
 		// Two thirds of the known time remain as a reserve for failed renewals.
-		wait := until - l.hold.ttl/3*2 - now
+		wait := max(until-l.hold.ttl/3*2, notBefore) - now
 		if wait <= 0 {
 			wait = l.renew(ctx, now, until-now)
+			notBefore = l.clock() + wait
 		}
 		if sleep(ctx, min(wait, lookEvery)) != nil {
 			return

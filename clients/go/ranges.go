@@ -3,6 +3,7 @@ package seqd
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -26,7 +27,11 @@ func (s segment) at(offset int64) int64 { return s.first + s.increment*offset }
 // A goroutine fetches the next segment when a tenth of the current one is used. Values increase (decrease, if the
 // increment is negative) in the order of the draws. It is safe for concurrent use. Close returns unused values; those
 // of a killed process are lost, at most two segments.
-type Ranges struct {
+type Ranges struct{ keeper *rangesKeeper }
+
+// rangesKeeper is the goroutine of ranges and what it shares with them. It does not refer to Ranges, so that ranges
+// without an owner are collected.
+type rangesKeeper struct {
 	client  *Client
 	name    string
 	size    int64
@@ -53,7 +58,7 @@ type Ranges struct {
 // ClosedRanges is the result of closing: values that were returned to the sequence, and values that are a gap.
 type ClosedRanges struct {
 	Returned, Lost int64
-	// Err is the reason why nothing was returned.
+	// Err is the reason why nothing was returned, or why it is unknown whether something was.
 	Err error
 }
 
@@ -70,43 +75,61 @@ func (c *Client) Ranges(name string, size int64) (*Ranges, error) {
 		return nil, invalid("the size of a segment is 1 to %d, not %d", MaxSize, size)
 	}
 	closing, cancel := context.WithCancel(context.Background())
-	r := &Ranges{client: c, name: name, size: size, due: make(chan struct{}, 1), closing: closing, cancel: cancel,
+	k := &rangesKeeper{client: c, name: name, size: size, due: make(chan struct{}, 1), closing: closing, cancel: cancel,
 		ended: make(chan struct{}), current: segment{increment: 1}}
-	go r.keep()
+	go k.keep()
+	r := &Ranges{k}
+	// Unused values are returned in the background.
+	runtime.SetFinalizer(r, func(r *Ranges) { r.keeper.cancel() })
 	return r, nil
 }
 
 // Next returns the next value. It waits for a segment for at most 5 s.
 func (r *Ranges) Next(ctx context.Context) (int64, error) {
-	r.mutex.Lock()
-	if r.drawn < r.current.count {
-		value := r.draw()
-		r.mutex.Unlock()
+	defer runtime.KeepAlive(r)
+	return r.keeper.drawNext(ctx)
+}
+
+// Status returns the current state.
+func (r *Ranges) Status() RangesStatus { return r.keeper.status() }
+
+// Close permanently stops draws, and returns unused values, so that they are granted again, also if the context has
+// ended.
+func (r *Ranges) Close(ctx context.Context) ClosedRanges {
+	defer runtime.KeepAlive(r)
+	return r.keeper.close(ctx)
+}
+
+func (k *rangesKeeper) drawNext(ctx context.Context) (int64, error) {
+	k.mutex.Lock()
+	if k.drawn < k.current.count {
+		value := k.draw()
+		k.mutex.Unlock()
 		return value, nil
 	}
-	r.mutex.Unlock()
+	k.mutex.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, rangesPatience)
 	defer cancel()
 	for {
-		changed := r.changed.next()
-		r.mutex.Lock()
-		if r.closing.Err() == nil && r.drawn == r.current.count && r.next != nil {
-			r.current, r.next, r.drawn = *r.next, nil, 0
+		changed := k.changed.next()
+		k.mutex.Lock()
+		if k.closing.Err() == nil && k.drawn == k.current.count && k.next != nil {
+			k.current, k.next, k.drawn = *k.next, nil, 0
 		}
-		if r.drawn < r.current.count {
-			value := r.draw()
-			r.mutex.Unlock()
+		if k.drawn < k.current.count {
+			value := k.draw()
+			k.mutex.Unlock()
 			return value, nil
 		}
-		last, permanent := r.err, r.permanent
-		r.mutex.Unlock()
-		if r.closing.Err() != nil {
+		last, permanent := k.err, k.permanent
+		k.mutex.Unlock()
+		if k.closing.Err() != nil {
 			return 0, &Error{Code: "closed", Detail: "the ranges are closed"}
 		}
 		if permanent {
 			return 0, last
 		}
-		r.request()
+		k.request()
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -119,58 +142,57 @@ func (r *Ranges) Next(ctx context.Context) (int64, error) {
 }
 
 // draw draws a value of the current segment. The caller holds the mutex.
-func (r *Ranges) draw() int64 {
-	value := r.current.at(r.drawn)
-	r.drawn++
-	if r.next == nil && r.drawn*10 >= r.current.count {
-		r.request()
+func (k *rangesKeeper) draw() int64 {
+	value := k.current.at(k.drawn)
+	k.drawn++
+	if k.next == nil && k.drawn*10 >= k.current.count {
+		k.request()
 	}
 	return value
 }
 
 // request wakes the goroutine that fetches segments.
-func (r *Ranges) request() {
+func (k *rangesKeeper) request() {
 	select {
-	case r.due <- struct{}{}:
+	case k.due <- struct{}{}:
 	default:
 	}
 }
 
-// Status returns the current state.
-func (r *Ranges) Status() RangesStatus {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	status := RangesStatus{Available: r.current.count - r.drawn, Abandoned: r.abandoned}
-	if r.next != nil {
-		status.Available += r.next.count
+func (k *rangesKeeper) status() RangesStatus {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	status := RangesStatus{Available: k.current.count - k.drawn, Abandoned: k.abandoned}
+	if k.next != nil {
+		status.Available += k.next.count
 	}
-	if r.err != nil {
-		status.Err = r.err
+	if k.err != nil {
+		status.Err = k.err
 	}
 	return status
 }
 
-func (r *Ranges) keep() {
-	defer close(r.ended)
-	for r.closing.Err() == nil {
-		r.mutex.Lock()
-		isDue, after := r.next == nil && r.drawn*10 >= r.current.count, r.latest
-		r.mutex.Unlock()
+func (k *rangesKeeper) keep() {
+	defer close(k.ended)
+	for k.closing.Err() == nil {
+		k.mutex.Lock()
+		isDue, after := k.next == nil && k.drawn*10 >= k.current.count, k.latest
+		k.mutex.Unlock()
 		if isDue {
-			_ = sleep(r.closing, r.fetch(after))
+			_ = sleep(k.closing, k.fetch(after))
 			continue
 		}
 		select {
-		case <-r.due:
-		case <-r.closing.Done():
+		case <-k.due:
+		case <-k.closing.Done():
 		}
 	}
-	r.closed = r.giveBack()
+	k.closed = k.giveBack()
 }
 
 // fetch requests one segment, and returns the pause before the next request.
-func (r *Ranges) fetch(after string) time.Duration {
-	fields := Fields{"size": r.size}
+func (k *rangesKeeper) fetch(after string) time.Duration {
+	fields := Fields{"size": k.size}
 	if after != "" {
 		fields["after"] = after
 	}
@@ -179,55 +201,53 @@ func (r *Ranges) fetch(after string) time.Duration {
 		First, Increment, Count integer
 	}
 	// Not under `closing`: a request in progress is completed, so that its segment is returned.
-	err := r.client.Call(context.Background(), OpGrantSegment, []any{r.name}, fields, &out)
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	defer r.changed.wake()
+	err := k.client.Call(context.Background(), OpGrantSegment, []any{k.name}, fields, &out)
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	defer k.changed.wake()
 	if err != nil {
-		return r.failed(as(err), after)
+		return k.failed(as(err), after)
 	}
 	granted := segment{out.Grant, int64(out.First), int64(out.Increment), int64(out.Count)}
 	if granted.count < 1 || granted.count > MaxSize || granted.increment == 0 {
-		return r.failed(&Error{Code: "bad-answer", Detail: "the granted segment is invalid"}, after)
+		return k.failed(&Error{Code: "bad-answer", Detail: "the granted segment is invalid"}, after)
 	}
-	if r.before != nil && (granted.first > *r.before) != (granted.increment > 0) {
-		r.abandoned += granted.count
-		return r.failed(&Error{Code: "sequence-cycled", Detail: fmt.Sprintf(
+	if k.before != nil && (granted.first > *k.before) != (granted.increment > 0) {
+		k.abandoned += granted.count
+		return k.failed(&Error{Code: "sequence-cycled", Detail: fmt.Sprintf(
 			"the granted values from %d do not follow %d: ranges do not cross the end of a cycle",
-			granted.first, *r.before)}, "")
+			granted.first, *k.before)}, "")
 	}
 	last := granted.at(granted.count - 1)
-	r.next, r.latest, r.before, r.err, r.permanent = &granted, granted.grant, &last, nil, false
-	return r.pace.afterSuccess(0)
+	k.next, k.latest, k.before, k.err, k.permanent = &granted, granted.grant, &last, nil, false
+	return k.pace.afterSuccess(0)
 }
 
 // failed records a failed request. The caller holds the mutex.
-func (r *Ranges) failed(failed *Error, after string) time.Duration {
+func (k *rangesKeeper) failed(failed *Error, after string) time.Duration {
 	isUnknown := failed.Code == "outcome-unknown" || failed.Code == "bad-answer" || failed.Code == "internal"
 	isTransient := isUnknown || failed.Retryable
 	if isUnknown {
-		r.abandoned += r.size
+		k.abandoned += k.size
 	}
-	if !isTransient && after != "" && r.latest != "" {
+	if !isTransient && after != "" && k.latest != "" {
 		// A restored cluster does not accept the grants of its predecessor.
-		r.latest = ""
+		k.latest = ""
 		return 0
 	}
-	r.err, r.permanent = failed, !isTransient
-	return r.pace.after(r.permanent, failed.RetryAfter)
+	k.err, k.permanent = failed, !isTransient
+	return k.pace.after(k.permanent, failed.RetryAfter)
 }
 
-// Close permanently stops draws, and returns unused values, so that they are granted again, also if the context has
-// ended.
-func (r *Ranges) Close(ctx context.Context) ClosedRanges {
+func (k *rangesKeeper) close(ctx context.Context) ClosedRanges {
 	// A request in progress may precede the return.
 	ctx, cancel := notEnded(ctx, 2*rangesPatience)
 	defer cancel()
-	r.cancel()
-	r.changed.wake()
+	k.cancel()
+	k.changed.wake()
 	select {
-	case <-r.ended:
-		return r.closed
+	case <-k.ended:
+		return k.closed
 	case <-ctx.Done():
 		return ClosedRanges{Err: &Error{Code: "no-answer", cause: ctx.Err(),
 			Detail: "no response before the context ended: unused values may be lost"}}
@@ -236,37 +256,46 @@ func (r *Ranges) Close(ctx context.Context) ClosedRanges {
 
 // tail ends the draws, and returns the grant to name, the unused values that end with it, how many of them belong to
 // it, and unused values of another run, which are lost.
-func (r *Ranges) tail() (grant string, unused, ofGrant, lost int64) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	ofCurrent := r.current.count - r.drawn
-	grant, unused, ofGrant = r.current.grant, ofCurrent, ofCurrent
-	if r.next != nil {
-		grant, unused, ofGrant, lost = r.next.grant, r.next.count, r.next.count, ofCurrent
-		if r.current.at(r.current.count) == r.next.first {
+func (k *rangesKeeper) tail() (grant string, unused, ofGrant, lost int64) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	ofCurrent := k.current.count - k.drawn
+	grant, unused, ofGrant = k.current.grant, ofCurrent, ofCurrent
+	if k.next != nil {
+		grant, unused, ofGrant, lost = k.next.grant, k.next.count, k.next.count, ofCurrent
+		if k.current.at(k.current.count) == k.next.first {
 			unused, lost = ofCurrent+ofGrant, 0
 		}
 	}
-	r.drawn, r.next = r.current.count, nil
+	k.drawn, k.next = k.current.count, nil
 	return grant, unused, ofGrant, lost
 }
 
-func (r *Ranges) giveBack() ClosedRanges {
-	grant, unused, ofGrant, lost := r.tail()
+func (k *rangesKeeper) giveBack() ClosedRanges {
+	grant, unused, ofGrant, lost := k.tail()
 	all := unused + lost
 	if unused == 0 {
 		return ClosedRanges{Lost: all}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rangesPatience)
 	defer cancel()
-	var why error
+	var why, unanswered error
 	for ctx.Err() == nil {
 		var out struct{ Returned int64 }
-		why = r.client.Call(ctx, OpReturnSegment, []any{r.name, grant}, Fields{"unused": unused}, &out)
+		why = k.client.Call(ctx, OpReturnSegment, []any{k.name, grant}, Fields{"unused": unused}, &out)
 		if why == nil {
 			return ClosedRanges{Returned: out.Returned, Lost: all - min(out.Returned, all)}
 		}
-		if failed := as(why); failed.Retryable || failed.isSilence() {
+		failed := as(why)
+		if failed.Code == "grant-superseded" && unanswered != nil {
+			// The return itself ends the grant, so the two cases cannot be distinguished.
+			return ClosedRanges{Lost: lost, Err: &Error{Code: "outcome-unknown", cause: why, Detail: fmt.Sprintf(
+				"it is unknown whether %d values were returned: %v; then: %v", all-lost, unanswered, why)}}
+		}
+		if failed.Retryable || failed.isSilence() {
+			if failed.isUnanswered() || failed.Code == "bad-answer" {
+				unanswered = why
+			}
 			_ = sleep(ctx, again)
 			continue
 		}

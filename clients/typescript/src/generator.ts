@@ -53,11 +53,71 @@ export interface GeneratorStatus {
   error: SeqdError | null;
 }
 
+/** Ends the tasks of generators that are no longer reachable. They release nothing: the worker is
+ * free after its window. */
+const DROPPED = new FinalizationRegistry<Keeper>((keeper) => keeper.stop());
+
 /**
  * Mints IDs of one layout under a worker lease. Call `close`, so that the worker is free at once. Do
  * not copy it to another worker thread: each creates its own.
  */
 export class IdGenerator {
+  readonly #keeper: Keeper;
+
+  constructor(client: Client, owner: string, layout = "default", options: GeneratorOptions = {}) {
+    this.#keeper = new Keeper(client, owner, layout, options);
+    DROPPED.register(this, this.#keeper);
+  }
+
+  /** One ID, if no wait is needed. */
+  tryId(): bigint | null {
+    return this.#keeper.tryId();
+  }
+
+  /** One ID. */
+  async id(): Promise<bigint> {
+    return this.tryId() ?? (await this.#whileReachable(this.#keeper.id()));
+  }
+
+  /** `count` IDs, up to 100,000, increasing and of one worker. */
+  ids(count: number): Promise<bigint[]> {
+    return this.#whileReachable(this.#keeper.ids(count));
+  }
+
+  /** The current state, for a health check. */
+  status(): GeneratorStatus {
+    return this.#keeper.status();
+  }
+
+  /** The whole worker field of the current lease. */
+  get worker(): number | null {
+    return this.#keeper.worker;
+  }
+
+  /** Why the last attempt to take or renew a lease failed. */
+  get error(): SeqdError | null {
+    return this.#keeper.error;
+  }
+
+  /** Permanently ends the minting, then releases the worker with its last tick. Returns whether that
+   * was confirmed; otherwise the worker stays taken until its window ends. */
+  close(): Promise<boolean> {
+    return this.#whileReachable(this.#keeper.close());
+  }
+
+  /** Keeps this object reachable while a call waits. */
+  async #whileReachable<T>(call: Promise<T>): Promise<T> {
+    try {
+      return await call;
+    } finally {
+      void this.#keeper.worker;
+    }
+  }
+}
+
+/** The task of one generator, and what it shares with it. It does not refer to the generator, so
+ * that a generator without an owner is collected. */
+class Keeper {
   readonly #client: Client;
   readonly #request: Json;
   readonly #minter: Minter;
@@ -74,7 +134,7 @@ export class IdGenerator {
   #leases = 0;
   #lastAttempt = -Infinity;
 
-  constructor(client: Client, owner: string, layout = "default", options: GeneratorOptions = {}) {
+  constructor(client: Client, owner: string, layout: string, options: GeneratorOptions) {
     if (!owner || owner.length > 255 || /[\x00-\x1f\x7f]/.test(owner)) {
       throw new RangeError("an owner has 1 to 255 bytes without control characters");
     }
@@ -86,7 +146,6 @@ export class IdGenerator {
     this.#kept = this.#keep();
   }
 
-  /** One ID, if no wait is needed. */
   tryId(): bigint | null {
     const now = this.#wallMs();
     const id = this.#minter.one(now);
@@ -95,12 +154,10 @@ export class IdGenerator {
     return "first" in mint ? mint.first : null;
   }
 
-  /** One ID. */
   async id(): Promise<bigint> {
-    return this.tryId() ?? (await this.#run(1, performance.now() + this.#patienceMs)).first;
+    return (await this.#run(1, performance.now() + this.#patienceMs)).first;
   }
 
-  /** `count` IDs, up to 100,000, increasing and of one worker. */
   async ids(count: number): Promise<bigint[]> {
     if (!(count >= 1 && count <= MAX_COUNT)) {
       throw new RangeError(`the count must be 1 to ${MAX_COUNT}, not ${count}`);
@@ -117,7 +174,6 @@ export class IdGenerator {
     return ids;
   }
 
-  /** The current state, for a health check. */
   status(): GeneratorStatus {
     const endsMs = this.#minter.isClosed ? null : this.#minter.endsMs;
     return {
@@ -128,12 +184,10 @@ export class IdGenerator {
     };
   }
 
-  /** The whole worker field of the current lease. */
   get worker(): number | null {
     return this.#lease?.id ?? null;
   }
 
-  /** Why the last attempt to take or renew a lease failed. */
   get error(): SeqdError | null {
     return this.#error;
   }
@@ -268,13 +322,16 @@ export class IdGenerator {
     await this.#client.call("release_worker", [this.#request.layout, lease.id], fields);
   }
 
-  /** Permanently ends the minting, then releases the worker with its last tick. Returns whether that
-   * was confirmed; otherwise the worker stays taken until its window ends. */
-  async close(): Promise<boolean> {
+  /** Ends the minting and the task, without a release. */
+  stop(): void {
     this.#minter.close();
     this.#isStopped = true;
     this.#alarm.wake();
     for (const waiter of [...this.#waiters]) waiter();
+  }
+
+  async close(): Promise<boolean> {
+    this.stop();
     const until = performance.now() + this.#patienceMs;
     await within(this.#kept, this.#patienceMs);
     // The task may have taken another lease in the meantime.
@@ -293,5 +350,4 @@ export class IdGenerator {
     }
     return true;
   }
-
 }

@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 import { Client, IdGenerator, Layout } from "../dist/index.js";
 import { REPEAT } from "../dist/lock.js";
@@ -335,6 +337,31 @@ test("a long wait for a lock is sent again before its first request ends", async
   assert.ok(waits[0].waitMs - waits[2].waitMs >= 500);
   await until(() => waits[0].isGone && waits[1].isGone);
   await lock.release();
+});
+
+test("a dropped generator stops renewing, and releases nothing", async (t) => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc");
+  const calls = [];
+  const begins = Date.now() - LAYOUT.epoch_ms;
+  const url = await stub(t, ({ method }) => {
+    calls.push(method);
+    const lease = { id: 1, lease: "1", from_tick: String(begins), fence_tick: String(begins + 60_000) };
+    return [200, { ...lease, renew_after_ms: 250, layout: LAYOUT }];
+  });
+  const dropped = await (async () => {
+    const generator = new IdGenerator(new Client(url), "a");
+    await generator.id();
+    return new WeakRef(generator);
+  })();
+  await until(() => calls.includes("PUT"));
+  await until(() => (collect(), dropped.deref() === undefined));
+  // A renewal may be under way. Each next one would come within 250 ms.
+  await sleep(50);
+  const before = calls.length;
+  await sleep(1000);
+  assert.equal(calls.length, before);
+  assert.ok(!calls.includes("DELETE"));
 });
 
 /** The largest lead of the wall clock before a test, which the next suspension includes. */

@@ -331,3 +331,42 @@ fn sizes(root: &Path) -> Sizes {
     }
     sizes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(index: u64, term: u64) -> EntryId {
+        EntryId { index, term }
+    }
+
+    fn folder(last: Option<EntryId>, snapshots: &[EntryId]) -> FolderReport {
+        let snapshots = snapshots.iter().map(|id| SnapshotSummary {
+            file: format!("{}-{}.snap", id.index, id.term),
+            index: id.index,
+            term: id.term,
+            rows: 0,
+            bytes: 0,
+            digest: String::new(),
+        });
+        FolderReport {
+            log: LogReport {
+                last,
+                ..LogReport::default()
+            },
+            snapshots: snapshots.collect(),
+            ..FolderReport::default()
+        }
+    }
+
+    #[test]
+    fn the_last_entry_is_of_the_highest_term_before_the_highest_index() {
+        let longer = folder(Some(entry(1003, 5)), &[entry(900, 5)]);
+        let newer = folder(Some(entry(1002, 6)), &[entry(900, 5)]);
+        let by_snapshot = folder(None, &[entry(1010, 6), entry(1020, 5)]);
+        let folders = [longer, newer, by_snapshot];
+        let last = folders.map(|folder| folder.last_entry().unwrap());
+        assert_eq!(last, [entry(1003, 5), entry(1002, 6), entry(1010, 6)]);
+        assert_eq!(folder(None, &[]).last_entry(), None);
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -234,6 +235,24 @@ fn with_worker(cluster: &Cluster, owner: &str, program: &str) -> Command {
     command
 }
 
+/// Lets `date` show a time that is wrong by this many seconds.
+fn set_clock(cluster: &Cluster, command: &mut Command, offset: i64) {
+    let folder = cluster.folder().join(format!("clock{offset}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let real = Command::new("sh").args(["-c", "command -v date"]).output();
+    let real = String::from_utf8(real.unwrap().stdout).unwrap();
+    let script = format!(
+        "#!/bin/sh\nexec {} -d '{offset} seconds' \"$@\"\n",
+        real.trim()
+    );
+    std::fs::write(folder.join("date"), script).unwrap();
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.join("date"), mode).unwrap();
+    let path = command.get_envs().find(|(name, _)| *name == "PATH");
+    let path = path.and_then(|(_, path)| path).unwrap().to_owned();
+    command.env("PATH", format!("{}:{}", folder.display(), path.display()));
+}
+
 #[test]
 fn the_shell_script_holds_a_worker_while_its_program_runs() {
     let cluster = Cluster::started(1);
@@ -267,31 +286,53 @@ fn the_shell_script_whose_renewals_fail_ends_its_program_before_the_fence() {
     let begins = "echo $SEQD_FENCE_TICK; ";
     let asked = "trap 'echo asked; exit 3' TERM; while :; do sleep 0.1; done";
     let deaf = "trap '' TERM; while :; do date +%s%3N; sleep 0.1; done";
-    let children = [("asked", asked), ("deaf", deaf)].map(|(owner, program)| {
-        let program = format!("{begins}{program}");
-        with_worker(&cluster, owner, &program).spawn().unwrap()
-    });
-    let owners = ["asked", "deaf"];
-    wait::until("both hold a worker", Duration::from_secs(10), || {
+    let children = [("asked", asked, 0), ("deaf", deaf, 0), ("ahead", deaf, 4)].map(
+        |(owner, program, offset)| {
+            let program = format!("{begins}{program}");
+            let mut command = with_worker(&cluster, owner, &program);
+            set_clock(&cluster, &mut command, offset);
+            command.spawn().unwrap()
+        },
+    );
+    let owners = ["asked", "deaf", "ahead"];
+    wait::until("all hold a worker", Duration::from_secs(10), || {
         let all = owners.iter().all(|owner| live(&cluster, owner) == 1);
         all.then_some(())
     });
     cluster.node_mut(0).kill();
-    let [asked, deaf] = children.map(|child| child.wait_with_output().unwrap());
+    let [asked, deaf, ahead] = children.map(|child| child.wait_with_output().unwrap());
     let lines = |output: &Output| {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(asked.status.code(), Some(3), "{asked:?}");
     assert_eq!(lines(&asked)[1..], ["asked"], "{asked:?}");
-    assert_eq!(deaf.status.code(), Some(128 + 9), "{deaf:?}");
-    let times = lines(&deaf);
-    // The ticks are milliseconds since the layout's epoch, 2026-01-01.
-    let fence: u64 = times[0].parse().unwrap();
-    let last: u64 = times.last().unwrap().parse().unwrap();
-    assert!(times.len() > 50, "it ran on for a while: {}", times.len());
-    assert!(
-        last < 1_767_225_600_000 + fence,
-        "ran past its fence: {times:?}"
-    );
+    for deaf in [deaf, ahead] {
+        assert_eq!(deaf.status.code(), Some(128 + 9), "{deaf:?}");
+        let times = lines(&deaf);
+        // The ticks are milliseconds since the layout's epoch, 2026-01-01.
+        let fence: u64 = times[0].parse().unwrap();
+        let last: u64 = times.last().unwrap().parse().unwrap();
+        assert!(times.len() > 50, "it ran on for a while: {}", times.len());
+        assert!(
+            last < 1_767_225_600_000 + fence,
+            "ran past its fence: {times:?}"
+        );
+    }
+}
+
+#[test]
+fn the_shell_script_does_not_start_its_program_if_the_clock_is_wrong_by_a_window() {
+    let cluster = Cluster::started(1);
+    for (offset, expected) in [(60, "ahead of"), (-60, "behind")] {
+        let owner = format!("clock-{}", if offset > 0 { "ahead" } else { "behind" });
+        let mut command = with_worker(&cluster, &owner, "echo started");
+        set_clock(&cluster, &mut command, offset);
+        let output = command.stderr(Stdio::piped()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(live(&cluster, &owner), 0);
+    }
 }

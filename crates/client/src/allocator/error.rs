@@ -85,6 +85,17 @@ impl Failed {
     }
 }
 
+/// Returns whether the failed request may have taken effect.
+pub(super) fn may_have_effect(error: &Error) -> bool {
+    matches!(error, Error::NoAnswer(_)) || Failed::of(error) == Failed::Abandoned
+}
+
+/// Returns whether a later grant, or the return of this one, has ended it.
+pub(super) fn is_superseded(error: &Error) -> bool {
+    let code = error.problem().and_then(Problem::error_code);
+    code == Some(ErrorCode::GrantSuperseded)
+}
+
 /// The wait that a response requests.
 pub(super) fn asked(error: &Error) -> Option<std::time::Duration> {
     let ms = error

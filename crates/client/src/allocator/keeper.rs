@@ -8,7 +8,7 @@ use seqd_api::GrantRequest;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Closed;
-use super::error::{AllocateError, Failed, asked};
+use super::error::{AllocateError, Failed, asked, is_superseded, may_have_effect};
 use super::segments::Segments;
 use super::stock::{Stock, Tail};
 use crate::error::Error;
@@ -106,6 +106,8 @@ impl<S: Segments> Keeper<S> {
         };
         let mut unused = tail.unused;
         let mut why = "no time was left".to_owned();
+        // `true` if an earlier request may have returned the values.
+        let mut may_be_returned = false;
         while Instant::now() < deadline {
             match timeout_at(deadline, self.segments.give_back(grant, unused)).await {
                 Ok(Ok(returned)) => {
@@ -115,7 +117,19 @@ impl<S: Segments> Keeper<S> {
                         why: None,
                     };
                 }
+                Ok(Err(error)) if may_be_returned && is_superseded(&error) => {
+                    // The return itself ends the grant, so the two cases cannot be distinguished.
+                    return Closed {
+                        returned: 0,
+                        lost: tail.lost,
+                        why: Some(format!(
+                            "it is unknown whether {} values were returned: {why}; then: {error}",
+                            tail.unused
+                        )),
+                    };
+                }
                 Ok(Err(error)) => {
+                    may_be_returned |= may_have_effect(&error);
                     why = error.to_string();
                     let is_permanent = Failed::of(&error) == Failed::Permanent;
                     // The previous segment may belong to another run. Only the cluster can decide

@@ -65,7 +65,7 @@ pub struct Closed {
     /// Unused values that are lost, and so become a gap: another caller was granted a segment in
     /// the meantime, or no node confirmed the return in time.
     pub lost: u64,
-    /// The reason why nothing was returned.
+    /// The reason why nothing was returned, or why it is unknown whether something was.
     pub why: Option<String>,
 }
 

@@ -364,6 +364,33 @@ async fn a_return_is_repeated_and_falls_back_to_the_latest_grant() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_return_whose_response_is_lost_counts_no_values_as_lost() {
+    for later_grant in [false, true] {
+        let cluster = Cluster::new(1);
+        let allocator = cluster.start(small());
+        next(&allocator, 4).await;
+        sleep(Duration::from_secs(1)).await;
+        let available = allocator.status().available;
+        // The first return takes effect, or arrives after the grant of another allocator.
+        cluster.with(|state| {
+            let attempt = Attempt::new("n1:7400", "timed out");
+            state
+                .refuse_returns
+                .push_back(Error::OutcomeUnknown(attempt));
+            state.run = None;
+        });
+        if later_grant {
+            cluster.grant_to_another();
+        }
+        let closed = allocator.close().await;
+        assert_eq!((closed.returned, closed.lost), (0, 0));
+        let why = closed.why.unwrap();
+        let expected = format!("it is unknown whether {available} values were returned");
+        assert!(why.starts_with(&expected), "{why}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drop_returns_unused_values_in_the_background() {
     let cluster = Cluster::new(1);
     let allocator = cluster.start(small());

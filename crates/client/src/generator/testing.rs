@@ -22,6 +22,8 @@ pub(super) const BEGINS: u64 = 1_795_460_400_000;
 pub(super) struct Clock {
     since: Instant,
     shift: Arc<AtomicI64>,
+    /// The next reading alone is behind by this many milliseconds.
+    stale: Arc<AtomicI64>,
 }
 
 impl Clock {
@@ -29,7 +31,13 @@ impl Clock {
         Self {
             since: Instant::now(),
             shift: Arc::default(),
+            stale: Arc::default(),
         }
+    }
+
+    /// Lets the next reading appear as that of a thread that was stopped after it.
+    pub(super) fn read_once_behind_ms(&self, by: i64) {
+        self.stale.store(by, Ordering::Relaxed);
     }
 
     /// Steps the clock relative to the elapsed time.
@@ -41,7 +49,8 @@ impl Clock {
 impl WallClock for Clock {
     fn wall(&self) -> WallMs {
         let passed = self.since.elapsed().as_millis() as i64;
-        let now = BEGINS as i64 + passed + self.shift.load(Ordering::Relaxed);
+        let stale = self.stale.swap(0, Ordering::Relaxed);
+        let now = BEGINS as i64 + passed + self.shift.load(Ordering::Relaxed) - stale;
         WallMs(u64::try_from(now).unwrap())
     }
 }

@@ -165,6 +165,23 @@ async fn a_clock_set_back_is_refused_until_it_has_caught_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reading_before_that_of_another_thread_is_replaced_by_a_second_one() {
+    let (cluster, clock) = (cluster(), Clock::new());
+    let generator = start(&cluster, "a", &clock);
+    let mut before = generator.id().await.unwrap();
+    for _ in 0..10 {
+        sleep(Duration::from_millis(200)).await;
+        let other = generator.id().await.unwrap();
+        clock.read_once_behind_ms(100);
+        let id = generator.id().await.unwrap();
+        clock.read_once_behind_ms(100);
+        let next = generator.try_id().unwrap().unwrap();
+        assert!(before < other && other < id && id < next);
+        before = next;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_clock_set_back_while_the_lease_is_lost_mints_no_earlier_tick() {
     let (cluster, clock) = (cluster(), Clock::new());
     let generator = start(&cluster, "a", &clock);

@@ -19,6 +19,16 @@ const LOOKS_PER_TICK: u32 = 20_000;
 /// A renewal that ended within this time counts as recent.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// Returns whether a second reading of the clock may change the result: the reading may be older
+/// than that of another thread, because this thread was stopped after it.
+fn may_be_stale(mint: &Result<Mint, GenerateError>) -> bool {
+    matches!(
+        mint,
+        Ok(Mint::Wait { .. } | Mint::Refused(Refusal::ClockBehind { .. } | Refusal::NotYet { .. }))
+            | Err(GenerateError::ClockBehind { .. })
+    )
+}
+
 impl Minter {
     /// See [`IdGenerator::ids`](super::IdGenerator::ids).
     pub(super) async fn mint(
@@ -56,7 +66,11 @@ impl Minter {
 
     pub(super) fn try_id(&self) -> Result<Option<SnowflakeId>, GenerateError> {
         self.refuse_fork()?;
-        match self.step(self.clock.wall(), 1)? {
+        let mut mint = self.step(self.clock.wall(), 1);
+        if may_be_stale(&mint) {
+            mint = self.step(self.clock.wall(), 1);
+        }
+        match mint? {
             Mint::Ready(run) => Ok(run.first()),
             Mint::Wait { .. } => Ok(None),
             Mint::Refused(refusal) => match self.error_of(refusal) {
@@ -77,16 +91,18 @@ impl Minter {
     /// minted.
     async fn run(&self, count: u32, deadline: Instant) -> Result<IdRun, GenerateError> {
         self.refuse_fork()?;
-        // The reading may be older than that of another thread, so the first wait is replaced by a
-        // second reading.
         let mut looked_again = false;
         loop {
             let mut attempts = self.last_attempt.subscribe();
             attempts.mark_unchanged();
             let now = self.clock.wall();
-            match self.step(now, count)? {
+            let mint = self.step(now, count);
+            if !looked_again && may_be_stale(&mint) {
+                looked_again = true;
+                continue;
+            }
+            match mint? {
                 Mint::Ready(run) => return Ok(run),
-                Mint::Wait { .. } if !looked_again => looked_again = true,
                 Mint::Wait { ms } => self.pause(now, ms, deadline).await?,
                 Mint::Refused(refusal) => {
                     let error = self.error_of(refusal);

@@ -1,6 +1,7 @@
 package io.seqd.client;
 
 import java.io.IOException;
+import java.lang.ref.Cleaner;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.SecureRandom;
@@ -23,6 +24,9 @@ import java.util.function.Supplier;
  * sent again.
  */
 public final class Client {
+    /** Ends the threads of generators and ranges that are no longer reachable. */
+    static final Cleaner CLEANER = Cleaner.create();
+
     private static final SecureRandom RANDOM = new SecureRandom();
 
     private final Transport transport;

@@ -110,6 +110,15 @@ final class GeneratorKeeper {
         }
     }
 
+    boolean isEnded() {
+        lock.lock();
+        try {
+            return isEnded;
+        } finally {
+            lock.unlock();
+        }
+    }
+
     boolean isUnused() {
         Minter current = minter;
         return current == null || current.lastTick() < 0;
@@ -304,6 +313,20 @@ final class GeneratorKeeper {
                 guard.used(lost.layout().wallAt(lost.lastTick()));
             }
             minter = null;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Ends the thread without a release: the worker is free after its window. */
+    void abandon() {
+        lock.lock();
+        try {
+            if (!isClosing) {
+                closeBy = System.nanoTime();
+                isClosing = true;
+                changed.signalAll();
+            }
         } finally {
             lock.unlock();
         }

@@ -1,5 +1,6 @@
 package io.seqd.client;
 
+import java.lang.ref.Reference;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 
@@ -32,8 +33,10 @@ public final class IdGenerator implements AutoCloseable {
 
     IdGenerator(Leases leases, GeneratorOptions options) {
         this.options = options;
-        this.keeper = new GeneratorKeeper(leases, options);
-        keeper.start();
+        GeneratorKeeper made = new GeneratorKeeper(leases, options);
+        this.keeper = made;
+        made.start();
+        Client.CLEANER.register(this, made::abandon);
     }
 
     /**
@@ -53,15 +56,19 @@ public final class IdGenerator implements AutoCloseable {
 
     /** Returns one ID. */
     public long id() {
-        Mint mint = keeper.mint(1);
-        if (mint.ids() > 0) {
+        try {
+            Mint mint = keeper.mint(1);
+            if (mint.ids() > 0) {
+                return mint.first();
+            }
+            long deadline = deadline();
+            do {
+                mint = mint(1, deadline);
+            } while (mint.ids() == 0);
             return mint.first();
+        } finally {
+            Reference.reachabilityFence(this);
         }
-        long deadline = deadline();
-        do {
-            mint = mint(1, deadline);
-        } while (mint.ids() == 0);
-        return mint.first();
     }
 
     /** Returns {@code count} IDs, strictly increasing and from one worker. */
@@ -98,7 +105,15 @@ public final class IdGenerator implements AutoCloseable {
      */
     @Override
     public void close() {
-        keeper.close(deadline());
+        try {
+            keeper.close(deadline());
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    GeneratorKeeper keeper() {
+        return keeper;
     }
 
     private long deadline() {
@@ -107,7 +122,15 @@ public final class IdGenerator implements AutoCloseable {
 
     /** Returns IDs of one tick, with 0 none as soon as one could be minted. */
     private Mint mint(int count, long deadline) {
-        // The reading may be older than that of another thread: the first wait is a second reading.
+        try {
+            return mintWithin(count, deadline);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    private Mint mintWithin(int count, long deadline) {
+        // The reading may be older than that of another thread: the first wait or refusal is a second reading.
         boolean lookedAgain = false;
         while (true) {
             long attempts = keeper.attempts();
@@ -116,11 +139,10 @@ public final class IdGenerator implements AutoCloseable {
             if (mint.code() == null && mint.waitMs() == 0) {
                 return mint;
             }
-            if (mint.code() == null) {
-                if (lookedAgain) {
-                    pause(wall, mint.waitMs(), deadline);
-                }
+            if (!lookedAgain && (mint.code() == null || mint.isRefused("clock-behind"))) {
                 lookedAgain = true;
+            } else if (mint.code() == null) {
+                pause(wall, mint.waitMs(), deadline);
             } else if (mint.isRefused("no-lease") || mint.isRefused("window-ended")) {
                 keeper.await(mint, attempts, deadline);
             } else if (mint.isRefused("clock-behind") && keeper.isUnused() && leftMs(deadline) >= mint.byMs()) {

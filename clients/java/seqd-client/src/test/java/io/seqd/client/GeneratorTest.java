@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.HashSet;
 import java.util.Random;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
@@ -137,6 +138,38 @@ class GeneratorTest {
         assertTrue(fake.lastTick > 0);
         SeqdException closed = assertThrows(SeqdException.class, generator::id);
         assertTrue(closed.is("closed") && !closed.retryable());
+    }
+
+    @Test
+    void aDroppedGeneratorStopsRenewingAndReleasesNothing() throws InterruptedException {
+        Fake fake = new Fake();
+        GeneratorKeeper keeper = dropped(fake);
+        for (int collections = 0; !keeper.isEnded() && collections < 1000; collections++) {
+            System.gc();
+            Thread.sleep(10);
+        }
+        assertTrue(keeper.isEnded());
+        assertEquals(-2, fake.lastTick);
+    }
+
+    private static GeneratorKeeper dropped(Fake fake) {
+        IdGenerator generator = new IdGenerator(fake, GeneratorOptions.ofOwner("test"));
+        generator.id();
+        return generator.keeper();
+    }
+
+    @Test
+    void aReadingBeforeThatOfAnotherThreadIsReplacedByASecondOne() {
+        Fake fake = new Fake();
+        AtomicLong stale = new AtomicLong();
+        try (IdGenerator generator = new IdGenerator(fake, GeneratorOptions.ofOwner("test")
+                .wallClock(() -> System.currentTimeMillis() - stale.getAndSet(0)))) {
+            for (int step = 0; step < 20; step++) {
+                generator.id();
+                stale.set(100);
+                generator.ids(1);
+            }
+        }
     }
 
     @Test

@@ -67,6 +67,47 @@ class RangesTest {
     }
 
     @Test
+    void droppedRangesReturnTheirValues() throws InterruptedException {
+        try (Stub node = new Stub(request -> request.method().equals("DELETE")
+                ? new Stub.Response(200, "{\"returned\":\"999\"}") : SEGMENT)) {
+            draw(Client.builder(node.endpoint()).build());
+            for (int collections = 0; returns(node) == 0 && collections < 1000; collections++) {
+                System.gc();
+                Thread.sleep(10);
+            }
+            assertEquals(1, returns(node));
+        }
+    }
+
+    private static void draw(Client client) {
+        assertEquals(1, client.ranges("order", 1000).next());
+    }
+
+    private static long returns(Stub node) {
+        synchronized (node.requests) {
+            return node.requests.stream().filter(request -> request.method().equals("DELETE")).count();
+        }
+    }
+
+    @Test
+    void aReturnWhoseResponseIsLostCountsNoValuesAsLost() {
+        AtomicInteger returns = new AtomicInteger();
+        try (Stub node = new Stub(request -> {
+            if (!request.method().equals("DELETE")) {
+                return SEGMENT;
+            }
+            return returns.incrementAndGet() == 1 ? new Stub.Response(0, "")
+                    : Stub.problem(409, "grant-superseded", false);
+        })) {
+            Ranges ranges = Client.builder(node.endpoint()).build().ranges("order", 1000);
+            assertEquals(1, ranges.next());
+            Ranges.Closed closed = ranges.end();
+            assertEquals(0, closed.returned() + closed.lost());
+            assertTrue(closed.why().startsWith("it is unknown whether 999 values were returned"), closed.why());
+        }
+    }
+
+    @Test
     void theReasonWhyThereIsNoValueIsNamed() {
         Stub gone = new Stub(request -> SEGMENT);
         gone.close();
