@@ -491,20 +491,3 @@ async fn after_a_stop_no_layout_is_leased_any_more() {
     story.pass(5_000).await;
     assert_eq!(proposals(), before);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_drained_node_that_is_stopped_leases_no_worker() {
-    let story = Story::begin();
-    story.mint(1).await.unwrap();
-    story.minters.set_drained(true);
-    story.pass(3_000).await;
-    assert!(story.minters.default().holder().is_none());
-    let proposals = || {
-        let proposals = &story.replica.proposals;
-        proposals.load(std::sync::atomic::Ordering::SeqCst)
-    };
-    let before = proposals();
-    story.minters.default().seats().0.stop();
-    story.pass(1_000).await;
-    assert_eq!(proposals(), before);
-}
