@@ -20,26 +20,39 @@ use crate::replica::{Answer, Drawing, Progress, Replica, STATE_WAIT, no_state};
 pub(crate) const NOON: u64 = 1_795_228_001_118;
 
 #[derive(Debug)]
-pub(crate) struct TestClock(AtomicU64);
+pub(crate) struct TestClock {
+    ms: AtomicU64,
+    /// The next reading alone is behind by this many milliseconds.
+    stale_ms: AtomicU64,
+}
 
 impl TestClock {
     pub(crate) fn at(ms: u64) -> Arc<TestClock> {
-        Arc::new(TestClock(AtomicU64::new(ms)))
+        Arc::new(TestClock {
+            ms: AtomicU64::new(ms),
+            stale_ms: AtomicU64::new(0),
+        })
     }
 
     pub(crate) fn set(&self, ms: u64) {
-        self.0.store(ms, Ordering::SeqCst);
+        self.ms.store(ms, Ordering::SeqCst);
+    }
+
+    /// Lets the next reading appear as that of a thread that was stopped after it.
+    pub(crate) fn read_once_behind(&self, ms: u64) {
+        self.stale_ms.store(ms, Ordering::SeqCst);
     }
 
     pub(crate) fn step(&self, ms: i64) {
-        let now = self.0.load(Ordering::SeqCst);
+        let now = self.ms.load(Ordering::SeqCst);
         self.set(now.saturating_add_signed(ms));
     }
 }
 
 impl WallClock for TestClock {
     fn wall(&self) -> WallMs {
-        WallMs(self.0.load(Ordering::SeqCst))
+        let stale_ms = self.stale_ms.swap(0, Ordering::SeqCst);
+        WallMs(self.ms.load(Ordering::SeqCst) - stale_ms)
     }
 }
 

@@ -84,11 +84,23 @@ pub(crate) async fn save_to_stdout(
     }
     let beside = std::env::temp_dir().join("snapshot");
     let (fresh, saved) = download_unless_stopped(&beside, query, session).await?;
-    let copied = File::open(&fresh).and_then(|mut bytes| {
+    let mut bytes = File::open(&fresh)
+        .map_err(|error| Failure::failed(format!("{}: {error}", fresh.display())))?;
+    // A reader may stop reading. The end of a runtime would wait for a thread of the runtime.
+    let (done, copy) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
         let mut stdout = io::stdout().lock();
-        io::copy(&mut bytes, &mut stdout)?;
-        stdout.flush()
+        let copied = io::copy(&mut bytes, &mut stdout).and_then(|_| stdout.flush());
+        let _ = done.send(copied);
     });
+    let mut signals = Signals::new()?;
+    let copied = tokio::select! {
+        copied = copy => copied.unwrap_or_else(|error| Err(io::Error::other(error))),
+        name = signals.next() => {
+            // The exit of the process ends the thread. `fresh` removes the file.
+            return Err(Failure::failed(format!("stopped by {name}: stdout is incomplete")));
+        }
+    };
     copied.map_err(|error| Failure::failed(format!("cannot write to stdout: {error}")))?;
     Ok(saved)
 }

@@ -130,7 +130,7 @@ fn log_start(config: &Config) {
 async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failure> {
     let runtime_of_consensus = consensus.clone();
     let patience = config.http.drain + STOP_PATIENCE;
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::of_server()?;
     let descriptors = Descriptors::raised().map_err(|error| Failure::failed(error.to_string()))?;
     let Descriptors {
         all,

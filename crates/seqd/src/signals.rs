@@ -10,17 +10,34 @@ use crate::failure::Failure;
 /// The name of SIGINT.
 pub(crate) const CTRL_C: &str = "Ctrl-C";
 
-/// A handler for SIGTERM and Ctrl-C. While it exists, they do not end the process.
+/// A handler for signals. While it exists, they do not end the process.
 pub(crate) struct Signals(Vec<(&'static str, Signal)>);
 
 impl Signals {
+    /// Handles SIGTERM and Ctrl-C, unless the process was started with them ignored.
     pub(crate) fn new() -> Result<Self, Failure> {
         Self(Vec::new())
             .with("SIGTERM", SignalKind::terminate())?
             .with(CTRL_C, SignalKind::interrupt())
     }
 
-    pub(crate) fn with(mut self, name: &'static str, kind: SignalKind) -> Result<Self, Failure> {
+    /// Handles SIGTERM and Ctrl-C in any case: a server must be able to stop in order.
+    pub(crate) fn of_server() -> Result<Self, Failure> {
+        Self(Vec::new())
+            .always_with("SIGTERM", SignalKind::terminate())?
+            .always_with(CTRL_C, SignalKind::interrupt())
+    }
+
+    /// Handles another signal, unless the process was started with it ignored, as by `nohup`. A
+    /// child then inherits that: a handler is reset to the default action in a child.
+    pub(crate) fn with(self, name: &'static str, kind: SignalKind) -> Result<Self, Failure> {
+        if is_ignored(kind) {
+            return Ok(self);
+        }
+        self.always_with(name, kind)
+    }
+
+    fn always_with(mut self, name: &'static str, kind: SignalKind) -> Result<Self, Failure> {
         let signal = signal(kind)
             .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
         self.0.push((name, signal));
@@ -41,7 +58,7 @@ impl Signals {
 
 /// Returns whether the process was started with this signal ignored. `false` where `/proc` is
 /// missing.
-pub(crate) fn is_ignored(signal: SignalKind) -> bool {
+fn is_ignored(signal: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

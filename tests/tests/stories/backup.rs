@@ -149,6 +149,34 @@ fn cut_proxy(to: String, bytes: usize, silent: Option<mpsc::Receiver<()>>) -> St
 }
 
 #[test]
+fn a_backup_to_a_pipe_that_nobody_reads_ends_by_a_signal_and_leaves_no_file() {
+    let cluster = Cluster::started(1);
+    let temporary = tempfile::tempdir().unwrap();
+    let (_reader, mut full) = std::io::pipe().unwrap();
+    // The default size of a pipe.
+    full.write_all(&[0; 65536]).unwrap();
+    let arguments = ["-e", &cluster.address(0), "snapshot", "save", "-"];
+    let mut child = command(&arguments)
+        .env("TMPDIR", temporary.path())
+        .stdout(full)
+        .spawn()
+        .unwrap();
+    // The copy blocks in a write to the pipe.
+    let pid = child.id();
+    wait::until("the copy began", READY, || {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+        let calls =
+            tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("wchan")).ok());
+        let mut calls = calls.filter(|call| call.contains("pipe_write"));
+        calls.next().map(|_| ())
+    });
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let code = wait::until("the command ends", READY, || child.try_wait().unwrap());
+    assert_eq!(code.code(), Some(1));
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_backup_goes_to_stdout_and_its_description_to_stderr() {
     let cluster = Cluster::started(1);
     let output = command(&["-e", &cluster.address(0), "snapshot", "save", "-"]).output();

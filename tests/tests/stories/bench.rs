@@ -68,6 +68,28 @@ fn every_kind_is_measured_and_leaves_no_sequence() {
 }
 
 #[test]
+fn two_measurements_leave_the_record_of_one_deleted_sequence() {
+    let cluster = Cluster::started(1);
+    let url = cluster.address(0);
+    let short = ["strict", "-e", &url, "--requests", "50"];
+    for _ in 0..2 {
+        measured(&bench(&short), 0);
+        assert!(cluster.sequence_names(0).is_empty());
+    }
+    // A deleted sequence is created again with its values used up. A name in use is left alone.
+    cluster.create_sequence(0, "bench-strict", &json!({"mode": "strict", "start": "1"}));
+    assert_eq!(cluster.next(0, "bench-strict", 1), (101, 101));
+    measured(&bench(&short), 0);
+    assert_eq!(cluster.sequence_names(0).len(), 1);
+    cluster.create_sequence(
+        0,
+        "bench-strict-2",
+        &json!({"mode": "strict", "start": "1"}),
+    );
+    assert_eq!(cluster.next(0, "bench-strict-2", 1), (51, 51));
+}
+
+#[test]
 fn a_named_sequence_is_used_and_its_mode_is_checked() {
     let cluster = Cluster::started(1);
     let url = cluster.address(0);

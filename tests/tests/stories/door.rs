@@ -308,3 +308,18 @@ fn an_answer_to_a_request_whose_body_is_to_come_announces_the_end_of_the_connect
         assert!(got.contains("connection: close\r\n"), "{got:?}");
     }
 }
+
+#[test]
+fn a_client_that_reads_only_after_its_whole_body_receives_the_refusal() {
+    let cluster = Cluster::started(1);
+    for (path, status) in [("/v1/layouts", 413), ("/v1/sequences/a/next", 413)] {
+        let mut stream = TcpStream::connect(cluster.address(0)).unwrap();
+        let head = "host: localhost\r\ncontent-type: application/json\r\ncontent-length: 300000";
+        let request = format!("POST {path} HTTP/1.1\r\n{head}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.write_all(&[b' '; 300_000]).unwrap();
+        let mut got = String::new();
+        stream.read_to_string(&mut got).unwrap();
+        assert!(got.starts_with(&format!("HTTP/1.1 {status} ")), "{got:?}");
+    }
+}

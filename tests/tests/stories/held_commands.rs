@@ -2,11 +2,12 @@
 //! the same time, even if the process that holds the lock fails or its links to the nodes are cut.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use seqd_tests::binary::seqd;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::links::{self, Condition, Pairs};
@@ -109,6 +110,34 @@ fn apart(first: &Held, second: &Held) -> u64 {
     let (last, next) = (*last.last().unwrap(), next[0]);
     assert!(last < next, "they ran at one time: {last} and {next}");
     next - last
+}
+
+#[test]
+fn a_command_under_nohup_outlives_its_terminal() {
+    let cluster = Cluster::started(1);
+    let notes = cluster.folder().join("nohup");
+    let child = Command::new("nohup")
+        .arg(seqd())
+        .args(["lock", "run", "report", "--ttl", TTL, "--"])
+        .args(["sh", "-c", WORK])
+        .arg(&notes)
+        .env("SEQD_ENDPOINTS", cluster.address(0))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let group = Pid::from_raw(child.id() as i32).unwrap();
+    let mut held = Held { child, notes };
+    runs(&held);
+    // A closed terminal sends SIGHUP to all processes of its session.
+    kill_process_group(group, Signal::HUP).unwrap();
+    let before = times(&held.notes).len();
+    wait::until("the command continues", PATIENCE, || {
+        (times(&held.notes).len() > before + 10).then_some(())
+    });
+    held.signal(Signal::TERM);
+    assert_eq!(held.code(), Some(3));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
@@ -30,6 +30,28 @@ fn release(buffer: &mut BytesMut, kept: usize) {
     if buffer.is_empty() && buffer.try_reclaim(kept + 1) {
         *buffer = BytesMut::new();
     }
+}
+
+/// Sends the responses and closes the connection of a client that may still be sending, as
+/// [`Buffered::close_unread`].
+pub(super) async fn close_unread<T>(stream: &mut Paced<T>) -> io::Result<()>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    stream.shutdown().await?;
+    let discard = async {
+        let mut left = MOST_DISCARDED;
+        let mut space = vec![0; READ];
+        while left > 0 {
+            let read = stream.read(&mut space).await?;
+            if read == 0 {
+                break;
+            }
+            left = left.saturating_sub(read);
+        }
+        Ok(())
+    };
+    timeout(DISCARD_FOR, discard).await.unwrap_or(Ok(()))
 }
 
 thread_local! {
@@ -136,20 +158,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Buffered<T> {
     /// reads the input to its end: the system resets a connection that is closed with unread input,
     /// and the client could lose replies.
     pub(crate) async fn close_unread(mut self) -> io::Result<()> {
-        self.stream.shutdown().await?;
-        let discard = async {
-            let mut left = MOST_DISCARDED;
-            while left > 0 {
-                self.bytes.clear();
-                let read = poll_fn(|cx| self.poll_read(cx)).await?;
-                if read == 0 {
-                    break;
-                }
-                left = left.saturating_sub(read);
-            }
-            Ok(())
-        };
-        timeout(DISCARD_FOR, discard).await.unwrap_or(Ok(()))
+        close_unread(&mut self.stream).await
     }
 
     /// Waits for a reply, while earlier replies are sent. Unlike [`Buffered::while_connected`],

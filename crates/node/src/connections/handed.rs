@@ -19,6 +19,7 @@ use hyper_util::rt::TokioIo;
 use seqd_guards::is_out;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
+use super::buffered::close_unread;
 use super::exchange::{Answered, ClientConnection, Exchange, Received};
 use super::held::Entry;
 use super::paced::Paced;
@@ -32,6 +33,8 @@ struct Boundary {
     entry: Entry,
     /// True if the connection may be taken back after the response to the latest request.
     may_return: AtomicBool,
+    /// True if the rest of a body, or another request, may arrive after the latest response.
+    may_be_unread: AtomicBool,
     /// True if nothing was read or written since a flush at which no request was in progress.
     is_reached: AtomicBool,
 }
@@ -69,17 +72,24 @@ where
     let boundary = Arc::new(Boundary {
         entry: exchange.entry().clone(),
         may_return: AtomicBool::new(false),
+        may_be_unread: AtomicBool::new(false),
         is_reached: AtomicBool::new(false),
     });
     let service = service_fn(|request: Request<Incoming>| {
         boundary.begin();
         let is_head_only = returns && is_head_only(&request);
+        let has_body = !request.body().is_end_stream();
         let answered = exchange.call(request.map(Received::Streamed));
         let boundary = Arc::clone(&boundary);
         async move {
             let response = answered.await;
-            let may_return = is_head_only && !response.headers().contains_key(CONNECTION);
+            let is_last = response.headers().contains_key(CONNECTION);
+            let may_return = is_head_only && !is_last;
             boundary.may_return.store(may_return, Ordering::Relaxed);
+            let may_be_unread = has_body || is_last;
+            boundary
+                .may_be_unread
+                .store(may_be_unread, Ordering::Relaxed);
             Ok::<_, Infallible>(response)
         }
     });
@@ -113,8 +123,11 @@ where
         read, mut stream, ..
     } = parts.io.into_inner();
     if let Some(ended) = ended {
-        // After a request for an upgrade, hyper leaves its stream open, and responses in it.
-        if !stream.held.is_empty() {
+        let is_unreadable = ended.as_ref().is_err_and(hyper::Error::is_parse);
+        if is_unreadable || boundary.may_be_unread.load(Ordering::Relaxed) {
+            let _ = Box::pin(close_unread(&mut stream)).await;
+        } else if !stream.held.is_empty() {
+            // After a request for an upgrade, hyper leaves its stream open, and responses in it.
             let _ = stream.shutdown().await;
         }
         return ended.map(|()| None);

@@ -17,7 +17,7 @@ use seqd_idgen::WallClock;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::arriving::arriving;
-use super::buffered::{Buffered, Filled};
+use super::buffered::{Buffered, Filled, close_unread};
 use super::exchange::{Answered, ClientConnection, Exchange, Received};
 use super::head::{IsHot, Next, next};
 use super::held::Answer;
@@ -97,7 +97,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
             let is_last = !is_whole || response.headers().contains_key(CONNECTION);
             self.write(response).await?;
             if is_last {
-                break;
+                // The rest of the body, or pipelined requests, may still arrive.
+                Box::pin(close_unread(&mut self.from.stream)).await?;
+                return Ok(Then::Close);
             }
             if self.from.stream.held.len() > TOGETHER {
                 self.from.stream.flush_held().await?;

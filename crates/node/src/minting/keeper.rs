@@ -130,6 +130,9 @@ impl Keeper {
                     () = seat.wake.notified() => {}
                     _ = drained.wait_for(|is_drained| !is_drained) => {}
                 }
+                if seat.is_stopping() {
+                    break;
+                }
                 (attempts, last_use) = (Attempts::begin(), Use::begin());
             }
             self.attend(&seat, &mut attempts).await;

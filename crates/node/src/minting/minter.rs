@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::demand::Demand;
 use super::line::TickTurn;
-use super::seat::{Seat, SeatWindow};
+use super::seat::{Seat, SeatWindow, may_be_stale};
 use super::{ClockWatch, MintError};
 use crate::admission::Serving;
 use crate::places::Places;
@@ -231,9 +231,14 @@ impl Minter {
             if seat.line.is_waited_in() {
                 continue;
             }
-            if let Mint::Ready(run) = seat.step(clock, now, batch.left)? {
-                batch.add(run);
-                return Ok(Some(seat));
+            match seat.step(clock, now, batch.left) {
+                Ok(Mint::Ready(run)) => {
+                    batch.add(run);
+                    return Ok(Some(seat));
+                }
+                // `fill` reads the clock again and decides.
+                Ok(_) | Err(MintError::ClockBehind { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(None)
@@ -260,18 +265,20 @@ impl Minter {
         if seat.line.is_waited_in() || u64::from(batch.left) > seat.line.per_tick() {
             turn = Some(self.turn(seat, clock, batch.left, deadline).await?);
         }
-        // This reading may be older than that of another thread. The first wait therefore only
-        // reads the clock again.
         let mut looked_again = false;
         while batch.left > 0 {
             let successes = seat.successes();
             let now = clock.wall();
-            match seat.step(clock, now, batch.left)? {
+            let mint = seat.step(clock, now, batch.left);
+            if !looked_again && may_be_stale(&mint) {
+                looked_again = true;
+                continue;
+            }
+            match mint? {
                 Mint::Ready(run) => {
                     batch.add(run);
                     looked_again = false;
                 }
-                Mint::Wait { .. } if !looked_again => looked_again = true,
                 Mint::Wait { ms } => match (seat.reason_to_wait(clock, now, ms), &mut turn) {
                     (MintError::TickFull { .. }, None) => {
                         turn = Some(self.turn(seat, clock, batch.left, deadline).await?);

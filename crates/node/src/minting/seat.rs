@@ -287,8 +287,13 @@ impl Seat {
 
     /// Checks without minting whether an ID could be issued at this moment.
     pub(super) fn check(&self, clock: &ClockWatch) -> Result<SeatWindow, MintError> {
-        let now = clock.wall();
-        match self.step(clock, now, 0)? {
+        let mut now = clock.wall();
+        let mut mint = self.step(clock, now, 0);
+        if may_be_stale(&mint) {
+            now = clock.wall();
+            mint = self.step(clock, now, 0);
+        }
+        match mint? {
             Mint::Wait { ms } if Duration::from_millis(ms) > SHORT_WAIT => {
                 Err(self.reason_to_wait(clock, now, ms))
             }
@@ -297,6 +302,16 @@ impl Seat {
             Mint::Refused(refusal) => Err(self.error_of(refusal)),
         }
     }
+}
+
+/// Returns whether a second reading of the clock may change the result: the reading may be older
+/// than that of another thread, because this thread was stopped after it.
+pub(super) fn may_be_stale(mint: &Result<Mint, MintError>) -> bool {
+    matches!(
+        mint,
+        Ok(Mint::Wait { .. } | Mint::Refused(Refusal::ClockBehind { .. } | Refusal::NotYet { .. }))
+            | Err(MintError::ClockBehind { .. })
+    )
 }
 
 fn no_lease_yet() -> MintError {

@@ -211,6 +211,27 @@ async fn a_small_rollback_is_waited_out_and_a_large_one_refused_until_it_ends() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reading_before_that_of_another_thread_is_replaced_by_a_second_one() {
+    let story = Story::begin();
+    story.mint(1).await.unwrap();
+    let clock = Arc::clone(&story.clock);
+    let ticking = tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(1)).await;
+            clock.step(1);
+        }
+    });
+    story.clock.read_once_behind(100);
+    story.mint(1).await.unwrap();
+    // More IDs than a tick has take the queue.
+    story.clock.read_once_behind(100);
+    assert_eq!(story.mint(5_000).await.unwrap().len(), 5_000);
+    story.clock.read_once_behind(100);
+    story.minters.default().check(&story.watch).unwrap();
+    ticking.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn continue_mints_in_logical_time() {
     let policy = ClockPolicy {
         on_rollback: OnRollback::Continue,

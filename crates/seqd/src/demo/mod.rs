@@ -24,7 +24,7 @@ use crate::arguments;
 use crate::failure::Failure;
 use crate::output::write_stdout;
 use crate::runtime::{block_on, current_thread};
-use crate::signals::{Signals, is_ignored};
+use crate::signals::Signals;
 use event::Event;
 use fleet::Fleet;
 use folder::Folder;
@@ -60,11 +60,8 @@ pub(crate) fn run(args: DemoArgs) -> Result<u8, Failure> {
 /// Starts and stops all parts, in order.
 async fn demo(args: DemoArgs) -> Result<u8, Failure> {
     let started = Instant::now();
-    let mut signals = Signals::new()?;
-    // A closed terminal sends SIGHUP; `nohup` ignores it.
-    if !is_ignored(SignalKind::hangup()) {
-        signals = signals.with("SIGHUP", SignalKind::hangup())?;
-    }
+    // A closed terminal sends SIGHUP.
+    let mut signals = Signals::new()?.with("SIGHUP", SignalKind::hangup())?;
     let folder = Folder::open(args.data_dir)?;
     // Held until the nodes listen, so that two demos do not choose the same ports.
     let turn = plan::take_turn()?;

@@ -240,3 +240,20 @@ async fn a_layout_with_fewer_workers_than_are_allowed_has_no_more() {
     let js53 = story.minters.of("js53").unwrap();
     assert_eq!(js53.all_seats().len(), 32);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_node_that_is_stopped_leases_no_worker() {
+    let story = Story::begin();
+    story.mint(1).await.unwrap();
+    story.minters.set_drained(true);
+    story.pass(3_000).await;
+    assert!(story.minters.default().holder().is_none());
+    let proposals = || {
+        let proposals = &story.replica.proposals;
+        proposals.load(std::sync::atomic::Ordering::SeqCst)
+    };
+    let before = proposals();
+    story.minters.default().seats().0.stop();
+    story.pass(1_000).await;
+    assert_eq!(proposals(), before);
+}

@@ -90,8 +90,8 @@ pub(crate) struct SequenceArgs {
     /// Values per request
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = arguments::number)]
     count: u64,
-    /// Existing sequence, whose values are used up; by default a new one, which is deleted at the
-    /// end
+    /// Existing sequence, whose values are used up; by default a sequence of a fixed name, which is
+    /// deleted at the end
     #[arg(long, value_parser = arguments::sequence_name)]
     name: Option<String>,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Uri};
-use seqd_client::api::{Mode, Sequence, SequenceSpec, paths};
+use seqd_client::api::{ErrorCode, Mode, Sequence, SequenceSpec, paths};
 use seqd_client::{Client, Options, parse_endpoints};
 
 use super::{LoadArgs, UrlArgs};
@@ -222,21 +222,7 @@ async fn sequence(
     lent: &mut Lent,
 ) -> Result<Sequence, Failure> {
     let Some(name) = name else {
-        let name = drawn_name()?;
-        let spec = SequenceSpec {
-            mode: Some(mode),
-            // A restored cluster creates none without it. The name is new, so no value repeats.
-            start: Some(1),
-            description: Some("created by seqd bench; can be deleted".to_owned()),
-            ..SequenceSpec::default()
-        };
-        // Deleted also if the outcome of its creation is unknown.
-        lent.0.push((client.clone(), name.clone()));
-        let created = client.create_sequence(&name, &spec).await;
-        if let Err(seqd_client::Error::Problem(_) | seqd_client::Error::Unreachable(_)) = &created {
-            lent.0.pop();
-        }
-        return Ok(created?.sequence);
+        return lent_sequence(mode, client, lent).await;
     };
     let sequence = client.sequence(name).await?;
     if sequence.mode != mode {
@@ -261,12 +247,48 @@ fn check_of(sequence: &Sequence) -> Result<(i64, bool), String> {
     Ok((sequence.increment, sequence.mode != Mode::Segment))
 }
 
-/// A unique name.
-fn drawn_name() -> Result<String, Failure> {
-    let mut random = [0_u8; 8];
-    let drawn = getrandom::fill(&mut random);
-    drawn.map_err(|error| Failure::failed(format!("cannot draw a name: {error}")))?;
-    Ok(format!("bench-{:016x}", u64::from_be_bytes(random)))
+/// Creates a sequence that is deleted at the end. Its name is the same in each measurement, because
+/// a deleted sequence keeps a record. The name of a sequence that exists is left alone: it belongs
+/// to another measurement, or to the other target of this one.
+async fn lent_sequence(mode: Mode, client: Client, lent: &mut Lent) -> Result<Sequence, Failure> {
+    let spec = SequenceSpec {
+        mode: Some(mode),
+        // A restored cluster creates none without it. Of a deleted sequence, it is the former one,
+        // and the values continue.
+        start: Some(1),
+        description: Some("created by seqd bench; can be deleted".to_owned()),
+        ..SequenceSpec::default()
+    };
+    let mut number = 1;
+    loop {
+        let name = lent_name(mode, number);
+        match client.create_sequence(&name, &spec).await {
+            Ok(created) if created.new => {
+                lent.0.push((client, name));
+                return Ok(created.sequence);
+            }
+            Ok(_) => {}
+            Err(seqd_client::Error::Problem(problem))
+                if problem.error_code() == Some(ErrorCode::AlreadyExists) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if number == MOST_LENT {
+            let detail = format!("all names from {} to {name} are in use", lent_name(mode, 1));
+            let hint = format!("seqd seq list --prefix {}", lent_name(mode, 1));
+            return Err(Failure::failed(detail).with_hint(hint));
+        }
+        number += 1;
+    }
+}
+
+/// Measurements of one mode at the same time.
+const MOST_LENT: u32 = 100;
+
+fn lent_name(mode: Mode, number: u32) -> String {
+    match number {
+        1 => format!("bench-{}", command_of(mode)),
+        _ => format!("bench-{}-{number}", command_of(mode)),
+    }
 }
 
 fn locks(names: u64, mut headers: HeaderMap, options: &Options) -> Result<Action, Failure> {
