@@ -176,19 +176,28 @@ impl Progression {
     /// Returns the first index of the first pass, not below `from_index`, whose value is `value` or
     /// after it in the direction of the increment. `None` if the pass has no such index.
     pub fn first_index_at_or_beyond(&self, value: i64, from_index: u64) -> Option<u64> {
+        let index = self.index_of_any(value).max(from_index);
+        (index < capped(self.first_pass())).then_some(index)
+    }
+
+    /// Returns the first index whose value is `value` or after it in the direction of the
+    /// increment, in a first pass without an end. The sequence has the value once its end is
+    /// extended that far.
+    pub fn index_of_any(&self, value: i64) -> u64 {
         let ahead = if self.increment > 0 {
             i128::from(value) - i128::from(self.start)
         } else {
             i128::from(self.start) - i128::from(value)
         };
-        let steps = u128::try_from(ahead).unwrap_or(0).div_ceil(self.step());
-        let index = steps.max(u128::from(from_index));
-        let end = u128::from(capped(self.first_pass()));
-        if index < end {
-            u64::try_from(index).ok()
-        } else {
-            None
-        }
+        capped(u128::try_from(ahead).unwrap_or(0).div_ceil(self.step()))
+    }
+
+    /// Returns the value that an index gets once the end of the first pass is extended that far.
+    /// `None` if it is no 64-bit number, or if the index has no value.
+    pub fn value_if_extended(&self, index: u64) -> Option<i64> {
+        let distance = i128::from(self.increment).checked_mul(i128::from(index))?;
+        let value = i128::from(self.start).checked_add(distance)?;
+        i64::try_from(value).ok().filter(|_| index < u64::MAX)
     }
 
     fn step(&self) -> u128 {

@@ -73,6 +73,8 @@ pub struct Takeover {
     pub max_peer_skew_ms: u64,
     /// The time after the start of its first leader at which the new cluster mints its first ID.
     pub ids_after_ms: u64,
+    /// The holds of locks in the state. Every lock of the new cluster is free.
+    pub freed_holds: u64,
     pub sequences: Vec<SequenceTakeover>,
 }
 
@@ -87,6 +89,9 @@ pub struct SequenceTakeover {
     pub next_before: Option<String>,
     /// The next value after the takeover. Null if none is left.
     pub next_after: Option<String>,
+    /// The next value once the end of the sequence is extended that far, if none is left. Null if
+    /// there is none.
+    pub continues_at: Option<String>,
     pub passed_over: u64,
     /// The floor, if one was given.
     pub floor: Option<String>,
@@ -176,6 +181,7 @@ pub(super) fn take_over(
         margin: options.margin,
         written: options.written_ms.map(WallMs),
     };
+    let freed_holds = state.lock_counts().holders;
     let (node, raised) = match state.restore(&restoration) {
         Ok(done) => done,
         Err(error) => return Err(refused(&state, error)),
@@ -216,6 +222,7 @@ pub(super) fn take_over(
         window_ms: settings.window_ms,
         max_peer_skew_ms: settings.max_peer_skew_ms,
         ids_after_ms: settings.window_ms + 4 * settings.max_peer_skew_ms,
+        freed_holds,
         sequences: raised.iter().map(|raised| since.report(raised)).collect(),
     };
     let successor = Successor::new(state, position, node.0, member, restoration);
@@ -297,17 +304,6 @@ fn refused(state: &State, error: RestorationError) -> OfflineError {
             ),
         )
         .with_hint("--margin N skips N values of each sequence that has no floor"),
-        RestorationError::PastEnd(names) => OfflineError::new(
-            "invalid-argument",
-            format!(
-                "the floor is beyond the value after the last one:{}",
-                lines(&names)
-            ),
-        )
-        .with_hint(
-            "give --floor NAME=VALUE within the bounds of the sequence, or the value after \
-            the last one if none is left",
-        ),
         RestorationError::WrittenOutOfRange { given, from, to } => OfflineError::new(
             "invalid-argument",
             format!(
@@ -350,6 +346,7 @@ impl Since {
             index_after,
             next_before,
             next_after,
+            continues_at,
         } = raised;
         let (floor, margin) = match raise {
             Raise::Floor(floor) => (Some(floor.to_string()), None),
@@ -361,6 +358,7 @@ impl Since {
             deleted: *deleted,
             next_before: next_before.map(|value| value.to_string()),
             next_after: next_after.map(|value| value.to_string()),
+            continues_at: continues_at.map(|value| value.to_string()),
             passed_over: index_after - index_before,
             floor,
             margin,

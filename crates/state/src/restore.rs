@@ -10,7 +10,9 @@
 //!   all previous ones.
 //! - Sequences: the last granted value is unknown. An operator gives a floor (the first value that
 //!   may be granted) or a margin (the number of values that may have been granted since the
-//!   backup).
+//!   backup). If the sequence does not cycle, either may be past its end, because the end may have
+//!   been extended after the backup. The mark is then past the end too, and stays valid if the end
+//!   is extended again.
 //!
 //! One-time tokens are dropped, because one may have been consumed since. Idempotency keys are kept
 //! unchanged, so a key that was completed since the backup may return another claim.
@@ -22,7 +24,7 @@
 
 use std::collections::BTreeMap;
 
-use seqd_idgen::{Progression, WallMs};
+use seqd_idgen::WallMs;
 
 use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
@@ -74,6 +76,9 @@ pub struct RaisedSequence {
     pub next_before: Option<i64>,
     /// `None` if no value remains.
     pub next_after: Option<i64>,
+    /// If no value remains, the next value once the end of the sequence is extended that far.
+    /// `None` if it can never be.
+    pub continues_at: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,11 +106,6 @@ pub enum RestorationError {
     MissingFloors(Vec<SequenceName>),
     #[error("a value does not identify the pass of a cycling sequence: give a margin for {}", list(.0))]
     FloorOfCycling(Vec<SequenceName>),
-    #[error(
-        "the floor is beyond the value after the last one of {}; give that value if none is left",
-        list(.0)
-    )]
-    PastEnd(Vec<SequenceName>),
 }
 
 fn list(names: &[SequenceName]) -> String {
@@ -208,13 +208,11 @@ impl State {
             .keys()
             .filter(|name| self.tables.sequences.get(*name).is_none());
         refuse(unknown.cloned().collect(), RestorationError::UnknownNames)?;
-        let (mut missing, mut cycling, mut past) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut missing, mut cycling) = (Vec::new(), Vec::new());
         let mut raised = Vec::new();
         for (name, record) in self.tables.sequences.iter() {
             let raise = match (floors.get(name), margin) {
                 (Some(floor), _) => Raise::Floor(*floor),
-                // The last value was already granted.
-                (None, None) if record.next_value().is_none() => Raise::Margin(0),
                 (None, Some(margin)) => Raise::Margin(margin),
                 (None, None) => {
                     missing.push(name.clone());
@@ -223,24 +221,28 @@ impl State {
             };
             if matches!(raise, Raise::Floor(_)) && record.definition.progression.cycle() {
                 cycling.push(name.clone());
-            } else if let Some(index_after) = raised_index(record, raise) {
-                raised.push(RaisedSequence {
-                    name: name.clone(),
-                    mode: record.definition.mode,
-                    deleted: record.deleted,
-                    raise,
-                    index_before: record.next_index,
-                    index_after,
-                    next_before: record.next_value(),
-                    next_after: record.definition.progression.value_at(index_after),
-                });
-            } else {
-                past.push(name.clone());
+                continue;
             }
+            let progression = &record.definition.progression;
+            let index_after = raised_index(record, raise);
+            let next_after = progression.value_at(index_after);
+            let is_over = next_after.is_none() && !progression.cycle();
+            raised.push(RaisedSequence {
+                name: name.clone(),
+                mode: record.definition.mode,
+                deleted: record.deleted,
+                raise,
+                index_before: record.next_index,
+                index_after,
+                next_before: record.next_value(),
+                next_after,
+                continues_at: progression
+                    .value_if_extended(index_after)
+                    .filter(|_| is_over),
+            });
         }
         refuse(missing, RestorationError::MissingFloors)?;
         refuse(cycling, RestorationError::FloorOfCycling)?;
-        refuse(past, RestorationError::PastEnd)?;
         Ok(raised)
     }
 }
@@ -255,28 +257,12 @@ fn refuse(
     Err(error(names))
 }
 
-/// Returns the mark after the raise. The mark never decreases, and a sequence without a value left
-/// keeps its mark. A margin past the end leaves no value, and neither does the floor that would
-/// follow the last value. A floor beyond that is a mistake and returns `None`.
-fn raised_index(record: &SequenceRecord, raise: Raise) -> Option<u64> {
-    let progression = &record.definition.progression;
+/// Returns the mark after the raise, which never decreases. It may be past the end: an extension of
+/// the end after the backup is lost, but the values granted since then are not free.
+fn raised_index(record: &SequenceRecord, raise: Raise) -> u64 {
     let before = record.next_index;
     match raise {
-        _ if progression.value_at(before).is_none() => Some(before),
-        Raise::Floor(floor) => progression
-            .first_index_at_or_beyond(floor, before)
-            .or_else(|| used_up_by(progression, floor)),
-        Raise::Margin(margin) => {
-            let end = progression.total().unwrap_or(u64::MAX - 1);
-            Some(before.saturating_add(margin).min(end))
-        }
+        Raise::Floor(floor) => before.max(record.definition.progression.index_of_any(floor)),
+        Raise::Margin(margin) => before.saturating_add(margin),
     }
-}
-
-/// Returns the index after the last value if the floor is the value that would follow the last one.
-fn used_up_by(progression: &Progression, floor: i64) -> Option<u64> {
-    let total = progression.total()?;
-    let last = progression.value_at(total.checked_sub(1)?)?;
-    let beyond = i128::from(floor).abs_diff(i128::from(last));
-    (beyond <= u128::from(progression.increment().unsigned_abs())).then_some(total)
 }

@@ -100,6 +100,11 @@ impl World {
             .find(|known| known.grant.worker == worker)
     }
 
+    /// Returns whether the worker of a latest lease can be granted again.
+    fn is_free(&self, known: &Known, now: Tick) -> bool {
+        !self.is_live(known) && known.end <= now
+    }
+
     /// The rule: the owner's previous worker, or else an unused one, or else the least recently
     /// used one. Each must be free with its fence passed.
     fn expected_worker(&self, owner: &str, now: Tick) -> Option<WorkerId> {
@@ -107,7 +112,7 @@ impl World {
         let eligible: Vec<WorkerId> = workers
             .filter(|worker| {
                 self.latest(*worker)
-                    .is_none_or(|known| !self.is_live(known) && known.end <= now)
+                    .is_none_or(|known| self.is_free(known, now))
             })
             .collect();
         let use_of = |worker: &WorkerId| {
@@ -186,22 +191,26 @@ impl World {
             worker,
             lease,
             ..
-        } = known.grant;
+        } = known.grant.clone();
+        let now = self.layout.tick_at(stamp.wall_ms).unwrap();
         match self.apply(stamp, extend(layout, worker, lease, fence)) {
             Outcome::Workers(WorkerOutcome::LeaseExtended { fence: recorded }) => {
                 assert!(
                     self.is_latest_unreleased(which),
                     "extended by a lease that is not the latest"
                 );
+                assert!(
+                    !self.is_free(&known, now),
+                    "a lease that had ended was extended"
+                );
                 assert!(recorded >= known.end, "an extend lowered the fence");
                 assert_eq!(recorded, known.end.max(fence));
-                let now = self.layout.tick_at(stamp.wall_ms).unwrap();
                 assert_within_reach(fence, now);
                 self.leases[which].end = recorded;
                 self.leases[which].used = self.cluster;
             }
             Outcome::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { holder, .. })) => {
-                assert!(!self.is_latest_unreleased(which));
+                assert!(!self.is_latest_unreleased(which) || self.is_free(&known, now));
                 let live = self.latest(worker).filter(|latest| self.is_live(latest));
                 assert_eq!(
                     holder.map(|holder| holder.lease),

@@ -14,14 +14,14 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
+use seqd_idgen::{Layout, Progression, Tick, WallMs, WorkerId};
 use seqd_state::{
-    ClusterMs, ClusterOutcome, ClusterRefusal, Command, GrantToken, LeaseId, Outcome, Refusal,
-    Restoration, SequenceMode, SequenceName, SequenceOutcome, Stamp, State, WorkerOutcome,
-    WorkerRefusal,
+    ClusterMs, ClusterOutcome, ClusterRefusal, Command, DefinitionChange, GrantToken, LeaseId,
+    Outcome, Refusal, Restoration, SequenceMode, SequenceName, SequenceOutcome, SequenceRefusal,
+    Stamp, State, WorkerOutcome, WorkerRefusal,
 };
 use support::commands::*;
-use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, counting, founded, name, stamp};
+use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, counting, definition, founded, name, stamp};
 
 /// Layouts with ticks of 1 ms and of 10 ms, and one with another epoch.
 const LAYOUTS: [&str; 3] = ["js53", "sonyflake", "twitter"];
@@ -51,6 +51,11 @@ enum Work {
     Next {
         count: u64,
     },
+    /// Moves the end of a sequence by this many values.
+    Update {
+        order: bool,
+        more: i64,
+    },
 }
 
 /// Work with the true time that passes before it, and the error of the leader's clock.
@@ -67,6 +72,7 @@ fn steps(most: usize) -> impl Strategy<Value = Steps> {
         4 => (1u64..500, any::<bool>()).prop_map(|(size, after)| Work::Grant { size, after }),
         2 => (0u64..100).prop_map(|part| Work::Return { part }),
         3 => (1u64..50).prop_map(|count| Work::Next { count }),
+        2 => (any::<bool>(), 0i64..2_000).prop_map(|(order, more)| Work::Update { order, more }),
     ];
     let skew = SKEW_MS.cast_signed();
     vec((0u64..5_000, -skew..=skew, work), 0..most)
@@ -166,6 +172,9 @@ impl World {
                         self.tokens.push(grant.token.0);
                         self.last_grant = Some(grant.token);
                     }
+                    Outcome::Refused(Refusal::Sequences(SequenceRefusal::SequenceExhausted {
+                        ..
+                    })) => {}
                     other => panic!("{other:?}"),
                 }
             }
@@ -178,6 +187,24 @@ impl World {
             }
             Work::Next { count } => {
                 self.apply(strict_next("bill", *count));
+            }
+            Work::Update { order, more } => {
+                let name = name(if *order { "order" } else { "bill" });
+                let end = self.state.sequence(&name).unwrap().definition.progression;
+                let change = match end.increment() > 0 {
+                    true => DefinitionChange {
+                        max: Some(end.max() + more),
+                        ..DefinitionChange::default()
+                    },
+                    false => DefinitionChange {
+                        min: Some(end.min() + more * end.increment()),
+                        ..DefinitionChange::default()
+                    },
+                };
+                let outcome = self.apply(update(name, change, None));
+                let is_updated =
+                    matches!(outcome, Outcome::Sequences(SequenceOutcome::Updated { .. }));
+                assert!(is_updated, "{outcome:?}");
             }
         }
     }
@@ -253,7 +280,9 @@ impl World {
         for name in ["order", "bill"].map(name) {
             let reached = self.reached.get(&name).copied().unwrap_or(0);
             let record = backup.sequence(&name).unwrap();
-            let floor = record.definition.progression.value_at(reached).unwrap();
+            let progression = record.definition.progression;
+            let steps = i64::try_from(reached).unwrap();
+            let floor = progression.start() + steps * progression.increment();
             restoration.floors.insert(name, floor);
             margin = margin.max(reached.saturating_sub(record.next_index));
         }
@@ -306,8 +335,15 @@ proptest! {
         skews in (-500i64..=500, -500i64..=500),
     ) {
         let mut state = founded();
-        for (text, mode) in [("order", SequenceMode::Segment), ("bill", SequenceMode::Strict)] {
-            apply_one(&mut state, stamp(1_000, 0), create(name(text), counting(mode)));
+        for (text, mode, by, min, max) in [
+            ("order", SequenceMode::Segment, 1, 1, 1_000),
+            ("bill", SequenceMode::Strict, -3, -300, -1),
+        ] {
+            let progression = Progression::with_defaults(
+                None, Some(by), Some(min), Some(max), false,
+            );
+            let created = create(name(text), definition(mode, progression.unwrap()));
+            apply_one(&mut state, stamp(1_000, 0), created);
         }
         let mut world = World {
             state,

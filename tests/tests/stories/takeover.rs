@@ -49,6 +49,7 @@ fn no_value_is_issued_again_after_a_restore() {
         "ago",
         "floor",
         "margin 5000",
+        "holds that are dropped: 0",
     ] {
         assert!(stderr.contains(promise), "{promise} is missing: {stderr}");
     }
@@ -60,6 +61,7 @@ fn no_value_is_issued_again_after_a_restore() {
         report["sequences"][1]["next_after"],
         takeover.first_ungranted("order").to_string()
     );
+    assert_eq!(report["freed_holds"], 0);
     let again = run_with(&line, &["--yes"]);
     assert_eq!(again.status.code(), Some(6), "{again:?}");
 

@@ -83,6 +83,10 @@ proptest! {
         let reached = |v: i64| if p.increment() > 0 { v >= value } else { v <= value };
         let found = (from..pass).find(|i| reached(p.value_at(*i).unwrap()));
         prop_assert_eq!(p.first_index_at_or_beyond(value, from), found);
+        let index = p.index_of_any(value);
+        prop_assert!(reached(p.value_if_extended(index).unwrap()));
+        prop_assert!(index == 0 || !reached(p.value_if_extended(index - 1).unwrap()));
+        prop_assert!(index >= pass || p.value_at(index) == p.value_if_extended(index));
     }
 
     #[test]
@@ -158,6 +162,9 @@ fn the_widest_sequence_leaves_out_the_one_value_whose_mark_would_not_fit() {
         Some(u64::MAX - 1)
     );
     assert_eq!(p.first_index_at_or_beyond(i64::MAX, 0), None);
+    assert_eq!(p.index_of_any(i64::MAX), u64::MAX);
+    assert_eq!(p.value_if_extended(u64::MAX), None);
+    assert_eq!(p.value_if_extended(u64::MAX - 1), Some(i64::MAX - 1));
 }
 
 #[test]

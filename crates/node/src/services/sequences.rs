@@ -457,8 +457,12 @@ pub(crate) fn last_value(sequence: &Sequence) -> Option<i64> {
         cycle,
         ..
     } = *sequence;
-    let progression = Progression::new(start, increment, min, max, cycle);
-    progression.ok()?.value_at(index)
+    let progression = Progression::new(start, increment, min, max, cycle).ok()?;
+    // After a restore the mark may be past the end.
+    match cycle {
+        true => progression.value_at(index),
+        false => progression.value_if_extended(index),
+    }
 }
 
 pub(super) fn to_api(name: &SequenceName, record: &SequenceRecord) -> Sequence {

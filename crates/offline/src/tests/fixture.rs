@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use seqd_state::{Command, NextRequest, SequenceCommand, SequenceMode, SequenceName, State};
+use seqd_state::{
+    AcquireLock, Attempt, Command, LockCommand, LockName, NextRequest, Nonce, SequenceCommand,
+    SequenceMode, SequenceName, State, Tenant,
+};
 use tempfile::TempDir;
 
 use seqd_store::records::EntryPayload;
@@ -82,12 +85,13 @@ impl Fixture {
     }
 }
 
-/// Returns the founding command, then commands that create and use sequences. The first entry of a
-/// term has no command.
+/// Returns the founding command, the request of a lock, then commands that create and use
+/// sequences. The first entry of a term has no command.
 fn command(index: u64, cluster_id: &str) -> Option<Command> {
     let name = |number: u64| SequenceName::new(format!("sequence-{number}")).unwrap();
     Some(match index {
         1 => found_cluster(cluster_id, 1),
+        3 => LockCommand::Acquire(hold()).into(),
         index if index % 50 == 0 => return None,
         index if index % 2 == 0 => create_sequence(
             name(index).as_str(),
@@ -99,4 +103,20 @@ fn command(index: u64, cluster_id: &str) -> Option<Command> {
             count: index,
         })),
     })
+}
+
+/// An hour's hold of a lock.
+fn hold() -> AcquireLock {
+    AcquireLock {
+        name: LockName::new("report").unwrap(),
+        tenant: Tenant::OPERATOR,
+        owner: "a".to_owned(),
+        nonce: Nonce::of_bits(1),
+        attempt: Attempt(1),
+        ttl_ms: 3_600_000,
+        wait_ms: 0,
+        permits: 1,
+        shared: false,
+        lock_delay_ms: 0,
+    }
 }

@@ -148,6 +148,7 @@ fn a_planned_recovery_writes_nothing_and_counts_the_whole_log() {
     let takeover = recovering.takeover();
     assert_eq!((takeover.index, takeover.term), (ENTRIES - 1, 2));
     assert_eq!(takeover.from_cluster, CLUSTER);
+    assert_eq!(takeover.freed_holds, 1);
     assert_eq!(takeover.member.peer, "n1:7401");
     assert!(takeover.unproven_entries > 0 && takeover.unproven_entries < ENTRIES);
     drop(recovering);

@@ -307,6 +307,7 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
         unproven_entries,
         max_peer_skew_ms,
         ids_after_ms,
+        freed_holds,
         sequences,
         wall_ms_is_given,
         ..
@@ -344,6 +345,12 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
         lines.push(("time", given.to_owned()));
     }
     lines.push(("tokens", tokens.to_owned()));
+    let locks = format!(
+        "all are free; holds that are dropped: {freed_holds}. Before the start, stop every holder \
+         that checks no fencing token, or wait for the longest ttl; restart CosId instances that \
+         have a machine number"
+    );
+    lines.push(("locks", locks));
     let access = "all access tokens are lost: create them again with the operator's token (seqd access \
         create)";
     lines.push(("access", access.to_owned()));
@@ -367,6 +374,10 @@ fn guarantee(sequences: &[SequenceTakeover]) -> String {
 
 fn cells(sequence: &SequenceTakeover) -> Vec<String> {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "none left".to_owned());
+    let next = match &sequence.continues_at {
+        Some(later) => format!("none until extended, then {later}"),
+        None => value(&sequence.next_after),
+    };
     let deleted = if sequence.deleted { " (deleted)" } else { "" };
     let by = match (&sequence.floor, sequence.margin) {
         (Some(floor), _) => format!("floor {floor}"),
@@ -377,7 +388,7 @@ fn cells(sequence: &SequenceTakeover) -> Vec<String> {
         format!("{}{deleted}", sequence.name),
         sequence.mode.clone(),
         value(&sequence.next_before),
-        value(&sequence.next_after),
+        next,
         by,
         sequence.passed_over.to_string(),
         expected.unwrap_or_else(|| "-".to_owned()),

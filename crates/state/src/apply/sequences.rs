@@ -322,7 +322,9 @@ impl Table<SequenceRecord> {
             remaining,
         };
         let Some(end) = first_index.checked_add(count) else {
-            return Err(exhausted(u64::MAX - first_index));
+            return Err(exhausted(
+                record.remaining().unwrap_or(u64::MAX - first_index),
+            ));
         };
         let mut ranges = Vec::with_capacity(1);
         let mut from = first_index;

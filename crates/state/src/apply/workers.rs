@@ -12,6 +12,8 @@
 //! - A fence is never above `tick(wall clock + window + 2 * max_peer_skew) + 1` of the entry that
 //!   raised it, so a clock that jumped forward cannot use up future ticks.
 //! - The worker of a live lease is not granted.
+//! - A client's lease is not extended once its worker can be granted again: it no longer counts
+//!   towards the share of its tenant. No share applies to the leases of nodes.
 
 mod choice;
 
@@ -28,7 +30,7 @@ use crate::workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 use crate::workers::past::Past;
-use crate::workers::record::{WorkerKey, WorkerRecord, is_live};
+use crate::workers::record::{WorkerKey, WorkerRecord, is_live, ms_until_free};
 
 impl Table<WorkerRecord> {
     pub(crate) fn apply(
@@ -139,7 +141,10 @@ impl Table<WorkerRecord> {
         if let Some(node) = record.node {
             context.nodes.check_start(node, record.boot)?;
         }
-        context.tick(layout)?;
+        let tick = context.tick(layout)?;
+        if record.node.is_none() && ms_until_free(context, layout, tick, record) == 0 {
+            return Err(lost(key, lease, None).into());
+        }
         context.check_fence(layout, fence)?;
         let used_before = record.used_ms;
         let fence = if is_out!(ExtendRaises) {
@@ -191,7 +196,7 @@ impl Table<WorkerRecord> {
     }
 
     /// Returns the record of a lease if it is the worker's latest lease and not released. The lease
-    /// need not be live: its holder may extend it until the worker is granted again.
+    /// need not be live.
     fn held(
         &self,
         context: &ApplyContext<'_>,
@@ -205,12 +210,17 @@ impl Table<WorkerRecord> {
         }
         let layout = context.layout(&key.layout)?;
         let live = record.filter(|record| is_live(context, layout, record));
-        Err(WorkerRefusal::LeaseLost {
-            layout: key.layout.clone(),
-            worker: key.worker,
-            lease,
-            holder: live.map(|record| Box::new(Holder::of(record))),
-        })
+        Err(lost(key, lease, live))
+    }
+}
+
+/// The refusal of a lease that is not, or no longer, the worker's.
+fn lost(key: &WorkerKey, lease: LeaseId, holder: Option<&WorkerRecord>) -> WorkerRefusal {
+    WorkerRefusal::LeaseLost {
+        layout: key.layout.clone(),
+        worker: key.worker,
+        lease,
+        holder: holder.map(|record| Box::new(Holder::of(record))),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::tenant::Tenant;
 /// The maximum number of workers of a layout, or of one of its datacenters, that are ever leased.
 /// Beyond it, only free workers are leased again. Each new lease examines all of them, which takes
 /// a millisecond.
-pub(crate) const MAX_WORKERS_KNOWN: usize = 1 << 14;
+pub const MAX_WORKERS_KNOWN: usize = 1 << 14;
 
 /// A layout is in use until this long after the last use of any of its leases, so that the warnings
 /// about a layout without users end.

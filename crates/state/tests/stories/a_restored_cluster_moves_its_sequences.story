@@ -28,23 +28,20 @@ show order
 > next value 101, 100 allocated, 9223372036854775707 remain; run from 0 with token 4
 # Every sequence needs a floor or a margin.
 restore c2
-> refused: it is unknown which values of these sequences were granted later: bill, down, gone, order, round; give a floor for each, or a margin for all others
+> refused: it is unknown which values of these sequences were granted later: bill, down, full, gone, order, round; give a floor for each, or a margin for all others
 restore c2 order=500 bill=150
-> refused: it is unknown which values of these sequences were granted later: down, gone, round; give a floor for each, or a margin for all others
+> refused: it is unknown which values of these sequences were granted later: down, full, gone, round; give a floor for each, or a margin for all others
 restore c2 order=500 nobody=1 margin=0
 > refused: the saved state has no sequence nobody
 # A value does not identify the pass of a cycling sequence.
 restore c2 round=3 margin=10
 > refused: a value does not identify the pass of a cycling sequence: give a margin for round
-# A floor beyond the value that would follow the last one is a mistake. That value, like a margin
-# past the end, uses up the sequence. A sequence without a value left does not change.
-restore c2 bill=201 margin=10
-> refused: the floor is beyond the value after the last one of bill; give that value if none is left
-restore c2 bill=200 margin=90 order=50
+# The end may have been extended after the backup, so a floor and a margin may be past it.
+restore c2 bill=301 margin=90 order=50
 > restored, node 7
-> bill: index 10 to 100, next value 110 to none
+> bill: index 10 to 201, next value 110 to none, continues at 301
 > down: index 10 to 100, next value -21 to -201
-> full: index 3 to 3, next value none to none
+> full: index 3 to 93, next value none to none, continues at 94
 > gone: index 10 to 100, next value 11 to 101
 > order: index 100 to 100, next value 101 to 101
 > round: index 7 to 97, next value 3 to 3
@@ -52,6 +49,21 @@ show order
 > next value 101, 100 allocated, 9223372036854775707 remain; run none
 stamp 5000
 > stamped at 5000
+# A mark past the end stays valid when the end is extended.
+next bill
+> refused: the sequence bill has 0 values left, but 1 were requested
+update bill max=300
+> updated, revision 2
+next bill
+> refused: the sequence bill has 0 values left, but 1 were requested
+update bill max=302
+> updated, revision 3
+next bill*2
+> values 301 to 302
+next bill*3
+> refused: the sequence bill has 0 values left, but 3 were requested
+advance bill 302
+> refused: the sequence bill is past 302: its last value was granted
 # Old tokens cannot return anything.
 return order token=4 unused=50
 > refused: grant 4 of the sequence order is not its latest, or the sequence has moved since then
@@ -70,9 +82,9 @@ grant gone 1
 # A restored cluster can be restored again.
 restore c3 margin=0
 > restored, node 1853070355988480004
-> bill: index 100 to 100, next value none to none
+> bill: index 203 to 203, next value none to none, continues at 303
 > down: index 101 to 101, next value -203 to -203
-> full: index 3 to 3, next value none to none
+> full: index 93 to 93, next value none to none, continues at 94
 > gone: index 101 to 101, next value 102 to 102
 > order: index 110 to 110, next value 111 to 111
 > round: index 99 to 99, next value 5 to 5

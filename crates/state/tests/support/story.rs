@@ -252,6 +252,9 @@ fn restore(state: &mut State, line: &str) -> String {
             next(sequence.next_before),
             next(sequence.next_after),
         ));
+        if let Some(value) = sequence.continues_at {
+            text.insert_str(text.len() - 1, &format!(", continues at {value}"));
+        }
     }
     text
 }

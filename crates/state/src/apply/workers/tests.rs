@@ -1,13 +1,16 @@
-//! Tests of the workers that are reserved for the nodes.
+//! Tests of the workers that are reserved for the nodes, and of the end of leases.
 
 use seqd_idgen::{Tick, WallMs};
 
+use crate::cluster::commands::ClusterCommand;
 use crate::domains::{Command, Outcome, Refusal};
-use crate::newtypes::AccessId;
+use crate::newtypes::{AccessId, NodeId};
 use crate::state::State;
 use crate::tenant::Tenant;
 use crate::testing::{entry, founded};
-use crate::workers::commands::{TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal};
+use crate::workers::commands::{
+    LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
+};
 use crate::workers::room::reserve;
 
 /// 2027-01-15, after the epoch of every layout.
@@ -208,5 +211,79 @@ fn a_worker_is_taken_until_its_fence_after_a_release() {
     assert!(
         state.ms_until_free(&lease) > 0,
         "a released worker is free before its fence"
+    );
+}
+
+/// Returns a fence that a window from this time allows.
+fn fence_at(state: &State, at: u64) -> Tick {
+    let layout = state.layout("js53").unwrap();
+    Tick(layout.tick_at(WallMs(at)).unwrap().0 + 10)
+}
+
+/// Extends the lease of a grant at a time.
+fn extend(state: &mut State, grant: &LeaseGrant, at: u64) -> Outcome {
+    let extend = WorkerCommand::ExtendLease {
+        layout: grant.layout.clone(),
+        worker: grant.worker,
+        lease: grant.lease,
+        fence: fence_at(state, at),
+    };
+    let entry = entry(at, vec![Command::Workers(extend)]);
+    state.apply(&entry, None).remove(0)
+}
+
+/// Otherwise a client could let its leases expire, take others, and extend all of them.
+#[test]
+fn a_client_cannot_extend_a_lease_whose_worker_is_free() {
+    let mut state = founded();
+    let client = Tenant::of_token(AccessId(1));
+    let Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) = take(&mut state, "a", client) else {
+        panic!("no lease");
+    };
+    let last = extend(&mut state, &grant, NOW + 29_999);
+    assert!(
+        matches!(last, Outcome::Workers(WorkerOutcome::LeaseExtended { .. })),
+        "{last:?}"
+    );
+    let late = extend(&mut state, &grant, NOW + 59_999);
+    let is_lost = matches!(
+        &late,
+        Outcome::Refused(Refusal::Workers(WorkerRefusal::LeaseLost {
+            holder: None,
+            ..
+        }))
+    );
+    assert!(is_lost, "{late:?}");
+}
+
+/// No share limits the workers of a node.
+#[test]
+fn a_node_extends_an_expired_lease_whose_worker_was_not_granted_again() {
+    let mut state = founded();
+    let start = ClusterCommand::RegisterStart {
+        node: NodeId(1),
+        boot: 1,
+        nonce: 1,
+    };
+    state.apply(&entry(NOW, vec![start.into()]), None);
+    let take = WorkerCommand::TakeLease(TakeLease {
+        layout: "js53".to_owned(),
+        tenant: Tenant::OPERATOR,
+        owner: "n1".to_owned(),
+        node: Some(NodeId(1)),
+        boot: 1,
+        fence: fence_at(&state, NOW),
+        datacenter: None,
+    });
+    let taken = state
+        .apply(&entry(NOW, vec![Command::Workers(take)]), None)
+        .remove(0);
+    let Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) = taken else {
+        panic!("{taken:?}");
+    };
+    let late = extend(&mut state, &grant, NOW + 60_000);
+    assert!(
+        matches!(late, Outcome::Workers(WorkerOutcome::LeaseExtended { .. })),
+        "{late:?}"
     );
 }
