@@ -43,6 +43,12 @@ pub const HOST_PORT_RULE: &str = "HOST:PORT, such as n1.example:7401 or [2001:db
 /// The longest host name that DNS allows.
 const MAX_HOST_LEN: usize = 253;
 
+/// The longest name of a network interface on Linux.
+const MAX_ZONE_LEN: usize = 15;
+
+/// The digits of the largest port.
+const MAX_PORT_LEN: usize = 5;
+
 /// Returns whether the text is a host that others can reach: a name, an IPv4 address, or an IPv6
 /// address in brackets.
 #[must_use]
@@ -54,7 +60,9 @@ pub fn is_host(text: &str) -> bool {
         // The part after the percent sign is the interface of a link-local address.
         let (address, zone) = inner.split_once('%').unwrap_or((inner, "0"));
         let address = address.parse::<Ipv6Addr>();
-        return is_plain(zone) && address.is_ok_and(|address| !address.is_unspecified());
+        return zone.len() <= MAX_ZONE_LEN
+            && is_plain(zone)
+            && address.is_ok_and(|address| !address.is_unspecified());
     }
     let is_nobody = text
         .parse::<IpAddr>()
@@ -90,7 +98,8 @@ pub fn first_label(host: &str) -> Option<&str> {
 pub fn is_host_port(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| {
         let digits = port.bytes().all(|byte| byte.is_ascii_digit());
-        is_host(host) && digits && port.parse::<u16>().is_ok_and(|port| port > 0)
+        let is_short = port.len() <= MAX_PORT_LEN;
+        is_host(host) && digits && is_short && port.parse::<u16>().is_ok_and(|port| port > 0)
     })
 }
 
@@ -123,6 +132,8 @@ mod tests {
             "10.0.0.1:7401",
             "[::1]:7401",
             "[fe80::1%eth0]:1",
+            "[fe80::1%abcdefghijklmno]:1",
+            "n1:07401",
         ] {
             assert!(is_host_port(right), "{right}");
         }
@@ -133,6 +144,8 @@ mod tests {
             "n1:0",
             "n1:+1",
             "n1:65536",
+            "n1:000001",
+            "[fe80::1%abcdefghijklmnop]:1",
             "::1",
             "::1:7401",
             "[::1]",

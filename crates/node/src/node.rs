@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
 use seqd_net::Listen;
 use seqd_raft::{FactsSource, LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason};
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -100,7 +101,13 @@ impl Node {
             let wall = Arc::clone(&clock);
 
             // Consensus first: it locks the folder and checks that the folder belongs to this node.
-            let options = options(&config, &tls, peer_listener, &clock, &disk)?;
+            let options = options(
+                &config,
+                &tls,
+                (peer_listener, consensus.clone()),
+                &clock,
+                &disk,
+            )?;
             let started = consensus.spawn(Raft::start(options)).await;
             let raft = started
                 .map_err(|error| Stop::invariant(format!("consensus did not start: {error}")))??;
@@ -345,7 +352,7 @@ async fn stop_all(ports: Vec<Port>, grace: Duration) {
 fn options(
     config: &Config,
     tls: &Tls,
-    listener: Box<dyn Listen>,
+    (listener, consensus): (Box<dyn Listen>, Handle),
     clock: &Arc<dyn seqd_idgen::WallClock>,
     disk: &Arc<dyn seqd_disk::Disk>,
 ) -> Result<Options, Stop> {
@@ -377,7 +384,7 @@ fn options(
         data_dir: config.node.data_dir.clone(),
         disk: Arc::clone(disk),
         listener: tls.at_peers_port(listener),
-        transport: tls.transport(),
+        transport: tls.transport(consensus),
         settings,
     })
 }

@@ -11,6 +11,7 @@ use seqd_net::tls::{
 };
 use seqd_net::{Listen, SecurePort};
 use seqd_raft::{Transport, answer_without_tls, peer_transport, secure_peer_transport};
+use tokio::runtime::Handle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::{Config, ConfigError};
@@ -104,11 +105,11 @@ impl Tls {
         }
     }
 
-    /// The transport of messages to peers.
-    pub(crate) fn transport(&self) -> Arc<dyn Transport> {
+    /// The transport of messages to peers, whose connections belong to `runtime`.
+    pub(crate) fn transport(&self, runtime: Handle) -> Arc<dyn Transport> {
         match &self.peers {
-            Some(tls) => secure_peer_transport(Arc::clone(tls)),
-            None => peer_transport(),
+            Some(tls) => secure_peer_transport(Arc::clone(tls), runtime),
+            None => peer_transport(runtime),
         }
     }
 

@@ -1,11 +1,15 @@
 //! The tasks of connections.
 //!
+//! The tasks of a process belong to the runtime of consensus, whichever task calls a peer: a busy
+//! runtime of the clients must not delay heartbeats and votes.
+//!
 //! In a simulated cluster a task belongs to one of the simulated nodes: it pauses and ends with its
 //! node. The code that sets up a node therefore passes in how tasks start.
 
 use std::future::Future;
 use std::pin::Pin;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -18,13 +22,13 @@ pub trait Tasks: Send + Sync {
     fn bind(&self, task: Task) -> Task;
 }
 
-/// Tasks of a process, spawned with tokio.
-#[derive(Clone, Copy, Debug)]
-pub struct TokioTasks;
+/// Tasks of a process, spawned on one runtime.
+#[derive(Clone, Debug)]
+pub struct RuntimeTasks(pub Handle);
 
-impl Tasks for TokioTasks {
+impl Tasks for RuntimeTasks {
     fn spawn(&self, task: Task) -> JoinHandle<()> {
-        tokio::spawn(task)
+        self.0.spawn(task)
     }
 
     fn bind(&self, task: Task) -> Task {

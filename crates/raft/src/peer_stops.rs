@@ -40,6 +40,20 @@ pub(crate) fn superseded(by: &str) -> Stop {
     )
 }
 
+/// The stop of a node whose cluster is the later one of two that were made from one cluster. The
+/// folder is not marked, because an operator may decide to keep this cluster and retire the other.
+pub(crate) fn sibling(own: &str, other: &str, ancestor: &str) -> Stop {
+    Stop::new(
+        StopReason::ForeignFolder,
+        format!(
+            "clusters {other} and {own} were both made from cluster {ancestor} and may issue the \
+             same numbers, so only one of them may run. This node stops because it belongs to the \
+             later one, {own}. To keep {other}, empty this folder and add the machine there; to \
+             keep {own}, first stop all nodes of {other} and retire their folders"
+        ),
+    )
+}
+
 pub(crate) fn left_behind(own: LevelRange, level: Level) -> Stop {
     let advice = if level.0 > own.newest {
         "install the newer program again"

@@ -58,6 +58,8 @@ pub fn is_of_the_machine(error: &io::Error) -> bool {
             | ErrorKind::ReadOnlyFilesystem
             | ErrorKind::PermissionDenied
             | ErrorKind::OutOfMemory
+            // No thread could be started.
+            | ErrorKind::WouldBlock
             | ErrorKind::Unsupported
     );
     kind_says_so || is_out_of_handles(error)
@@ -104,6 +106,7 @@ mod tests {
             (Errno::NFILE, true),
             (Errno::ACCESS, true),
             (Errno::NOMEM, true),
+            (Errno::AGAIN, true),
             (Errno::NOSPC, true),
             (Errno::ROFS, true),
         ] {

@@ -42,8 +42,8 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::{MAX_ROW_BYTES, StateStore};
 
 pub use folder::{
-    Bad, Recovered, check_readable, find_bad, keep_newest, keep_two, list, recover, set_aside,
-    void_older,
+    Bad, Recovered, check_readable, find_bad, is_any, keep_newest, keep_two, list, recover,
+    set_aside, void_older,
 };
 pub use installed::InstalledMark;
 pub use load::{load, rebuild};

@@ -241,6 +241,11 @@ fn cause_of(error: &io::Error) -> Cause {
             StopReason::Invariant,
             "the system has no memory left: add memory and start seqd again",
         ),
+        ErrorKind::WouldBlock => (
+            StopReason::Invariant,
+            "the process or the system has too many threads: raise the limit (`ulimit -u`, \
+             TasksMax) and start seqd again; the disk is not at fault",
+        ),
         // The caller violated a rule of the store: a row or an entry that is too large, or a
         // checkpoint with a lower index.
         ErrorKind::InvalidInput if !is_of_the_kernel(error) => FAULT_OF_SEQD,
@@ -285,6 +290,7 @@ mod tests {
             (of(Errno::MFILE), StopReason::Invariant),
             (of(Errno::NFILE), StopReason::Invariant),
             (of(Errno::NOMEM), StopReason::Invariant),
+            (of(Errno::AGAIN), StopReason::Invariant),
             (of(Errno::ISDIR), StopReason::Corrupt),
             (of(Errno::NOTDIR), StopReason::Corrupt),
             (of(Errno::NOENT), StopReason::Corrupt),

@@ -264,26 +264,35 @@ impl Access {
     /// the state, its token is neither revoked nor expired. The permissions of a token never
     /// change.
     pub(crate) fn recheck(&self, caller: Caller) -> Result<(), NotLetIn> {
-        let (Some(guard), Caller::Token(id)) = (&self.0, caller) else {
-            return Ok(());
-        };
-        if !guard.is_current() {
-            return Err(NotLetIn::NotCurrent);
+        match &self.0 {
+            Some(guard) if matches!(caller, Caller::Token(_)) && !guard.is_current() => {
+                Err(NotLetIn::NotCurrent)
+            }
+            _ => self.check_applied(caller),
         }
-        let expires_ms = guard.on_token(id, |record| record.expires_ms);
-        guard.check_end(id, expires_ms.ok_or(NotLetIn::Unknown)?)
     }
 
-    /// Waits until the caller would no longer be admitted, and returns the reason within a second.
+    /// Waits until the caller's token is revoked or expires, as far as this node has applied the
+    /// state, and returns the reason within a second. A loss of contact with the cluster does not
+    /// end the wait: the token may still be valid, and the request may have proposed something whose
+    /// outcome is then unknown. What a request gives out is checked by [`Access::recheck`].
     pub(crate) async fn ended(&self, caller: Caller) -> NotLetIn {
         loop {
             sleep(LOOK_EVERY).await;
-            if let Err(why) = self.recheck(caller)
+            if let Err(why) = self.check_applied(caller)
                 && !is_out!(ServedWhileAccess)
             {
                 return why;
             }
         }
+    }
+
+    fn check_applied(&self, caller: Caller) -> Result<(), NotLetIn> {
+        let (Some(guard), Caller::Token(id)) = (&self.0, caller) else {
+            return Ok(());
+        };
+        let expires_ms = guard.on_token(id, |record| record.expires_ms);
+        guard.check_end(id, expires_ms.ok_or(NotLetIn::Unknown)?)
     }
 
     /// The prefixes of the names that the caller may see, sorted. None of them begins with another.

@@ -239,6 +239,29 @@ async fn a_request_ends_when_its_token_is_revoked_or_expires() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_in_progress_outlives_a_loss_of_contact_but_not_its_token() {
+    let door = Door::new().await;
+    let expires = CreateAccess {
+        ttl_ms: Some(60_000),
+        ..request("allocate")
+    };
+    let (id, _) = door.create(expires).await;
+    let caller = Caller::Token(id);
+    door.replica.has_quorum.store(false, Ordering::SeqCst);
+    let ended = |after| tokio::time::timeout(after, door.access.ended(caller));
+    assert!(
+        ended(WINDOW + Duration::from_secs(2)).await.is_err(),
+        "a request was ended although its token is valid"
+    );
+    assert_eq!(door.access.recheck(caller), Err(NotLetIn::NotCurrent));
+    door.clock.step(60_000);
+    let why = ended(Duration::from_millis(1_500))
+        .await
+        .expect("a request outlived its token");
+    assert!(matches!(why, NotLetIn::Expired { .. }), "{why:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_reserve_serves_the_operator_and_administrators_of_everything_alone() {
     let door = Door::new().await;
     let may = |caller| door.access.may_use_reserve(caller, true);

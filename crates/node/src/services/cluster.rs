@@ -13,7 +13,7 @@ use seqd_idgen::{Agreement, Standing, WallMs};
 use seqd_raft::{
     ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status, wait_until,
 };
-use seqd_state::NodeId;
+use seqd_state::{NodeId, TextField};
 use tokio::time::Instant;
 
 use super::effects::effect;
@@ -394,6 +394,11 @@ pub(crate) fn checked_addresses(request: UpdateMember) -> Result<UpdateMember, S
 fn check_addresses(peer: Option<&String>, http: Option<&String>) -> Result<(), RequestError> {
     if let Some(peer) = peer {
         check_host_port("peer", peer).map_err(RequestError::Invalid)?;
+        let (length, limit) = (peer.len(), TextField::PeerAddress.max_bytes());
+        if length > limit {
+            let detail = format!("peer: the address has {length} bytes; {limit} are allowed");
+            return Err(RequestError::Invalid(detail));
+        }
     }
     if let Some(http) = http.filter(|http| !is_node_url(http)) {
         let sample = base_url("n4.example:7400");

@@ -6,34 +6,37 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use seqd_net::tls::{PeerTls, Rotating};
 use seqd_net::{Dial, SecureDial, TcpDial, WhoIsAt};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::route::Route;
 use super::transport::{Answering, CallError, Limit, Link, Payload, Transport};
-use crate::tasks::{Tasks, TokioTasks};
+use crate::tasks::{RuntimeTasks, Tasks};
 
-/// The transport of a node that is not simulated.
+/// The transport of a node that is not simulated. Its connections belong to `runtime`.
 #[must_use]
-pub fn peer_transport() -> Arc<dyn Transport> {
-    Arc::new(Dialer::new(Arc::new(TcpDial), &TokioTasks))
+pub fn peer_transport(runtime: Handle) -> Arc<dyn Transport> {
+    let tasks = Arc::new(RuntimeTasks(runtime));
+    Arc::new(Dialer::new(Arc::new(TcpDial), tasks))
 }
 
 /// Like [`peer_transport`], over TLS.
 #[must_use]
-pub fn secure_peer_transport(tls: Arc<Rotating<PeerTls>>) -> Arc<dyn Transport> {
-    Arc::new(Dialer::new(Arc::new(SecureDial::new(tls)), &TokioTasks))
+pub fn secure_peer_transport(tls: Arc<Rotating<PeerTls>>, runtime: Handle) -> Arc<dyn Transport> {
+    let tasks = Arc::new(RuntimeTasks(runtime));
+    Arc::new(Dialer::new(Arc::new(SecureDial::new(tls)), tasks))
 }
 
 pub struct Dialer {
     dial: Arc<dyn Dial>,
-    tasks: &'static dyn Tasks,
+    tasks: Arc<dyn Tasks>,
     connections: Mutex<BTreeMap<(Link, String), Arc<Connection>>>,
 }
 
 impl Dialer {
     /// A transport over the connections that `dial` opens. `tasks` starts their tasks.
-    pub fn new(dial: Arc<dyn Dial>, tasks: &'static dyn Tasks) -> Self {
+    pub fn new(dial: Arc<dyn Dial>, tasks: Arc<dyn Tasks>) -> Self {
         Self {
             dial,
             tasks,
@@ -54,7 +57,7 @@ impl Dialer {
         }
         connections.retain(|_, kept| kept.calls().takes_calls());
         let dial = Arc::clone(&self.dial);
-        let opened = Arc::new(Connection::open(dial, self.tasks, addr.to_owned(), link));
+        let opened = Arc::new(Connection::open(dial, &*self.tasks, addr.to_owned(), link));
         connections.insert(key, Arc::clone(&opened));
         opened
     }

@@ -280,7 +280,7 @@ fn https_of_founders(
         if let Standing::Prepared { cluster_id, .. } = &reply.standing {
             return Err(format!(
                 "waiting for quorum: {peer} was prepared for cluster {cluster_id}, which is being \
-                 founded"
+                 founded; if the founder will not return, the folder of {peer} may be emptied"
             ));
         }
         https.insert(peer.clone(), reply.http.clone());

@@ -274,7 +274,8 @@ impl Drop for Baton {
 }
 
 /// Finds the leader, has the draws made there, and answers each caller. A group whose answer is lost
-/// is drawn again: the values of the lost answer are never issued.
+/// is drawn again: the values of the lost answer are never issued. A round that waits is repeated
+/// for draws whose windows other rounds have used up after each extension.
 async fn serve(node: &Arc<Node>, group: &mut Vec<PendingDraw>, waits: bool) {
     loop {
         let now = Instant::now();
@@ -296,8 +297,15 @@ async fn serve(node: &Arc<Node>, group: &mut Vec<PendingDraw>, waits: bool) {
         };
         match drawn {
             Ok(Some(drawn)) => {
-                for (waiting, drawn) in group.drain(..).zip(drawn) {
-                    let _ = waiting.reply.send(drawn);
+                for (waiting, drawn) in std::mem::take(group).into_iter().zip(drawn) {
+                    if waits && drawn.is_none() {
+                        group.push(waiting);
+                    } else {
+                        let _ = waiting.reply.send(drawn);
+                    }
+                }
+                if !group.is_empty() {
+                    tokio::time::sleep(RETRY).await;
                 }
             }
             Ok(None) => tokio::time::sleep(RETRY).await,

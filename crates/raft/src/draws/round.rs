@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use seqd_state::idgen::WallMs;
 use seqd_state::{Command, Draw, DrawFrom, DrawResult, Refusal, SequenceRefusal, State, Windows};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{DrawError, Results, certain};
@@ -35,8 +35,8 @@ const RETURN_LIMIT: Duration = Duration::from_secs(1);
 const LEADERSHIP_LOOK: Duration = Duration::from_secs(1);
 
 /// Draws for requests that have all arrived, before the sender of them gave its promise. If the
-/// round waits, it extends the windows for draws that they are too short for; otherwise these stay
-/// without a result. Returns `None` if this node does not lead; nothing was issued then.
+/// round waits, it extends the windows for draws that they are too short for; otherwise, and after
+/// [`EXTENSIONS`], these stay without a result. Returns `None` if this node does not lead; nothing was issued then.
 pub(super) async fn round(
     node: &Arc<Node>,
     (draws, waits): (&[Draw], bool),
@@ -55,25 +55,26 @@ pub(super) async fn round(
         return Ok(None);
     }
     let mut results: Results = vec![None; draws.len()];
-    for _ in 0..EXTENSIONS {
-        let Some(lack) = leader.draw(draws, &mut results) else {
+    let (mut extensions, mut alone) = (0, None);
+    loop {
+        let Some(lack) = leader.draw(draws, &mut results, alone.take()) else {
             return Ok(None);
         };
-        if !lack.is_short || !waits {
+        if !lack.is_short || !waits || extensions == EXTENSIONS {
             if !lack.wanted.is_empty() {
                 prefetch(node, &leader, lack.wanted);
             }
             return Ok(Some(results));
         }
+        extensions += 1;
         match leader.extend(&lack.wanted, deadline).await {
-            Ok(true) => {}
-            Ok(false) => break,
+            Ok(Some(held)) => alone = Some(held),
+            // The values for the other requests of this round remain a gap.
+            Ok(None) => return Ok(None),
             // The other requests of this round have their values.
             Err(error) => return Ok(Some(complete(results, &certain(error)))),
         }
     }
-    // The values for the other requests of this round remain a gap.
-    Ok(None)
 }
 
 /// The results, with this error for the draws that have none.
@@ -126,6 +127,9 @@ fn prefetch(node: &Arc<Node>, leader: &Leader<'_>, low: BTreeMap<DrawFrom, u64>)
     });
 }
 
+/// The lock on extensions: no grant is in progress whose values the windows do not have yet.
+type ExtensionLock = OwnedMutexGuard<()>;
+
 /// The shortage of the windows after a round.
 #[derive(Default)]
 struct Lack {
@@ -158,16 +162,21 @@ impl<'a> Leader<'a> {
         entry::is_clock_known(self.context).then(|| entry::wall_time(self.context, self.leading))
     }
 
-    /// Draws for all requests that have no result yet. `None` if this node no longer draws in this
-    /// term.
-    fn draw(&self, draws: &[Draw], results: &mut Results) -> Option<Lack> {
+    /// Draws for all requests that have no result yet. A caller that has just extended the windows
+    /// passes the lock on extensions. `None` if this node no longer draws in this term.
+    fn draw(
+        &self,
+        draws: &[Draw],
+        results: &mut Results,
+        alone: Option<ExtensionLock>,
+    ) -> Option<Lack> {
         let now = self.judged();
         let times = (now.unwrap_or_default(), self.leading.cluster_ms());
         let core = self.replica.applied.read();
         let mut held = self.replica.windows.held();
         let windows = held.of_term(self.leading.term)?;
         // The log may have granted the last values to a window that does not have them yet.
-        let is_extending = self.replica.windows.extending.try_lock().is_err();
+        let is_extending = alone.is_none() && self.replica.windows.extending.try_lock().is_err();
         let mut lack = Lack::default();
         let mut last_from = None;
         for (draw, result) in draws.iter().zip(results) {
@@ -196,14 +205,14 @@ impl<'a> Leader<'a> {
         Some(lack)
     }
 
-    /// Has windows granted that have this many values left. Returns `false` if this node no longer
-    /// leads in this term. The extension continues when its caller leaves, and the next one waits
+    /// Has windows granted that have this many values left. Returns the lock on extensions, or
+    /// `None` if this node no longer leads in this term. The extension continues when its caller leaves, and the next one waits
     /// for its outcome, so that requests that are not answered use up no values.
     async fn extend(
         &self,
         wanted: &BTreeMap<DrawFrom, u64>,
         deadline: Instant,
-    ) -> Result<bool, ProposeError> {
+    ) -> Result<Option<ExtensionLock>, ProposeError> {
         let extending = Arc::clone(&self.replica.windows.extending);
         let alone = tokio::select! {
             biased;
@@ -211,21 +220,21 @@ impl<'a> Leader<'a> {
             lost = given_up(self.replica, deadline) => return Err(lost),
         };
         let Some(commands) = self.wanted(wanted)? else {
-            return Ok(false);
+            return Ok(None);
         };
         if commands.is_empty() {
-            return Ok(true);
+            return Ok(Some(alone));
         }
         let (replica, leading) = (Arc::clone(self.replica), self.leading);
         let proposal = entry::encode(self.context, &replica, leading, commands.clone())?;
         let (done, outcome) = oneshot::channel();
         platform::spawn(async move {
-            let _alone = alone;
-            let _ = done.send(grant(&replica, leading, &commands, proposal).await);
+            let granted = grant(&replica, leading, &commands, proposal).await;
+            let _ = done.send(granted.map(|is_granted| is_granted.then_some(alone)));
         });
         tokio::select! {
             biased;
-            outcome = outcome => outcome.unwrap_or(Ok(false)),
+            outcome = outcome => outcome.unwrap_or(Ok(None)),
             lost = given_up(self.replica, deadline) => Err(lost),
         }
     }

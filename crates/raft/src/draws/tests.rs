@@ -81,6 +81,48 @@ async fn values_increase_over_all_nodes_without_a_gap() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exhausted_sequence_voids_no_draw_of_the_same_round_while_windows_are_extended() {
+    let mut cluster = ordered().await;
+    let raft = cluster.raft(cluster.leader().unwrap()).clone();
+    let mut create = create_sequence("end", SequenceMode::Ordered, "");
+    if let Command::Sequences(SequenceCommand::Create { definition, .. }) = &mut create {
+        definition.progression = Progression::new(1, 1, 1, 3, false).unwrap();
+    }
+    raft.propose(vec![create], deadline()).await.unwrap();
+    let of_end = |count| Draw {
+        from: DrawFrom::Sequence(name("end")),
+        count,
+    };
+    let all = raft.draw(Tenant::OPERATOR, of_end(3), deadline()).await;
+    assert_eq!(all.unwrap().range.last, 3);
+    // Other windows are always being extended.
+    let extend = |raft: Raft| async move {
+        loop {
+            let _alone = replica(&raft).windows.extending.lock().await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let extending = [(); 2].map(|()| tokio::spawn(extend(raft.clone())));
+    wait("a window is being extended", || async {
+        replica(&raft).windows.extending.try_lock().is_err()
+    })
+    .await;
+    let draws = [of_end(1), of_order(5)];
+    let drawn = round::round(raft.node(), (&draws, true), deadline(), None).await;
+    let drawn = drawn.unwrap().expect("the leader draws");
+    assert!(
+        matches!(drawn[0], Some(Err(DrawError::Refused(_)))),
+        "{drawn:?}"
+    );
+    let ranges = drawn[1].as_ref().map(|drawn| drawn.as_ref().unwrap().range);
+    assert_eq!(ranges.map(|range| (range.first, range.last)), Some((1, 5)));
+    extending.into_iter().for_each(|task| task.abort());
+    assert_eq!(draw(&raft, 1).await, Ok((6, 6)));
+    drop(raft);
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transfer_and_a_stop_of_the_leader_leave_no_gap() {
     let mut cluster = ordered().await;
     let leader = cluster.leader().unwrap();

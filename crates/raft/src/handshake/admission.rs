@@ -12,7 +12,7 @@ use seqd_store::folder::Identity;
 use tokio::time::Instant;
 
 use super::hello::{self, HELLO_LIMIT, ROUND, Round};
-use super::introduce::judge_reply;
+use super::introduce::{is_sibling, judge_reply};
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
 use crate::storage::opening::LoadedState;
@@ -164,11 +164,19 @@ fn refuse_foreign(context: &NodeContext, identity: &Identity, round: &Round) -> 
             standing: Standing::Member {
                 cluster_id, leader, ..
             },
+            identity: theirs,
             ..
         }) = answer
         else {
             continue;
         };
+        // Of two clusters that were made from one, the later one stops.
+        if theirs
+            .as_ref()
+            .is_some_and(|theirs| is_sibling(identity, theirs))
+        {
+            continue;
+        }
         if *cluster_id != identity.cluster_id && !identity.ancestors.contains(cluster_id) {
             // A peer that has a leader counts as a quorum of its cluster.
             let weight = if leader.is_some() { round.len() } else { 1 };

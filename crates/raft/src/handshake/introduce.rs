@@ -7,6 +7,7 @@ use seqd_guards::is_out;
 use seqd_peers::levels::LevelRange;
 use seqd_peers::wire::hello::{Hello, HelloIdentity, HelloReply, HelloVerdict, Standing};
 use seqd_peers::wire::route::Route;
+use seqd_store::folder::Identity;
 
 use super::hello;
 use crate::context::NodeContext;
@@ -77,6 +78,9 @@ pub(crate) fn check_start(
             let by = own.cluster_id;
             return Ok(HelloVerdict::Superseded { by });
         }
+        if is_sibling(&own, theirs) {
+            check_sibling(&own, theirs)?;
+        }
         return Ok(HelloVerdict::Foreign);
     }
     if context.is_removed(theirs.node) {
@@ -117,6 +121,40 @@ pub(crate) fn check_start(
             Ok(HelloVerdict::Stale { why })
         }
     }
+}
+
+/// Returns whether both clusters were made from the same lost cluster, so that both may issue the
+/// same numbers.
+pub(super) fn is_sibling(own: &Identity, theirs: &HelloIdentity) -> bool {
+    own.cluster_id != theirs.cluster_id
+        && !theirs.ancestors.contains(&own.cluster_id)
+        && !own.ancestors.contains(&theirs.cluster_id)
+        && common_ancestor(own, theirs).is_some()
+}
+
+fn common_ancestor<'a>(own: &'a Identity, theirs: &HelloIdentity) -> Option<&'a String> {
+    own.ancestors
+        .iter()
+        .rfind(|it| theirs.ancestors.contains(it))
+}
+
+/// Returns an error if this node's cluster is the later one of two that were made from one. IDs of
+/// clusters begin with the time. The earlier one may have served for longer.
+fn check_sibling(own: &Identity, theirs: &HelloIdentity) -> Result<(), Stop> {
+    let ancestor = common_ancestor(own, theirs).map_or("", String::as_str);
+    if own.cluster_id > theirs.cluster_id {
+        let (own, other) = (&own.cluster_id, &theirs.cluster_id);
+        return Err(peer_stops::sibling(own, other, ancestor));
+    }
+    tracing::error!(
+        cluster = own.cluster_id,
+        other = theirs.cluster_id,
+        node = theirs.node,
+        ancestor,
+        "another cluster was made from the same ancestor and may issue the same numbers; its node \
+         stops: retire its folders"
+    );
+    Ok(())
 }
 
 pub(crate) fn answer_hello(context: &NodeContext, hello: &Hello) -> Option<HelloReply> {

@@ -12,7 +12,7 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
-use super::change::{Changing, change_membership, no_quorum, refused, show};
+use super::change::{Changing, change_membership, check_texts, no_quorum, refused, show};
 use super::majority::MembershipInForce;
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, ProposeError};
@@ -28,7 +28,7 @@ use crate::types::Member;
 const ADOPT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Largest number of members of a cluster, including the founders.
-const MEMBERS: usize = 64;
+pub(super) const MEMBERS: usize = 64;
 
 pub(super) struct NewMember<'a> {
     pub(super) name: &'a str,
@@ -47,6 +47,12 @@ pub(super) async fn add(
 ) -> Changing {
     let (seen, hello, own_id) = check(context, replica, &new).await?;
     let NewMember { name, peer, http } = new;
+    let member = Member {
+        name: name.to_owned(),
+        peer: peer.to_owned(),
+        http: http.unwrap_or(&hello.http).to_owned(),
+    };
+    check_texts(&member)?;
     let node = match own_id {
         Some(node) => node,
         None => {
@@ -60,12 +66,6 @@ pub(super) async fn add(
         }
     };
     give_id(context, replica, node, name, peer).await?;
-    let http = http.map_or(hello.http, str::to_owned);
-    let member = Member {
-        name: name.to_owned(),
-        peer: peer.to_owned(),
-        http,
-    };
     let nodes = BTreeMap::from([(node, member)]);
     // The level may have been raised meanwhile, or a raise may be in progress.
     let _held = replica.adding_or_raising.lock().await;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use openraft::ChangeMembers;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, PreconditionFailed, RaftError};
 use seqd_guards::is_out;
+use seqd_state::TextField;
 
 use super::majority::MembershipInForce;
 use crate::context::{ClusterView, NodeContext};
@@ -66,6 +67,23 @@ pub(super) fn show(
         .ok_or_else(|| refused(ProposeError::unknown("the membership has changed again").into()))
 }
 
+/// Refuses a member with a text over its limit. Within the limits, the header of a snapshot has
+/// room for all members.
+pub(super) fn check_texts(member: &Member) -> Result<(), ChangeRefusal> {
+    for (field, text) in [
+        (TextField::NodeName, &member.name),
+        (TextField::PeerAddress, &member.peer),
+        (TextField::ClientUrl, &member.http),
+    ] {
+        let (length, limit) = (text.len(), field.max_bytes());
+        if length > limit {
+            let detail = format!("the {field} has {length} bytes; {limit} are allowed");
+            return Err(refused(MemberError::Unfit { detail }));
+        }
+    }
+    Ok(())
+}
+
 /// Completes the second step of a change of voters whose first leader ended between the steps.
 pub(crate) async fn finish_change(replica: &Replica) {
     let nobody = ChangeMembers::AddVoterIds(BTreeSet::new());
@@ -112,5 +130,62 @@ fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> Chang
             }),
         },
         error => refused(ProposeError::unknown(error.to_string()).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use seqd_state::codec::{self, Versioned};
+    use seqd_store::records::{LogIdRecord, MembershipRecord, StoredMembershipRecord};
+    use seqd_store::snapshot_file::{MAX_HEADER_BYTES, SnapshotHeader};
+
+    use super::*;
+    use crate::membership::add::MEMBERS;
+
+    fn bytes(value: &impl Versioned) -> Vec<u8> {
+        codec::encode(value).unwrap()
+    }
+
+    #[test]
+    fn the_header_of_a_snapshot_has_room_for_all_members_with_the_longest_texts() {
+        let longest = |field: TextField| "x".repeat(field.max_bytes());
+        let member = Member {
+            name: longest(TextField::NodeName),
+            peer: longest(TextField::PeerAddress),
+            http: longest(TextField::ClientUrl),
+        };
+        assert!(check_texts(&member).is_ok());
+        let too_long = Member {
+            http: format!("{}x", member.http),
+            ..member.clone()
+        };
+        assert!(check_texts(&too_long).is_err());
+        let nodes: BTreeMap<u64, Member> = (0..MEMBERS as u64)
+            .map(|id| (u64::MAX - id, member.clone()))
+            .collect();
+        // While voters change, there are two configurations.
+        let voters: BTreeSet<u64> = nodes.keys().copied().collect();
+        let membership = MembershipRecord {
+            configs: vec![voters.clone(), voters],
+            nodes,
+        };
+        let log_id = LogIdRecord {
+            term: u64::MAX,
+            index: u64::MAX,
+        };
+        let header = SnapshotHeader {
+            cluster_id: longest(TextField::ClusterId),
+            index: u64::MAX,
+            term: u64::MAX,
+            log_id: bytes(&log_id),
+            membership: bytes(&StoredMembershipRecord {
+                log_id: Some(log_id),
+                membership,
+            }),
+        };
+        let length = bytes(&header).len();
+        assert!(length <= MAX_HEADER_BYTES, "{length}");
     }
 }

@@ -9,7 +9,7 @@ use openraft::ChangeMembers;
 use seqd_guards::is_out;
 use seqd_peers::wire::hello::Standing;
 
-use super::change::{Changing, change_membership, find, no_quorum, refused, show};
+use super::change::{Changing, change_membership, check_texts, find, no_quorum, refused, show};
 use super::majority::MembershipInForce;
 use super::{FITS, leader};
 use crate::context::NodeContext;
@@ -42,6 +42,7 @@ pub(super) async fn update(
         peer: or(new.peer, &before.peer),
         http: or(new.http, &before.http),
     };
+    check_texts(&after)?;
     if seen.nodes().get(&node) == Some(&after) {
         return if is_trial {
             Ok(FITS)

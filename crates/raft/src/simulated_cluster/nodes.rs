@@ -170,7 +170,7 @@ impl Cluster {
             data_dir: Path::new(DATA).to_owned(),
             disk,
             listener: Box::new(Port::new(&self.net, node)),
-            transport: Arc::new(Dialer::new(dial, &NodeTasks)),
+            transport: Arc::new(Dialer::new(dial, Arc::new(NodeTasks))),
             settings: self.settings(node),
         };
         match Owned::new(Some(Arc::clone(&scope)), Raft::start(options)).await {

@@ -158,13 +158,23 @@ impl Checkpointer {
         self.ask(|answer| Job::Install(snapshot, answer)).await
     }
 
-    /// The kept snapshot of this index, or the newest one if there is none.
+    /// The kept snapshot of this index, or the newest one if there is none. If no kept one can be
+    /// read, builds another, because the log before them may be purged. `None` if there is no
+    /// snapshot, or the disk has no room for another.
     pub(crate) async fn current_snapshot(
         &self,
         preferred: Option<u64>,
     ) -> io::Result<Option<Snapshot>> {
         let (disk, snapshots) = (Arc::clone(&self.disk), self.snapshots.clone());
-        let kept = blocking::run(move || snapshot_file::list(&*disk, &snapshots)).await?;
+        let listed = blocking::run(move || {
+            let kept = snapshot_file::list(&*disk, &snapshots)?;
+            let is_none_readable = kept.is_empty() && snapshot_file::is_any(&*disk, &snapshots)?;
+            Ok((kept, is_none_readable))
+        });
+        let (kept, is_none_readable) = listed.await?;
+        if is_none_readable {
+            return Ok(self.build().await?.map(|(snapshot, _)| snapshot));
+        }
         let at = kept.iter().position(|file| Some(file.index) == preferred);
         let current = kept.into_iter().nth(at.unwrap_or(0));
         current.map(openraft_snapshot).transpose()

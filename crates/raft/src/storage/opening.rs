@@ -162,13 +162,18 @@ pub(crate) fn open_storage(
         purge_floor.store(installed.max(floor), Ordering::Release);
         log.leave_out_covered_tail(loaded.position);
     }
+    let newest = kept.valid.first();
+    if newest.is_some_and(|file| installing == Some((file.index, file.term))) {
+        // The checkpoint does not contain the snapshot yet. openraft installs it next, and then
+        // purges the log.
+        log.leave_out_covered_tail(newest.map(|file| types::log_id(file.term, file.index)));
+    }
     wal.accept();
     tracing::info!(
         log_ms = log_read.as_millis() as u64,
         state_ms = (began.elapsed() - log_read).as_millis() as u64,
         "the folder was read"
     );
-    let newest = kept.valid.first();
     let newest = newest.map(|file| types::log_id(file.term, file.index));
     Ok(Storage {
         wal,

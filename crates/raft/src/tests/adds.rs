@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::transport::{Answering, Limit, Link, Payload, Transport};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::harness::{Cluster, deadline, free_addr, next, start, wait};
@@ -43,7 +44,7 @@ async fn gated_cluster() -> (Cluster, Arc<Gate>) {
     let gate = Arc::new(Gate {
         arrived: AtomicUsize::new(0),
         permitted: watch::Sender::new(0),
-        below: peer_transport(),
+        below: peer_transport(Handle::current()),
     });
     let mut cluster = Cluster::planned(3);
     for spot in &mut cluster.spots {

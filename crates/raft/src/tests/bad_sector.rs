@@ -150,6 +150,25 @@ async fn a_snapshot_that_cannot_be_read_while_it_is_sent_is_set_aside_and_anothe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_snapshot_is_built_if_none_can_be_read_and_the_log_is_purged() {
+    let (mut cluster, sector) = one_node().await;
+    purged_up_to_snapshots(&cluster).await;
+    let folder = &cluster.raft(0).node().context.folder;
+    let kept = snapshot_file::list(&**folder.disk(), &folder.snapshots()).unwrap();
+    let [newest, older] = &kept[..] else {
+        panic!("{} snapshots", kept.len());
+    };
+    std::fs::remove_file(&older.path).unwrap();
+    sector.comes_at(Some(&newest.path));
+
+    let learner = learner("n2", &cluster).await;
+    caught_up(cluster.raft(0), &learner).await;
+    assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
+    learner.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_whose_folder_cannot_be_read_is_not_taken_for_a_lost_one() {
     let (mut cluster, sector) = one_node().await;
     cluster.stop(0).await;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::transport::{Answering, CallError, Limit, Link, Payload, Transport};
+use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::harness::Cluster;
@@ -61,7 +62,7 @@ pub(crate) async fn cluster() -> (Cluster, Cut) {
         spot.transport = Arc::new(Wire {
             own: spot.addr.clone(),
             cut: Arc::clone(&cut),
-            below: peer_transport(),
+            below: peer_transport(Handle::current()),
         });
     }
     for at in 0..3 {

@@ -13,6 +13,7 @@ use seqd_state::{
 };
 use seqd_store::testing::create_sequence;
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{LevelRange, Options, Peer, Phase, Raft, Role, Settings, Stop, peer_transport};
@@ -125,7 +126,7 @@ impl Cluster {
                 levels: LevelRange::OWN,
                 snapshot_every: SNAPSHOT_EVERY,
                 raft: None,
-                transport: peer_transport(),
+                transport: peer_transport(Handle::current()),
             })
             .collect();
         Self { dir, spots, peers }
@@ -249,7 +250,7 @@ pub(crate) async fn options(
         data_dir: folder.to_owned(),
         disk,
         listener: bound.unwrap().into(),
-        transport: peer_transport(),
+        transport: peer_transport(Handle::current()),
         settings,
     }
 }

@@ -241,7 +241,7 @@ async fn held_by_the_last_learner() -> Cluster {
             levels,
             snapshot_every: cluster.spots[0].snapshot_every,
             raft: None,
-            transport: crate::peer_transport(),
+            transport: crate::peer_transport(tokio::runtime::Handle::current()),
         };
         cluster.spots.push(spot);
         cluster.start(at).await.unwrap();

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, RaftLogStorage};
@@ -166,6 +167,35 @@ async fn an_installed_snapshot_may_cover_a_tail_of_a_later_term() {
     assert_eq!(storage.loaded.position, Some(position));
     // From this comparison, openraft concludes that the log must be purged.
     assert!(log.last() < storage.loaded.position);
+    log.purge(position).await.unwrap();
+    let next = [Entry::new_blank(log_id(3, HELD + 1))];
+    log.append(next, IOFlushed::noop()).await.unwrap();
+    assert_eq!(log.last(), Some(log_id(3, HELD + 1)));
+}
+
+#[tokio::test]
+async fn a_tail_of_a_later_term_is_left_out_before_the_snapshot_that_covers_it_is_installed() {
+    // As above, but the node crashed before the checkpoint contained the snapshot.
+    let other = FolderBuilder {
+        term_entries: 5,
+        ..NODE
+    };
+    let (_dir, root) = folder_with_log(&other, 7, 4, None);
+    let mut state = State::new();
+    if let EntryPayload::Normal(entry) = &NODE.entry(1, Some(found_cluster(CLUSTER, 1))).payload {
+        state.apply(entry, None);
+    }
+    NODE.checkpoint(&root, 4, &state);
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+    let mark = InstalledMark::open(&disk, &root.join("snap")).unwrap();
+    mark.set(HELD, 1).unwrap();
+    let storage = open(disk, &root).unwrap();
+    let (mut log, position) = (storage.log, log_id(1, HELD));
+    assert_eq!(storage.loaded.position, Some(log_id(1, 4)));
+    // openraft installs the snapshot. From this comparison, it then concludes that the log must be
+    // purged.
+    assert!(log.last() < Some(position));
+    storage.purge_floor.store(HELD, Ordering::Release);
     log.purge(position).await.unwrap();
     let next = [Entry::new_blank(log_id(3, HELD + 1))];
     log.append(next, IOFlushed::noop()).await.unwrap();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::harness::{Cluster, assert_ends, stopped, wait};
-use crate::{Peer, Raft};
+use crate::{Peer, Phase, Raft};
 use seqd_store::folder::Folder;
 
 /// Makes a stopped node part of a cluster that was restored from another.
@@ -77,4 +77,68 @@ async fn a_node_of_the_old_cluster_that_starts_later_is_greeted() {
     assert_superseded(old.raft(2)).await;
     old.stop_all().await;
     new.stop_all().await;
+}
+
+/// A cluster of one node that was made from the cluster `LOST`. Its node is stopped.
+async fn recovered() -> (Cluster, String) {
+    let mut cluster = Cluster::new(1).await;
+    cluster.ready().await;
+    let id = cluster.raft(0).status().cluster_id.unwrap();
+    cluster.stop(0).await;
+    descend(&cluster, 0, "LOST");
+    (cluster, id)
+}
+
+async fn stops(cluster: &Cluster) {
+    wait("both clusters run", || async {
+        matches!(*cluster.raft(0).phase().borrow(), Phase::Stopped(_))
+    })
+    .await;
+    let stop = stopped(cluster.raft(0)).await;
+    assert_ends(&stop, 9, "foreign-folder");
+    assert!(
+        stop.message.contains("both made from cluster LOST"),
+        "{stop}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_clusters_that_were_made_from_one_the_later_one_stops() {
+    let (mut earlier, one) = recovered().await;
+    let (mut later, other) = recovered().await;
+    if one > other {
+        std::mem::swap(&mut earlier, &mut later);
+    }
+    let reaches = |from: &mut Cluster, to: &Cluster| {
+        from.peers.push(Peer {
+            name: "other".to_owned(),
+            addr: to.spots[0].addr.clone(),
+        });
+    };
+    reaches(&mut earlier, &later);
+    // While no link exists between them, both run.
+    later.start(0).await.unwrap();
+    later.ready().await;
+    // The start of the earlier one is not refused because of the later one.
+    earlier.start(0).await.unwrap();
+    earlier.ready().await;
+    stops(&later).await;
+    later.stop(0).await;
+    // It is not marked: the running earlier one finds it again.
+    later.start(0).await.unwrap();
+    stops(&later).await;
+    later.stop(0).await;
+    // It finds the earlier one itself, too.
+    earlier.stop(0).await;
+    earlier.peers.pop();
+    earlier.start(0).await.unwrap();
+    earlier.ready().await;
+    reaches(&mut later, &earlier);
+    later.start(0).await.unwrap();
+    stops(&later).await;
+    later.stop(0).await;
+    earlier.stop(0).await;
+    later.start(0).await.unwrap();
+    later.ready().await;
+    later.stop(0).await;
 }

@@ -137,6 +137,11 @@ pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
     Ok(listed)
 }
 
+/// Returns whether `dir` has a snapshot, readable or not.
+pub fn is_any(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+    Ok(!by_name(disk, dir)?.is_empty())
+}
+
 /// Checks whether headers and footers are readable. Fails like [`recover`], but does not read the
 /// blocks.
 pub fn check_readable(disk: &dyn Disk, dir: &Path) -> io::Result<()> {

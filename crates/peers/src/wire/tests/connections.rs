@@ -1,18 +1,25 @@
 //! A caller's connections: many concurrent calls, their order, their limits, and the result of a
 //! call after a failure.
 
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use seqd_net::{Dial, Dialing};
+use tokio::runtime;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::support::{Network, TestHandler, post, until};
+use crate::tasks::RuntimeTasks;
+use crate::wire::dialer::Dialer;
 use crate::wire::frame::{Frame, Part, VERSION};
 use crate::wire::route::Route;
-use crate::wire::transport::{CallError, Limit, Link, MESSAGE_BYTES, RejectionCode};
+use crate::wire::transport::{
+    CallError, Limit, Link, MESSAGE_BYTES, Payload, RejectionCode, Transport as _,
+};
 use crate::wire::writer::URGENT;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -415,4 +422,44 @@ async fn a_peer_of_another_protocol_or_version_is_named() {
     far.write_bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     let broken = asked.await.unwrap();
     assert!(matches!(broken, Err(CallError::Broken(_))), "{broken:?}");
+}
+
+/// Records the threads on which connections are opened, and opens none.
+#[derive(Default)]
+struct Threads(Mutex<Vec<Option<String>>>);
+
+impl Dial for Threads {
+    fn dial<'a>(&'a self, _: &'a str) -> Dialing<'a> {
+        Box::pin(async {
+            let name = std::thread::current().name().map(str::to_owned);
+            self.0.lock().unwrap().push(name);
+            Err(io::ErrorKind::ConnectionRefused.into())
+        })
+    }
+}
+
+#[test]
+fn each_connection_belongs_to_the_transport_s_runtime_whichever_task_calls_first() {
+    let [consensus, clients] = ["consensus", "clients"].map(|name| {
+        let mut runtime = runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).thread_name(name).enable_all();
+        runtime.build().unwrap()
+    });
+    let threads = Arc::new(Threads::default());
+    let tasks = Arc::new(RuntimeTasks(consensus.handle().clone()));
+    let dialer = Arc::new(Dialer::new(threads.clone(), tasks));
+    for caller in [&consensus, &clients] {
+        let dialer = Arc::clone(&dialer);
+        let called = caller.spawn(async move {
+            let (link, limit) = (Link::Control, Duration::from_secs(30).into());
+            let payload = Payload::Bytes("x".into());
+            dialer
+                .post(link, "n2:7401", Route::Ping, payload, limit)
+                .await
+        });
+        let answer = clients.block_on(called).unwrap();
+        assert!(matches!(answer, Err(CallError::Refused)), "{answer:?}");
+    }
+    let opened = threads.0.lock().unwrap().clone();
+    assert_eq!(opened, [(); 2].map(|()| Some("consensus".to_owned())));
 }

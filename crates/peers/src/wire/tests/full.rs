@@ -11,8 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::codec::Decoder;
 
-use super::support::{Far, TestHandler, call};
-use crate::tasks::TokioTasks;
+use super::support::{Far, TestHandler, ThisRuntime, call};
 use crate::wire::frame::{Frame, FrameCodec};
 use crate::wire::places::{MEMBERS, STRANGERS};
 use crate::wire::route::Route;
@@ -60,7 +59,7 @@ async fn a_newcomer_replaces_a_stranger_when_all_members_are_connected() {
     let (arrivals, accepted) = mpsc::unbounded_channel();
     let handler = TestHandler::new();
     let port = Box::new(Arrivals(accepted));
-    server::serve(port, handler, &TokioTasks, std::future::pending()).unwrap();
+    server::serve(port, handler, &ThisRuntime, std::future::pending()).unwrap();
     let address = |number: usize| IpAddr::from([10, 0, (number >> 8) as u8, number as u8]);
     let mut members = Vec::new();
     for number in 0..MEMBERS {

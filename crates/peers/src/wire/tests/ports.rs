@@ -8,10 +8,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::support::{Far, Network, TestHandler, call, post, until};
-use crate::tasks::TokioTasks;
+use super::support::{Far, Network, TestHandler, ThisRuntime, call, post, until};
 use crate::watched::Watched;
 use crate::wire::dialer::{Dialer, peer_transport};
 use crate::wire::frame::{Frame, FrameCodec, Part, VERSION};
@@ -352,7 +352,7 @@ fn port(handler: &Arc<TestHandler>) -> String {
     server::serve(
         listener.into(),
         handler,
-        &TokioTasks,
+        &ThisRuntime,
         std::future::pending(),
     )
     .unwrap();
@@ -376,13 +376,13 @@ async fn idle_strangers_keep_no_member_out() {
             asked.await.unwrap()
         }
     };
-    let member = peer_transport();
+    let member = peer_transport(Handle::current());
     assert_eq!(ping(Arc::clone(&member)).await, "x");
     for _ in 0..300 {
         idle.push(TcpStream::connect(&addr).await.unwrap());
     }
     assert_eq!(ping(member).await, "x");
-    assert_eq!(ping(peer_transport()).await, "x");
+    assert_eq!(ping(peer_transport(Handle::current())).await, "x");
     // The first idle connection was closed.
     let mut byte = [0];
     let closed = timeout(30 * SECOND, idle[0].read(&mut byte)).await;
@@ -391,7 +391,7 @@ async fn idle_strangers_keep_no_member_out() {
 
 #[tokio::test]
 async fn a_closed_port_is_distinguished_from_a_silent_one() {
-    let transport = Dialer::new(Arc::new(seqd_net::TcpDial), &TokioTasks);
+    let transport = Dialer::new(Arc::new(seqd_net::TcpDial), Arc::new(ThisRuntime));
     let listener = StdListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap().to_string();
     let ask = async || {

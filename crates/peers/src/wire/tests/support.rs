@@ -10,10 +10,11 @@ use futures_util::StreamExt;
 use seqd_net::{BoxStream, Dial, Dialing};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::codec::{Decoder, Framed};
 
-use crate::tasks::TokioTasks;
+use crate::tasks::{Task, Tasks};
 use crate::watched::Watched;
 use crate::wire::dialer::Dialer;
 use crate::wire::frame::{Frame, FrameCodec, Part, VERSION};
@@ -27,6 +28,19 @@ use crate::wire::transport::{
 
 /// The buffer of a TCP connection in these tests.
 const BUFFER: usize = 64 << 10;
+
+/// Spawns tasks on the runtime of the caller.
+pub(super) struct ThisRuntime;
+
+impl Tasks for ThisRuntime {
+    fn spawn(&self, task: Task) -> JoinHandle<()> {
+        tokio::spawn(task)
+    }
+
+    fn bind(&self, task: Task) -> Task {
+        task
+    }
+}
 
 /// Connections in memory. Their far ends go to a test or to a server.
 pub(super) struct Wires {
@@ -78,7 +92,7 @@ impl Network {
             far: sender,
         });
         let dial: Arc<dyn Dial> = wires.clone();
-        let dialer = Arc::new(Dialer::new(dial, &TokioTasks));
+        let dialer = Arc::new(Dialer::new(dial, Arc::new(ThisRuntime)));
         Self { wires, dialer, far }
     }
 
