@@ -10,7 +10,8 @@ use seqd_api::{Lease, LeaseRequest, ReleaseRequest, Released, RenewRequest};
 use seqd_guards::is_out;
 use seqd_idgen::{ClockVerdict, Layout, Tick, WallMs, WorkerId};
 use seqd_state::{
-    LeaseGrant, LeaseId, Outcome, Share, State, TakeLease, Tenant, WorkerCommand, WorkerOutcome,
+    LeaseGrant, LeaseId, MAX_WORKERS_KNOWN, Outcome, Share, State, TakeLease, Tenant,
+    WorkerCommand, WorkerOutcome,
 };
 use tokio::time::Instant;
 
@@ -63,9 +64,9 @@ impl WorkerService {
     }
 
     /// Refuses a lease that would exceed the tenant's share of the workers of a layout, or of the
-    /// requested datacenter. A worker counts until it can be granted again, which after a release
-    /// may be as late as its fence. Scans every worker of the layout that was ever leased, as the
-    /// lease itself does: at most 16,384.
+    /// requested datacenter. Of a larger layout, only 16,384 workers are ever leased. A worker
+    /// counts until it can be granted again, which after a release may be as late as its fence.
+    /// Scans every worker of the layout that was ever leased, as the lease itself does.
     fn check_share(
         &self,
         layout: &Layout,
@@ -79,7 +80,7 @@ impl WorkerService {
         let all = (WorkerId(0), WorkerId(layout.workers() - 1));
         let own = datacenter.and_then(|datacenter| layout.workers_of_datacenter(datacenter));
         for (first, last) in [Some(all), own].into_iter().flatten() {
-            let workers = u64::from(last.0 - first.0 + 1);
+            let workers = u64::from(last.0 - first.0 + 1).min(MAX_WORKERS_KNOWN as u64);
             let seen = peek(&*self.replica, |state| {
                 let of_layout = state.leases_of(layout.name());
                 let asked = of_layout.filter(|lease| (first..=last).contains(&lease.worker));
