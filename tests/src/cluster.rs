@@ -268,7 +268,7 @@ impl Cluster {
         let mut names = BTreeSet::new();
         let mut cursor = String::new();
         loop {
-            let path = format!("/v1/sequences?limit=1000{cursor}");
+            let path = format!("/v1/sequences?stale=1&limit=1000{cursor}");
             let page = self.get(index, &path).ok().json();
             let items = page["items"].as_array().expect("a page");
             let name = |item: &Value| item["name"].as_str().expect("a name").to_owned();

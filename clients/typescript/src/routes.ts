@@ -23,7 +23,7 @@ export const ROUTES = {
     "POST", "/v1/layouts/{name}/encode", "harmless",
     "", "datacenter sequence time worker",
   ],
-  sequences: ["GET", "/v1/sequences", "harmless", "cursor limit prefix", ""],
+  sequences: ["GET", "/v1/sequences", "harmless", "cursor limit prefix stale", ""],
   sequence: ["GET", "/v1/sequences/{name}", "harmless", "stale", ""],
   create_sequence: [
     "PUT", "/v1/sequences/{name}", "never",

@@ -142,10 +142,10 @@ macro_rules! for_each_operation {
         EncodeRequest => Encoded,
         Operation::local(Need::AnyToken).codes_of(FIND_HERE);
 
-    /// Lists the sequences that the caller may read.
+    /// Lists the sequences that the caller may read. The read is linearizable unless `stale` is set.
     [call] ListSequences sequences() Get "/v1/sequences",
-        ListQuery => Page<Sequence>,
-        Operation::local(READ_ANY).codes_of(OWN_STATE);
+        SequencesQuery => Page<Sequence>,
+        Operation::read(READ_ANY);
     /// Returns one sequence. The read is linearizable unless `stale` is set.
     [plain] GetSequence sequence(name: &str) Get "/v1/sequences/{name}",
         GetSequenceQuery => Sequence,

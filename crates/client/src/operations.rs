@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::client::{Call, Client};
+use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::round::Unusable;
 
@@ -200,14 +201,17 @@ impl Client {
             if !cluster.members.is_empty() {
                 return Ok(cluster);
             }
-            let detail = format!(
-                "{} is not a member of a cluster yet; `seqd status` prints the reason",
-                cluster.node
-            );
+            let detail = format!("{}; `seqd status` prints the reason", cluster.standing());
             let problem = Problem::new(ErrorCode::NoQuorum, detail);
             Err(Unusable::Elsewhere(Box::new(problem)))
         };
         Ok(self.send_as(call, read).await?.1)
+    }
+
+    /// The endpoint that sent the last good response; the first one before any response.
+    #[must_use]
+    pub fn last_answered(&self) -> &Endpoint {
+        self.endpoints().at(self.endpoints().in_turn()[0])
     }
 
     /// Creates a layout, or returns an equal layout that exists. The first value is `true` if the

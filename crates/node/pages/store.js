@@ -16,7 +16,7 @@ const SOURCES = {
   ready: { path: "/readyz", query: { verbose: 1 }, everyMs: 1000, read: (ready) => ready },
   metrics: { path: "/metrics", everyMs: 2000, read: (text) => new Metrics(text) },
   locks: { path: "/v1/locks", query: { stale: 1, limit: ROWS }, everyMs: 2000 },
-  sequences: { path: "/v1/sequences", query: { limit: ROWS }, everyMs: 2000 },
+  sequences: { path: "/v1/sequences", query: { stale: 1, limit: ROWS }, everyMs: 2000 },
   workers: { path: "/v1/workers", query: { limit: ROWS }, everyMs: 4000 },
 };
 

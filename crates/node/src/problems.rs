@@ -197,13 +197,29 @@ fn with_holder(problem: Problem, holder: Option<&LockHolder>) -> Problem {
         .with_extra("token", holder.token.to_string())
 }
 
+/// A clock that went back is corrected within this time, or clocks were far ahead before. It is
+/// twice the default window.
+const FAR_BEHIND_MS: u64 = 60_000;
+
+/// A node whose clock is wrong has another error, `clock-skewed`, as soon as a majority disagrees
+/// with it. A large difference therefore mostly means that all clocks were ahead.
+fn clock_behind(by_ms: u64) -> &'static str {
+    match by_ms >= FAR_BEHIND_MS {
+        true => {
+            "if this node's clock is correct now and was ahead before: `seqd worker reset NODE`, \
+             see the page CLOCKS of the documentation; otherwise correct the clock"
+        }
+        false => "use another node; this node serves again when its clock is correct",
+    }
+}
+
 fn mint(problem: Problem, error: &MintError) -> Problem {
     match error {
         MintError::ClockBehind { by_ms, until } => problem
             .with_retry_after_ms(millis(*by_ms))
             .with_extra("behind_ms", *by_ms)
             .with_extra("until", rfc3339(*until))
-            .with_hint("use another node; this node serves again when its clock is correct"),
+            .with_hint(clock_behind(*by_ms)),
         MintError::ClockSkewed { .. } => {
             problem.with_hint("use another node; check this node's clock (chronyc tracking)")
         }

@@ -16,7 +16,7 @@ use super::reports::{
 };
 use seqd_store::checkpoint::folder_bytes;
 use seqd_store::faults::named;
-use seqd_store::folder::{BootRecord, FORMAT, Identity, RefusedRecord};
+use seqd_store::folder::{BootRecord, FORMAT, Identity, RefusedRecord, is_a_format};
 use seqd_store::records::PeersRecord;
 use seqd_store::records::{self, LogIdRecord, VoteRecord};
 use seqd_store::snapshot_file::{self, SnapshotFile};
@@ -92,7 +92,10 @@ impl FolderReport {
     fn refused_by_a_start(&mut self, root: &Path, log: Option<&Inspection>) {
         if let Some(other) = self.format.as_ref().filter(|format| *format != FORMAT) {
             let detail = format!("the file contains {other:?}; this version supports {FORMAT:?}");
-            self.problem("format", detail);
+            self.problems.push(Problem {
+                is_newer: is_a_format(other),
+                ..Problem::new("format", detail)
+            });
         }
         if self.lacks_identity() {
             self.problem("identity", NO_IDENTITY);

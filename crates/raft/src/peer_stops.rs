@@ -24,7 +24,7 @@ pub(crate) fn stale(name: &str, why: &str) -> Stop {
             "this is not the latest folder of this node ({why}): a disk that lost its memory must \
              not vote. Use the latest folder of this node; if it is lost, run `seqd member remove \
              {name}` on another node, empty this folder, start seqd, and run `seqd member add \
-             {name} HOST:PORT`"
+             {name} HOST:PORT --wait` and `seqd member promote {name} --wait`"
         ),
     )
 }

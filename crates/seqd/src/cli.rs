@@ -285,7 +285,7 @@ mod tests {
         "seqd decode",
         "seqd example --short",
         "seqd uuid -n 2 --version 4",
-        "seqd seq list --prefix a",
+        "seqd seq list --prefix a --stale",
         "seqd seq create down --mode segment --start -1 --increment -1 --min -9 --max -1 --cycle",
         "seqd seq delete order --yes",
         "seqd seq next order --count 100 --contiguous",

@@ -392,7 +392,7 @@ fn create_root(disk: &dyn Disk, root: &Path) -> io::Result<()> {
 }
 
 /// Returns whether any version of seqd writes this text into `format`.
-fn is_a_format(text: &str) -> bool {
+pub fn is_a_format(text: &str) -> bool {
     let number = text.trim_end().strip_prefix("seqd-data ");
     number.is_some_and(|number| number.parse::<u32>().is_ok())
 }

@@ -65,7 +65,7 @@ fn a_node_that_is_not_a_member_reports_what_it_waits_for() {
         "/v1/workers",
         "/v1/layouts",
         "/v1/layouts/mine",
-        "/v1/sequences",
+        "/v1/sequences?stale=1",
         "/v1/sequences/order?stale=1",
         "/v1/locks?stale=1",
         "/v1/locks/door?stale=1",

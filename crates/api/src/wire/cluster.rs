@@ -130,6 +130,17 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// What the answering node is if it lists no members: it waits for a cluster or, after a
+    /// restart, for the other members of its cluster.
+    #[must_use]
+    pub fn standing(&self) -> String {
+        let node = &self.node;
+        match &self.cluster_id {
+            None => format!("{node} is not a member of a cluster yet"),
+            Some(cluster) => format!("{node} does not serve its cluster {cluster} yet"),
+        }
+    }
+
     /// The member of this name.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Member> {

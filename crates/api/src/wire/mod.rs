@@ -73,7 +73,7 @@ pub use plan::Plan;
 pub use segments::{Grant, GrantRequest, ReturnRequest, Returned};
 pub use sequences::{
     AdvanceRequest, Advanced, Deleted, GetSequenceQuery, Mode, Next, NextRequest, Range, Segment,
-    SegmentSpec, Sequence, SequenceSpec,
+    SegmentSpec, Sequence, SequenceSpec, SequencesQuery,
 };
 pub use snapshot::{
     CLUSTER_HEADER, DIGEST_HEADER, INDEX_HEADER, ROWS_HEADER, SNAPSHOT_CONTENT_TYPE, SnapshotHead,

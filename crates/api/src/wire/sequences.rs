@@ -123,6 +123,19 @@ pub struct Sequence {
 }
 
 requests! {
+    /// A selection of sequences.
+    SequencesQuery {
+        /// Only names with this prefix.
+        prefix: String,
+        /// If true, the node responds from its own state, which may be outdated, without contacting
+        /// the leader.
+        stale: bool as "Flag",
+        /// Items on a page: 1 to 1000, 100 by default.
+        limit: u32 as "Lenient",
+        /// The `next_cursor` of the previous page.
+        cursor: String,
+    }
+
     /// Options of a read.
     GetSequenceQuery {
         /// If true, the node responds from its own state, which may be outdated, without contacting

@@ -66,6 +66,17 @@ async fn a_node_that_is_not_a_member_leads_to_the_next_endpoint_for_a_view_of_th
 }
 
 #[tokio::test]
+async fn the_endpoint_of_the_last_good_response_is_known() {
+    let second = answers(200, ID);
+    let client = client(&[closed(), second, answers(200, ID)], TIMEOUT);
+    client.id(&IdQuery::default()).await.unwrap();
+    assert_eq!(
+        client.last_answered().to_string(),
+        format!("http://{second}")
+    );
+}
+
+#[tokio::test]
 async fn an_answer_that_is_not_retryable_ends_the_round() {
     let missing = answers(404, MISSING);
     let error = id(&[missing, answers(200, ID)]).await.unwrap_err();

@@ -13,8 +13,8 @@ use seqd_client::api::{
     CreateAccess, CreateLayout, EncodeRequest, GetKeyQuery, GrantRequest, IdPartsQuery, IdQuery,
     IssueTokens, JsonText, KeysQuery, LayoutQuery, LeaderMove, LeaseRequest, ListQuery, LockQuery,
     LocksQuery, NextRequest, ReleaseLockRequest, ReleaseRequest, RenewLockRequest, RenewRequest,
-    ReturnRequest, SequenceSpec, SnapshotQuery, TimestampsRequest, TokensQuery, UpdateMember,
-    UuidQuery, VerifyLockRequest, WorkersQuery,
+    ReturnRequest, SequenceSpec, SequencesQuery, SnapshotQuery, TimestampsRequest, TokensQuery,
+    UpdateMember, UuidQuery, VerifyLockRequest, WorkersQuery,
 };
 
 use super::client;
@@ -57,7 +57,7 @@ async fn call_all(client: &Client) {
     drop(client.layout("P", &LayoutQuery::default()).await);
     drop(client.create_layout(&CreateLayout::default()).await);
     drop(client.encode_id("P", &EncodeRequest::default()).await);
-    drop(client.sequences(&list).await);
+    drop(client.sequences(&SequencesQuery::default()).await);
     drop(client.sequence("P").await);
     drop(client.create_sequence("P", &SequenceSpec::default()).await);
     drop(

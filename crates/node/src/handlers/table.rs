@@ -63,7 +63,8 @@ fn identifiers() -> Vec<R> {
 fn sequences_and_segments() -> Vec<R> {
     vec![
         R::json(op::ListSequences, |s, c| async move {
-            s.sequences.list(&c.fields, &s.callers.prefixes(c.caller))
+            let permitted = s.callers.prefixes(c.caller);
+            s.sequences.list(&c.fields, &permitted, c.deadline).await
         }),
         R::raw(op::GetSequence, sequences::get),
         R::raw(op::PutSequence, sequences::put),

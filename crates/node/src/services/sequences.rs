@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_api::{
-    AdvanceRequest, Advanced, Deleted, ListQuery, Mode, Page, Segment, Sequence, SequenceSpec,
+    AdvanceRequest, Advanced, Deleted, Mode, Page, Segment, Sequence, SequenceSpec, SequencesQuery,
 };
 use seqd_idgen::Progression;
 use seqd_state::{
@@ -52,16 +52,21 @@ pub(crate) struct SequenceService {
 }
 
 impl SequenceService {
-    /// The sequences as this node has applied them, ordered by name, whose names begin with one of
-    /// `permitted`. These are sorted, and none is a prefix of another.
-    pub(crate) fn list(
+    /// The sequences, ordered by name, whose names begin with one of `permitted`. These are sorted,
+    /// and none is a prefix of another. The read is linearizable or, with `stale`, returns what
+    /// this node has applied.
+    pub(crate) async fn list(
         &self,
-        query: &ListQuery,
+        query: &SequencesQuery,
         permitted: &[String],
+        deadline: Instant,
     ) -> Result<Page<Sequence>, ServiceError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let after = wanted.after.as_deref().map(sequence_name).transpose()?;
         let asked = query.prefix.as_deref().unwrap_or_default();
+        if !query.stale.unwrap_or(false) {
+            read(&*self.replica, deadline).await?;
+        }
         on_state(&*self.replica, |state| {
             let (found, next_cursor) = wanted.permitted(
                 (permitted, asked),

@@ -118,6 +118,20 @@ fn a_checkpoint_of_a_newer_program_is_newer_format() {
 }
 
 #[test]
+fn a_newer_format_of_the_folder_is_not_damage_and_other_text_is() {
+    for (text, expected) in [("seqd-data 2\n", true), ("seqd-dat\n", false)] {
+        let fixture = Fixture::new();
+        let root = fixture.root();
+        fs::write(root.join("format"), text).unwrap();
+        let report = inspect_folder(&root).unwrap();
+        let found: Vec<_> = (report.problems.iter())
+            .map(|problem| (problem.file.as_str(), problem.is_newer))
+            .collect();
+        assert_eq!(found, [("format", expected)], "{text}");
+    }
+}
+
+#[test]
 fn newer_parts_of_a_folder_are_reported_as_such_and_left() {
     let fixture = Fixture::new();
     let root = fixture.root();

@@ -98,8 +98,8 @@ fn check_identity(context: &NodeContext, identity: &Identity) -> Result<(), Stop
         return Err(Stop::new(
             StopReason::ForeignFolder,
             format!(
-                "{} belongs to node {} (cluster {}), and this node is named {}; give it its own \
-                 folder, or an empty one",
+                "{} belongs to node {} (cluster {}), and this node is named {}; use this node's \
+                 own folder (only a node that was never a member begins with an empty one)",
                 context.folder.root().display(),
                 identity.name,
                 identity.cluster_id,

@@ -52,12 +52,11 @@ pub(super) async fn update(
     }
     seen.check_majority(context, replica, &seen.voters())
         .map_err(no_quorum)?;
+    let others = seen.nodes().iter().filter(|(id, _)| **id != node);
+    if let Some(detail) = taken(&before, &after, others.map(|(_, other)| other)) {
+        return Err(refused(MemberError::AlreadyExists { detail }));
+    }
     if after.peer != before.peer {
-        let mut others = seen.nodes().iter().filter(|(id, _)| **id != node);
-        if let Some((_, other)) = others.find(|(_, other)| other.peer == after.peer) {
-            let detail = format!("{} already has the address {}", other.name, other.peer);
-            return Err(refused(MemberError::AlreadyExists { detail }));
-        }
         // A sole member needs no address.
         if seen.nodes().len() > 1 && !is_out!(AddressAnswers) {
             check_answers(context, node, &after).await?;
@@ -86,6 +85,24 @@ pub(super) async fn update(
         "the member has new addresses"
     );
     show(context, replica, new.name)
+}
+
+/// Returns the reason if another member has one of the new addresses.
+fn taken<'a>(
+    before: &Member,
+    after: &Member,
+    others: impl Iterator<Item = &'a Member>,
+) -> Option<String> {
+    others.into_iter().find_map(|other| {
+        let is_peer = after.peer != before.peer && after.peer == other.peer;
+        let is_http = after.http != before.http && after.http == other.http;
+        let address = match (is_peer, is_http) {
+            (true, _) => &other.peer,
+            (false, true) if !other.http.is_empty() => &other.http,
+            _ => return None,
+        };
+        Some(format!("{} already has the address {address}", other.name))
+    })
 }
 
 /// Refuses a peer address at which no node answers, or another node does.
@@ -118,4 +135,39 @@ async fn check_answers(
         "the node at {peer} is {}, not this cluster's {name}",
         answer.name
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, peer: &str, http: &str) -> Member {
+        Member {
+            name: name.to_owned(),
+            peer: peer.to_owned(),
+            http: http.to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_address_of_another_member_is_refused() {
+        let other = member("n1", "a:1", "http://a:2");
+        let before = member("n2", "b:1", "http://b:2");
+        let refused = |peer: &str, http: &str| {
+            let after = member("n2", peer, http);
+            taken(&before, &after, [&other].into_iter())
+        };
+        assert_eq!(refused("c:1", "http://c:2"), None);
+        for (peer, http, address) in [
+            ("a:1", "http://b:2", "a:1"),
+            ("b:1", "http://a:2", "http://a:2"),
+        ] {
+            let expected = format!("n1 already has the address {address}");
+            assert_eq!(refused(peer, http), Some(expected));
+        }
+        // An address that both have already does not prevent another change.
+        let before = member("n2", "b:1", "http://a:2");
+        let after = member("n2", "c:1", "http://a:2");
+        assert_eq!(taken(&before, &after, [&other].into_iter()), None);
+    }
 }

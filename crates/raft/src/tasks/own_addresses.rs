@@ -73,7 +73,9 @@ fn differing(context: &NodeContext, member: &Member) -> Option<MemberChange> {
     let differs = |own: &str, known: &str| (own != known).then(|| own.to_owned());
     let peer = differs(&settings.peer_advertise, &member.peer);
     let peer = peer.filter(|_| settings.peer_is_configured);
-    let http = differs(&settings.http_advertise, &member.http);
+    // The other members need the peer address, so it does not depend on the URL: the leader refuses
+    // one that another member has.
+    let http = differs(&settings.http_advertise, &member.http).filter(|_| peer.is_none());
     if peer.is_none() && http.is_none() {
         return None;
     }

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use seqd_client::api::{
     AdvanceRequest, ListQuery, Mode, NextRequest, SegmentSpec, Sequence, SequenceSpec,
+    SequencesQuery,
 };
 use serde_json::json;
 
@@ -21,6 +22,9 @@ pub(crate) enum SeqCommand {
         /// Only sequences whose names begin with this prefix
         #[arg(long)]
         prefix: Option<String>,
+        /// Read the answering node's own state, which may lag behind
+        #[arg(long)]
+        stale: bool,
     },
     /// Show a sequence and its current state
     Get {
@@ -157,7 +161,7 @@ pub(crate) enum ModeArg {
 
 pub(crate) async fn run(command: SeqCommand, session: &Session) -> Result<u8, Failure> {
     match command {
-        SeqCommand::List { prefix } => list(prefix, session).await,
+        SeqCommand::List { prefix, stale } => list(prefix, stale, session).await,
         SeqCommand::Get { name } => get(&name, session).await,
         SeqCommand::Create(args) => create(args, session).await,
         SeqCommand::Update(args) => update(args, session).await,
@@ -179,11 +183,12 @@ pub(crate) async fn run(command: SeqCommand, session: &Session) -> Result<u8, Fa
     }
 }
 
-async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> {
-    let mut query = ListQuery {
+async fn list(prefix: Option<String>, stale: bool, session: &Session) -> Result<u8, Failure> {
+    let mut query = SequencesQuery {
         prefix,
+        stale: stale.then_some(true),
         limit: Some(ListQuery::MAX_LIMIT),
-        ..ListQuery::default()
+        cursor: None,
     };
     let page = async |cursor| {
         query.cursor = cursor;

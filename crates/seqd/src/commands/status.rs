@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use seqd_client::api::advice::lost_for_long;
+use seqd_client::api::advice::{LOST_MAJORITY, lost_for_long};
 use seqd_client::api::{ClockAgreement, Cluster, LayoutLife, Member, MemberState, Role, exit};
-use seqd_client::{Client, Error};
+use seqd_client::{Client, Error, Options};
 
 use crate::display::{self, SECONDS_PER_DAY, seconds_to};
 use crate::failure::Failure;
@@ -62,7 +62,7 @@ async fn look(session: &Session) -> Result<(Report, u8), Failure> {
     let cluster = session.client.cluster().await?;
     let mut report = report(&cluster, Timestamp::now())?;
     if cluster.members.is_empty() {
-        report = report.with_people(not_yet(&cluster.node, &session.client).await);
+        report = report.with_people(not_yet(&cluster, session).await);
     }
     Ok((
         report,
@@ -74,14 +74,24 @@ async fn look(session: &Session) -> Result<(Report, u8), Failure> {
     ))
 }
 
-/// The text for a node that is not a member yet, with the reason.
-async fn not_yet(node: &str, client: &Client) -> String {
-    let why = match client.ready().await {
+/// The text for a node that lists no members, with the reason. Only the node that sent the view of
+/// the cluster is asked for it.
+async fn not_yet(cluster: &Cluster, session: &Session) -> String {
+    let alone = Options {
+        endpoints: vec![session.client.last_answered().clone()],
+        ..session.options.clone()
+    };
+    let ready = async { Client::new(alone)?.ready().await };
+    let why = match ready.await {
         Ok(_) => "the node has just begun to serve".to_owned(),
         Err(Error::Problem(problem)) => problem.detail.into_string(),
         Err(error) => error.to_string(),
     };
-    format!("{node} is not a member of a cluster yet: {why}\n")
+    let advice = match cluster.cluster_id {
+        None => String::new(),
+        Some(_) => format!("start the other members; {LOST_MAJORITY}\n"),
+    };
+    format!("{}: {why}\n{advice}", cluster.standing())
 }
 
 fn healthy(cluster: &Cluster) -> bool {

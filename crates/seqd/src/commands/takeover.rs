@@ -322,8 +322,8 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
         lines.push(("may be more", more));
     }
     let ids = format!(
-        "unique, if every process of the old cluster has ended, no leader's clock was ahead after the \
-         backup, and this machine's clock is right within {max_peer_skew_ms} ms; the first comes {} \
+        "unique, if every process of the old cluster has ended, no leader's clock was ahead after \
+         this state was written, and this machine's clock is right within {max_peer_skew_ms} ms; the first comes {} \
          after the start",
         seconds(*ids_after_ms)
     );
@@ -455,6 +455,14 @@ fn keep_owner(owner: Option<Owner>, folder: &Path, session: &Session) {
 
 fn next_steps(takeover: &Takeover, data_dir: &Path) -> String {
     let name = &takeover.member.name;
+    // The other machines still run the old cluster.
+    if takeover.ancestors.is_empty() {
+        return format!(
+            "next: start seqd server as {name} on {0}; use none of its numbers outside the \
+             rehearsal, and delete {0} afterwards",
+            data_dir.display()
+        );
+    }
     format!(
         "next: start seqd server as {name} on {}; on each other machine empty the folder, start \
          seqd, and run `seqd member add NAME HOST:PORT --wait` and `seqd member promote NAME`",
@@ -463,27 +471,4 @@ fn next_steps(takeover: &Takeover, data_dir: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_floor_is_a_name_and_a_value() {
-        assert_eq!(floor("order=-5"), Ok(("order".to_owned(), -5)));
-        assert!(floor("order").is_err());
-        assert!(floor("order=x").is_err());
-    }
-
-    #[test]
-    fn an_address_has_a_host_and_a_port() {
-        assert_eq!(
-            check(Some("n1"), Some("[::1]:7401"), None).unwrap(),
-            "[::1]"
-        );
-        for peer in ["n1", ":7401", "n1:port", "banana split:1"] {
-            assert_eq!(check(None, Some(peer), None).unwrap_err().exit, 2, "{peer}");
-        }
-        for http in ["banana split", "n1:7400", "http://n1:7400/v1"] {
-            assert_eq!(check(None, None, Some(http)).unwrap_err().exit, 2, "{http}");
-        }
-    }
-}
+mod tests;

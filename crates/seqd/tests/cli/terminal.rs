@@ -70,6 +70,28 @@ fn a_node_that_is_not_a_member_yet_is_shown_with_the_reason() {
 }
 
 #[test]
+fn a_restarted_member_is_shown_with_its_own_reason() {
+    let waiting = r#"{"cluster_id":"01J9","node":"n1","applied":0,"digest":"","leader":null,
+        "term":0,"quorum":{"voters":0,"reachable":0,"can_lose":0},"members":[]}"#;
+    let problem = |detail: &str| {
+        format!(r#"{{"status":503,"code":"no-quorum","detail":"{detail}","retryable":true}}"#)
+    };
+    let stub = |detail| {
+        Stub::new(vec![
+            ("GET /v1/cluster", 200, waiting.to_owned()),
+            ("GET /readyz", 503, problem(detail)),
+        ])
+    };
+    let (one, other) = (stub("waiting for the others"), stub("a reason of n2"));
+    let both = format!("{},{}", one.address, other.address);
+    let (code, stdout, _) = run(&one, &["status", "-e", &both]);
+    let expected = "n1 does not serve its cluster 01J9 yet: waiting for the others\n\
+        start the other members; only if a majority";
+    assert!(stdout.starts_with(expected), "{stdout}");
+    assert_eq!(code, 7);
+}
+
+#[test]
 fn text_from_a_server_cannot_move_the_cursor() {
     let evil = r#"{"name":"a","mode":"strict","start":"1","increment":"1","min":"1","max":"9",
         "cycle":false,"next":"1","allocated":"0","remaining":"9","description":"\u001b[2J\u009bH\nnext  99"}"#;

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use seqd_api::{AdvanceRequest, ErrorCode, Mode, NextRequest, SegmentSpec, SequenceSpec};
+use seqd_api::{
+    AdvanceRequest, ErrorCode, Mode, NextRequest, SegmentSpec, SequenceSpec, SequencesQuery,
+};
 use seqd_raft::ProposeError;
 use seqd_state::SequenceName;
 use tokio::time::Instant;

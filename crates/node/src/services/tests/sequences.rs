@@ -43,6 +43,33 @@ async fn a_limit_that_was_raised_through_another_node_refuses_no_values() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_is_confirmed_by_the_leader_unless_it_may_be_stale() {
+    let story = Story::begin();
+    story.create(strict()).await.unwrap();
+    let list = async |stale: bool| {
+        let query = SequencesQuery {
+            stale: stale.then_some(true),
+            ..SequencesQuery::default()
+        };
+        let all = [String::new()];
+        let page = story.sequences.list(&query, &all, soon()).await;
+        page.map(|page| page.items[0].next)
+    };
+    story.next(of(1), false).await.unwrap();
+    let advance = SequenceCommand::Advance {
+        name: name(),
+        to: 47,
+    };
+    story.replica.commit_unapplied(advance.into());
+    assert_eq!(list(true).await.unwrap(), Some(2));
+    assert_eq!(list(false).await.unwrap(), Some(47));
+    story.replica.can_read.store(false, Ordering::SeqCst);
+    assert_eq!(list(true).await.unwrap(), Some(47));
+    let error = list(false).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NoQuorum);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_put_with_if_match_finds_an_equal_sequence_at_its_revision_and_creates_none() {
     let story = Story::begin();
     let confirm = async |spec: SequenceSpec, revision: Option<u64>| {

@@ -22,13 +22,15 @@ pub(super) fn members(facts: &Facts) -> Check {
     let mut findings: Vec<Finding> = members.iter().filter_map(|it| member(facts, it)).collect();
     if members.is_empty() {
         let why = own(facts).and_then(|node| node.not_ready.clone());
+        let remedy = match facts.cluster.cluster_id {
+            None => "start the other founders, or add this node: seqd member add NAME HOST:7401"
+                .to_owned(),
+            Some(_) => format!("start the other members; {LOST_MAJORITY}"),
+        };
+        let standing = facts.cluster.standing();
         findings.push(fail(
-            format!(
-                "{} is not a member of a cluster yet: {}",
-                facts.node,
-                why.unwrap_or_default()
-            ),
-            "start the other founders, or add this node: seqd member add NAME HOST:7401",
+            format!("{standing}: {}", why.unwrap_or_default()),
+            remedy,
         ));
     }
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
@@ -131,6 +133,7 @@ pub(super) fn quorum(facts: &Facts) -> Check {
             quorum.can_lose
         ),
     )
+    .unless((voters == 0).then(|| facts.cluster.standing()))
 }
 
 pub(super) fn leader(facts: &Facts) -> Check {

@@ -349,13 +349,38 @@ pub(super) fn exposure(facts: &Facts) -> Check {
     )
 }
 
+/// A window that begins after that of the worker's previous holder ends within this many windows.
+/// One that ends later was granted by clocks that were ahead.
+const MOST_WINDOWS_LEFT: f64 = 4.0;
+
 pub(super) fn windows(facts: &Facts) -> Check {
     let all = || {
         let nodes = facts.nodes.iter();
         nodes.flat_map(|node| node.windows.iter().map(move |it| (node, it)))
     };
+    let clock_is_right = |name: &str| {
+        let member = facts.cluster.member(name);
+        let is_wrong = member.is_some_and(|member| member.clock_ahead_ms.is_some());
+        !is_wrong && facts.cluster.clocks != ClockAgreement::Split
+    };
     let findings = all().filter_map(|(node, window)| {
         let left = window.left_ms as f64;
+        if left > MOST_WINDOWS_LEFT * window.window_ms as f64 && clock_is_right(&node.name) {
+            return Some(fail(
+                format!(
+                    "{}: the window of layout {} ends in {:.0} s: the clocks were ahead when it \
+                     was granted",
+                    node.name,
+                    window.layout,
+                    left / 1000.0
+                ),
+                format!(
+                    "see the page CLOCKS of the documentation, All clocks were ahead: seqd worker \
+                     reset {}",
+                    node.name
+                ),
+            ));
+        }
         either(
             (left <= 0.0, left < window.window_ms as f64 / 3.0),
             format!(

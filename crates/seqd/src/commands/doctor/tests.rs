@@ -1,5 +1,7 @@
 //! The checks over the facts of a healthy cluster with one thing wrong at a time.
 
+mod cases;
+
 use seqd_client::api::{
     CertificateFacts, DescriptorFacts, LatencyFacts, MemberState, MissingFacts, Quorum,
     ResourceUse, SequenceLeft,
@@ -476,25 +478,4 @@ fn a_check_without_data_is_not_ok() {
     facts.cluster.quorum = Quorum::of(1, 1);
     let checks = check_all(&facts, NOW.parse().unwrap());
     assert!(checks.iter().all(|it| it.result != Outcome::Skip));
-}
-
-#[test]
-fn a_ready_learner_is_to_be_promoted() {
-    let mut facts = facts();
-    facts.cluster.members[2].role = seqd_client::api::Role::Learner;
-    facts.cluster.quorum = Quorum::of(2, 2);
-    let checks = judged(&facts);
-    let quorum = checks.iter().find(|it| it.check == "quorum").unwrap();
-    assert_eq!(
-        quorum.what_to_do,
-        "make the learner n3 a voter: seqd member promote n3 --wait"
-    );
-}
-
-#[test]
-fn a_draining_member_serves() {
-    let mut facts = facts();
-    facts.cluster.members[0].state = MemberState::Draining;
-    let check = group::members(&facts);
-    assert!(check.why.contains("serves requests"), "{}", check.why);
 }

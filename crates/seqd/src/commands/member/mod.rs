@@ -4,13 +4,12 @@ mod replace;
 mod replacement;
 mod wait;
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
+use seqd_client::Error;
 use seqd_client::api::{AddMember, MemberChange, Role, UpdateMember, validate_name};
 use tokio::time::Instant;
 
-use self::wait::{Goal, LIMIT, promote, until};
+use self::wait::{Goal, LIMIT, repeat, until};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -120,8 +119,9 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
             if let Some(trial) = session.trial() {
                 return session.print_plan(&trial.add_member(&request).await?);
             }
-            let change = session.client.add_member(&request).await?;
-            let code = finish(change, wait.then_some(Goal::Ready), session).await?;
+            let goal = wait.then_some(Goal::Ready);
+            let send = async || session.client.add_member(&request).await;
+            let code = change(send, goal, session).await?;
             let name = &request.name;
             session.note(&format!(
                 "next: seqd member promote {name} --wait makes {name} a voter"
@@ -133,30 +133,24 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
             if let Some(trial) = session.trial() {
                 return session.print_plan(&trial.promote_member(&name).await?);
             }
-            if !wait {
-                let change = session.client.promote_member(&name).await?;
-                return finish(change, None, session).await;
-            }
-            let begun = Instant::now();
-            let change = promote(&name, LIMIT, session).await?;
-            let rest = LIMIT.saturating_sub(begun.elapsed());
-            finish_within(change, Goal::Votes, rest, session).await
+            let send = async || session.client.promote_member(&name).await;
+            change(send, wait.then_some(Goal::Votes), session).await
         }
         MemberCommand::Demote { name, wait } => {
             let plan = session.client.dry_run().demote_member(&name).await?;
             if let Some(code) = session.agreed(&plan)? {
                 return Ok(code);
             }
-            let change = session.client.demote_member(&name).await?;
-            finish(change, wait.then_some(Goal::Learns), session).await
+            let send = async || session.client.demote_member(&name).await;
+            change(send, wait.then_some(Goal::Learns), session).await
         }
         MemberCommand::Remove { name, wait } => {
             let plan = session.client.dry_run().remove_member(&name).await?;
             if let Some(code) = session.agreed(&plan)? {
                 return Ok(code);
             }
-            let change = session.client.remove_member(&name).await?;
-            finish(change, wait.then_some(Goal::Gone), session).await
+            let send = async || session.client.remove_member(&name).await;
+            change(send, wait.then_some(Goal::Gone), session).await
         }
         MemberCommand::Replace(args) => replace::run(args, session).await,
     }
@@ -176,8 +170,9 @@ async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
         return session.print_plan(&plan);
     }
     session.note(&plan.effect);
-    let change = session.client.update_member(&name, &request).await?;
-    finish(change, wait.then_some(Goal::Addresses(request)), session).await
+    let goal = wait.then_some(Goal::Addresses(request.clone()));
+    let send = async || session.client.update_member(&name, &request).await;
+    change(send, goal, session).await
 }
 
 async fn list(session: &Session) -> Result<u8, Failure> {
@@ -205,25 +200,20 @@ async fn list(session: &Session) -> Result<u8, Failure> {
     session.print(&report)
 }
 
-/// Prints the change. With `--wait`, first polls the cluster until the change is complete.
-async fn finish(
-    change: MemberChange,
+/// Sends the change and prints it. With `--wait`, repeats the request while it can succeed later,
+/// and polls the cluster until the change is complete.
+async fn change(
+    send: impl AsyncFn() -> Result<MemberChange, Error>,
     goal: Option<Goal>,
     session: &Session,
 ) -> Result<u8, Failure> {
-    match goal {
-        Some(goal) => finish_within(change, goal, LIMIT, session).await,
-        None => print(&change, "", session),
-    }
-}
-
-async fn finish_within(
-    mut change: MemberChange,
-    goal: Goal,
-    limit: Duration,
-    session: &Session,
-) -> Result<u8, Failure> {
-    if let Some(cluster) = until(&change.name, &goal, limit, session).await? {
+    let Some(goal) = goal else {
+        return print(&send().await?, "", session);
+    };
+    let begun = Instant::now();
+    let mut change = repeat(send, LIMIT, session).await?;
+    let rest = LIMIT.saturating_sub(begun.elapsed());
+    if let Some(cluster) = until(&change.name, &goal, rest, session).await? {
         change.quorum = cluster.quorum;
     }
     print(&change, "", session)

@@ -104,9 +104,13 @@ impl Run<'_> {
         let Replacement { old, new, .. } = &self.replacement;
         let trial = self.session.client.dry_run();
         match step {
-            Step::Add => drop(trial.add_member(&self.addition()).await?),
-            Step::Promote => drop(trial.promote_member(new).await?),
-            Step::Remove => drop(trial.remove_member(old).await?),
+            Step::Add => {
+                let addition = self.addition();
+                self.check(async || trial.add_member(&addition).await)
+                    .await?;
+            }
+            Step::Promote => self.check(async || trial.promote_member(new).await).await?,
+            Step::Remove => self.check(async || trial.remove_member(old).await).await?,
             Step::Wait => {}
             Step::Done => {
                 let effect = format!("{new} has replaced {old} already; nothing changes");
@@ -114,6 +118,13 @@ impl Run<'_> {
             }
         }
         Ok(Plan::new(self.replacement.effect(cluster), None))
+    }
+
+    /// Lets the leader check a step. An interrupted run may have left a change under way.
+    async fn check(&self, send: impl AsyncFn() -> Result<Plan, Error>) -> Result<(), Failure> {
+        wait::repeat(send, wait::LIMIT, self.session)
+            .await
+            .map(drop)
     }
 
     fn addition(&self) -> AddMember {

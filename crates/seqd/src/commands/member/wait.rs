@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use seqd_client::Error;
 use seqd_client::api::{
-    Cluster, ErrorCode, Member, MemberChange, MemberState, Role, UpdateMember, exit,
+    Cluster, ErrorCode, Member, MemberState, Problem, Role, UpdateMember, exit,
 };
 use tokio::time::Instant;
 
@@ -221,17 +221,18 @@ pub(super) async fn until(
     }
 }
 
-/// Promotes a learner. Repeats the request while the learner has not caught up.
-pub(super) async fn promote(
-    name: &str,
+/// Sends a change of the members. Repeats the request while another change is under way, such as
+/// that of an interrupted command, and while a learner has not caught up.
+pub(super) async fn repeat<T>(
+    send: impl AsyncFn() -> Result<T, Error>,
     limit: Duration,
     session: &Session,
-) -> Result<MemberChange, Failure> {
+) -> Result<T, Failure> {
     let begun = Instant::now();
     let mut next_note = begun + PATIENCE;
     loop {
-        let problem = match session.client.promote_member(name).await {
-            Err(Error::Problem(problem)) if problem.is(ErrorCode::LearnerLagging) => problem,
+        let problem = match send().await {
+            Err(Error::Problem(problem)) if is_passing(&problem) => problem,
             result => return Ok(result?),
         };
         if begun.elapsed() >= limit {
@@ -244,6 +245,10 @@ pub(super) async fn promote(
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+fn is_passing(problem: &Problem) -> bool {
+    problem.is(ErrorCode::LearnerLagging) || problem.is(ErrorCode::MembershipChangeInProgress)
 }
 
 #[cfg(test)]
@@ -267,6 +272,18 @@ mod tests {
             "quorum": {"voters": 3, "reachable": reachable, "can_lose": 0}}),
         )
         .unwrap()
+    }
+
+    #[test]
+    fn a_change_that_can_succeed_later_is_repeated() {
+        for (code, expected) in [
+            (ErrorCode::MembershipChangeInProgress, true),
+            (ErrorCode::LearnerLagging, true),
+            (ErrorCode::UnsafeMemberRemoval, false),
+            (ErrorCode::NoQuorum, false),
+        ] {
+            assert_eq!(is_passing(&Problem::new(code, "")), expected, "{code:?}");
+        }
     }
 
     #[test]
