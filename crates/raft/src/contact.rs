@@ -1,6 +1,10 @@
 //! A follower's contact with its leader: the time of the last message, the longest pauses, and
 //! whether the leader's port was found closed.
 //!
+//! A leader without a quorum keeps sending heartbeats, so that no election disturbs it. Each of its
+//! messages therefore carries the time since a quorum last acknowledged it. A new leader was
+//! elected by a quorum, which counts as contact at its first message.
+//!
 //! A leader counts as lost after a silence of the *patience*. Normally, the patience is the lease,
 //! for which voters keep to their leader. On a link with longer pauses, it is twice the longest
 //! pause of the last minute, but at most two leases. A follower therefore waits longer for its
@@ -50,6 +54,8 @@ struct Inner {
     /// `lost_unless_heard`.
     heard: Option<Instant>,
     lost_unless_heard: Instant,
+    /// The last contact of the current leader with a quorum, by the leader's messages.
+    leader_had_quorum: Instant,
     /// The current leadership, the time of its first message, and its longest pauses: in the
     /// current period and in the one before.
     leader: Option<Leader>,
@@ -90,6 +96,7 @@ impl LeaderContact {
             inner: Mutex::new(Inner {
                 heard: None,
                 lost_unless_heard: now + first,
+                leader_had_quorum: now,
                 leader: None,
                 leader_since: now,
                 pauses: [Duration::ZERO; 2],
@@ -108,15 +115,21 @@ impl LeaderContact {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a message from the leader that this node follows.
-    pub(crate) fn heard(&self, vote: &Vote) {
+    /// Records a message from the leader that this node follows. A message may carry the time since
+    /// a quorum was in contact with the leader.
+    pub(crate) fn heard(&self, vote: &Vote, without_quorum_for: Option<Duration>) {
         let leader = Some(leader_of(vote));
         let now = Instant::now();
+        let had_quorum = without_quorum_for.and_then(|ago| now.checked_sub(ago));
         let mut inner = self.inner();
-        if inner.leader != leader {
+        if inner.leader == leader {
+            let before = inner.leader_had_quorum;
+            inner.leader_had_quorum = had_quorum.map_or(before, |at| at.max(before));
+        } else {
             inner.replaced_a_lost_one = inner.lost_at(self.lease) <= now;
             inner.leader = leader;
             inner.leader_since = now;
+            inner.leader_had_quorum = had_quorum.unwrap_or(now);
             inner.pauses = [Duration::ZERO; 2];
             inner.heard = None;
             inner.supports_until = None;
@@ -143,6 +156,20 @@ impl LeaderContact {
     /// Time since the leader's last message; `None` if it sent none.
     pub(crate) fn silent_for(&self) -> Option<Duration> {
         self.inner().heard.map(|heard| heard.elapsed())
+    }
+
+    /// Time since the leader's last contact with a quorum; `None` if the leader sent no message.
+    pub(crate) fn leader_without_quorum_for(&self) -> Option<Duration> {
+        let inner = self.inner();
+        inner.heard.map(|_| inner.leader_had_quorum.elapsed())
+    }
+
+    /// Returns whether the leader was in contact with a quorum less than `limit` before its last
+    /// message.
+    pub(crate) fn leader_has_quorum(&self, limit: Duration) -> bool {
+        let inner = self.inner();
+        let heard = inner.heard;
+        heard.is_some_and(|heard| heard - inner.leader_had_quorum < limit)
     }
 
     /// Records the last contact with a quorum, while this node leads.
@@ -262,10 +289,10 @@ mod tests {
 
     async fn heard_of(pauses: &[Duration]) -> LeaderContact {
         let contact = LeaderContact::new(LEASE, BEAT);
-        contact.heard(&leader());
+        contact.heard(&leader(), None);
         for pause in pauses {
             sleep(*pause).await;
-            contact.heard(&leader());
+            contact.heard(&leader(), None);
         }
         contact
     }
@@ -305,7 +332,7 @@ mod tests {
         let beats = [&SETTLED[..], &[pause], &vec![BEAT; 601]].concat();
         assert!(about(lost_after(&heard_of(&beats).await).await, LEASE));
         let contact = heard_of(&[&SETTLED[..], &[pause]].concat()).await;
-        contact.heard(&types::vote(2, LEADER, true));
+        contact.heard(&types::vote(2, LEADER, true), None);
         assert!(about(lost_after(&contact).await, LEASE));
     }
 
@@ -334,7 +361,7 @@ mod tests {
         assert!(lost);
         assert!(contact.has_ended_as(&leader()));
         assert!(!contact.has_ended_as(&types::vote(2, LEADER + 1, true)));
-        contact.heard(&leader());
+        contact.heard(&leader(), None);
         assert!(!contact.is_lost_for_certain().await);
     }
 
@@ -345,10 +372,36 @@ mod tests {
             let contact = heard_of(&[BEAT]).await;
             sleep(pause).await;
             assert_eq!(contact.has_lost(LEADER), is_lost);
-            contact.heard(&next);
+            contact.heard(&next, None);
             sleep(LEASE).await;
             assert_eq!(contact.has_lost(LEADER), is_lost);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_has_a_quorum_by_its_last_message_and_at_its_election() {
+        let contact = LeaderContact::new(LEASE, BEAT);
+        assert!(!contact.leader_has_quorum(LEASE), "no leader is known");
+        assert_eq!(contact.leader_without_quorum_for(), None);
+        contact.heard(&leader(), None);
+        assert!(contact.leader_has_quorum(LEASE), "it was just elected");
+        sleep(LEASE).await;
+        contact.heard(&leader(), None);
+        assert!(!contact.leader_has_quorum(LEASE), "no quorum acknowledged");
+        contact.heard(&leader(), Some(BEAT));
+        sleep(BEAT).await;
+        assert!(contact.leader_has_quorum(LEASE));
+        assert_eq!(contact.leader_without_quorum_for(), Some(BEAT * 2));
+        sleep(LEASE).await;
+        // A message that was sent earlier and arrives late changes nothing.
+        contact.heard(&leader(), Some(BEAT * 2 + LEASE));
+        assert!(!contact.leader_has_quorum(LEASE));
+        contact.heard(&types::vote(2, LEADER + 1, true), None);
+        assert!(contact.leader_has_quorum(LEASE), "another was elected");
+        let contact = LeaderContact::new(LEASE, BEAT);
+        sleep(LEASE).await;
+        contact.heard(&leader(), Some(LEASE));
+        assert!(!contact.leader_has_quorum(LEASE), "after a restart");
     }
 
     #[tokio::test(start_paused = true)]

@@ -56,6 +56,9 @@ pub(crate) trait ClusterView: Send + Sync {
     fn level(&self) -> Level;
     /// Returns whether this node leads and has applied all entries of earlier leaders.
     fn leads(&self) -> bool;
+    /// Time since a quorum was last in contact with this node as the leader; `None` if it does not
+    /// lead, or has just been elected.
+    fn without_quorum_for(&self) -> Option<Duration>;
 }
 
 pub(crate) struct NodeContext {

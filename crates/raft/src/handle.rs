@@ -4,7 +4,7 @@
 //! internally, in groups, with the caller's deadline. An error shows whether the proposal may have
 //! taken effect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -250,7 +250,8 @@ pub struct Status {
     pub term: u64,
     /// The leader that this node follows.
     pub leader: Option<NodeId>,
-    /// True if the leader (or, on the leader, a quorum) was in contact within an election timeout.
+    /// True if a quorum was in contact with the leader, and the leader with this node, within an
+    /// election timeout.
     pub has_quorum_contact: bool,
     /// True if this node leads, or the leader recently answered a ping of this node. Contact is
     /// proved by the leader's messages, which may arrive although this node cannot reach the
@@ -274,10 +275,14 @@ pub struct Status {
     pub purged: u64,
     pub digest: Digest,
     pub last_log: u64,
-    /// The number of voters.
+    /// The number of voters. While a change of voters is under way, this and `reachable` count the
+    /// former or the new voters, whichever can lose the fewest.
     pub voters: usize,
     /// The number of voters that this node reaches, including itself.
     pub reachable: usize,
+    /// The former and the new voters of a change of voters that is under way. It needs a majority
+    /// of both.
+    pub voter_change: Option<[BTreeSet<NodeId>; 2]>,
     /// All members, by name.
     pub members: Vec<MemberStatus>,
     /// The number of leader changes that this node has observed.

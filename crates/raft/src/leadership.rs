@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::Role;
 use crate::messages::Ping;
+use crate::quorum::Configs;
 use crate::replica::Replica;
 use crate::storage::machine::Machine;
 use crate::types::{Member, TypeConfig, Vote};
@@ -104,33 +105,50 @@ impl Replica {
         self.leader().filter(|_| self.has_quorum_contact())
     }
 
-    /// Returns whether a quorum (or, on a follower, the leader) was in contact within an election
-    /// timeout.
+    /// Returns whether a quorum was in contact with the leader within an election timeout. On a
+    /// follower, the leader must also be in contact with it.
     pub(crate) fn has_quorum_contact(&self) -> bool {
-        let follows_or_leads = self.leader().is_some() || self.is_leader();
-        follows_or_leads && self.contact_left().is_some()
+        let leads = self.is_leader();
+        let leader_has_quorum = leads || self.contact.leader_has_quorum(self.election_max);
+        (leads || self.leader().is_some()) && leader_has_quorum && self.contact_left().is_some()
     }
 
-    /// Time for which the contact remains if no further message arrives; `None` once it is lost.
+    /// Time for which the contact with a quorum (or, on a follower, with the leader) remains if no
+    /// further message arrives; `None` once it is lost.
     pub(crate) fn contact_left(&self) -> Option<Duration> {
-        let silent = if !self.is_leader() {
-            self.contact.silent_for()?
-        } else if self.applied.read().membership.voter_ids().eq([self.node]) {
-            Duration::ZERO
+        let silent = if self.is_leader() {
+            self.without_quorum_for()?
         } else {
-            // The leader's first entry was applied because a quorum had it.
-            let began = self.leading().map(|leading| leading.since.elapsed());
-            self.quorum_silent_for().into_iter().chain(began).min()?
+            self.contact.silent_for()?
         };
         self.election_max
             .checked_sub(silent)
             .filter(|left| !left.is_zero())
     }
 
+    /// The voters of the last membership in the log, applied or not.
+    pub(crate) fn voters(&self) -> Configs {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let membership = metrics.membership_config.membership();
+        membership.get_joint_config().clone()
+    }
+
     /// Time since a quorum was last in contact with this leader.
     fn quorum_silent_for(&self) -> Option<Duration> {
         let acked = self.as_leader()?.last_quorum_acked()?;
         Some(RaftInstant::elapsed(&acked))
+    }
+
+    /// Time since the last contact of this node, or of the leader that it followed, with a quorum;
+    /// `None` if there was none.
+    pub(crate) fn out_of_contact_for(&self) -> Option<Duration> {
+        let (followed, led) = (
+            self.contact.leader_without_quorum_for(),
+            self.contact.led_before(),
+        );
+        let all = [self.quorum_silent_for(), followed, led];
+        all.into_iter().flatten().min()
     }
 
     /// Time since a leader (or, during its own leadership, a quorum) was last in contact; `None` if
@@ -157,9 +175,9 @@ impl Replica {
 
     /// Records contact with the leader, if the message comes from the leader that this node
     /// follows.
-    pub(crate) fn heard_if_followed(&self, vote: &Vote) {
+    pub(crate) fn heard_if_followed(&self, vote: &Vote, without_quorum_for: Option<Duration>) {
         if self.follows(vote) {
-            self.contact.heard(vote);
+            self.contact.heard(vote, without_quorum_for);
         }
     }
 
@@ -349,5 +367,17 @@ impl ClusterView for Replica {
 
     fn leads(&self) -> bool {
         self.leading().is_some()
+    }
+
+    fn without_quorum_for(&self) -> Option<Duration> {
+        if !self.is_leader() {
+            return None;
+        }
+        if self.voters().iter().flatten().eq([&self.node]) {
+            return Some(Duration::ZERO);
+        }
+        // The leader's first entry was applied because a quorum had it.
+        let began = self.leading().map(|leading| leading.since.elapsed());
+        self.quorum_silent_for().into_iter().chain(began).min()
     }
 }

@@ -64,6 +64,8 @@ pub(crate) struct AppendRequest {
     pub(crate) synced: Option<LogIdRecord>,
     /// The sender's table of the positions that nodes have acknowledged; with heartbeats only.
     pub(crate) acknowledged: Vec<Row>,
+    /// The time since a quorum last acknowledged the leader; `None` if it was just elected.
+    pub(crate) without_quorum_ms: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -15,6 +15,35 @@ pub(crate) fn has_majorities(configs: &[BTreeSet<u64>], is_counted: impl Fn(u64)
     })
 }
 
+/// The number of voters and of counted voters in the configuration that can lose the fewest; the
+/// latest of them if several can lose equally many. The quorum is kept as long as this
+/// configuration keeps its majority.
+pub(crate) fn weakest(configs: &[BTreeSet<u64>], is_counted: impl Fn(u64) -> bool) -> Counted {
+    let counted = configs.iter().map(|config| Counted {
+        voters: config.len(),
+        counted: config.iter().filter(|id| is_counted(**id)).count(),
+    });
+    counted
+        .rev()
+        .min_by_key(|it| it.spare())
+        .unwrap_or_default()
+}
+
+/// The voters of one configuration, and those of them that are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) voters: usize,
+    pub(crate) counted: usize,
+}
+
+impl Counted {
+    /// The number of counted voters above a majority; negative without one.
+    fn spare(self) -> isize {
+        let majority = self.voters / 2 + 1;
+        self.counted.cast_signed() - majority.cast_signed()
+    }
+}
+
 /// The voters that have confirmed the leadership of a term in one round.
 ///
 /// A voter confirms a term with its promise that it has not voted in a later term.
@@ -103,6 +132,25 @@ mod tests {
         assert!(!confirmed_by(joint, &[3, 4, 5, 6, 7]));
         assert!(confirmed_by(joint, &[2, 3, 4, 5]));
         assert!(!confirmed_by(&[], &[1]), "no voters are known");
+    }
+
+    #[test]
+    fn the_half_of_a_joint_membership_that_can_lose_the_fewest_counts() {
+        let count = |voters: &[&[u64]], nodes: &[u64]| {
+            let it = weakest(&configs(voters), |voter| nodes.contains(&voter));
+            (it.counted, it.voters)
+        };
+        assert_eq!(count(&[&[1, 2, 3]], &[1, 2]), (2, 3));
+        assert_eq!(count(&[], &[1]), (0, 0));
+        let joint: &[&[u64]] = &[&[1, 2, 3], &[1, 2, 3, 4]];
+        assert_eq!(count(joint, &[1, 2, 3, 4]), (4, 4), "each can lose one");
+        assert_eq!(count(joint, &[1, 2, 3]), (3, 4));
+        assert_eq!(count(joint, &[1, 3, 4]), (3, 4));
+        assert_eq!(count(joint, &[1, 4]), (2, 4), "both lack a voter");
+        assert_eq!(count(joint, &[1, 2]), (2, 4), "the new voters have none");
+        let replaced: &[&[u64]] = &[&[1, 2, 3], &[3, 4, 5]];
+        assert_eq!(count(replaced, &[1, 2, 3]), (1, 3), "one of the new voters");
+        assert_eq!(count(replaced, &[3, 4, 5]), (1, 3));
     }
 
     #[test]

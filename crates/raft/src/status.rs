@@ -1,5 +1,6 @@
 //! The cluster's status as observed by this node, for people and for readiness checks.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use openraft::async_runtime::WatchReceiver;
@@ -10,6 +11,7 @@ use crate::handle::{
     LinkStatus, MAY_BE_BEHIND, MemberStatus, Phase, ProposeError, Role, Status, StorageStats,
 };
 use crate::node::Node;
+use crate::quorum;
 use crate::replica::Replica;
 
 pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize) -> Status {
@@ -38,6 +40,7 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         last_log: 0,
         voters: 0,
         reachable: 0,
+        voter_change: None,
         members: Vec::new(),
         leader_changes,
         proposals_pending,
@@ -60,7 +63,7 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
     status.has_quorum_contact = replica.has_quorum_contact();
     let silent_for = || {
         let since_start = context.clock_since.elapsed();
-        let silent = replica.silent_for();
+        let silent = replica.out_of_contact_for();
         silent.map_or(since_start, |silent| silent.min(since_start))
     };
     status.out_of_contact_for = (!status.has_quorum_contact).then(silent_for);
@@ -69,18 +72,20 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
     status.reaches_leader =
         leader.is_some_and(|id| id == replica.node || context.diagnosis.answers(id));
     status.committed = replica.committed_index();
-    let voters: Vec<u64> = {
+    {
         let core = replica.applied.read();
         status.applied = core.applied.map_or(0, |id| id.index());
         status.digest = core.state.digest();
-        core.membership.voter_ids().collect()
-    };
+    }
     status.caught_up = replica.is_caught_up() && status.behind() <= MAY_BE_BEHIND;
-    status.voters = voters.len();
-    status.reachable = voters
-        .iter()
-        .filter(|id| **id == replica.node || context.peer(**id).is_reachable())
-        .count();
+    let is_reachable = |id| id == replica.node || context.peer(id).is_reachable();
+    let voters = replica.voters();
+    let weakest = quorum::weakest(&voters, is_reachable);
+    (status.voters, status.reachable) = (weakest.voters, weakest.counted);
+    if let [former, new] = &*voters {
+        let ids = |voters: &BTreeSet<u64>| voters.iter().copied().map(NodeId).collect();
+        status.voter_change = Some([ids(former), ids(new)]);
+    }
     status.members = members(context, replica);
     status
 }

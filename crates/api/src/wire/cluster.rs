@@ -112,12 +112,16 @@ pub struct Cluster {
     /// The agreement of the voters' wall clocks, as measured by the answering node.
     #[serde(default)]
     pub clocks: ClockAgreement,
-    /// The number of voters, reachable voters, and voters that can be lost.
+    /// The number of voters, reachable voters, and voters that can be lost. During a change of
+    /// voters, these are counts of the former or of the new voters, whichever can lose fewer.
     pub quorum: Quorum,
     /// The time for which the answering node has had no contact with a majority of the voters, in
     /// milliseconds. Null while it has.
     #[serde(default)]
     pub quorum_lost_ms: Option<u64>,
+    /// The change of voters that is under way. Null or absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voter_change: Option<VoterChange>,
     /// Every member, ordered by name.
     pub members: Vec<Member>,
     /// The names of the members that were removed, the latest first, at most 64.
@@ -147,6 +151,37 @@ impl Cluster {
         self.members.iter().find(|member| member.name == name)
     }
 
+    /// The voters that a change of voters lacks for its majorities, such as `n3 or n5`; `None` if
+    /// no change is under way or the answering node reaches enough voters.
+    #[must_use]
+    pub fn voter_change_needs(&self) -> Option<String> {
+        let change = self.voter_change.as_ref()?;
+        let lacking = [&change.former, &change.new].map(|voters| self.lacking(voters));
+        match lacking {
+            [Some(former), Some(new)] if former != new => Some(format!("{former}, and {new}")),
+            [former, new] => former.or(new),
+        }
+    }
+
+    fn lacking(&self, voters: &[String]) -> Option<String> {
+        let is_missing = |name: &&str| {
+            let member = self.member(name);
+            member.is_none_or(|member| member.state == MemberState::Unreachable)
+        };
+        let missing: Vec<&str> = voters
+            .iter()
+            .map(|name| &**name)
+            .filter(is_missing)
+            .collect();
+        let majority = voters.len() / 2 + 1;
+        match majority.saturating_sub(voters.len() - missing.len()) {
+            0 => None,
+            1 => Some(missing.join(" or ")),
+            all if all == missing.len() => Some(missing.join(" and ")),
+            some => Some(format!("{some} of {}", missing.join(", "))),
+        }
+    }
+
     /// The quorum if one node voted and another did not. A node that is not a member yet counts as
     /// reachable.
     #[must_use]
@@ -164,6 +199,15 @@ impl Cluster {
         }
         Quorum::of(all, reachable)
     }
+}
+
+/// A change of voters that is under way. It needs a majority of the former and of the new voters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VoterChange {
+    /// The names of the former voters.
+    pub former: Vec<String>,
+    /// The names of the new voters.
+    pub new: Vec<String>,
 }
 
 /// The number of voters, reachable voters, and voters that can be lost.

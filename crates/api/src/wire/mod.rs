@@ -44,7 +44,8 @@ mod workers;
 pub use access::{AccessCreated, AccessRevoked, AccessToken, CreateAccess};
 pub use cluster::{
     AddMember, ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, Member, MemberChange,
-    MemberDrain, MemberState, NoFields, Quorum, ResetLayout, Role, UpdateMember, WorkersReset,
+    MemberDrain, MemberState, NoFields, Quorum, ResetLayout, Role, UpdateMember, VoterChange,
+    WorkersReset,
 };
 pub use facts::{
     CertificateFacts, DescriptorFacts, DiskFacts, Facts, LatencyFacts, LinkFacts, MissingFacts,

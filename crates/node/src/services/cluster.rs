@@ -7,7 +7,7 @@ use std::time::Duration;
 use seqd_api::address::{base_url, check_host_port, is_node_url};
 use seqd_api::{
     AddMember, ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member,
-    MemberChange, MemberState, Page, Plan, Quorum, Role, UpdateMember, validate_name,
+    MemberChange, MemberState, Page, Plan, Quorum, Role, UpdateMember, VoterChange, validate_name,
 };
 use seqd_idgen::{Agreement, Standing, WallMs};
 use seqd_raft::{
@@ -61,6 +61,7 @@ impl ClusterService {
             },
             quorum: quorum(&status),
             quorum_lost_ms: quorum_lost_ms(&status),
+            voter_change: voter_change(&status),
             members: self.members_of(&status),
             removed: self.removed(&status),
             layouts: self.layouts(),
@@ -345,6 +346,19 @@ fn role_in(status: &Status, member: &MemberStatus) -> Role {
 fn quorum(status: &Status) -> Quorum {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Quorum::of(count(status.voters), count(status.reachable))
+}
+
+fn voter_change(status: &Status) -> Option<VoterChange> {
+    let [former, new] = status.voter_change.as_ref()?;
+    let names = |voters: &BTreeSet<NodeId>| {
+        let members = status.members.iter();
+        let voters = members.filter(|member| voters.contains(&member.id));
+        voters.map(|member| member.name.clone()).collect()
+    };
+    Some(VoterChange {
+        former: names(former),
+        new: names(new),
+    })
 }
 
 /// The number of milliseconds by which a member's clock is ahead of a majority, if it is wrong.

@@ -129,6 +129,11 @@ impl PeerClient {
         }
     }
 
+    fn without_quorum_ms(&self) -> Option<u64> {
+        let silent = self.context.view()?.without_quorum_for()?;
+        Some(u64::try_from(silent.as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// Sends entries, or a message without entries.
     pub(super) async fn append(
         &self,
@@ -159,6 +164,7 @@ impl PeerClient {
             commit: rpc.leader_commit.record(),
             synced: self.synced.last_under(&rpc.vote),
             acknowledged,
+            without_quorum_ms: self.without_quorum_ms(),
         };
         let sent = rpc.entries.last().map(|entry| entry.log_id());
         let by = (self.link, Route::Append);

@@ -142,7 +142,8 @@ pub(crate) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Ro
                 }
             } else if forwarded {
                 return Route::NotLeader;
-            } else if replica.has_quorum_contact()
+            // A leader without a quorum refuses the group at once.
+            } else if replica.contact_left().is_some()
                 && let Some(leader) = replica.leader()
                 && let Some(member) = replica.member(leader)
             {

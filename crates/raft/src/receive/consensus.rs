@@ -1,5 +1,7 @@
 //! Raft's own messages: entries, votes, a transfer of leadership.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest,
@@ -29,9 +31,10 @@ pub(super) async fn append(service: &Service, body: AcceptedMessage) -> Result<B
             context.peers.merge(envelope.to, message.acknowledged);
             let replica = replica(service)?;
             let vote = message.vote.restore();
+            let without_quorum_for = message.without_quorum_ms.map(Duration::from_millis);
             // Recorded before the append, so that it also counts while entries wait for a slow
             // disk.
-            replica.heard_if_followed(&vote);
+            replica.heard_if_followed(&vote, without_quorum_for);
             if !message.entries.is_empty() && context.disk.space.is_at_floor() {
                 let (free, _) = context.disk.space.bytes();
                 return Err(not_running(format!(
@@ -57,7 +60,7 @@ pub(super) async fn append(service: &Service, body: AcceptedMessage) -> Result<B
                 .await
                 .map_err(not_running)?;
             if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
-                replica.heard_if_followed(&vote);
+                replica.heard_if_followed(&vote, None);
                 replica.note_commit(leader_commit.map_or(0, |id| id.index()));
             }
             Ok(match reply {

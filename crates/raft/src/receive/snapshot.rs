@@ -175,7 +175,7 @@ async fn install(
         .install_full_snapshot(vote, snapshot)
         .await
         .map_err(not_running)?;
-    replica.heard_if_followed(&vote);
+    replica.heard_if_followed(&vote, None);
     seal(
         service,
         envelope.from,

@@ -310,6 +310,43 @@ fn an_isolated_leader_answers_waiting_requests_and_then_each_at_once() {
     });
 }
 
+/// The leader still sends heartbeats, so nobody runs for leader.
+#[test]
+fn a_follower_that_hears_a_leader_without_a_quorum_has_no_quorum_contact() {
+    let scene = Scene::near(5, 11);
+    scene.play(async |cluster| {
+        let leader = leader_of_all_but(cluster, None).await;
+        let term = raft(cluster, leader).status().term;
+        let others: Vec<usize> = (0..5).filter(|node| *node != leader).collect();
+        let (follower, lost) = (others[0], &others[1..]);
+        for node in lost {
+            lose(cluster, *node, Loss::Ended);
+        }
+        let election_max = raft(cluster, follower).node().context.settings.election.1;
+        sleep(election_max * 2).await;
+        for node in [leader, follower] {
+            let status = raft(cluster, node).status();
+            assert!(!status.has_quorum_contact, "n{}", node + 1);
+            assert_eq!((status.leader, status.term), (None, term));
+            assert!(
+                status.out_of_contact_for >= Some(election_max),
+                "{status:?}"
+            );
+        }
+        let asked = Instant::now();
+        let refused = next(cluster, follower).await;
+        let is_refused = matches!(refused, Some(Err(ProposeError::NoQuorum { .. })));
+        assert!(is_refused, "{refused:?}");
+        assert!(asked.elapsed() < Duration::from_millis(10));
+
+        scene.start(cluster, lost[0]).await;
+        assert_eq!(leader_of_all_but(cluster, None).await, leader);
+        assert_eq!(raft(cluster, follower).status().term, term);
+        assert!(raft(cluster, follower).status().has_quorum_contact);
+        value(cluster, follower).await;
+    });
+}
+
 #[test]
 fn an_entry_on_the_leader_s_disk_alone_is_not_acknowledged() {
     Scene::near(3, 10).play(async |cluster| {

@@ -64,6 +64,7 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
         commit: None,
         synced: None,
         acknowledged: Vec::new(),
+        without_quorum_ms: None,
     };
     let refused = send_newer(&cluster, (leader, follower), Route::Append, append).await;
     assert_eq!(refused.code, RejectionCode::NewerFormat, "{refused}");

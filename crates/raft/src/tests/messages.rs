@@ -152,6 +152,7 @@ fn consensus(lines: &mut Lines) {
         commit: Some(LAST),
         synced: None,
         acknowledged: vec![row()],
+        without_quorum_ms: Some(40),
     });
     lines.add(&AppendReply::Success);
     lines.add(&AppendReply::Partial(Some(LAST)));

@@ -210,6 +210,11 @@ fn summary(cluster: &Cluster, now: Timestamp) -> String {
         text.push_str(&runs_out(layout, now));
     }
     text.push_str(&wrong_clocks(cluster));
+    if let Some(needed) = cluster.voter_change_needs() {
+        text.push_str(&format!(
+            "\na change of voters is under way and needs {needed}."
+        ));
+    }
     if let Some(advice) = lost_for_long(cluster.quorum_lost_ms) {
         text.push_str(&format!("\n{advice}."));
     }
@@ -317,7 +322,7 @@ const MONTH: i64 = 30;
 
 #[cfg(test)]
 mod tests {
-    use seqd_client::api::Quorum;
+    use seqd_client::api::{Quorum, VoterChange};
 
     use super::*;
 
@@ -420,6 +425,32 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
             text.contains("\nno quorum for 61 s: start the missing nodes;"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_change_of_voters_names_the_voters_that_it_needs() {
+        let names = |names: &[&str]| names.iter().copied().map(str::to_owned).collect();
+        let line = |former: &[&str], new: &[&str]| {
+            let mut cluster = cluster();
+            cluster.voter_change = Some(VoterChange {
+                former: names(former),
+                new: names(new),
+            });
+            let text = summary(&cluster, Timestamp::MIN);
+            text.lines().nth(1).map(str::to_owned)
+        };
+        let under_way = "a change of voters is under way and needs";
+        // n3 is unreachable, and n4 and n5 are not members.
+        assert_eq!(line(&["n1", "n2"], &["n1", "n2", "n3"]), None);
+        for (former, new, needs) in [
+            (&["n1", "n2"][..], &["n1", "n3", "n5"][..], "n3 or n5"),
+            (&["n1", "n3"], &["n1"], "n3"),
+            (&["n1", "n3"], &["n1", "n4"], "n3, and n4"),
+            (&["n1"], &["n3", "n4"], "n3 and n4"),
+            (&["n1"], &["n3", "n4", "n5"], "2 of n3, n4, n5"),
+        ] {
+            assert_eq!(line(former, new), Some(format!("{under_way} {needs}.")));
+        }
     }
 
     #[test]

@@ -123,11 +123,18 @@ pub(super) fn quorum(facts: &Facts) -> Check {
     } else {
         None
     };
+    let change = facts.cluster.voter_change_needs().map(|needed| {
+        fail(
+            format!("a change of voters is under way and needs {needed}"),
+            "start these voters, or repair the network to them; see the page RECOVERY of the \
+             documentation, A change of voters that is stuck",
+        )
+    });
     Check::of(
         "quorum",
         "without a majority of the voters nothing is written: no sequences, no locks, no new \
          windows of IDs",
-        finding,
+        finding.into_iter().chain(change),
         format!(
             "{reachable} of {voters} voters, can lose {}",
             quorum.can_lose
@@ -147,6 +154,18 @@ pub(super) fn leader(facts: &Facts) -> Check {
         findings.push(fail(
             "no leader",
             "see quorum, links and clock; with a quorum in contact an election takes a second",
+        ));
+    }
+    // A follower notices up to a heartbeat later that its leader has lost the quorum.
+    let leads = |name: &str| {
+        let mut nodes = facts.nodes.iter();
+        let node = nodes.find(|node| node.name == name);
+        node.is_none_or(|node| node.leader.is_some())
+    };
+    if let Some(name) = leaders.iter().find(|name| !leads(name)) {
+        findings.push(fail(
+            format!("{name}, the leader, has no contact with a quorum"),
+            "see quorum, members and links; run the command again if an election is under way",
         ));
     }
     if leaders.len() > 1 {
@@ -332,5 +351,37 @@ impl Links<'_> {
                  {from} resolves {to}'s name to the right address"
             ),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqd_client::api::VoterChange;
+
+    use super::super::check::Outcome;
+    use super::super::tests::facts;
+    use super::*;
+
+    #[test]
+    fn a_change_of_voters_without_a_majority_fails() {
+        let mut facts = facts();
+        facts.cluster.voter_change = Some(VoterChange {
+            former: vec!["n1".to_owned()],
+            new: vec!["n1".to_owned(), "n4".to_owned()],
+        });
+        let check = quorum(&facts);
+        assert_eq!(check.result, Outcome::Fail);
+        let expected = "a change of voters is under way and needs n4";
+        assert!(check.detail.contains(expected), "{}", check.detail);
+    }
+
+    #[test]
+    fn a_leader_without_a_quorum_fails() {
+        let mut facts = facts();
+        facts.nodes[0].leader = None;
+        let check = leader(&facts);
+        assert_eq!(check.result, Outcome::Fail);
+        let expected = "n1, the leader, has no contact with a quorum";
+        assert!(check.detail.contains(expected), "{}", check.detail);
     }
 }

@@ -38,7 +38,7 @@ fn node(name: &str) -> Value {
             "clock.max_peer_skew": "\"500ms\"", "auth.enabled": "true"}})
 }
 
-fn facts() -> Facts {
+pub(super) fn facts() -> Facts {
     let read = json!({"node": "n1",
         "cluster": {"cluster_id": "01J9", "node": "n1", "applied": 42, "digest": "ab",
             "leader": "n1", "term": 1, "clocks": "agreed",
