@@ -291,6 +291,14 @@ fn lent_name(mode: Mode, number: u32) -> String {
     }
 }
 
+/// A prefix of names of locks that no other measurement uses.
+fn drawn_name() -> Result<String, Failure> {
+    let mut random = [0_u8; 8];
+    let drawn = getrandom::fill(&mut random);
+    drawn.map_err(|error| Failure::failed(format!("cannot draw a name: {error}")))?;
+    Ok(format!("bench-{:016x}", u64::from_be_bytes(random)))
+}
+
 fn locks(names: u64, mut headers: HeaderMap, options: &Options) -> Result<Action, Failure> {
     let json = HeaderValue::from_static("application/json");
     headers.insert(header::CONTENT_TYPE, json);
@@ -363,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_sequences_differ() {
+    fn names_of_locks_differ() {
         assert_ne!(drawn_name().unwrap(), drawn_name().unwrap());
     }
 }

@@ -25,6 +25,7 @@ fn takeover(ancestors: &[&str]) -> Takeover {
         max_peer_skew_ms: 500,
         ids_after_ms: 30_000,
         sequences: Vec::new(),
+        freed_holds: 0,
     }
 }
 
