@@ -222,6 +222,6 @@ fn kept_back(reserved: u32) -> String {
 fn held_by(holder: &Option<Box<Holder>>) -> String {
     match holder {
         Some(holder) => format!("; lease {} of {} does", holder.lease, holder.owner),
-        None => "; it was released or never taken".to_owned(),
+        None => "; it was released, has ended or was never taken".to_owned(),
     }
 }

@@ -10,6 +10,6 @@ extend js53 0 lease=4 fence=30000
 extend js53 0 lease=3 fence=41000
 > refused: lease 3 does not hold worker 0 of layout js53; lease 4 of a does
 extend js53 1 lease=4 fence=41000
-> refused: lease 4 does not hold worker 1 of layout js53; it was released or never taken
+> refused: lease 4 does not hold worker 1 of layout js53; it was released, has ended or was never taken
 extend none 0 lease=4 fence=41000
 > refused: there is no layout none

@@ -45,11 +45,11 @@ take sonyflake owner=n1 node=7 boot=1 fence=3153607000
 > refused: this cluster was restored: windows of layout sonyflake begin in 32010 ms, after all windows that were granted earlier
 # No lease of the old cluster can be extended or released.
 extend js53 0 lease=4 fence=43000
-> refused: lease 4 does not hold worker 0 of layout js53; it was released or never taken
+> refused: lease 4 does not hold worker 0 of layout js53; it was released, has ended or was never taken
 extend js53 1 lease=5 fence=43000
-> refused: lease 5 does not hold worker 1 of layout js53; it was released or never taken
+> refused: lease 5 does not hold worker 1 of layout js53; it was released, has ended or was never taken
 release js53 1 lease=5 last=11000
-> refused: lease 5 does not hold worker 1 of layout js53; it was released or never taken
+> refused: lease 5 does not hold worker 1 of layout js53; it was released, has ended or was never taken
 restart
 time 44000 44000
 take default owner=n1 node=7 boot=1 fence=74000

@@ -37,24 +37,23 @@ take js53 owner=a fence=81000
 restart
 show-deadline
 > 80000
-# An expired lease can be extended while its worker has not been granted again...
+# The lease has expired. A renewal would bypass the checks of a new lease, so it is refused.
 time 90000 90000
 next nothing
 > refused: there is no sequence nothing
 show-deadline
 > none
 extend js53 0 lease=7 fence=91000
-> extended to 91000
+> refused: lease 7 does not hold worker 0 of layout js53; it was released, has ended or was never taken
 show-deadline
-> 120000
-# ...and not after.
+> none
 extend js53 0 lease=4 fence=91000
-> refused: lease 4 does not hold worker 0 of layout js53; lease 7 of a does
+> refused: lease 4 does not hold worker 0 of layout js53; it was released, has ended or was never taken
 release js53 0 lease=7 last=60000
 > released at 60001
 show-deadline
 > none
 release js53 0 lease=7 last=60000
-> refused: lease 7 does not hold worker 0 of layout js53; it was released or never taken
+> refused: lease 7 does not hold worker 0 of layout js53; it was released, has ended or was never taken
 extend js53 0 lease=7 fence=99000
-> refused: lease 7 does not hold worker 0 of layout js53; it was released or never taken
+> refused: lease 7 does not hold worker 0 of layout js53; it was released, has ended or was never taken
