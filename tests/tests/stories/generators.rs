@@ -161,7 +161,8 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
         matches!(refused, GenerateError::WindowEnded { .. }),
         "{refused}"
     );
-    assert_eq!(at_refusal, worker, "the lease was not renewed in between");
+    let is_the_first = at_refusal.is_none_or(|at| Some(at) == worker);
+    assert!(is_the_first, "another lease was taken in between");
     assert_eq!(ids.len(), 100);
     let taken: Vec<_> = others
         .iter()

@@ -73,11 +73,9 @@ impl SequenceService {
                 |prefix, most| state.sequences(prefix, after.as_ref(), most),
                 |(name, _)| name.as_str(),
             );
-            let items = found.into_iter();
-            Page {
-                items: items.map(|(name, record)| to_api(name, record)).collect(),
-                next_cursor,
-            }
+            let items = found.into_iter().map(|(name, record)| to_api(name, record));
+            let items = items.collect();
+            Page { items, next_cursor }
         })
     }
 
