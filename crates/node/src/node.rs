@@ -101,13 +101,8 @@ impl Node {
             let wall = Arc::clone(&clock);
 
             // Consensus first: it locks the folder and checks that the folder belongs to this node.
-            let options = options(
-                &config,
-                &tls,
-                (peer_listener, consensus.clone()),
-                &clock,
-                &disk,
-            )?;
+            let peers = (peer_listener, consensus.clone());
+            let options = options(&config, &tls, peers, &clock, &disk)?;
             let started = consensus.spawn(Raft::start(options)).await;
             let raft = started
                 .map_err(|error| Stop::invariant(format!("consensus did not start: {error}")))??;
@@ -119,10 +114,7 @@ impl Node {
             let clock = Arc::new(ClockWatch::new(clock, policy, mark, raft.clocks()));
             let keeper = keeper(&config, &raft, &clock)?;
             let minters = Arc::new(Minters::start(keeper, default_layout(&raft)?));
-            let folder = config.node.data_dir.clone();
-            let marks = LastTickWriter::start(disk, folder, Arc::clone(&minters), before).map_err(
-                |error| start_failed(format!("cannot start the thread last-tick: {error}")),
-            )?;
+            let marks = mark_writer(disk, &config, Arc::clone(&minters), before)?;
 
             // Serving: the segment buffers, the services, then HTTP.
             let metrics = Arc::new(Metrics::new());
@@ -151,8 +143,10 @@ impl Node {
             let server = serve_http(tls.at_clients_port(http_listener), router, hot)?;
             let addr = server.addr();
             let mut ports = vec![server];
-            let health = Router::health(for_health, &services);
-            ports.extend(serve_health(health_listener, health)?);
+            ports.extend(serve_health(
+                health_listener,
+                Router::health(for_health, &services),
+            )?);
             let counters = &parts.metrics.protocols;
             let others =
                 protocols::start(protocol_listeners, &tls, &services, &admission, counters);
@@ -347,6 +341,16 @@ fn serve_health(listener: Option<Box<dyn Listen>>, router: Router) -> Result<Opt
 /// Stops all ports at the same time.
 async fn stop_all(ports: Vec<Port>, grace: Duration) {
     join_all(ports.into_iter().map(|port| port.stop(grace))).await;
+}
+
+fn mark_writer(
+    disk: Arc<dyn seqd_disk::Disk>,
+    config: &Config,
+    minters: Arc<Minters>,
+    before: LastTick,
+) -> Result<LastTickWriter, Stop> {
+    let marks = LastTickWriter::start(disk, config.node.data_dir.clone(), minters, before);
+    marks.map_err(|error| start_failed(format!("cannot start the thread last-tick: {error}")))
 }
 
 fn options(
