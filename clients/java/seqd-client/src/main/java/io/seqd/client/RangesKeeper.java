@@ -220,22 +220,8 @@ final class RangesKeeper {
         }
     }
 
-    /** Lets the thread return unused values and end, without waiting for it. */
-    void abandon() {
-        lock.lock();
-        try {
-            if (!isClosing) {
-                isClosing = true;
-                closeBy = System.nanoTime() + patience.toNanos();
-                changed.signalAll();
-            }
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    Ranges.Closed end() {
-        boolean wasInterrupted = false;
+    /** Lets the thread return unused values and end, without waiting for it. Returns when it ends at the latest. */
+    long abandon() {
         long deadline = System.nanoTime() + patience.toNanos();
         lock.lock();
         try {
@@ -244,6 +230,17 @@ final class RangesKeeper {
                 closeBy = deadline;
                 changed.signalAll();
             }
+            return deadline;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    Ranges.Closed end() {
+        boolean wasInterrupted = false;
+        long deadline = abandon();
+        lock.lock();
+        try {
             while (closed == null) {
                 long left = deadline - System.nanoTime();
                 if (left <= 0) {
