@@ -20,7 +20,6 @@ mod redisson;
 mod redisson_scripts;
 mod reply;
 mod request;
-mod script_texts;
 mod scripting;
 mod scripts;
 mod server;
