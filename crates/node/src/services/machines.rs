@@ -8,6 +8,7 @@
 //! failed guard. Therefore each guard extends the hold for the longest time of a lock, and a number
 //! is taken from an instance without a recent guard only if no number is free.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use seqd_state::{
@@ -101,24 +102,18 @@ impl MachinePool {
     /// number after that of the latest grant, so that a released number is not taken again at once.
     fn free(&self, state: &State, bits: u32, (place, among): (u64, u64)) -> Option<u32> {
         let count = 1_u32 << bits;
-        let mut is_held = vec![false; count as usize];
-        let mut latest = None;
-        for (Machine { number, token }, _) in self.held(state) {
-            if let Some(is_held) = is_held.get_mut(number as usize) {
-                *is_held = true;
-                latest = latest.max(Some((token, number)));
-            }
-        }
-        let first = latest.map_or(0, |(_, number)| number + 1);
-        let mut free = Vec::new();
-        for number in (first..count).chain(0..first) {
-            if !is_held.get(number as usize).is_some_and(|held| *held) {
-                free.push(number);
-            }
-            if free.len() as u64 == among {
-                break;
-            }
-        }
+        let held = self.held(state);
+        let held: BTreeMap<_, _> = held
+            .map(|(machine, _)| (machine.number, machine.token))
+            .collect();
+        let latest = held.range(..count).max_by_key(|(_, token)| **token);
+        let first = latest.map_or(0, |(number, _)| number + 1);
+        let free = (first..count)
+            .chain(0..first)
+            .filter(|number| !held.contains_key(number));
+        let free: Vec<u32> = free
+            .take(usize::try_from(among).unwrap_or(usize::MAX))
+            .collect();
         let place = place.checked_rem(free.len() as u64)?;
         free.get(usize::try_from(place).ok()?).copied()
     }

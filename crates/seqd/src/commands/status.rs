@@ -300,10 +300,7 @@ fn life(layout: &LayoutLife, now: Timestamp) -> String {
         ..
     } = layout;
     // A layout may last until after the year 9999, which RFC 3339 cannot express.
-    let date = match exhausted_at.split_once('T') {
-        Some((date, _)) => date,
-        None => exhausted_at,
-    };
+    let date = (exhausted_at.split_once('T')).map_or(&**exhausted_at, |(date, _)| date);
     let years = match seconds_to(exhausted_at, now) {
         Some(seconds) if seconds <= 0 => " (full)".to_owned(),
         Some(seconds) => format!(" ({}y)", seconds / SECONDS_PER_YEAR),
