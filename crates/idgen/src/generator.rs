@@ -38,6 +38,18 @@ pub enum Mint {
     Refused(Refusal),
 }
 
+impl Mint {
+    /// Returns whether a second reading of the clock may change the result: the reading may be
+    /// older than that of another thread, because this thread was stopped after it.
+    #[must_use]
+    pub const fn may_be_stale(&self) -> bool {
+        matches!(
+            self,
+            Self::Wait { .. } | Self::Refused(Refusal::ClockBehind { .. } | Refusal::NotYet { .. })
+        )
+    }
+}
+
 /// The reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

@@ -204,12 +204,11 @@ const FAR_BEHIND_MS: u64 = 60_000;
 /// A node whose clock is wrong has another error, `clock-skewed`, as soon as a majority disagrees
 /// with it. A large difference therefore mostly means that all clocks were ahead.
 fn clock_behind(by_ms: u64) -> &'static str {
-    match by_ms >= FAR_BEHIND_MS {
-        true => {
-            "if this node's clock is correct now and was ahead before: `seqd worker reset NODE`, \
-             see the page CLOCKS of the documentation; otherwise correct the clock"
-        }
-        false => "use another node; this node serves again when its clock is correct",
+    if by_ms >= FAR_BEHIND_MS {
+        "if this node's clock is correct now and was ahead before: `seqd worker reset NODE`, see \
+         the page CLOCKS of the documentation; otherwise correct the clock"
+    } else {
+        "use another node; this node serves again when its clock is correct"
     }
 }
 

@@ -3,9 +3,10 @@ again.
 
   contention.py SEQD_BINARY [SECONDS [KILLS]]
 
-Three nodes with TLS and tokens run in a temporary folder. A holder takes a local file lock, which is free if no other
-holder is inside, and writes its fencing token into a ledger. Tokens in the order of the ledger must
-rise.
+Three nodes with TLS and tokens run in a temporary folder. A holder takes a local file lock, which
+is free if no other holder is inside, and writes its fencing token into a ledger. Tokens in the
+order of the ledger must rise. The contenders run until the last node has been started again;
+SECONDS is the time of the run without the time of the starts.
 """
 
 import fcntl
@@ -42,11 +43,12 @@ def access(cluster):
 
 
 def contender(number, ports, options, folder, end):
-    """Acquires, checks, works and releases until the end; after an error it tries the next node."""
+    """Acquires, checks, works and releases until `end` is set; after an error it tries the next
+    node."""
     clients = [redis.Redis(port=port, **options) for port in ports]
     ledger, inside = folder / "ledger", open(folder / "inside", "w")
     turn = number
-    while time.time() < end:
+    while not end.is_set():
         client = clients[turn % len(clients)]
         turn += 1
         began = time.monotonic()
@@ -103,7 +105,7 @@ def main():
         tempfile.TemporaryDirectory(prefix="seqd-contention.") as scratch,
         Cluster(binary, more=["redis"]) as cluster,
     ):
-        folder, end = pathlib.Path(scratch), time.time() + seconds
+        folder, end = pathlib.Path(scratch), multiprocessing.Event()
         ports, options = [node["redis"] for node in cluster.ports.values()], access(cluster)
         processes = [
             multiprocessing.Process(target=contender, args=(number, ports, options, folder, end))
@@ -113,7 +115,7 @@ def main():
             process.start()
         gaps = []
         for _ in range(kills):
-            time.sleep(seconds / (kills + 1) / 2)
+            time.sleep(seconds / kills / 2)
             leader, before = cluster.leader(), len(turns(folder))
             cluster.kill(leader)
             began = time.monotonic()
@@ -122,8 +124,9 @@ def main():
                 until(lambda before=before: len(turns(folder)) > before, 20),
             ):
                 gaps.append(round(time.monotonic() - began, 2))
-            time.sleep(seconds / (kills + 1) / 2)
+            time.sleep(seconds / kills / 2)
             cluster.start()
+        end.set()
         for process in processes:
             process.join()
         report(folder, gaps)

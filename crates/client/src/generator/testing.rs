@@ -36,7 +36,7 @@ impl Clock {
     }
 
     /// Lets the next reading appear as that of a thread that was stopped after it.
-    pub(super) fn read_once_behind_ms(&self, by: i64) {
+    pub(super) fn reading_once_behind_ms(&self, by: i64) {
         self.stale.store(by, Ordering::Relaxed);
     }
 

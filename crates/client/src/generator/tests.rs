@@ -172,9 +172,9 @@ async fn a_reading_before_that_of_another_thread_is_replaced_by_a_second_one() {
     for _ in 0..10 {
         sleep(Duration::from_millis(200)).await;
         let other = generator.id().await.unwrap();
-        clock.read_once_behind_ms(100);
+        clock.reading_once_behind_ms(100);
         let id = generator.id().await.unwrap();
-        clock.read_once_behind_ms(100);
+        clock.reading_once_behind_ms(100);
         let next = generator.try_id().unwrap().unwrap();
         assert!(before < other && other < id && id < next);
         before = next;

@@ -19,14 +19,12 @@ const LOOKS_PER_TICK: u32 = 20_000;
 /// A renewal that ended within this time counts as recent.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Returns whether a second reading of the clock may change the result: the reading may be older
-/// than that of another thread, because this thread was stopped after it.
+/// See [`Mint::may_be_stale`]. The clock guard judges the reading first, and may refuse it.
 fn may_be_stale(mint: &Result<Mint, GenerateError>) -> bool {
-    matches!(
-        mint,
-        Ok(Mint::Wait { .. } | Mint::Refused(Refusal::ClockBehind { .. } | Refusal::NotYet { .. }))
-            | Err(GenerateError::ClockBehind { .. })
-    )
+    match mint {
+        Ok(mint) => mint.may_be_stale(),
+        Err(error) => matches!(error, GenerateError::ClockBehind { .. }),
+    }
 }
 
 impl Minter {

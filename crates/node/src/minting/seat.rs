@@ -304,14 +304,12 @@ impl Seat {
     }
 }
 
-/// Returns whether a second reading of the clock may change the result: the reading may be older
-/// than that of another thread, because this thread was stopped after it.
+/// See [`Mint::may_be_stale`]. The clock guard judges the reading first, and may refuse it.
 pub(super) fn may_be_stale(mint: &Result<Mint, MintError>) -> bool {
-    matches!(
-        mint,
-        Ok(Mint::Wait { .. } | Mint::Refused(Refusal::ClockBehind { .. } | Refusal::NotYet { .. }))
-            | Err(MintError::ClockBehind { .. })
-    )
+    match mint {
+        Ok(mint) => mint.may_be_stale(),
+        Err(error) => matches!(error, MintError::ClockBehind { .. }),
+    }
 }
 
 fn no_lease_yet() -> MintError {

@@ -34,6 +34,19 @@ pub(super) enum Ended {
     Broken(String),
 }
 
+impl Ended {
+    /// Returns the error of a call whose first frame, if it was queued, has this position, on a
+    /// connection of which the operating system has accepted `accepted` bytes.
+    fn of_call(&self, position: Option<u64>, accepted: u64) -> CallError {
+        let is_sent = position.is_some_and(|position| accepted > position);
+        match self {
+            Self::Unused(error) => error.clone(),
+            Self::Broken(why) if is_sent => CallError::Broken(why.clone()),
+            Self::Broken(why) => CallError::Unsent(why.clone()),
+        }
+    }
+}
+
 pub(super) struct Calls {
     inner: Mutex<Inner>,
     pub(super) window: SendWindow,
@@ -51,7 +64,8 @@ struct Inner {
     is_open: bool,
     /// The connection accepts no more calls. Calls in flight may still receive a response.
     is_retired: bool,
-    is_ended: bool,
+    /// The error of a call that begins after the connection has ended.
+    ended: Option<CallError>,
     was_used: bool,
     last_frame: Instant,
     /// The time since which at least one call has been open.
@@ -100,7 +114,7 @@ impl Calls {
             is_connected: false,
             is_open: false,
             is_retired: false,
-            is_ended: false,
+            ended: None,
             was_used: false,
             last_frame: now,
             busy_since: now,
@@ -119,11 +133,11 @@ impl Calls {
     /// Returns whether new calls may use the connection.
     pub(super) fn takes_calls(&self) -> bool {
         let inner = self.lock();
-        !inner.is_retired && !inner.is_ended
+        !inner.is_retired && inner.ended.is_none()
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.lock().is_ended
+        self.lock().ended.is_some()
     }
 
     pub(super) fn connected(&self) {
@@ -134,13 +148,13 @@ impl Calls {
         self.lock().is_connected
     }
 
-    /// Begins a call. Returns `None` if the connection has ended.
-    pub(super) fn begin(&self, place: OwnedSemaphorePermit) -> Option<(u64, Waiting)> {
+    /// Begins a call. If the connection has ended, the error is the reason, and nothing was sent.
+    pub(super) fn begin(&self, place: OwnedSemaphorePermit) -> Result<(u64, Waiting), CallError> {
         let (reply, waiting) = oneshot::channel();
         let now = Instant::now();
         let mut inner = self.lock();
-        if inner.is_ended {
-            return None;
+        if let Some(why) = &inner.ended {
+            return Err(why.clone());
         }
         if inner.calls.is_empty() {
             inner.busy_since = now;
@@ -159,7 +173,7 @@ impl Calls {
             _place: place,
         };
         inner.calls.insert(number, call);
-        Some((number, waiting))
+        Ok((number, waiting))
     }
 
     /// Returns whether a part of a call is still to be sent. If so, its position is `position`.
@@ -315,28 +329,20 @@ impl Calls {
         let mut inner = self.lock();
         let is_idle = inner.calls.is_empty() && !inner.was_used;
         inner.was_used = false;
-        inner.is_ended |= is_idle;
+        if is_idle {
+            inner.ended = Some(CallError::Unsent("the connection was idle".to_owned()));
+        }
         is_idle
     }
 
     /// Ends all calls of a connection of which the operating system has accepted `accepted` bytes.
     pub(super) fn end(&self, ended: &Ended, accepted: u64) {
         let mut inner = self.lock();
-        inner.is_ended = true;
+        inner.ended = Some(ended.of_call(None, accepted));
         let calls = std::mem::take(&mut inner.calls);
         drop(inner);
         for (_, call) in calls {
-            let error = match ended {
-                Ended::Unused(error) => error.clone(),
-                Ended::Broken(why) => {
-                    let is_sent = call.position.is_some_and(|position| accepted > position);
-                    if is_sent {
-                        CallError::Broken(why.clone())
-                    } else {
-                        CallError::Unsent(why.clone())
-                    }
-                }
-            };
+            let error = ended.of_call(call.position, accepted);
             call.end(Err(error));
         }
     }

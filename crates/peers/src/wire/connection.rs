@@ -88,9 +88,7 @@ impl Connection {
         let Ok(Ok(place)) = place else {
             return Err(CallError::Unsent("too many calls are under way".to_owned()));
         };
-        let Some((call, mut waiting)) = self.calls.begin(place) else {
-            return Err(CallError::Unsent("the connection was closed".to_owned()));
-        };
+        let (call, mut waiting) = self.calls.begin(place)?;
         let mut under_way = UnderWay {
             connection: self,
             call,

@@ -80,7 +80,7 @@ async fn the_number_without_a_guard_for_the_longest_time_is_taken_if_none_is_fre
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_number_is_taken_after_those_that_were_free_before() {
+async fn a_released_number_is_the_last_that_is_assigned_again() {
     let numbers = Numbers::begin();
     for (number, instance) in (0..).zip(["a", "b"]) {
         assert_eq!(numbers.take(instance, STALE_MS).await, Some(number));

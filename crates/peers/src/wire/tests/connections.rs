@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use seqd_net::{Dial, Dialing};
 use tokio::runtime;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::support::{Network, TestHandler, post, until};
-use crate::tasks::RuntimeTasks;
+use crate::tasks::{RuntimeTasks, Task, Tasks};
 use crate::wire::dialer::Dialer;
 use crate::wire::frame::{Frame, Part, VERSION};
 use crate::wire::route::Route;
@@ -436,6 +438,27 @@ impl Dial for Threads {
             Err(io::ErrorKind::ConnectionRefused.into())
         })
     }
+}
+
+/// Runs a task at once instead of spawning it: it ends before the caller continues.
+struct AtOnce;
+
+impl Tasks for AtOnce {
+    fn spawn(&self, task: Task) -> JoinHandle<()> {
+        task.now_or_never().unwrap();
+        tokio::spawn(async {})
+    }
+
+    fn bind(&self, task: Task) -> Task {
+        task
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_refused_before_its_first_call_begins_refuses_that_call() {
+    let dialer = Dialer::new(Arc::new(Threads::default()), Arc::new(AtOnce));
+    let answer = post(&dialer, Link::Control, Route::Ping, "x", SECOND).await;
+    assert!(matches!(answer, Err(CallError::Refused)), "{answer:?}");
 }
 
 #[test]
