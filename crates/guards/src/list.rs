@@ -90,6 +90,8 @@ guards! {
     AnswerSender,
     /// A start of another cluster is rejected.
     ForeignRefused,
+    /// Of two clusters that were made from one, the later one stops.
+    SiblingStopped,
     /// A start with less than the node has acknowledged is excluded.
     AcknowledgedKept,
     /// Of two starts with one number, only the first one seen takes part.
@@ -270,6 +272,12 @@ guards! {
     CheckpointKeepsPace,
     /// The requests of a tenant that wait for locks at a node do not exceed its share.
     WaitsHaveShares,
+    /// A lock is charged to the tenant of an expired hold until its delay ends.
+    DelayCharged,
+    /// Leases of one tenant that are requested at once do not exceed its share of the workers.
+    ShareOfWorkers,
+    /// A machine number with a recent guard is not taken over.
+    RecentNumberKept,
     /// A response with an `Idempotency-Key` is stored only if its tenant has room for it.
     AnswersHaveRoom,
     /// On a late node, a client's requests beyond the width of its lane wait.
@@ -277,6 +285,8 @@ guards! {
 
     // Ordered values and timestamps.
 
+    /// Large draws of timestamps leave a part of the lead to small ones.
+    SmallDrawsHaveLead,
     /// Windows belong to one term.
     WindowsOfOneTerm,
     /// No value is drawn from a window that the log has voided.

@@ -119,7 +119,9 @@ fn of_workers(refusal: &WorkerRefusal) -> ErrorCode {
             ErrorCode::ClockBehind
         }
         WorkerRefusal::FenceTooFar { .. } => ErrorCode::ClockSkewed,
-        WorkerRefusal::WorkersExhausted { .. } => ErrorCode::WorkersExhausted,
+        WorkerRefusal::WorkersExhausted { .. } | WorkerRefusal::ShareReached { .. } => {
+            ErrorCode::WorkersExhausted
+        }
         WorkerRefusal::WindowsBeginLater { .. } => ErrorCode::NoWorkerYet,
         WorkerRefusal::UnknownDatacenter { .. } | WorkerRefusal::ReleaseOutsideWindow { .. } => {
             ErrorCode::InvalidArgument

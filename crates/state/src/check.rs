@@ -236,6 +236,7 @@ mod tests {
     fn take_of(layout: String, owner: String) -> Command {
         WorkerCommand::TakeLease(TakeLease {
             tenant: crate::Tenant::OPERATOR,
+            share: crate::Share::WHOLE,
             layout,
             owner,
             node: None,

@@ -116,6 +116,7 @@ pub fn state_rows(input: &[u8]) {
 fn used(state: &State) -> Vec<Command> {
     let lease = WorkerCommand::TakeLease(TakeLease {
         tenant: crate::Tenant::OPERATOR,
+        share: crate::Share::WHOLE,
         layout: "default".to_owned(),
         owner: "n1".to_owned(),
         node: None,
@@ -127,7 +128,7 @@ fn used(state: &State) -> Vec<Command> {
     for lock in state.locks("", None).take(8) {
         commands.extend(uses_of(lock).map(Command::from));
     }
-    for (name, record) in state.sequences("", None, 8) {
+    for (name, record) in state.sequences("", None).take(8) {
         let name = || name.clone();
         let next = record.next_value().unwrap_or(0);
         let uses = [
@@ -211,7 +212,7 @@ fn uses_of(lock: LockView<'_>) -> impl Iterator<Item = LockCommand> {
 
 /// Reads the state as a node does while it serves.
 fn looked_at(state: &State) {
-    for (name, record) in state.sequences("", None, 100) {
+    for (name, record) in state.sequences("", None).take(100) {
         let (next, remaining) = (record.next_value(), record.remaining());
         // The last index has no value, so that the mark after the last value is itself an index.
         let is_over = remaining == Some(0) || record.next_index == u64::MAX;
@@ -226,8 +227,9 @@ fn looked_at(state: &State) {
     }
     for lock in state.locks("", None) {
         let (holders, waiters) = (lock.holders().count(), lock.waiters().count());
-        assert!(holders + waiters > 0 || lock.delayed_until().is_some());
-        assert!(state.lock(lock.name.as_str()).is_some());
+        let is_in_use = holders + waiters > 0 || lock.delayed_until().is_some();
+        assert_eq!(is_in_use, lock.is_in_use());
+        assert_eq!(is_in_use, state.lock(lock.name.as_str()).is_some());
     }
     let _ = (state.next_deadline(), state.secret(), state.restoration());
 }

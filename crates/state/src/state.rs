@@ -26,7 +26,7 @@ use crate::tenant::Holdings;
 use crate::tokens::record::{OneTimeId, OneTimeRecord};
 use crate::workers::commands::Holder;
 use crate::workers::past::PastIndex;
-use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord, is_live, ms_until_free};
+use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord, is_live};
 use crate::workers::room::LayoutUse;
 
 /// The lease holder that may have minted an ID.
@@ -198,18 +198,6 @@ impl State {
         in_use
     }
 
-    /// Returns the milliseconds until the worker of a lease can be granted, by the applied times
-    /// and provided that the lease is not renewed; 0 if the worker is free.
-    #[must_use]
-    pub fn ms_until_free(&self, lease: &LeaseView<'_>) -> u64 {
-        let parts = self.context().zip(self.layout(lease.layout));
-        let wait_ms = parts.and_then(|(context, layout)| {
-            let tick = layout.tick_at(context.wall_ms).ok()?;
-            Some(ms_until_free(&context, layout, tick, lease.record))
-        });
-        wait_ms.unwrap_or(0)
-    }
-
     /// Returns the ended leases after `after` whose workers were granted again, by lease ID, with
     /// layout, worker and holder.
     pub fn past_leases(&self, after: LeaseId) -> impl Iterator<Item = (&str, WorkerId, Holder)> {
@@ -351,7 +339,8 @@ impl State {
         self.tables.one_time.holdings()
     }
 
-    /// Returns the holdings of tenants in locks. Each holder and each waiter counts as one.
+    /// Returns the holdings of tenants in locks. Each holder, each waiter and each delay counts as
+    /// one.
     #[must_use]
     pub fn locks_held(&self) -> &Holdings {
         self.tables.locks.holdings()
@@ -408,24 +397,19 @@ impl State {
         tokens.apply(self.last_wall_ms(), command)
     }
 
-    /// Returns up to `limit` sequences after `after` whose names begin with `prefix`, by name.
-    #[must_use]
-    pub fn sequences(
-        &self,
-        prefix: &str,
-        after: Option<&SequenceName>,
-        limit: usize,
-    ) -> Vec<(&SequenceName, &SequenceRecord)> {
+    /// Returns the sequences after `after` whose names begin with `prefix`, deleted ones included,
+    /// by name.
+    pub fn sequences<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a SequenceName>,
+    ) -> impl Iterator<Item = (&'a SequenceName, &'a SequenceRecord)> {
         let from = match after {
             Some(after) if after.as_str() >= prefix => Bound::Excluded(after.as_str()),
             _ => Bound::Included(prefix),
         };
         let behind = self.tables.sequences.range::<str>((from, Bound::Unbounded));
-        let matching = behind.take_while(|(name, _)| name.as_str().starts_with(prefix));
-        matching
-            .filter(|(_, record)| !record.deleted)
-            .take(limit)
-            .collect()
+        behind.take_while(move |(name, _)| name.as_str().starts_with(prefix))
     }
 
     #[cfg(feature = "test-next-level")]

@@ -37,6 +37,11 @@ pub const MAX_TIMESTAMPS: u64 = 100_000;
 
 const _: () = assert!(MAX_TIMESTAMPS < 1 << TIMESTAMP_COUNTER_BITS);
 
+/// The largest draw of timestamps that may use the last quarter of the permitted lead over the
+/// clock. More requests than a node serves in a millisecond would be needed to use it up with such
+/// draws, so clients with larger draws exclude no others.
+const SMALL_TIMESTAMPS: u64 = 1000;
+
 /// The smallest window that a leader requests. Grants of a rarely used sequence stay small, because
 /// the rest of a window is lost if the leader fails.
 const MIN_WINDOW: u64 = 1024;
@@ -217,7 +222,8 @@ impl Windows {
     }
 
     /// The milliseconds by which the clock must advance before `count` timestamps can be drawn: 0,
-    /// unless they would be more than `MAX_TIMESTAMPS_AHEAD_MS` ahead of it.
+    /// unless they would be more than `MAX_TIMESTAMPS_AHEAD_MS` ahead of it, or three quarters of
+    /// that for a draw of more than [`SMALL_TIMESTAMPS`].
     #[must_use]
     pub fn timestamps_wait_ms(&self, state: &State, count: u64, now: WallMs) -> u64 {
         let first = match &self.timestamps {
@@ -225,7 +231,12 @@ impl Windows {
             None => (state.timestamp_bound().0 + 1) << TIMESTAMP_COUNTER_BITS,
         };
         let last_ms = first.saturating_add(count.saturating_sub(1)) >> TIMESTAMP_COUNTER_BITS;
-        last_ms.saturating_sub(now.0.saturating_add(MAX_TIMESTAMPS_AHEAD_MS))
+        let most_ahead_ms = if count > SMALL_TIMESTAMPS && !is_out!(SmallDrawsHaveLead) {
+            MAX_TIMESTAMPS_AHEAD_MS / 4 * 3
+        } else {
+            MAX_TIMESTAMPS_AHEAD_MS
+        };
+        last_ms.saturating_sub(now.0.saturating_add(most_ahead_ms))
     }
 
     /// The command whose grant makes a draw possible; `None` if it is possible already. A draw of 0

@@ -352,6 +352,7 @@ async fn a_lost_lease_is_followed_by_another() {
     let taken = story.replica.apply(vec![seqd_state::Command::Workers(
         seqd_state::WorkerCommand::TakeLease(seqd_state::TakeLease {
             tenant: seqd_state::Tenant::OPERATOR,
+            share: seqd_state::Share::WHOLE,
             layout: "default".to_owned(),
             owner: "n1".to_owned(),
             node: Some(node),

@@ -8,12 +8,12 @@ use std::fmt::{Debug, Display};
 use seqd_api::{ErrorCode, SequenceSpec};
 use seqd_raft::{DrawError, MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName, Share, State,
+    Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName, State,
 };
 use tokio::time::Instant;
 
 use super::differences::Differs;
-use super::room::{NoRoom, rule};
+use super::room::NoRoom;
 use crate::access::NotLetIn;
 use crate::codes::{self, Change};
 use crate::minting::MintError;
@@ -130,22 +130,6 @@ pub(crate) enum LeaseError {
         lease: u128,
         owner: String,
     },
-    #[error(
-        "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers and \
-         may hold at most {most} now: its share ({}%, limits.tenant_share) {}; its next lease ends \
-         in {retry_after_ms} ms",
-        .share.percent(),
-        rule(*.share)
-    )]
-    Share {
-        layout: String,
-        owner: String,
-        held: u64,
-        most: u64,
-        workers: u64,
-        share: Share,
-        retry_after_ms: u64,
-    },
     #[error("the lease of worker {worker} in {layout} has ended")]
     Over { layout: String, worker: u32 },
 }
@@ -229,7 +213,6 @@ impl ServiceError {
             ) => ErrorCode::GrantSuperseded,
             Self::Lease(LeaseError::NotGranted { .. } | LeaseError::Over { .. })
             | Self::Lock(LockError::NotTheHolder { .. }) => ErrorCode::LeaseLost,
-            Self::Lease(LeaseError::Share { .. }) => ErrorCode::WorkersExhausted,
             Self::Key(KeyError::InProgress { .. }) => ErrorCode::InProgress,
             Self::Key(KeyError::Mismatch { .. }) => ErrorCode::FingerprintMismatch,
             Self::OneTime(OneTimeError::Used) => ErrorCode::TokenUsed,

@@ -20,6 +20,7 @@ use super::Parts;
 use super::cluster::ClusterService;
 use super::error::ServiceError;
 use super::health::HealthService;
+use super::page::each_sequence;
 use crate::REVISION;
 use crate::access::Access;
 use crate::config::{self, Config};
@@ -35,8 +36,11 @@ const OTHERS: Duration = Duration::from_secs(1);
 /// The largest number of sequences that are listed.
 const SEQUENCES: usize = 20;
 
-/// The number of sequences that are read at a time. `apply` waits meanwhile.
-const PAGE: usize = 1000;
+/// Keeps the sequences with the least left.
+fn keep_least(found: &mut Vec<SequenceLeft>) {
+    found.sort_by(|one, other| one.remaining_ratio.total_cmp(&other.remaining_ratio));
+    found.truncate(SEQUENCES);
+}
 
 pub(crate) struct FactsService {
     pub(crate) config: Config,
@@ -209,32 +213,25 @@ impl FactsService {
     }
 
     fn sequences(&self) -> Vec<SequenceLeft> {
-        let (mut found, mut after) = (Vec::new(), None);
-        loop {
-            let (count, last) = self.raft.state(|state| {
-                let page = state.sequences("", after.as_ref(), PAGE);
-                for (name, record) in &page {
-                    let Some(total) = record.definition.progression.total() else {
-                        continue;
-                    };
-                    let left = record.remaining().unwrap_or(total);
-                    let remaining_ratio = left as f64 / (total as f64).max(1.0);
-                    if remaining_ratio < SequenceLeft::LITTLE {
-                        found.push(SequenceLeft {
-                            name: name.as_str().to_owned(),
-                            remaining_ratio,
-                        });
-                    }
-                }
-                (page.len(), page.last().map(|(name, _)| (*name).clone()))
-            });
-            found.sort_by(|one, other| one.remaining_ratio.total_cmp(&other.remaining_ratio));
-            found.truncate(SEQUENCES);
-            if count < PAGE {
-                return found;
+        let mut found = Vec::new();
+        each_sequence(&self.raft, |name, record| {
+            let Some(total) = record.definition.progression.total() else {
+                return;
+            };
+            let left = record.remaining().unwrap_or(total);
+            let remaining_ratio = left as f64 / (total as f64).max(1.0);
+            if remaining_ratio < SequenceLeft::LITTLE {
+                found.push(SequenceLeft {
+                    name: name.as_str().to_owned(),
+                    remaining_ratio,
+                });
             }
-            after = last;
-        }
+            if found.len() == 2 * SEQUENCES {
+                keep_least(&mut found);
+            }
+        });
+        keep_least(&mut found);
+        found
     }
 
     fn resources(&self, state: &State) -> Vec<ResourceUse> {

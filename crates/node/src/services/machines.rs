@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use seqd_guards::is_out;
 use seqd_state::{
     FencingToken, LockHolder, LockName, LockRefusal, MAX_LOCK_TTL_MS, Refusal, State, Tenant,
 };
@@ -125,7 +126,8 @@ impl MachinePool {
         let now = state.cluster_ms();
         let held = self.held(state).filter(|(machine, holder)| {
             let since_guard_ms = HOLD_MS.saturating_sub(holder.until.left_at(now));
-            machine.number < 1 << bits && holder.ttl_ms == HOLD_MS && since_guard_ms >= stale_ms
+            let is_stale = since_guard_ms >= stale_ms || is_out!(RecentNumberKept);
+            machine.number < 1 << bits && holder.ttl_ms == HOLD_MS && is_stale
         });
         let stalest = held.min_by_key(|(_, holder)| holder.until);
         stalest.map(|(machine, _)| machine)

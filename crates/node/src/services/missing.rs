@@ -76,9 +76,9 @@ impl SequenceService {
 /// all, for a typing error in the first letter.
 fn near_names(state: &State, name: &str) -> Vec<String> {
     let first = name.get(..1).unwrap_or_default();
-    let alike = state.sequences(first, None, NEAR_AMONG);
-    let any = state.sequences("", None, NEAR_AMONG);
-    let found = alike.into_iter().chain(any);
+    let alike = state.sequences(first, None).take(NEAR_AMONG);
+    let any = state.sequences("", None).take(NEAR_AMONG);
+    let found = alike.chain(any).filter(|(_, record)| !record.deleted);
     found.map(|(name, _)| name.as_str().to_owned()).collect()
 }
 

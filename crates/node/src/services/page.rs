@@ -1,6 +1,8 @@
 //! Pages of a list: limits, and the cursor, which is the place where a page ended.
 
 use seqd_api::{ListQuery, Page, Plan};
+use seqd_raft::Raft;
+use seqd_state::{SequenceName, SequenceRecord};
 
 use super::error::RequestError;
 
@@ -29,23 +31,19 @@ impl PageRequest {
         })
     }
 
-    /// The items whose names begin with `asked` and with one of `permitted`, and the cursor after
-    /// them. `read` returns the first of the items after the cursor that begin with a prefix.
-    pub(crate) fn permitted<'a, T, R: IntoIterator<Item = T>>(
+    /// The results of `keep` for the records whose names begin with `asked` and with one of
+    /// `permitted`, and the cursor after them. `read` returns the records after the cursor that
+    /// begin with a prefix, each with its name.
+    pub(crate) fn permitted<'a, R, T, I: IntoIterator<Item = (&'a str, R)>>(
         &self,
         (permitted, asked): (&'a [String], &'a str),
-        read: impl Fn(&'a str, usize) -> R,
-        name: impl Fn(&T) -> &str,
+        read: impl Fn(&'a str) -> I,
+        mut keep: impl FnMut(R) -> Option<T>,
     ) -> (Vec<T>, Option<String>) {
-        let mut found = Vec::new();
-        for prefix in permitted.iter().filter_map(|own| narrower(own, asked)) {
-            found.extend(read(prefix, self.limit + 1 - found.len()));
-        }
-        let more = found.len() > self.limit;
-        found.truncate(self.limit);
-        let last = found.last().filter(|_| more);
-        let next_cursor = last.map(|item| behind(name(item)));
-        (found, next_cursor)
+        let prefixes = permitted.iter().filter_map(|own| narrower(own, asked));
+        let records = prefixes.flat_map(read);
+        let (found, last) = collect(records, self.limit, |_, record| keep(record));
+        (found, last.map(behind))
     }
 
     /// Selects the page from all items, which are in order.
@@ -70,21 +68,48 @@ impl PageRequest {
 /// waits.
 const MOST_LOOKED_AT: usize = 10_000;
 
+/// The number of records that [`each_sequence`] scans before `apply` may run.
+const SCANNED_TOGETHER: usize = 1000;
+
 /// Collects the results of `keep` from ordered records, until there are `limit` results or
-/// [`MOST_LOOKED_AT`] records were scanned. Returns the key of the last record if more may follow.
+/// [`MOST_LOOKED_AT`] records were scanned. Returns the key of the last scanned record if more
+/// records follow.
 pub(crate) fn collect<K, R, T>(
     records: impl Iterator<Item = (K, R)>,
     limit: usize,
     mut keep: impl FnMut(&K, R) -> Option<T>,
 ) -> (Vec<T>, Option<K>) {
     let mut kept = Vec::new();
-    for (looked_at, (key, record)) in (1..).zip(records) {
+    let mut records = records.take(MOST_LOOKED_AT + 1).enumerate().peekable();
+    while let Some((index, (key, record))) = records.next() {
         kept.extend(keep(&key, record));
-        if kept.len() >= limit || looked_at >= MOST_LOOKED_AT {
+        let is_full = kept.len() >= limit || index + 1 == MOST_LOOKED_AT;
+        if is_full && records.peek().is_some() {
             return (kept, Some(key));
         }
     }
     (kept, None)
+}
+
+/// Passes all sequences, without the deleted ones, to `visit` by name. `apply` may run in between,
+/// so that no entry waits for the whole scan.
+pub(crate) fn each_sequence(raft: &Raft, mut visit: impl FnMut(&SequenceName, &SequenceRecord)) {
+    let (mut after, mut is_last) = (None, false);
+    while !is_last {
+        raft.state(|state| {
+            let mut last = None;
+            let page = state.sequences("", after.as_ref()).take(SCANNED_TOGETHER);
+            let count = page
+                .map(|(name, record)| {
+                    last = Some(name.clone());
+                    if !record.deleted {
+                        visit(name, record);
+                    }
+                })
+                .count();
+            (after, is_last) = (last, count < SCANNED_TOGETHER);
+        });
+    }
 }
 
 /// A deletion of the first `limit` of the found objects, for its plan.

@@ -8,6 +8,7 @@ use seqd_raft::{MemberStatus, Raft, Status};
 use seqd_state::{SequenceRecord, State};
 
 use super::Parts;
+use super::page::each_sequence;
 #[cfg(target_os = "linux")]
 use super::process;
 use crate::REVISION;
@@ -173,27 +174,14 @@ fn sequences(node: &MetricsService, scrape: &mut Scrape) {
     };
     let mut named = Vec::new();
     let (mut others, mut least) = (0, None::<f64>);
-    let mut after = None;
-    loop {
-        let page: Vec<_> = node.raft.state(|state| {
-            let page = state.sequences("", after.as_ref(), MAX_SEQUENCE_LABELS);
-            let rows = page.into_iter();
-            rows.map(|(name, record)| (name.clone(), ratio(record)))
-                .collect()
-        });
-        let is_last = page.len() < MAX_SEQUENCE_LABELS;
-        after = page.last().map(|(name, _)| name.clone());
-        if named.is_empty() {
-            named = page;
+    each_sequence(&node.raft, |name, record| {
+        if named.len() < MAX_SEQUENCE_LABELS {
+            named.push((name.clone(), ratio(record)));
         } else {
-            others += page.len();
-            let left = page.iter().filter_map(|(_, ratio)| *ratio);
-            least = left.chain(least).reduce(f64::min);
+            others += 1;
+            least = ratio(record).into_iter().chain(least).reduce(f64::min);
         }
-        if is_last {
-            break;
-        }
-    }
+    });
     let names = named.iter().map(|(name, _)| name.as_str().to_owned());
     node.metrics.known(names);
     let label = |name: &str| vec![("sequence", name.to_owned())];

@@ -68,13 +68,14 @@ impl SequenceService {
             read(&*self.replica, deadline).await?;
         }
         on_state(&*self.replica, |state| {
-            let (found, next_cursor) = wanted.permitted(
+            let (items, next_cursor) = wanted.permitted(
                 (permitted, asked),
-                |prefix, most| state.sequences(prefix, after.as_ref(), most),
-                |(name, _)| name.as_str(),
+                |prefix| {
+                    let found = state.sequences(prefix, after.as_ref());
+                    found.map(|(name, record)| (name.as_str(), (name, record)))
+                },
+                |(name, record)| (!record.deleted).then(|| to_api(name, record)),
             );
-            let items = found.into_iter().map(|(name, record)| to_api(name, record));
-            let items = items.collect();
             Page { items, next_cursor }
         })
     }

@@ -6,8 +6,8 @@ use super::Services;
 use crate::access::Caller;
 use crate::replica::peek;
 
-/// The most objects of each kind that are counted by name. A scan takes a few milliseconds, during
-/// which `apply` waits.
+/// The most objects of each kind that are counted by name, deleted and expired ones included. A
+/// scan takes a few milliseconds, during which `apply` waits.
 const MOST_COUNTED: usize = 10_000;
 
 /// The numbers of sequences and of locks.
@@ -35,15 +35,12 @@ impl Services {
 
 /// The objects whose names begin with one of these prefixes.
 fn under(state: &State, prefixes: &[String]) -> Counts {
-    let (mut sequences, mut locks) = (0, 0);
-    for prefix in prefixes {
-        sequences += state
-            .sequences(prefix, None, MOST_COUNTED - sequences)
-            .len();
-        locks += state.locks(prefix, None).take(MOST_COUNTED - locks).count();
-    }
+    let sequences = prefixes.iter().flat_map(|own| state.sequences(own, None));
+    let sequences = sequences.take(MOST_COUNTED);
+    let locks = prefixes.iter().flat_map(|own| state.locks(own, None));
+    let locks = locks.take(MOST_COUNTED);
     Counts {
-        sequences: sequences as u64,
-        locks: locks as u64,
+        sequences: sequences.filter(|(_, record)| !record.deleted).count() as u64,
+        locks: locks.filter(|lock| lock.is_in_use()).count() as u64,
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn check_start(
             let by = own.cluster_id;
             return Ok(HelloVerdict::Superseded { by });
         }
-        if is_sibling(&own, theirs) {
+        if is_sibling(&own, theirs) && !is_out!(SiblingStopped) {
             check_sibling(&own, theirs)?;
         }
         return Ok(HelloVerdict::Foreign);

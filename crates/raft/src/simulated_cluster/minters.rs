@@ -10,7 +10,7 @@ use std::time::Duration;
 use seqd_disk::simulated::Dice;
 use seqd_state::idgen::{Generator, Layout, Mint, Tick, WallClock, WallMs};
 use seqd_state::{
-    Command, LeaseGrant, LeaseId, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome,
+    Command, LeaseGrant, LeaseId, Outcome, Refusal, Share, TakeLease, WorkerCommand, WorkerOutcome,
     WorkerRefusal,
 };
 use tokio::time::{Instant, sleep};
@@ -121,6 +121,7 @@ impl Minter {
             };
             let take = WorkerCommand::TakeLease(TakeLease {
                 tenant: seqd_state::Tenant::OPERATOR,
+                share: Share::WHOLE,
                 layout: LAYOUT.to_owned(),
                 owner: format!("n{}", self.node + 1),
                 node: Some(node),

@@ -314,7 +314,7 @@ impl<'a> Locks<'a> {
                 })
                 .collect();
             if token.is_none() {
-                record.delayed_until = ClusterMs(0);
+                record.delay = None;
             }
             LockOutcome::Broken {
                 ended: u32::try_from(ended.len()).unwrap_or(u32::MAX),
@@ -371,7 +371,8 @@ fn waiting(place: usize, until: ClusterMs) -> LockOutcome {
 fn held(name: &LockName, record: &LockRecord, now: ClusterMs) -> LockRefusal {
     let holder = record.first_to_end();
     let ends = holder.map(|holder| holder.until);
-    let until = record.delay_at(now).into_iter().chain(ends).max();
+    let delayed = record.delay_at(now).map(|delay| delay.until);
+    let until = delayed.into_iter().chain(ends).max();
     LockRefusal::Held {
         name: name.clone(),
         holder: holder.cloned().map(Box::new),

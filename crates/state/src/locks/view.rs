@@ -52,7 +52,7 @@ impl<'a> LockView<'a> {
     /// Returns the time until which the lock is granted to no client.
     #[must_use]
     pub fn delayed_until(self) -> Option<ClusterMs> {
-        self.record.delay_at(self.now)
+        self.record.delay_at(self.now).map(|delay| delay.until)
     }
 
     /// Returns the applied cluster time.
@@ -79,7 +79,8 @@ impl<'a> LockView<'a> {
     }
 
     /// Returns whether the lock has a holder, a waiter or a delay.
-    fn is_there(self) -> bool {
+    #[must_use]
+    pub fn is_in_use(self) -> bool {
         self.holders().next().is_some()
             || self.waiters().next().is_some()
             || self.delayed_until().is_some()
@@ -93,10 +94,11 @@ impl State {
         let from: (Bound<&str>, Bound<&str>) = (Bound::Included(name), Bound::Included(name));
         let (name, record) = self.tables.locks.range::<str>(from).next()?;
         let now = self.cluster_ms();
-        Some(LockView { name, record, now }).filter(|lock| lock.is_there())
+        Some(LockView { name, record, now }).filter(|lock| lock.is_in_use())
     }
 
-    /// Returns the locks after `after` whose names begin with `prefix`, by name.
+    /// Returns the locks after `after` whose names begin with `prefix`, by name. Includes locks
+    /// whose holds and waits have expired and that have not been removed yet.
     pub fn locks<'a>(
         &'a self,
         prefix: &'a str,
@@ -109,9 +111,7 @@ impl State {
         let now = self.cluster_ms();
         let behind = self.tables.locks.range::<str>((from, Bound::Unbounded));
         let matching = behind.take_while(move |(name, _)| name.as_str().starts_with(prefix));
-        matching
-            .map(move |(name, record)| LockView { name, record, now })
-            .filter(|lock| lock.is_there())
+        matching.map(move |(name, record)| LockView { name, record, now })
     }
 
     #[must_use]

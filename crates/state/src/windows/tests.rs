@@ -286,22 +286,28 @@ fn a_new_leader_begins_past_all_timestamps_of_the_old_one() {
     assert_eq!(story.state.timestamp_bound(), WallMs(2001));
 }
 
+/// Draws `count` timestamps until the clock must advance. Returns the last millisecond.
+fn draw_until_ahead(story: &mut Story, count: u64) -> i64 {
+    let mut last = 0;
+    while (story.windows).timestamps_wait_ms(&story.state, count, story.now) == 0 {
+        let (first, end) = story.timestamps(count);
+        assert!(first > last);
+        last = end;
+    }
+    last >> TIMESTAMP_COUNTER_BITS
+}
+
 #[test]
 fn timestamps_are_at_most_a_second_ahead_of_the_clock() {
     let mut story = Story::begin(i64::MAX);
-    let most = MAX_TIMESTAMPS;
-    let mut last = 0;
-    let mut draws = 0;
-    while story
-        .windows
-        .timestamps_wait_ms(&story.state, most, story.now)
-        == 0
-    {
-        let (first, end) = story.timestamps(most);
-        assert!(first > last);
-        last = end;
-        draws += 1;
-    }
-    assert_eq!(last >> TIMESTAMP_COUNTER_BITS, 2000);
-    assert_eq!(draws, (1001 << TIMESTAMP_COUNTER_BITS) / MAX_TIMESTAMPS);
+    assert_eq!(draw_until_ahead(&mut story, SMALL_TIMESTAMPS), 2000);
+}
+
+#[test]
+fn large_draws_leave_a_quarter_of_the_lead_to_small_ones() {
+    let mut story = Story::begin(i64::MAX);
+    let last_ms = draw_until_ahead(&mut story, MAX_TIMESTAMPS);
+    assert_eq!(last_ms, 1750, "a large draw uses the whole lead");
+    assert_eq!(draw_until_ahead(&mut story, SMALL_TIMESTAMPS + 1), 1750);
+    assert_eq!(draw_until_ahead(&mut story, SMALL_TIMESTAMPS), 2000);
 }

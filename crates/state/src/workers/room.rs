@@ -4,12 +4,12 @@ use seqd_idgen::Layout;
 
 use super::record::LeaseView;
 use crate::newtypes::ClusterMs;
-use crate::tenant::Tenant;
+use crate::tenant::{Share, Tenant};
 
 /// The maximum number of workers of a layout, or of one of its datacenters, that are ever leased.
 /// Beyond it, only free workers are leased again. Each new lease examines all of them, which takes
 /// a millisecond.
-pub const MAX_WORKERS_KNOWN: usize = 1 << 14;
+pub(crate) const MAX_WORKERS_KNOWN: usize = 1 << 14;
 
 /// A layout is in use until this long after the last use of any of its leases, so that the warnings
 /// about a layout without users end.
@@ -25,6 +25,18 @@ pub(crate) const fn reserve(workers: u32) -> u32 {
         8..24 => 3,
         workers => workers / 8,
     }
+}
+
+/// Returns the share of `workers` that one tenant may hold. In a small layout, which is meant for
+/// few clients, one tenant may hold at least three quarters of the workers, or all of them if there
+/// are at most 3.
+pub(crate) fn share_of_workers(share: Share, workers: u64) -> Share {
+    let least = match workers {
+        0..4 => 100,
+        4..64 => 75,
+        _ => 0,
+    };
+    Share::of_percent(share.percent().max(least)).unwrap_or(share)
 }
 
 /// Returns the number of workers that have a common reserve: those of a datacenter, or of a layout

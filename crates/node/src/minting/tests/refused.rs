@@ -9,6 +9,7 @@ async fn without_a_free_worker_it_proposes_seldom_and_at_a_request() {
     let layout = Layout::preset("default").unwrap();
     let take = seqd_state::TakeLease {
         tenant: seqd_state::Tenant::OPERATOR,
+        share: seqd_state::Share::WHOLE,
         layout: "default".to_owned(),
         owner: "other".to_owned(),
         node: None,

@@ -102,13 +102,15 @@ impl LockService {
             false => Some(read(&*self.replica, deadline).await?),
         };
         on_state(&*self.replica, |state| {
-            let (found, next_cursor) = wanted.permitted(
-                (permitted, asked),
-                |prefix, most| state.locks(prefix, after.as_ref()).take(most),
-                |lock| lock.name.as_str(),
-            );
             let time = time.unwrap_or_else(|| ReadTime::of_applied(state));
-            let items = found.into_iter().map(|lock| listed(lock, time)).collect();
+            let (items, next_cursor) = wanted.permitted(
+                (permitted, asked),
+                |prefix| {
+                    let found = state.locks(prefix, after.as_ref());
+                    found.map(|lock| (lock.name.as_str(), lock))
+                },
+                |lock| lock.is_in_use().then(|| listed(lock, time)),
+            );
             Page { items, next_cursor }
         })
     }
